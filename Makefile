@@ -1,0 +1,53 @@
+# What a developer types. `make test` needs nothing but Python 3.11 or newer (with pip and venv) and make.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
+
+.DEFAULT_GOAL := help
+.PHONY: help run test check format bench clean
+
+help:
+	@echo "make run     a demonstration of what exists"
+	@echo "make test    install everything into $(VENV) and run every check: what CI runs"
+	@echo "make check   the same checks; 'scripts/check lint types' runs some of them"
+	@echo "make format  rewrite the code in the house's format"
+	@echo "make bench   the measurements of bench/"
+	@echo "make clean   remove everything that make made"
+
+run: $(VENV)/.runs
+	@$(BIN)/python scripts/demo.py
+
+test: check
+
+check: $(VENV)/.develops
+	@$(BIN)/python scripts/check
+
+format: $(VENV)/.develops
+	@$(BIN)/ruff format --quiet
+	@$(BIN)/ruff check --fix
+
+bench: $(VENV)/.develops
+	@$(BIN)/python scripts/bench
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests scripts bench -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The two stamps say what .venv can do; each is as new as the pyproject.toml it was made from.
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "Cannery needs Python 3.11 or newer: make PYTHON=/path/to/python3" >&2; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.runs: pyproject.toml | $(VENV)/bin/python
+	@echo "Installing Cannery into $(VENV) ..."
+	@$(PIP) install --editable '.[cli,gateway]'
+	@touch $@
+
+$(VENV)/.develops: pyproject.toml | $(VENV)/bin/python
+	@echo "Installing Cannery and its development tools into $(VENV) ..."
+	@$(PIP) install --editable '.[cli,gateway,dev]'
+	@touch $(VENV)/.runs $@

@@ -1,0 +1,15 @@
+"""What every test shares: how hard hypothesis tries.
+
+No deadline: a shared machine stalls now and then, and time is measured in bench/. CI looks further
+than a quick run at a desk, and both print the blob that reproduces a failure.
+"""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "develop", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.register_profile("ci", settings.get_profile("develop"), max_examples=200)
+settings.load_profile("ci" if os.environ.get("CI") else "develop")
