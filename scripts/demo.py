@@ -3,8 +3,11 @@
 import json
 import sys
 from collections.abc import Callable
+from typing import Any
 
 import cannery
+
+library: Any = cannery  # untyped here, since parts of it may not have landed
 
 QUESTION = {
     "model": "gpt-4o",
@@ -22,29 +25,29 @@ QUESTION = {
 def show_roles() -> None:
     """Whatever clients call a role, it is one of ours."""
     for spelled in (" Human ", "AI", "ChatBot", "SYSTEM"):
-        print(f"  {spelled!r:12} is {cannery.normalize_role(spelled)!r}")
+        print(f"  {spelled!r:12} is {library.normalize_role(spelled)!r}")
     try:
-        cannery.normalize_role("admin")
-    except cannery.CanneryError as error:
+        library.normalize_role("admin")
+    except library.CanneryError as error:
         print(f"  {'admin'!r:12} is refused: {error}")
 
 
 def show_providers() -> None:
     """A model's name says whose vocabulary to speak."""
     for model in ("gpt-4o", "claude-sonnet-4-5", "gemini-1.5-flash"):
-        print(f"  {model:20} is {cannery.normalize_provider(model)}")
+        print(f"  {model:20} is {library.normalize_provider(model)}")
 
 
 def show_messages() -> None:
     """A conversation is a tuple of immutable values."""
-    for canister in (cannery.supervisor("Answer in one word."), cannery.user("And of Italy?")):
+    for canister in (library.supervisor("Answer in one word."), library.user("And of Italy?")):
         print(f"  {canister.role.value:10} {canister.content.text}")
 
 
 def show_translation() -> None:
     """One provider's request, said to another, with everything that could not be said."""
     for target in ("anthropic_messages", "gemini_generate"):
-        rendered = cannery.translate(
+        rendered = library.translate(
             json.dumps(QUESTION).encode(), source="openai_chat", target=target
         )
         print(f"  openai_chat to {target}:")
@@ -65,7 +68,7 @@ def main() -> int:
     """Run each part of the demonstration whose names the library has."""
     shown = 0
     for title, (show, names) in SHOWS.items():
-        missing = [name for name in names if not hasattr(cannery, name)]
+        missing = [name for name in names if not hasattr(library, name)]
         if missing:
             print(f"{title}: not there yet")
             continue

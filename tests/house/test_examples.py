@@ -1,0 +1,51 @@
+"""The documents show code that runs and says what it does."""
+
+import pytest
+
+from tests.house.examples import find_examples, run
+
+EXAMPLES = find_examples()
+
+
+@pytest.mark.parametrize("example", [e for e in EXAMPLES if not e.planned], ids=str)
+def test_example_runs(example, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    run(example.source, str(example))
+
+
+@pytest.mark.parametrize("example", [e for e in EXAMPLES if e.planned], ids=str)
+def test_planned_example_is_still_planned(example, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises((AttributeError, ImportError), match="cannery"):
+        run(example.source, str(example))
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "1 + 1  # 3",
+        "print('a')  # b",
+        "len(\n    'ab'\n)  # 3",
+        "{'a': 1}  # {'a': 2}",
+        "x = 1\nx  # None",
+    ],
+)
+def test_broken_promise_is_noticed(source):
+    with pytest.raises(AssertionError):
+        run(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "1 + 1  # 2",
+        "print('a # b')  # a # b",
+        "b'{}'  # bytes",
+        "x = 1  # 2, an assignment promises nothing",
+        "(1, 2)  # (1, 2)",
+    ],
+)
+def test_kept_promise_and_prose_pass(source):
+    run(source)
