@@ -1,0 +1,178 @@
+"""Every exception that Cannery raises, divided by whose fault it is.
+
+    CanneryError
+    ├── InputError (ValueError)            what the caller handed over is refused
+    │   ├── MessageError                   a value of the model cannot be made from it
+    │   ├── RoleError                      a role string is not accepted
+    │   ├── DialectError                   a wire body breaks its dialect
+    │   ├── LossError                      the strict policy forbids a lossy translation
+    │   ├── ProfileError                   a conversation's profile refuses the message
+    │   └── ConfigurationError             a setting is missing or wrong
+    ├── NotFoundError (LookupError)        a name leads nowhere
+    │   ├── UnknownDialectError (ValueError)
+    │   ├── ConversationNotFoundError
+    │   └── ContentNotFoundError
+    ├── StorageError                       the store cannot do what was asked
+    │   ├── ConflictError                  something was added since the caller looked
+    │   ├── DamageError                    stored bytes are not what was written
+    │   └── StoreUnavailableError          the medium refuses (full, read-only, gone)
+    └── UpstreamError                      a provider failed or answered nonsense
+
+Each carries its facts as fields and a ``status_hint`` that an HTTP server may answer with.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class CanneryError(Exception):
+    """Anything that Cannery raises on purpose."""
+
+    status_hint = 500
+
+
+class InputError(CanneryError, ValueError):
+    """What the caller handed over is refused."""
+
+    status_hint = 400
+
+
+class MessageError(InputError):
+    """A value of the model cannot be made from what was given."""
+
+    def __init__(self, where: str, problem: str) -> None:
+        super().__init__(f"{where}: {problem}")
+        self.where = where
+        self.problem = problem
+
+
+class RoleError(InputError):
+    """A role string is not accepted; the text names the roles that are."""
+
+    def __init__(
+        self,
+        text: str,
+        *,
+        received: object,
+        path: str | None = None,
+        suggestions: Sequence[str] = (),
+    ) -> None:
+        super().__init__(text)
+        self.received = received
+        self.path = path
+        self.suggestions = tuple(suggestions)
+
+
+class DialectError(InputError):
+    """A wire body breaks the rules of its dialect."""
+
+    def __init__(self, dialect: str, path: str, problem: str) -> None:
+        super().__init__(f"{dialect}: {path}: {problem}")
+        self.dialect = dialect
+        self.path = path
+        self.problem = problem
+
+
+class LossError(InputError):
+    """The strict policy forbids a translation that would lose something."""
+
+    status_hint = 422
+
+    def __init__(self, source: str | None, target: str, losses: Sequence[Any]) -> None:
+        named = "; ".join(f"{loss.code} at {loss.path}" for loss in losses[:3])
+        more = f" and {len(losses) - 3} more" if len(losses) > 3 else ""
+        super().__init__(f"{target} cannot say all of this: {named}{more}")
+        self.source = source
+        self.target = target
+        self.losses = tuple(losses)
+
+
+class ProfileError(InputError):
+    """A conversation's profile refuses the message; nothing was written."""
+
+    def __init__(self, profile: str, problem: str) -> None:
+        super().__init__(f"profile {profile!r}: {problem}")
+        self.profile = profile
+        self.problem = problem
+
+
+class ConfigurationError(InputError):
+    """A setting is missing or wrong; the text says where and what to do."""
+
+    def __init__(self, where: str, problem: str) -> None:
+        super().__init__(f"{where}: {problem}")
+        self.where = where
+        self.problem = problem
+
+
+class NotFoundError(CanneryError, LookupError):
+    """A name leads nowhere."""
+
+    status_hint = 404
+
+    def __str__(self) -> str:
+        return str(self.args[0]) if self.args else ""
+
+
+class UnknownDialectError(NotFoundError, ValueError):
+    """No dialect has this name."""
+
+    status_hint = 400
+
+    def __init__(self, name: str, known: Sequence[str], suggestion: str | None = None) -> None:
+        hint = f" Did you mean {suggestion!r}?" if suggestion else ""
+        super().__init__(f"unknown dialect {name!r}.{hint} Known: {', '.join(known)}")
+        self.name = name
+        self.known = tuple(known)
+        self.suggestion = suggestion
+
+
+class ConversationNotFoundError(NotFoundError):
+    """No conversation has this identifier."""
+
+    def __init__(self, identifier: str) -> None:
+        super().__init__(f"no conversation {identifier!r}")
+        self.identifier = identifier
+
+
+class ContentNotFoundError(NotFoundError):
+    """No content has this id, or it has not been loaded."""
+
+    def __init__(self, content_id: str, problem: str = "is not in the content store") -> None:
+        super().__init__(f"content {content_id} {problem}")
+        self.content_id = content_id
+
+
+class StorageError(CanneryError):
+    """The store cannot do what was asked."""
+
+
+class ConflictError(StorageError):
+    """Something was added to the conversation since the caller looked."""
+
+    status_hint = 409
+
+
+class DamageError(StorageError):
+    """Stored bytes are not what was written; says where."""
+
+    def __init__(self, where: str, problem: str) -> None:
+        super().__init__(f"{where}: {problem}")
+        self.where = where
+        self.problem = problem
+
+
+class StoreUnavailableError(StorageError):
+    """The medium refuses: full, read-only, or gone."""
+
+    status_hint = 503
+
+
+class UpstreamError(CanneryError):
+    """A provider failed or answered nonsense."""
+
+    status_hint = 502

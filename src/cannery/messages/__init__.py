@@ -1,0 +1,167 @@
+"""What a conversation is: immutable values, without I/O and without the names of providers.
+
+canister
+    one immutable message: a role, a timestamp, one content (or a call, or a result)
+role
+    one of six: user, assistant, supervisor, document, invocation, result
+content
+    what a canister says: text, image, audio, video, file, reasoning, refusal, data, opaque, parts
+joined
+    a mark on a canister: it belongs to the same wire message as the one before it
+residue
+    what a wire message said beyond this model, kept for the dialect it came from
+digest
+    identity over meaning; ``docs/identity.md`` specifies it
+conversation
+    an immutable sequence of canisters, compared by meaning
+request, response, event
+    what is asked around a conversation, what comes back, and how it comes back in pieces
+"""
+
+from cannery.messages.absence import Absential, absent
+from cannery.messages.builders import assistant, document, invocation, result, supervisor, user
+from cannery.messages.canisters import (
+    AnyCanister,
+    AssistantCanister,
+    AssistantCanisterClass,
+    Canister,
+    DocumentCanister,
+    DocumentCanisterClass,
+    InvocationCanister,
+    InvocationCanisterClass,
+    ResultCanister,
+    ResultCanisterClass,
+    SupervisorCanister,
+    SupervisorCanisterClass,
+    UserCanister,
+    UserCanisterClass,
+)
+from cannery.messages.content import (
+    AnyContent,
+    AudioContent,
+    AudioContentClass,
+    Citation,
+    Content,
+    DataContentClass,
+    FileContentClass,
+    ImageContent,
+    ImageContentClass,
+    OpaqueContentClass,
+    Origin,
+    PartsContentClass,
+    ReasoningContentClass,
+    RefusalContentClass,
+    TextualContent,
+    TextualContentClass,
+    VideoContent,
+    VideoContentClass,
+)
+from cannery.messages.conversation import Conversation, Exchange
+from cannery.messages.events import (
+    Delta,
+    Event,
+    Failure,
+    Finish,
+    Folder,
+    PartEnd,
+    PartStart,
+    Start,
+    Unknown,
+    UsageReport,
+    fold,
+    unfold,
+)
+from cannery.messages.identity import conversation_digest, digest, prefix_digests
+from cannery.messages.immutable import Array, Dictionary
+from cannery.messages.payload import Base64, Deferred, Location, NotHydrated, content_id_of
+from cannery.messages.requests import (
+    Controls,
+    FinishReason,
+    OutputFormat,
+    Request,
+    Response,
+    Thinking,
+    Tool,
+    ToolChoice,
+    Usage,
+)
+from cannery.messages.residue import Residue
+from cannery.messages.role import Role
+
+__all__ = [
+    "Absential",
+    "AnyCanister",
+    "AnyContent",
+    "Array",
+    "AssistantCanister",
+    "AssistantCanisterClass",
+    "AudioContent",
+    "AudioContentClass",
+    "Base64",
+    "Canister",
+    "Citation",
+    "Content",
+    "Controls",
+    "Conversation",
+    "DataContentClass",
+    "Deferred",
+    "Delta",
+    "Dictionary",
+    "DocumentCanister",
+    "DocumentCanisterClass",
+    "Event",
+    "Exchange",
+    "Failure",
+    "FileContentClass",
+    "Finish",
+    "FinishReason",
+    "Folder",
+    "ImageContent",
+    "ImageContentClass",
+    "InvocationCanister",
+    "InvocationCanisterClass",
+    "Location",
+    "NotHydrated",
+    "OpaqueContentClass",
+    "Origin",
+    "OutputFormat",
+    "PartEnd",
+    "PartStart",
+    "PartsContentClass",
+    "ReasoningContentClass",
+    "RefusalContentClass",
+    "Request",
+    "Residue",
+    "Response",
+    "ResultCanister",
+    "ResultCanisterClass",
+    "Role",
+    "Start",
+    "SupervisorCanister",
+    "SupervisorCanisterClass",
+    "TextualContent",
+    "TextualContentClass",
+    "Thinking",
+    "Tool",
+    "ToolChoice",
+    "Unknown",
+    "Usage",
+    "UsageReport",
+    "UserCanister",
+    "UserCanisterClass",
+    "VideoContent",
+    "VideoContentClass",
+    "absent",
+    "assistant",
+    "content_id_of",
+    "conversation_digest",
+    "digest",
+    "document",
+    "fold",
+    "invocation",
+    "prefix_digests",
+    "result",
+    "supervisor",
+    "unfold",
+    "user",
+]

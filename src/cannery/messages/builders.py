@@ -1,0 +1,94 @@
+"""Short builders for daily use: ``user("Hi")`` instead of three class names.
+
+Each takes text, a content, or (where a wire message has several parts) several of them, and returns one canister; extra
+parts come from ``Conversation`` of joined canisters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from cannery.messages.absence import Absential, absent
+from cannery.messages.canisters import (
+    AssistantCanisterClass,
+    DocumentCanisterClass,
+    InvocationCanisterClass,
+    ResultCanisterClass,
+    SupervisorCanisterClass,
+    UserCanisterClass,
+)
+from cannery.messages.content import Content, DataContentClass, TextualContentClass
+
+
+def _content(value: Any) -> Any:
+    if isinstance(value, str):
+        return TextualContentClass(value)
+    return DataContentClass(value) if isinstance(value, (Mapping, list)) else value
+
+
+def user(
+    content: str | Content, timestamp: Absential[datetime] = absent, *, joined: bool = False
+) -> UserCanisterClass:
+    """What the user says."""
+    return UserCanisterClass(_content(content), timestamp, joined=joined)
+
+
+def assistant(
+    content: Absential[str | Content] = absent,
+    timestamp: Absential[datetime] = absent,
+    *,
+    joined: bool = False,
+) -> AssistantCanisterClass:
+    """What the model says; nothing at all when it only calls tools."""
+    return AssistantCanisterClass(_content(content), timestamp, joined=joined)
+
+
+def supervisor(
+    content: str | Content,
+    timestamp: Absential[datetime] = absent,
+    *,
+    rank: Absential[str] = absent,
+    joined: bool = False,
+) -> SupervisorCanisterClass:
+    """Instructions that stand above the conversation."""
+    return SupervisorCanisterClass(_content(content), timestamp, rank=rank, joined=joined)
+
+
+def document(
+    content: str | Content,
+    title: Absential[str] = absent,
+    timestamp: Absential[datetime] = absent,
+    *,
+    joined: bool = False,
+) -> DocumentCanisterClass:
+    """A reference document."""
+    return DocumentCanisterClass(_content(content), timestamp, title=title, joined=joined)
+
+
+def invocation(  # noqa: PLR0913 - a call's facts and the common ones
+    identifier: str,
+    name: str,
+    arguments: Mapping[str, Any] | str = "",
+    timestamp: Absential[datetime] = absent,
+    *,
+    is_freeform: bool = False,
+    joined: bool = False,
+) -> InvocationCanisterClass:
+    """The model asks for a tool."""
+    return InvocationCanisterClass(
+        identifier, name, arguments, timestamp, is_freeform=is_freeform, joined=joined
+    )
+
+
+def result(
+    invocation_id: str,
+    content: str | Mapping[str, Any] | list[Any] | Content = "",
+    error: Absential[str | bool] = absent,
+    timestamp: Absential[datetime] = absent,
+    *,
+    joined: bool = False,
+) -> ResultCanisterClass:
+    """What a tool answers: text, a content, or a JSON object or list."""
+    return ResultCanisterClass(invocation_id, _content(content), error, timestamp, joined=joined)

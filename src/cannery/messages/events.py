@@ -1,0 +1,293 @@
+"""Stream events: how an answer arrives piece by piece.
+
+An answer is ``Start``, then parts (each one ``PartStart``, any number of ``Delta``, one ``PartEnd``, which may interleave),
+``UsageReport`` and ``Finish``. ``fold`` makes the Response that the whole body would have given; ``unfold`` goes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Any, TypeAlias, Union, assert_never
+
+from msgspec import Struct
+
+from cannery.errors import UpstreamError
+from cannery.messages.absence import Absential, absent
+from cannery.messages.canisters import (
+    AnyCanister,
+    AssistantCanisterClass,
+    InvocationCanisterClass,
+    new_assistant,
+    new_invocation,
+)
+from cannery.messages.checked import now
+from cannery.messages.content import (
+    PLAIN,
+    Citation,
+    Origin,
+    ReasoningContentClass,
+    RefusalContentClass,
+    TextualContentClass,
+    new_reasoning,
+    new_refusal,
+    new_text,
+)
+from cannery.messages.conversation import Conversation
+from cannery.messages.requests import FinishReason, Response, Usage
+from cannery.messages.residue import Residue
+
+
+class Start(Struct, frozen=True, gc=False, tag=True):
+    """The answer begins."""
+
+    identifier: Absential[str] = absent
+    model: Absential[str] = absent
+
+
+class PartStart(Struct, frozen=True, gc=False, tag=True):
+    """A part begins: ``text``, ``reasoning``, ``refusal`` or ``invocation``; ``whole`` comes with its content at once."""
+
+    index: int
+    kind: str
+    identifier: str = ""
+    name: str = ""
+    is_freeform: bool = False
+    content: Any = None
+    origin: Origin | None = None
+    residue: Residue | None = None
+
+
+class Delta(Struct, frozen=True, gc=False, tag=True):
+    """More of a part: its ``text``, ``summary``, ``arguments``, ``signature``, ``encrypted`` or a ``citation``.
+
+    A summary delta with ``segment`` set says which summary it belongs to.
+    """
+
+    index: int
+    text: str
+    channel: str = "text"
+    segment: int = 0
+    citation: Citation | None = None
+
+
+class PartEnd(Struct, frozen=True, gc=False, tag=True):
+    """A part is complete."""
+
+    index: int
+    residue: Residue | None = None
+
+
+class UsageReport(Struct, frozen=True, gc=False, tag=True):
+    """Tokens counted so far."""
+
+    usage: Usage
+
+
+class Finish(Struct, frozen=True, gc=False, tag=True):
+    """The answer is complete."""
+
+    reason: FinishReason
+    stop_sequence: Absential[str] = absent
+
+
+class Failure(Struct, frozen=True, gc=False, tag=True):
+    """The provider gave up in mid-stream."""
+
+    message: str
+    kind: str = "api_error"
+    status: int | None = None
+    raw: str | None = None
+
+
+class Unknown(Struct, frozen=True, gc=False, tag=True):
+    """An event that only its own dialect understands (JSON text)."""
+
+    dialect: str
+    name: str
+    json: str
+
+
+Event: TypeAlias = Union[Start, PartStart, Delta, PartEnd, UsageReport, Finish, Failure, Unknown]  # noqa: UP007 - a closed set
+
+
+class _Part:
+    """A part under way."""
+
+    def __init__(self, start: PartStart) -> None:
+        self.start = start
+        self.pieces: dict[str, list[str]] = {}
+        self.summaries: dict[int, list[str]] = {}
+        self.citations: list[Citation] = []
+        self.residue = start.residue
+
+    def add(self, delta: Delta) -> None:
+        if delta.channel == "citation":
+            if delta.citation is not None:
+                self.citations.append(delta.citation)
+        elif delta.channel == "summary":
+            self.summaries.setdefault(delta.segment, []).append(delta.text)
+        else:
+            self.pieces.setdefault(delta.channel, []).append(delta.text)
+
+    def joined(self, channel: str) -> str:
+        return "".join(self.pieces.get(channel, ()))
+
+    def canister(self, when: datetime, *, joined: bool) -> AnyCanister:
+        start = self.start
+        if start.kind == "invocation":
+            call = (start.identifier, start.name, start.is_freeform)
+            return new_invocation(  # type: ignore[no-any-return]
+                self.joined("arguments"), when, joined, self.residue, None, *call
+            )
+        return new_assistant(self._held(), when, joined, self.residue)  # type: ignore[no-any-return]
+
+    def _held(self) -> Any:
+        match self.start.kind:
+            case "whole":
+                return self.start.content
+            case "refusal":
+                return new_refusal(self.joined("text"))
+            case "reasoning":
+                return self._reasoning()
+            case _:
+                text = self.joined("text")
+                return new_text(text, PLAIN, tuple(self.citations)) if self.citations else text
+
+    def _reasoning(self) -> Any:
+        text = self.joined("text")
+        return new_reasoning(
+            (text,) if text else (),
+            tuple("".join(self.summaries[number]) for number in sorted(self.summaries)),
+            self.joined("signature") or None,
+            self.joined("encrypted") or None,
+            self.start.origin,
+        )
+
+
+class Folder:
+    """Takes events one by one and holds the Response so far."""
+
+    def __init__(self) -> None:
+        self._start = Start()
+        self._parts: dict[int, _Part] = {}
+        self._usage: Absential[Usage] = absent
+        self._finish: Absential[FinishReason] = absent
+        self._stop_sequence: Absential[str] = absent
+        self.failure: Failure | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether the answer came to its end."""
+        return self._finish is not absent and self.failure is None
+
+    def feed(self, event: Event) -> None:
+        """Take the next event."""
+        match event:
+            case Delta():
+                self._parts[event.index].add(event)
+            case PartStart():
+                self._parts[event.index] = _Part(event)
+            case PartEnd():
+                if event.residue is not None:
+                    self._parts[event.index].residue = event.residue
+            case Start():
+                self._start = event
+            case UsageReport():
+                self._usage = event.usage
+            case Finish():
+                self._finish = event.reason
+                self._stop_sequence = event.stop_sequence
+            case Failure():
+                self.failure = event
+            case Unknown():
+                pass
+            case _:
+                assert_never(event)
+
+    def response(self) -> Response:
+        """The Response of all events so far."""
+        when = now()
+        parts = [self._parts[index] for index in sorted(self._parts)]
+        canisters: list[AnyCanister] = []
+        if parts and parts[0].start.kind == "invocation":
+            canisters.append(new_assistant(absent, when))
+        for part in parts:
+            canisters.append(part.canister(when, joined=bool(canisters)))
+        return Response(
+            Conversation.trusted(canisters),
+            self._finish,
+            self._usage,
+            self._start.model,
+            self._start.identifier,
+            self._stop_sequence,
+        )
+
+
+def fold(events: Iterable[Event]) -> Response:
+    """The Response that the events amount to; UpstreamError if the provider gave up."""
+    folder = Folder()
+    for event in events:
+        folder.feed(event)
+    if folder.failure is not None:
+        raise UpstreamError(folder.failure.message)
+    return folder.response()
+
+
+def unfold(response: Response) -> Iterator[Event]:
+    """The shortest events that fold into this Response again."""
+    yield Start(response.identifier, response.model)
+    index = 0
+    for canister in response.canisters:
+        if isinstance(canister, AssistantCanisterClass) and canister.held is absent:
+            continue
+        yield from _unfold_part(index, canister)
+        index += 1
+    if isinstance(response.usage, Usage):
+        yield UsageReport(response.usage)
+    if isinstance(response.finish, FinishReason):
+        yield Finish(response.finish, response.stop_sequence)
+
+
+def _unfold_part(index: int, canister: AnyCanister) -> Iterator[Event]:
+    residue = canister.residue
+    if isinstance(canister, InvocationCanisterClass):
+        yield PartStart(
+            index,
+            "invocation",
+            canister.identifier,
+            canister.name,
+            canister.is_freeform,
+            residue=residue,
+        )
+        yield Delta(index, canister.arguments_text, "arguments")
+    else:
+        held = canister.held
+        if type(held) is str:
+            yield PartStart(index, "text", residue=residue)
+            yield Delta(index, held)
+        elif type(held) is TextualContentClass and held.mime_type == PLAIN:
+            yield PartStart(index, "text", residue=residue)
+            yield Delta(index, held.text)
+            for citation in held.citations:
+                yield Delta(index, "", "citation", citation=citation)
+        elif type(held) is RefusalContentClass:
+            yield PartStart(index, "refusal", residue=residue)
+            yield Delta(index, held.text)
+        elif type(held) is ReasoningContentClass:
+            yield PartStart(index, "reasoning", origin=held.origin, residue=residue)
+            yield from _unfold_reasoning(index, held)
+        else:
+            yield PartStart(index, "whole", content=held, residue=residue)
+    yield PartEnd(index)
+
+
+def _unfold_reasoning(index: int, content: ReasoningContentClass) -> Iterator[Event]:
+    for text in content.texts:
+        yield Delta(index, text)
+    for segment, summary in enumerate(content.summaries):
+        yield Delta(index, summary, "summary", segment)
+    if content.signature is not None:
+        yield Delta(index, content.signature, "signature")
+    if content.encrypted is not None:
+        yield Delta(index, content.encrypted, "encrypted")
