@@ -6,13 +6,14 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format bench clean
+.PHONY: help run test check format docs bench clean
 
 help:
 	@echo "make run     a demonstration of what exists"
 	@echo "make test    install everything into $(VENV) and run every check: what CI runs"
 	@echo "make check   the same checks; 'scripts/check lint types' runs some of them"
 	@echo "make format  rewrite the code in the house's format"
+	@echo "make docs    write the generated pages again"
 	@echo "make bench   the measurements of bench/"
 	@echo "make clean   remove everything that make made"
 
@@ -27,6 +28,9 @@ check: $(VENV)/.develops
 format: $(VENV)/.develops
 	@$(BIN)/ruff format --quiet
 	@$(BIN)/ruff check --fix
+
+docs: $(VENV)/.develops
+	@$(BIN)/python scripts/write_api.py
 
 bench: $(VENV)/.develops
 	@$(BIN)/python scripts/bench

@@ -1,0 +1,49 @@
+"""The package imports the standard library and what pyproject.toml declares, and nothing else."""
+
+import ast
+import re
+import sys
+import tomllib
+
+import pytest
+
+from tests.house.sources import PACKAGE, ROOT, label, modules
+
+# Of the standard library from Python 3.14, where it takes the place of backports.zstd.
+NEWER = {"compression"}
+
+
+def declared(*extras):
+    """The packages that the project, with some extras, may import."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    requirements = list(project["dependencies"])
+    for extra in extras:
+        requirements += project["optional-dependencies"][extra]
+    names = re.findall(r"^[\w.-]+", "\n".join(requirements), re.MULTILINE)
+    return {name.replace("-", "_").partition(".")[0] for name in names}
+
+
+def imported(path):
+    """The top-level packages that a module imports, anywhere in it."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        match node:
+            case ast.Import(names=names):
+                yield from (alias.name.partition(".")[0] for alias in names)
+            case ast.ImportFrom(module=str(module), level=0):
+                yield module.partition(".")[0]
+
+
+def allowed(path):
+    part = path.relative_to(PACKAGE).parts[0]
+    # The command line also starts the gateway.
+    extras = {"gateway": ("gateway",), "cli": ("cli", "gateway")}.get(part, ())
+    return declared(*extras) | sys.stdlib_module_names | NEWER | {"cannery"}
+
+
+@pytest.mark.parametrize("path", modules(), ids=label)
+def test_module_imports_only_what_is_declared(path):
+    assert set(imported(path)) - allowed(path) == set()
+
+
+def test_there_are_two_runtime_dependencies():
+    assert declared() == {"msgspec", "backports"}
