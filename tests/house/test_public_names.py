@@ -13,8 +13,13 @@ from tests.house.sources import ROOT
 NAMES = list(getattr(cannery, "__all__", []))
 
 
+def order(name):
+    """Constants, then classes, then the rest: the order that lint asks of ``__all__``."""
+    return (not name.isupper(), not name[0].isupper(), name)
+
+
 def test_names_are_listed_once_and_sorted():
-    assert sorted(set(NAMES)) == NAMES
+    assert sorted(set(NAMES), key=order) == NAMES
 
 
 def test_every_listed_name_exists():
