@@ -1,0 +1,1 @@
+"""Independent judges of wire bodies: they read JSON and bytes only, never the code under test."""

@@ -1,0 +1,1 @@
+"""One module per dialect: what its servers insist on beyond the shape of the body."""

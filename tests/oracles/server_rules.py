@@ -1,0 +1,32 @@
+"""Judges request bodies by what the servers document or are known to refuse.
+
+Types say what a body may look like; these rules say what a server accepts: order, pairing, ids,
+names, empty text, limits, media. Each rule names its source in the dialect's module under `rules/`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .rules import anthropic_messages, gemini_generate, openai_chat, openai_responses
+
+
+def check_request_rules(dialect: str, body: Any, *, model: str | None = None) -> list[str]:
+    """The broken rules as `path: code: sentence`; `model` (Gemini) switches on signature rules."""
+    if not isinstance(body, dict):
+        return ["$: object: the body is no object"]
+    match dialect:
+        case "openai_chat":
+            return list(openai_chat.check(body))
+        case "openai_responses":
+            return list(openai_responses.check(body))
+        case "anthropic_messages":
+            return list(anthropic_messages.check(body))
+        case "gemini_generate":
+            return list(gemini_generate.check(body, model))
+    raise LookupError(f"no such dialect: {dialect}")
+
+
+def codes(problems: list[str]) -> set[str]:
+    """The codes of the findings, without paths and sentences."""
+    return {problem.split(": ", 2)[1] for problem in problems}

@@ -1,0 +1,1 @@
+"""Hypothesis strategies that draw wire bodies from the shapes of each dialect."""
