@@ -45,6 +45,16 @@ def functions(path: Path) -> Iterator[tuple[str, int]]:
             yield node.name, (node.end_lineno or node.lineno) - node.lineno + 1
 
 
+def imported(path: Path) -> Iterator[str]:
+    """The top-level packages that a module imports, anywhere in it."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        match node:
+            case ast.Import(names=names):
+                yield from (alias.name.partition(".")[0] for alias in names)
+            case ast.ImportFrom(module=str(module), level=0):
+                yield module.partition(".")[0]
+
+
 def documents() -> tuple[Path, ...]:
     """Every page a person reads: the Markdown files at the top and under docs/."""
     return (*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md")))

@@ -1,13 +1,12 @@
 """The package imports the standard library and what pyproject.toml declares, and nothing else."""
 
-import ast
 import re
 import sys
 import tomllib
 
 import pytest
 
-from tests.house.sources import PACKAGE, ROOT, label, modules
+from tests.house.sources import PACKAGE, ROOT, imported, label, modules
 
 # Of the standard library from Python 3.14, where it takes the place of backports.zstd.
 NEWER = {"compression"}
@@ -21,16 +20,6 @@ def declared(*extras):
         requirements += project["optional-dependencies"][extra]
     names = re.findall(r"^[\w.-]+", "\n".join(requirements), re.MULTILINE)
     return {name.replace("-", "_").partition(".")[0] for name in names}
-
-
-def imported(path):
-    """The top-level packages that a module imports, anywhere in it."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        match node:
-            case ast.Import(names=names):
-                yield from (alias.name.partition(".")[0] for alias in names)
-            case ast.ImportFrom(module=str(module), level=0):
-                yield module.partition(".")[0]
 
 
 def allowed(path):
