@@ -29,12 +29,15 @@ _DATA_FIELDS = (
 _NEEDS_SIGNATURES = re.compile(r"gemini-(?:[3-9]|\d\d)")
 
 
+def spelled(holder: Body, key: str) -> str:
+    """The key as the holder spells it, camelCase if it has neither."""
+    snake = re.sub(r"[A-Z]", lambda found: "_" + found[0].lower(), key)
+    return snake if snake in holder and key not in holder else key
+
+
 def get(holder: Any, key: str) -> Any:
     """The value of a key in either spelling."""
-    if not isinstance(holder, dict):
-        return None
-    snake = re.sub(r"[A-Z]", lambda found: "_" + found[0].lower(), key)
-    return holder.get(key, holder.get(snake))
+    return holder.get(spelled(holder, key)) if isinstance(holder, dict) else None
 
 
 def check(body: Body, model: str | None = None) -> Iterator[str]:
