@@ -22,38 +22,26 @@ from cannery.messages.absence import Absential, absent
 from cannery.messages.builders import assistant, document, invocation, result, supervisor, user
 from cannery.messages.canisters import (
     AnyCanister,
-    AssistantCanister,
     AssistantCanisterClass,
-    Canister,
-    DocumentCanister,
     DocumentCanisterClass,
-    InvocationCanister,
     InvocationCanisterClass,
-    ResultCanister,
     ResultCanisterClass,
-    SupervisorCanister,
     SupervisorCanisterClass,
-    UserCanister,
     UserCanisterClass,
 )
 from cannery.messages.content import (
     AnyContent,
-    AudioContent,
     AudioContentClass,
     Citation,
-    Content,
     DataContentClass,
     FileContentClass,
-    ImageContent,
     ImageContentClass,
     OpaqueContentClass,
     Origin,
     PartsContentClass,
     ReasoningContentClass,
     RefusalContentClass,
-    TextualContent,
     TextualContentClass,
-    VideoContent,
     VideoContentClass,
 )
 from cannery.messages.conversation import Conversation, Exchange
@@ -74,6 +62,20 @@ from cannery.messages.events import (
 from cannery.messages.identity import conversation_digest, digest, prefix_digests
 from cannery.messages.immutable import Array, Dictionary
 from cannery.messages.payload import Base64, Deferred, Location, NotHydrated, content_id_of
+from cannery.messages.protocols import (
+    AssistantCanister,
+    AudioContent,
+    Canister,
+    Content,
+    DocumentCanister,
+    ImageContent,
+    InvocationCanister,
+    ResultCanister,
+    SupervisorCanister,
+    TextualContent,
+    UserCanister,
+    VideoContent,
+)
 from cannery.messages.requests import (
     Controls,
     FinishReason,

@@ -1,7 +1,7 @@
 """Short builders for daily use: ``user("Hi")`` instead of three class names.
 
-Each takes text, a content, or (where a wire message has several parts) several of them, and returns one canister; extra
-parts come from ``Conversation`` of joined canisters.
+Each takes text or a content and gives one canister. A message of several parts is several
+canisters, all but the first with ``joined=True``.
 """
 
 from __future__ import annotations
@@ -19,13 +19,12 @@ from cannery.messages.canisters import (
     SupervisorCanisterClass,
     UserCanisterClass,
 )
-from cannery.messages.content import Content, DataContentClass, TextualContentClass
+from cannery.messages.content import DataContentClass, TextualContentClass
+from cannery.messages.protocols import Content
 
 
 def _content(value: Any) -> Any:
-    if isinstance(value, str):
-        return TextualContentClass(value)
-    return DataContentClass(value) if isinstance(value, (Mapping, list)) else value
+    return TextualContentClass(value) if isinstance(value, str) else value
 
 
 def user(
@@ -67,7 +66,7 @@ def document(
     return DocumentCanisterClass(_content(content), timestamp, title=title, joined=joined)
 
 
-def invocation(  # noqa: PLR0913 - a call's facts and the common ones
+def invocation(
     identifier: str,
     name: str,
     arguments: Mapping[str, Any] | str = "",
@@ -91,4 +90,5 @@ def result(
     joined: bool = False,
 ) -> ResultCanisterClass:
     """What a tool answers: text, a content, or a JSON object or list."""
-    return ResultCanisterClass(invocation_id, _content(content), error, timestamp, joined=joined)
+    held = DataContentClass(content) if isinstance(content, (Mapping, list)) else _content(content)
+    return ResultCanisterClass(invocation_id, held, error, timestamp, joined=joined)

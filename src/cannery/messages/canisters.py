@@ -1,15 +1,16 @@
 """Canisters: one immutable message each, one class for each role.
 
-Plain text is held as the bare string and wrapped when ``content`` is read: a million messages stay small, and a
-decoder can make a canister without running any Python. ``joined`` says that a canister belongs to the same wire message
-as the one before it. ``_memo`` caches what can be derived (digest, encoded fragments) and takes no part in anything.
+Plain text is held as the bare string and wrapped when ``content`` is read: a million messages stay
+small, and a decoder can make a canister without running any Python. ``joined`` says that a canister
+belongs to the same wire message as the one before it. ``_memo`` caches what can be derived (digest,
+encoded fragments) and takes no part in anything.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, Union, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, Union
 
 import msgspec
 from msgspec import Struct
@@ -18,6 +19,9 @@ from cannery.errors import MessageError
 from cannery.messages.absence import Absential, absent
 from cannery.messages.checked import (
     CheckedMeta,
+    check_facts,
+    check_flag,
+    check_instance,
     check_name,
     check_text,
     check_timestamp,
@@ -27,110 +31,34 @@ from cannery.messages.checked import (
 from cannery.messages.content import (
     PLAIN,
     AnyContent,
-    Content,
     TextualContentClass,
     is_content,
     new_text,
 )
-from cannery.messages.immutable import Dictionary
+from cannery.messages.immutable import Dictionary, freeze
 from cannery.messages.json_text import read_object, write_json
+from cannery.messages.protocols import (
+    AssistantCanister,
+    Canister,
+    Content,
+    DocumentCanister,
+    InvocationCanister,
+    ResultCanister,
+    SupervisorCanister,
+    UserCanister,
+    implement,
+)
 from cannery.messages.residue import Residue
 from cannery.messages.role import Role
 
-# Wire decoders build canisters from JSON objects; a name from the private use area cannot meet a wire's own key.
+# Wire decoders build canisters from JSON objects; a name from the private use area cannot meet a
+# wire's own key.
 _HIDDEN_NAMES = {
     "timestamp": "\ue000timestamp",
     "joined": "\ue000joined",
     "residue": "\ue000residue",
     "_memo": "\ue000memo",
 }
-
-
-@runtime_checkable
-class Canister(Protocol):
-    """One message of a conversation."""
-
-    @property
-    def role(self) -> Role:
-        """Which of the six kinds it is."""
-
-    @property
-    def timestamp(self) -> datetime:
-        """When it was said, or received."""
-
-
-@runtime_checkable
-class UserCanister(Canister, Protocol):
-    """What the user said."""
-
-    @property
-    def content(self) -> Content:
-        """What was said."""
-
-
-@runtime_checkable
-class AssistantCanister(Canister, Protocol):
-    """What the model said."""
-
-    @property
-    def content(self) -> Absential[Content]:
-        """What was said; absent when the model only asked for tools."""
-
-
-@runtime_checkable
-class SupervisorCanister(Canister, Protocol):
-    """Instructions that stand above the conversation."""
-
-    @property
-    def content(self) -> Content:
-        """The instructions."""
-
-
-@runtime_checkable
-class DocumentCanister(Canister, Protocol):
-    """A reference document given for context."""
-
-    @property
-    def content(self) -> Content:
-        """The document."""
-
-    @property
-    def title(self) -> Absential[str]:
-        """Its title, if it has one."""
-
-
-@runtime_checkable
-class InvocationCanister(Canister, Protocol):
-    """The model asks for a tool."""
-
-    @property
-    def identifier(self) -> str:
-        """What a result refers to."""
-
-    @property
-    def name(self) -> str:
-        """The tool."""
-
-    @property
-    def arguments(self) -> Dictionary:
-        """What it is called with."""
-
-
-@runtime_checkable
-class ResultCanister(Canister, Protocol):
-    """What a tool answered."""
-
-    @property
-    def invocation_id(self) -> str:
-        """The identifier of the invocation that this answers."""
-
-    @property
-    def content(self) -> Content:
-        """The answer."""
-
-    @property
-    def error(self) -> Absential[str]:
-        """What went wrong, if something did."""
 
 
 class CanisterStruct(
@@ -164,11 +92,24 @@ class CanisterStruct(
         return {"timestamp": self.timestamp, "joined": self.joined, "residue": self.residue}
 
     def replace(self, **changes: Any) -> Any:
-        """A new canister with some facts changed; residue goes, unless only time or grouping changed."""
-        fields = self.fields()
-        if not set(changes) <= {"timestamp", "joined", "residue"}:
-            fields["residue"] = None
-        return self.public_class(**{**fields, **changes})
+        """A new canister with some facts changed; residue goes when what was said changes."""
+        if changes.keys() <= {"timestamp", "joined", "residue"}:
+            return self._replace_surroundings(**changes)
+        return self.public_class(**{**self.fields(), "residue": None, **changes})
+
+    def _replace_surroundings(self, **changes: Any) -> Any:
+        name = self.public_class.__name__.removesuffix("Class")
+        given = {**CanisterStruct.fields(self), **changes}
+        own = (getattr(self, field) for field in self.__struct_fields__[5:])
+        return maker(self.public_class)(self.held, *_check_surroundings(name, **given), None, *own)
+
+    __replace__ = replace
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, CanisterStruct) or other.role is not self.role:
@@ -176,7 +117,7 @@ class CanisterStruct(
         return self.facts() == other.facts()
 
     def __hash__(self) -> int:
-        return hash((self.role.value, self.timestamp, self.joined))
+        return hash((self.role, *self.facts()))
 
     def __repr__(self) -> str:
         fields = self.fields()
@@ -195,7 +136,9 @@ class CanisterStruct(
         return f"{self.public_class.__name__}({shown})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return rebuild, (self.public_class.__name__, self.fields())
+        own = (getattr(self, field) for field in self.__struct_fields__[5:])
+        common = (self.held, self.timestamp, self.joined, self.residue, None)
+        return rebuild, (self.public_class, *common, *own)
 
 
 class ContentCanisterStruct(CanisterStruct, frozen=True, gc=False, eq=False):
@@ -280,7 +223,10 @@ class AssistantCanisterClass(ContentCanisterStruct, frozen=True, gc=False, eq=Fa
 
 
 class SupervisorCanisterClass(ContentCanisterStruct, frozen=True, gc=False, eq=False):
-    """Instructions that stand above the conversation; ``rank`` tells system from developer where both exist."""
+    """Instructions that stand above the conversation.
+
+    ``rank`` tells system from developer where both exist.
+    """
 
     role = Role.Supervisor
 
@@ -288,7 +234,7 @@ class SupervisorCanisterClass(ContentCanisterStruct, frozen=True, gc=False, eq=F
 
     if TYPE_CHECKING:
 
-        def __init__(  # noqa: PLR0913 - the common facts and a rank
+        def __init__(
             self,
             content: Content,
             timestamp: Absential[datetime] = absent,
@@ -299,7 +245,7 @@ class SupervisorCanisterClass(ContentCanisterStruct, frozen=True, gc=False, eq=F
         ) -> None: ...
 
     @classmethod
-    def _make(  # noqa: PLR0913 - the common facts and a rank
+    def _make(
         cls,
         content: Content,
         timestamp: Absential[datetime] = absent,
@@ -308,7 +254,7 @@ class SupervisorCanisterClass(ContentCanisterStruct, frozen=True, gc=False, eq=F
         joined: bool = False,
         residue: Residue | None = None,
     ) -> SupervisorCanisterClass:
-        if rank is not absent and rank not in {"system", "developer"}:
+        if rank is not absent and rank not in ("system", "developer"):
             raise MessageError(
                 "SupervisorCanister.rank", f"must be system or developer, got {rank!r}"
             )
@@ -333,7 +279,7 @@ class DocumentCanisterClass(ContentCanisterStruct, frozen=True, gc=False, eq=Fal
 
     if TYPE_CHECKING:
 
-        def __init__(  # noqa: PLR0913 - the common facts and a title
+        def __init__(
             self,
             content: Content,
             timestamp: Absential[datetime] = absent,
@@ -344,7 +290,7 @@ class DocumentCanisterClass(ContentCanisterStruct, frozen=True, gc=False, eq=Fal
         ) -> None: ...
 
     @classmethod
-    def _make(  # noqa: PLR0913 - the common facts and a title
+    def _make(
         cls,
         content: Content,
         timestamp: Absential[datetime] = absent,
@@ -354,7 +300,7 @@ class DocumentCanisterClass(ContentCanisterStruct, frozen=True, gc=False, eq=Fal
         residue: Residue | None = None,
     ) -> DocumentCanisterClass:
         if title is not absent:
-            check_name("DocumentCanister.title", title)
+            title = check_name("DocumentCanister.title", title)
         held = _check_content("DocumentCanister.content", content)
         return _new(cls, held, timestamp, joined, residue, title)  # type: ignore[no-any-return]
 
@@ -381,7 +327,7 @@ class InvocationCanisterClass(CanisterStruct, frozen=True, gc=False, eq=False):
 
     if TYPE_CHECKING:
 
-        def __init__(  # noqa: PLR0913 - the common facts and a call's own
+        def __init__(
             self,
             identifier: str,
             name: str,
@@ -394,7 +340,7 @@ class InvocationCanisterClass(CanisterStruct, frozen=True, gc=False, eq=False):
         ) -> None: ...
 
     @classmethod
-    def _make(  # noqa: PLR0913 - the common facts and a call's own
+    def _make(
         cls,
         identifier: str,
         name: str,
@@ -406,13 +352,15 @@ class InvocationCanisterClass(CanisterStruct, frozen=True, gc=False, eq=False):
         residue: Residue | None = None,
     ) -> InvocationCanisterClass:
         where = "InvocationCanister"
-        check_name(f"{where}.identifier", identifier)
-        check_name(f"{where}.name", name)
+        identifier = check_name(f"{where}.identifier", identifier)
+        name = check_name(f"{where}.name", name)
+        freeform = check_flag(f"{where}.is_freeform", is_freeform)
         if isinstance(arguments, Mapping):
-            held = write_json(Dictionary(arguments), f"{where}.arguments")
+            held = write_json(freeze(arguments, f"{where}.arguments"), f"{where}.arguments")
         else:
             held = check_text(f"{where}.arguments", arguments)
-        return _new(cls, held, timestamp, joined, residue, identifier, name, bool(is_freeform))  # type: ignore[no-any-return]
+        own = (identifier, name, freeform)
+        return _new(cls, held, timestamp, joined, residue, *own)  # type: ignore[no-any-return]
 
     @property
     def arguments_text(self) -> str:
@@ -458,7 +406,7 @@ class ResultCanisterClass(CanisterStruct, frozen=True, gc=False, eq=False):
 
     if TYPE_CHECKING:
 
-        def __init__(  # noqa: PLR0913 - the common facts and a result's own
+        def __init__(
             self,
             invocation_id: str,
             content: Content,
@@ -470,7 +418,7 @@ class ResultCanisterClass(CanisterStruct, frozen=True, gc=False, eq=False):
         ) -> None: ...
 
     @classmethod
-    def _make(  # noqa: PLR0913 - the common facts and a result's own
+    def _make(
         cls,
         invocation_id: str,
         content: Content,
@@ -480,11 +428,11 @@ class ResultCanisterClass(CanisterStruct, frozen=True, gc=False, eq=False):
         joined: bool = False,
         residue: Residue | None = None,
     ) -> ResultCanisterClass:
-        check_name("ResultCanister.invocation_id", invocation_id)
+        invocation_id = check_name("ResultCanister.invocation_id", invocation_id)
         if error is False:
             error = absent
         if error is not absent and error is not True:
-            check_text("ResultCanister.error", error)
+            error = check_name("ResultCanister.error", error)
         held = _check_content("ResultCanister.content", content)
         return _new(cls, held, timestamp, joined, residue, invocation_id, error)  # type: ignore[no-any-return]
 
@@ -541,7 +489,16 @@ CANISTER_CLASSES: dict[Role, type[CanisterStruct]] = {
 for _class in CANISTER_CLASSES.values():
     _class.public_class = _class
 
-# Unchecked constructors, fields by position: held, timestamp, joined, residue, memo, then the class's own.
+implement(Canister, *CANISTER_CLASSES.values())
+implement(UserCanister, UserCanisterClass)
+implement(AssistantCanister, AssistantCanisterClass)
+implement(SupervisorCanister, SupervisorCanisterClass)
+implement(DocumentCanister, DocumentCanisterClass)
+implement(InvocationCanister, InvocationCanisterClass)
+implement(ResultCanister, ResultCanisterClass)
+
+# Unchecked constructors, fields by position: held, timestamp, joined, residue, memo, then the
+# class's own.
 new_user = maker(UserCanisterClass)
 new_assistant = maker(AssistantCanisterClass)
 new_supervisor = maker(SupervisorCanisterClass)
@@ -568,29 +525,36 @@ def hold(content: AnyContent) -> Any:
         type(content) is TextualContentClass
         and content.mime_type == PLAIN
         and not content.citations
-        and type(content._text) is str
+        and content.is_hydrated
     ):
-        return content._text
+        return content.text
     return content
 
 
-def rebuild(name: str, fields: dict[str, Any]) -> Any:
-    """A canister from its class name and fields, as pickle and copy keep it."""
-    by_name = {cls.__name__: cls for cls in CANISTER_CLASSES.values()}
-    return by_name[name](**fields)
+def rebuild(cls: type[CanisterStruct], *fields: Any) -> Any:
+    """A canister from its class and fields, as pickle keeps it."""
+    return maker(cls)(*fields)
 
 
 def _check_content(where: str, content: object) -> Any:
     if isinstance(content, str):
         raise MessageError(where, 'expected a content; wrap text: TextualContentClass(text="...")')
     if not is_content(content):
-        raise MessageError(where, f"expected a content, got {type(content).__name__}")
+        hint = "; say absent for nothing" if content is None and "Assistant" in where else ""
+        raise MessageError(where, f"expected a content, got {type(content).__name__}{hint}")
     return hold(content)  # type: ignore[arg-type]
 
 
-def _new(cls: Any, held: Any, timestamp: Any, joined: bool, residue: Any, *own: Any) -> Any:  # noqa: FBT001, PLR0913 - fields by position
+def _new(cls: Any, held: Any, timestamp: Any, joined: Any, residue: Any, *own: Any) -> Any:
     name = cls.__name__.removesuffix("Class")
+    return maker(cls)(held, *_check_surroundings(name, timestamp, joined, residue), None, *own)
+
+
+def _check_surroundings(
+    name: str, timestamp: Any, joined: Any, residue: Any
+) -> tuple[datetime, bool, Residue | None]:
     when = now() if timestamp is absent else check_timestamp(f"{name}.timestamp", timestamp)
-    if residue is not None and not isinstance(residue, Residue):
-        raise MessageError(f"{name}.residue", f"expected a Residue, got {type(residue).__name__}")
-    return maker(cls)(held, when, bool(joined), residue, None, *own)
+    if residue is not None:
+        where = f"{name}.residue"
+        check_facts(where, check_instance(where, residue, Residue))
+    return when, check_flag(f"{name}.joined", joined), residue

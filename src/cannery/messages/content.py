@@ -1,20 +1,32 @@
-"""What a message says: the protocols of content and their immutable classes.
+"""What a message says: the immutable classes of content.
 
-Text, image, audio, video and file come from the wires as they are; reasoning carries the origin it is bound to; data
-is JSON; an opaque block is what no one here knows, kept to the letter; parts are the several contents of one result.
+Text, image, audio, video and file come from the wires as they are; reasoning carries the origin it
+is bound to; data is JSON; an opaque block is what no one here knows, kept to the letter; parts are
+the several contents of one result.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, TypeAlias, Union, runtime_checkable
+import re
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, Union
 
 from msgspec import Struct
 
-from cannery.errors import MessageError
+from cannery.errors import DamageError, MessageError
 from cannery.messages.absence import Absential, absent
-from cannery.messages.checked import CheckedMeta, check_name, check_text, maker
-from cannery.messages.json_text import decode_json, read_json, write_json
+from cannery.messages.checked import (
+    CheckedMeta,
+    check_facts,
+    check_flag,
+    check_instance,
+    check_items,
+    check_name,
+    check_text,
+    maker,
+)
+from cannery.messages.immutable import freeze
+from cannery.messages.json_text import read_json, write_json
 from cannery.messages.payload import (
     Base64,
     Deferred,
@@ -23,56 +35,25 @@ from cannery.messages.payload import (
     Payload,
     check_content_id,
     check_match,
+    check_payload,
     content_id_of,
+    held_id,
+    same_held,
+)
+from cannery.messages.payload import payload_bytes as payload_bytes  # noqa: PLC0414 - public here
+from cannery.messages.protocols import (
+    AudioContent,
+    BinaryContent,
+    Content,
+    ImageContent,
+    TextualContent,
+    VideoContent,
+    implement,
 )
 
 PLAIN = "text/plain"
 _TEXTUAL_SUBTYPES = ("json", "xml", "yaml", "javascript", "sql", "csv", "markdown", "toml")
-
-
-@runtime_checkable
-class Content(Protocol):
-    """The payload of a message."""
-
-    @property
-    def mime_type(self) -> str:
-        """MIME type identifying the format."""
-
-
-@runtime_checkable
-class TextualContent(Content, Protocol):
-    """Text, with optional formatting."""
-
-    @property
-    def text(self) -> str:
-        """The text."""
-
-
-class BinaryContent(Content, Protocol):
-    """What image, audio, video and file have in common."""
-
-    @property
-    def data(self) -> bytes:
-        """The bytes."""
-
-    @property
-    def content_id(self) -> Absential[str]:
-        """Hash of the bytes, for storage."""
-
-
-@runtime_checkable
-class ImageContent(BinaryContent, Protocol):
-    """An image."""
-
-
-@runtime_checkable
-class AudioContent(BinaryContent, Protocol):
-    """A sound recording."""
-
-
-@runtime_checkable
-class VideoContent(BinaryContent, Protocol):
-    """A moving picture."""
+_MIME = re.compile(r"(?a:[\w!#$&^.+-]+)/(?a:[\w!#$&^.+-]+)[ \t]*(?:;[^\r\n]*)?")
 
 
 class Origin(Struct, frozen=True, gc=False):
@@ -94,7 +75,27 @@ class Citation(Struct, frozen=True, gc=False):
     end: int | None = None
 
 
-class TextualContentClass(Struct, frozen=True, gc=False, eq=False, metaclass=CheckedMeta):
+class ContentStruct(Struct, frozen=True, gc=False, metaclass=CheckedMeta):
+    """What all contents have in common: a copy of one is itself."""
+
+    kind: ClassVar[str]
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __replace__(self, **changes: Any) -> Any:
+        raise TypeError(
+            f"make a new {type(self).__name__} instead; {sorted(changes)} stand for all"
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _rebuild, (type(self), *(getattr(self, name) for name in self.__struct_fields__))
+
+
+class TextualContentClass(ContentStruct, frozen=True, gc=False, eq=False):
     """Text; ``citations`` say where it comes from, ``content_id`` where a store keeps it."""
 
     kind: ClassVar[str] = "text"
@@ -129,14 +130,23 @@ class TextualContentClass(Struct, frozen=True, gc=False, eq=False, metaclass=Che
                     check_match("TextualContent.content_id", known, text.encode())
             elif known != content_id_of(b""):
                 held = NotHydrated(known or str(content_id))
-        _check_mime("TextualContent", mime_type, _is_textual, "text")
-        return maker(cls)(held, mime_type, tuple(citations))  # type: ignore[no-any-return]
+        mime_type = _check_mime("TextualContent", mime_type, _is_textual, "text")
+        cited = check_items("TextualContent.citations", citations)
+        for index, citation in enumerate(cited):
+            where = f"TextualContent.citations[{index}]"
+            check_facts(where, check_instance(where, citation, Citation), numbers=("start", "end"))
+        return maker(cls)(held, mime_type, cited)  # type: ignore[no-any-return]
 
     @property
     def text(self) -> str:
         """The text, loaded if it has to be; ContentNotFoundError if nobody can."""
         held = self._text
-        return held if type(held) is str else held.load().decode()  # type: ignore[union-attr]
+        if isinstance(held, str):
+            return held
+        try:
+            return held.load().decode()
+        except UnicodeDecodeError as error:
+            raise DamageError(f"content {held.content_id}", f"not UTF-8 text: {error}") from None
 
     @property
     def is_hydrated(self) -> bool:
@@ -146,19 +156,19 @@ class TextualContentClass(Struct, frozen=True, gc=False, eq=False, metaclass=Che
     @property
     def content_id(self) -> Absential[str]:
         """The id of text that is not here; absent for text that is."""
-        return absent if type(self._text) is str else self._text.content_id  # type: ignore[union-attr]
+        return absent if isinstance(self._text, str) else self._text.content_id
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, TextualContentClass):
             return NotImplemented
         return (
-            _same_held(self._text, other._text)
+            same_held(self._text, other._text)
             and self.mime_type == other.mime_type
             and self.citations == other.citations
         )
 
     def __hash__(self) -> int:
-        return hash((self.kind, self.mime_type))
+        return hash((self.kind, self.mime_type, held_id(self._text)))
 
     def __repr__(self) -> str:
         text = repr(self._text)
@@ -166,14 +176,10 @@ class TextualContentClass(Struct, frozen=True, gc=False, eq=False, metaclass=Che
         more += f", citations={self.citations!r}" if self.citations else ""
         return f"TextualContentClass(text={text}{more})"
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (TextualContentClass, self._text, self.mime_type, self.citations)
 
-
-class BinaryContentStruct(Struct, frozen=True, gc=False, eq=False, metaclass=CheckedMeta):
+class BinaryContentStruct(ContentStruct, frozen=True, gc=False, eq=False):
     """What image, audio, video and file share: a payload and its MIME type."""
 
-    kind: ClassVar[str]
     family: ClassVar[str]
 
     payload: Payload
@@ -200,10 +206,10 @@ class BinaryContentStruct(Struct, frozen=True, gc=False, eq=False, metaclass=Che
         location: Absential[Location | str] = absent,
     ) -> Any:
         name = cls.__name__.removesuffix("Class")
-        payload = _check_payload(name, data, content_id, location)
+        payload = check_payload(name, data, content_id, location)
         # A location's type may be unknown; bytes must say what they are.
         if mime_type or not isinstance(payload, Location):
-            _check_mime(name, mime_type, lambda mime: mime.startswith(f"{cls.family}/"), cls.family)
+            mime_type = _check_mime(name, mime_type, _belongs_to(cls.family), cls.family)
         return maker(cls)(payload, mime_type)
 
     @property
@@ -236,13 +242,15 @@ class BinaryContentStruct(Struct, frozen=True, gc=False, eq=False, metaclass=Che
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        return self._facts() == other._facts() and _same_held(self.payload, other.payload)
+        return self._facts() == other._facts() and same_held(self.payload, other.payload)
 
     def __hash__(self) -> int:
-        return hash((self.kind, *self._facts()))
+        return hash((self.kind, *self._facts(), held_id(self.payload)))
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), *(getattr(self, name) for name in self.__struct_fields__))
+    def __repr__(self) -> str:
+        payload = self.payload
+        shown = f"<{len(payload)} bytes>" if isinstance(payload, bytes) else repr(payload)
+        return f"{type(self).__name__}(data={shown}, mime_type={self.mime_type!r})"
 
 
 class ImageContentClass(BinaryContentStruct, frozen=True, gc=False, eq=False):
@@ -269,7 +277,8 @@ class VideoContentClass(BinaryContentStruct, frozen=True, gc=False, eq=False):
 class FileContentClass(BinaryContentStruct, frozen=True, gc=False, eq=False):
     """A file such as a PDF: bytes, a location, plain text (``text/plain``) or a list of chunks.
 
-    ``name`` is its file name or title, ``context`` a note for the model, ``citable`` whether the model may cite it.
+    ``name`` is its file name or title, ``context`` a note for the model, ``citable`` whether the
+    model may cite it.
     """
 
     kind = "file"
@@ -282,7 +291,7 @@ class FileContentClass(BinaryContentStruct, frozen=True, gc=False, eq=False):
 
     if TYPE_CHECKING:
 
-        def __init__(  # noqa: PLR0913 - a document has this many facts
+        def __init__(
             self,
             data: bytes | Base64 | Location | Deferred | None = None,
             mime_type: str = "",
@@ -296,7 +305,7 @@ class FileContentClass(BinaryContentStruct, frozen=True, gc=False, eq=False):
         ) -> None: ...
 
     @classmethod
-    def _make(  # noqa: PLR0913 - a document has this many facts
+    def _make(
         cls,
         data: Any = None,
         mime_type: str = "",
@@ -308,25 +317,26 @@ class FileContentClass(BinaryContentStruct, frozen=True, gc=False, eq=False):
         citable: bool | None = None,
         chunks: Iterable[Content] = (),
     ) -> FileContentClass:
-        parts = tuple(chunks)
+        parts = _check_parts("FileContent.chunks", chunks)
         if parts and data is None and location is absent:
             data = b""
-        payload = _check_payload("FileContent", data, content_id, location)
+        payload = check_payload("FileContent", data, content_id, location)
         if mime_type or not (isinstance(payload, Location) or parts):
-            _check_mime("FileContent", mime_type, lambda mime: True, "file")
-        for where, text in (("name", name), ("context", context)):
-            if text is not None:
-                check_text(f"FileContent.{where}", text)
+            mime_type = _check_mime("FileContent", mime_type, lambda _: True, "file")
+        name = None if name is None else check_text("FileContent.name", name)
+        context = None if context is None else check_text("FileContent.context", context)
+        citable = None if citable is None else check_flag("FileContent.citable", citable)
         return maker(cls)(payload, mime_type, name, context, citable, parts)  # type: ignore[no-any-return]
 
     def _facts(self) -> tuple[Any, ...]:
         return (self.mime_type, self.name, self.context, self.citable, self.chunks)
 
 
-class ReasoningContentClass(Struct, frozen=True, gc=False, metaclass=CheckedMeta):
+class ReasoningContentClass(ContentStruct, frozen=True, gc=False):
     """What the model thought: raw text, a summary, or only a payload that its origin can read.
 
-    ``signature`` and ``encrypted`` are bound to ``origin``; they go back there to the letter and nowhere else.
+    ``signature`` and ``encrypted`` are bound to ``origin``; they go back there to the letter and
+    nowhere else.
     """
 
     kind: ClassVar[str] = "reasoning"
@@ -340,7 +350,7 @@ class ReasoningContentClass(Struct, frozen=True, gc=False, metaclass=CheckedMeta
 
     if TYPE_CHECKING:
 
-        def __init__(  # noqa: PLR0913 - one for each fact a wire may give
+        def __init__(
             self,
             text: str | Iterable[str] = (),
             summary: str | Iterable[str] = (),
@@ -350,7 +360,7 @@ class ReasoningContentClass(Struct, frozen=True, gc=False, metaclass=CheckedMeta
         ) -> None: ...
 
     @classmethod
-    def _make(  # noqa: PLR0913 - one for each fact a wire may give
+    def _make(
         cls,
         text: str | Iterable[str] = (),
         summary: str | Iterable[str] = (),
@@ -358,10 +368,15 @@ class ReasoningContentClass(Struct, frozen=True, gc=False, metaclass=CheckedMeta
         encrypted: str | None = None,
         origin: Origin | None = None,
     ) -> ReasoningContentClass:
-        texts = (text,) if isinstance(text, str) else tuple(text)
-        summaries = (summary,) if isinstance(summary, str) else tuple(summary)
-        for item in (*texts, *summaries):
-            check_text("ReasoningContent.text", item)
+        texts = _check_texts("ReasoningContent.text", text)
+        summaries = _check_texts("ReasoningContent.summary", summary)
+        if signature is not None:
+            signature = check_text("ReasoningContent.signature", signature)
+        if encrypted is not None:
+            encrypted = check_text("ReasoningContent.encrypted", encrypted)
+        if origin is not None:
+            where = "ReasoningContent.origin"
+            check_facts(where, check_instance(where, origin, Origin))
         if (signature is not None or encrypted is not None) and origin is None:
             raise MessageError(
                 "ReasoningContent.origin", "a signature needs the origin that made it"
@@ -374,7 +389,7 @@ class ReasoningContentClass(Struct, frozen=True, gc=False, metaclass=CheckedMeta
         return "".join(self.texts) or "\n\n".join(self.summaries)
 
 
-class RefusalContentClass(Struct, frozen=True, gc=False, metaclass=CheckedMeta):
+class RefusalContentClass(ContentStruct, frozen=True, gc=False):
     """The model declined, in these words."""
 
     kind: ClassVar[str] = "refusal"
@@ -391,7 +406,7 @@ class RefusalContentClass(Struct, frozen=True, gc=False, metaclass=CheckedMeta):
         return maker(cls)(check_text("RefusalContent.text", text))  # type: ignore[no-any-return]
 
 
-class DataContentClass(Struct, frozen=True, gc=False, metaclass=CheckedMeta):
+class DataContentClass(ContentStruct, frozen=True, gc=False):
     """A JSON value; ``json`` is its exact text."""
 
     kind: ClassVar[str] = "data"
@@ -406,9 +421,9 @@ class DataContentClass(Struct, frozen=True, gc=False, metaclass=CheckedMeta):
     @classmethod
     def _make(cls, value: Any = None, *, json: str | None = None) -> DataContentClass:
         if json is None:
-            json = write_json(value, "DataContent.value")
+            json = write_json(freeze(value, "DataContent.value"), "DataContent.value")
         else:
-            _check_json("DataContent.json", json)
+            json = _check_json("DataContent.json", json)
         return maker(cls)(json)  # type: ignore[no-any-return]
 
     @property
@@ -417,7 +432,7 @@ class DataContentClass(Struct, frozen=True, gc=False, metaclass=CheckedMeta):
         return read_json(self.json)
 
 
-class OpaqueContentClass(Struct, frozen=True, gc=False, metaclass=CheckedMeta):
+class OpaqueContentClass(ContentStruct, frozen=True, gc=False):
     """A block that only its own dialect understands, kept to the letter (``json``)."""
 
     kind: ClassVar[str] = "opaque"
@@ -433,8 +448,8 @@ class OpaqueContentClass(Struct, frozen=True, gc=False, metaclass=CheckedMeta):
 
     @classmethod
     def _make(cls, dialect: str, tag: str, json: str) -> OpaqueContentClass:
-        check_name("OpaqueContent.dialect", dialect)
-        _check_json("OpaqueContent.json", json)
+        dialect = check_name("OpaqueContent.dialect", dialect)
+        json = _check_json("OpaqueContent.json", json)
         return maker(cls)(dialect, check_text("OpaqueContent.tag", tag), json)  # type: ignore[no-any-return]
 
     @property
@@ -443,7 +458,7 @@ class OpaqueContentClass(Struct, frozen=True, gc=False, metaclass=CheckedMeta):
         return read_json(self.json)
 
 
-class PartsContentClass(Struct, frozen=True, gc=False, metaclass=CheckedMeta):
+class PartsContentClass(ContentStruct, frozen=True, gc=False):
     """Several contents that are one payload: a tool result of text and images."""
 
     kind: ClassVar[str] = "parts"
@@ -457,13 +472,7 @@ class PartsContentClass(Struct, frozen=True, gc=False, metaclass=CheckedMeta):
 
     @classmethod
     def _make(cls, parts: Iterable[Content]) -> PartsContentClass:
-        held = tuple(parts)
-        for index, part in enumerate(held):
-            if not is_content(part) or isinstance(part, PartsContentClass):
-                raise MessageError(
-                    f"PartsContent.parts[{index}]", f"{type(part).__name__} is not a single content"
-                )
-        return maker(cls)(held)  # type: ignore[no-any-return]
+        return maker(cls)(_check_parts("PartsContent.parts", parts))  # type: ignore[no-any-return]
 
 
 AnyContent: TypeAlias = Union[  # noqa: UP007 - the closed set that every dialect must match
@@ -479,6 +488,14 @@ AnyContent: TypeAlias = Union[  # noqa: UP007 - the closed set that every dialec
     PartsContentClass,
 ]
 CONTENT_CLASSES: tuple[type[Any], ...] = AnyContent.__args__  # type: ignore[attr-defined]
+_BINARY = (ImageContentClass, AudioContentClass, VideoContentClass, FileContentClass)
+
+implement(Content, *CONTENT_CLASSES)
+implement(TextualContent, TextualContentClass)
+implement(BinaryContent, *_BINARY)
+implement(ImageContent, ImageContentClass)
+implement(AudioContent, AudioContentClass)
+implement(VideoContent, VideoContentClass)
 
 new_text = maker(TextualContentClass)
 new_image = maker(ImageContentClass)
@@ -497,48 +514,19 @@ def is_content(value: object) -> bool:
     return isinstance(value, CONTENT_CLASSES)
 
 
-def payload_bytes(payload: Payload) -> bytes:
-    """The bytes of a payload; MessageError for what lies elsewhere."""
-    if isinstance(payload, bytes):
-        return payload
-    if isinstance(payload, Base64):
-        return payload.data
-    if isinstance(payload, Location):
-        raise MessageError("data", f"the bytes lie at {payload.kind} {payload.value!r}, not here")
-    return payload.load()
-
-
-def _check_payload(
-    name: str, data: Any, content_id: Absential[str], location: Absential[Location | str]
-) -> Any:
-    if location is not absent:
-        if data is not None:
-            raise MessageError(f"{name}.location", "give data or a location, not both")
-        return location if isinstance(location, Location) else Location("url", str(location))
-    known = None if content_id is absent else check_content_id(f"{name}.content_id", content_id)
-    if data is None or (data == b"" and known is not None and known != content_id_of(b"")):
-        if known is None:
-            raise MessageError(f"{name}.data", "nothing given: data, a location or a content_id")
-        return NotHydrated(known)
-    if isinstance(data, (bytearray, memoryview)):
-        data = bytes(data)
-    if not isinstance(data, (bytes, Base64, Location, Deferred)):
-        raise MessageError(f"{name}.data", f"expected bytes, got {type(data).__name__}")
-    if known is not None and isinstance(data, (bytes, Base64)):
-        check_match(f"{name}.content_id", known, payload_bytes(data))
-    return data
-
-
-def _check_mime(name: str, mime_type: object, fits: Any, family: str) -> None:
+def _check_mime(name: str, mime_type: object, fits: Callable[[str], bool], family: str) -> str:
     text = check_text(f"{name}.mime_type", mime_type)
-    main = text.partition(";")[0].strip().lower()
-    kind, slash, subtype = main.partition("/")
-    if not (kind and slash and subtype):
+    if not _MIME.fullmatch(text):
         raise MessageError(f"{name}.mime_type", f"not a MIME type: {text!r}")
-    if not fits(main):
+    if not fits(text.partition(";")[0].strip().lower()):
         raise MessageError(
             f"{name}.mime_type", f"{text!r} contradicts the class: expected {family}"
         )
+    return text
+
+
+def _belongs_to(family: str) -> Callable[[str], bool]:
+    return lambda mime: mime.startswith(f"{family}/")
 
 
 def _is_textual(mime: str) -> bool:
@@ -546,30 +534,30 @@ def _is_textual(mime: str) -> bool:
     return kind == "text" or (kind == "application" and subtype.split("+")[-1] in _TEXTUAL_SUBTYPES)
 
 
-def _check_json(where: str, text: str) -> None:
+def _check_json(where: str, text: object) -> str:
+    plain = check_text(where, text)
     try:
-        decode_json(check_text(where, text))
+        read_json(plain)
     except ValueError as error:
         raise MessageError(where, f"not JSON: {error}") from None
+    return plain
 
 
-def _same_held(one: Any, other: Any) -> bool:
-    """Whether two held payloads are the same content, wherever and however it is kept."""
-    if type(one) is type(other) and one == other:
-        return True
-    if isinstance(one, Location) or isinstance(other, Location):
-        return False
-    return _held_id(one) == _held_id(other)
+def _check_texts(where: str, value: object) -> tuple[str, ...]:
+    if isinstance(value, str):
+        return (check_text(where, value),) if value else ()
+    texts = check_items(where, value)
+    return tuple(check_text(f"{where}[{index}]", text) for index, text in enumerate(texts))
 
 
-def _held_id(held: Any) -> object:
-    if isinstance(held, str):
-        return content_id_of(held.encode())
-    if isinstance(held, bytes):
-        return content_id_of(held)
-    if isinstance(held, Base64):
-        return content_id_of(held.data) if held.is_readable else held.text
-    return held.content_id
+def _check_parts(where: str, value: object) -> tuple[Any, ...]:
+    parts = check_items(where, value)
+    for index, part in enumerate(parts):
+        if not is_content(part) or isinstance(part, PartsContentClass):
+            raise MessageError(
+                f"{where}[{index}]", f"{type(part).__name__} is not a single content"
+            )
+    return parts
 
 
 def _rebuild(cls: Any, *fields: Any) -> Any:

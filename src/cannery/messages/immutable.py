@@ -1,27 +1,34 @@
 """Deeply immutable JSON values: ``Dictionary`` for objects, ``Array`` for lists.
 
-They compare equal to the plain dict or list that they were made from and hash by value. Nothing that can be reached
-from one can be changed.
+They compare equal to the plain dict or list that they were made from and hash by value. Nothing
+that can be reached from one can be changed.
 """
 
 from __future__ import annotations
 
 from collections.abc import ItemsView, Iterable, Iterator, KeysView, Mapping, ValuesView
+from math import isfinite
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self, cast
 
 from msgspec import Struct
 
 from cannery.errors import MessageError
-from cannery.messages.checked import CheckedMeta, check_text, maker
+from cannery.messages.checked import CheckedMeta, check_items, check_text, maker
 
-_SCALARS = frozenset({str, int, float, bool, type(None)})
+# Deeper values are refused: whether they can be walked would depend on the caller's stack.
+MAX_DEPTH = 128
+_SCALARS = frozenset({int, bool, type(None)})
 
 
 class Array(tuple[Any, ...]):
     """An immutable list; equal to a list or tuple of the same items."""
 
     __slots__ = ()
+
+    def __new__(cls, items: Iterable[Any] = ()) -> Self:
+        """Make one from JSON values; anything else is refused with its position."""
+        return cast("Self", freeze(check_items("Array", items), "Array"))
 
     def __eq__(self, other: object) -> bool:
         return tuple.__eq__(self, tuple(other) if isinstance(other, list) else other)
@@ -32,7 +39,16 @@ class Array(tuple[Any, ...]):
     __hash__ = tuple.__hash__
 
     def __repr__(self) -> str:
-        return repr(list(self))
+        return f"Array({list(self)!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Array, (thaw(self),)
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
 
 
 class Dictionary(Struct, frozen=True, gc=False, eq=False, metaclass=CheckedMeta):
@@ -50,7 +66,13 @@ class Dictionary(Struct, frozen=True, gc=False, eq=False, metaclass=CheckedMeta)
     def _make(cls, items: Any = (), /, **more: Any) -> Dictionary:
         if isinstance(items, cls) and not more:
             return items
-        return freeze(dict(items, **more), "Dictionary")  # type: ignore[no-any-return]
+        try:
+            plain = dict(items, **more)
+        except (TypeError, ValueError):
+            raise MessageError(
+                "Dictionary", f"expected a mapping or pairs, got {type(items).__name__}"
+            ) from None
+        return freeze(plain, "Dictionary")  # type: ignore[no-any-return]
 
     def __getitem__(self, key: str) -> Any:
         return self._proxy[key]
@@ -96,6 +118,15 @@ class Dictionary(Struct, frozen=True, gc=False, eq=False, metaclass=CheckedMeta)
     def __reduce__(self) -> tuple[Any, ...]:
         return Dictionary, (thaw(self),)
 
+    def __copy__(self) -> Dictionary:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Dictionary:
+        return self
+
+    def __replace__(self, **changes: Any) -> Dictionary:
+        return Dictionary(self._proxy, **changes)
+
 
 Mapping.register(Dictionary)
 _dictionary = maker(Dictionary)
@@ -103,31 +134,86 @@ _dictionary = maker(Dictionary)
 
 def freeze(value: Any, where: str = "value") -> Any:
     """The immutable form of a JSON value; refuses what JSON cannot say, naming the place."""
-    if type(value) in _SCALARS:
-        return check_text(where, value) if type(value) is str else value
+    try:
+        return _freeze(value, MAX_DEPTH)
+    except _Refused as refused:
+        path = "" if isinstance(refused, _TooDeep) else "".join(reversed(refused.path))
+        raise MessageError(f"{where}{path}", refused.problem) from None
+
+
+class _Refused(Exception):  # noqa: N818 - never leaves this module
+    """Why a value cannot be frozen; the path grows on the way out, so that success pays nothing."""
+
+    def __init__(self, problem: str) -> None:
+        self.problem = problem
+        self.path: list[str] = []
+
+
+class _TooDeep(_Refused):
+    """Said without its path, which nobody would want to read."""
+
+    def __init__(self) -> None:
+        super().__init__(f"nested more than {MAX_DEPTH} levels deep")
+
+
+def _freeze(value: Any, depth: int) -> Any:
+    kind = type(value)
+    if kind is str:
+        return _frozen_text(value)
+    if kind is float:
+        if not isfinite(value):
+            raise _Refused(f"{value} is not a JSON number")
+        return value
+    if kind in _SCALARS or (kind is Dictionary and depth == MAX_DEPTH):
+        return value
     if isinstance(value, Mapping):
-        if isinstance(value, Dictionary):
-            return value
-        return _dictionary(
-            MappingProxyType(
-                {
-                    check_text(f"{where} key", key): freeze(item, f"{where}.{key}")
-                    for key, item in value.items()
-                }
-            )
-        )
+        return _freeze_object(value, depth)
     if isinstance(value, (list, tuple)):
-        return Array(freeze(item, f"{where}[{index}]") for index, item in enumerate(value))
-    if isinstance(value, (str, bool, int, float)):
-        return freeze(_plain_scalar(value), where)
-    raise MessageError(where, f"{type(value).__name__} is not a JSON value")
+        return _freeze_list(value, depth)
+    if isinstance(value, (str, int, float)):
+        return _freeze(_plain_scalar(value), depth)
+    raise _Refused(f"{kind.__name__} is not a JSON value")
+
+
+def _frozen_text(value: str) -> str:
+    try:
+        return check_text("", value)
+    except MessageError as error:
+        raise _Refused(error.problem) from None
+
+
+def _freeze_object(value: Mapping[Any, Any], depth: int) -> Dictionary:
+    if depth <= 0:
+        raise _TooDeep
+    frozen = {}
+    for key, item in value.items():
+        if not isinstance(key, str):
+            raise _Refused(f"a key must be text (str), got {type(key).__name__}")
+        try:
+            frozen[_freeze(key, 0)] = _freeze(item, depth - 1)
+        except _Refused as refused:
+            refused.path.append(f".{key}" if key.isidentifier() else f"[{key!a}]")
+            raise
+    return _dictionary(MappingProxyType(frozen))  # type: ignore[no-any-return]
+
+
+def _freeze_list(value: Iterable[Any], depth: int) -> Array:
+    if depth <= 0:
+        raise _TooDeep
+    frozen = []
+    for item in value:
+        try:
+            frozen.append(_freeze(item, depth - 1))
+        except _Refused as refused:
+            refused.path.append(f"[{len(frozen)}]")
+            raise
+    return tuple.__new__(Array, frozen)
 
 
 def _plain_scalar(value: Any) -> Any:
-    for base in (str, bool, int, float):
-        if isinstance(value, base):
-            return base(value)
-    return value
+    if isinstance(value, str):
+        return str.__str__(value)
+    return int(value) if isinstance(value, int) else float(value)
 
 
 def thaw(value: Any) -> Any:

@@ -1,21 +1,29 @@
 """JSON kept as the exact text that somebody wrote, with its value on demand.
 
-Tool arguments, schemas, data and opaque blocks are held this way: the text is what goes back on the wire, the value
-is parsed only when it is looked at.
+Tool arguments, schemas, data and opaque blocks are held this way: the text is what goes back on the
+wire, the value is parsed only when it is looked at.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
 
 from cannery.errors import MessageError
-from cannery.messages.immutable import Dictionary, freeze, thaw
+from cannery.messages.immutable import MAX_DEPTH, Dictionary, freeze, thaw
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 _decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[\]{}]', re.DOTALL)
+_ESCAPES = re.compile(
+    r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a pair: one character
+    r"|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})"  # half of one
+    r"|\\."
+)
+_EXACT = 2**53
 
 
 def write_json(value: Any, where: str = "value") -> str:
@@ -35,8 +43,27 @@ def decode_json(text: str | bytes) -> Any:
     """The plain value of JSON text; ValueError if it is none."""
     try:
         return _decode(text)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
-        raise ValueError(str(error)) from None
+    except RecursionError:
+        # Whether deep text can be read depends on the caller's stack; what we say of it must not.
+        if depth(text) <= MAX_DEPTH:
+            raise
+        raise ValueError(f"nested more than {MAX_DEPTH} levels deep") from None
+    except (msgspec.MsgspecError, UnicodeError) as error:
+        whole = _without_lone_surrogates(text)
+        if whole is None:
+            raise ValueError(str(error)) from None
+    return decode_json(whole)
+
+
+def _without_lone_surrogates(text: str | bytes) -> str | None:
+    """The text with escaped lone surrogates as U+FFFD, or None if it has none.
+
+    The grammar of JSON allows them, and models write them; no Unicode text can say them.
+    """
+    if not isinstance(text, str) or "\\u" not in text:
+        return None
+    changed = _ESCAPES.sub(lambda found: "\\ufffd" if found[1] else found[0], text)
+    return None if changed == text else changed
 
 
 def is_json_object(text: str) -> bool:
@@ -56,21 +83,70 @@ def read_object(text: str) -> Dictionary | None:
         return Dictionary()
     try:
         value = read_json(text)
-    except (ValueError, RecursionError):
+    except ValueError:
         return None
     return value if isinstance(value, Dictionary) else None
 
 
 def canonical(value: Any) -> str:
-    """The one spelling of a JSON value that identity uses: keys sorted, no spaces, integral numbers as integers."""
-    return _encode(_canonical(value)).decode()
+    """The one spelling of a JSON value that identity uses; ValueError beyond the depth limit.
+
+    Keys sorted, no spaces, numbers by value: ``docs/identity.md`` has the rules.
+    """
+    return _encode(_canonical(value, MAX_DEPTH)).decode()
 
 
-def _canonical(value: Any) -> Any:
-    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
-        return int(value)
-    if isinstance(value, (dict, Dictionary)):
-        return {key: _canonical(value[key]) for key in sorted(value)}
-    if isinstance(value, (list, tuple)):
-        return [_canonical(item) for item in value]
+def canonical_text(text: str) -> str | None:
+    """The canonical spelling of JSON text; None if it is not JSON or nested too deeply."""
+    try:
+        return canonical(decode_json(text))
+    except ValueError:
+        return None
+
+
+def depth(text: str | bytes) -> int:
+    """How deeply the brackets of JSON text nest."""
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "replace")
+    level = deepest = 0
+    for found in _BRACKETS.finditer(text):
+        bracket = found.group()
+        if bracket in "[{":
+            level += 1
+            deepest = max(deepest, level)
+        elif bracket in "]}":
+            level -= 1
+    return deepest
+
+
+def _canonical(value: Any, depth_left: int) -> Any:
+    kind = type(value)
+    if kind is float:
+        return _canonical_float(value)
+    if kind is dict:
+        _check_depth(depth_left)
+        return {key: _canonical(value[key], depth_left - 1) for key in sorted(value)}
+    if kind is list:
+        _check_depth(depth_left)
+        return [_canonical(item, depth_left - 1) for item in value]
+    if isinstance(value, (Dictionary, tuple)):
+        return _canonical(thaw(value), depth_left)
     return value
+
+
+def _check_depth(depth_left: int) -> None:
+    if depth_left <= 0:
+        raise ValueError(f"nested more than {MAX_DEPTH} levels deep")
+
+
+def _canonical_float(value: float) -> Any:
+    """An integer if it surely is one, else the shortest digits and a power of ten: ``15e-1``."""
+    if value.is_integer() and abs(value) < _EXACT:
+        return int(value)
+    mantissa, _, exponent = repr(value).partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    digits = (whole + fraction).lstrip("-0")
+    shortest = digits.rstrip("0")
+    power = int(exponent or 0) - len(fraction) + len(digits) - len(shortest)
+    sign = "-" if value < 0 else ""
+    return msgspec.Raw(f"{sign}{shortest}e{power}".encode())

@@ -1,26 +1,27 @@
 """Where the bytes of binary content are: here, here as base64 text, in a store, or somewhere else.
 
-A payload is one of ``bytes``, ``Base64`` (decoded only when somebody looks), ``Deferred`` (a store loads it) and
-``Location`` (a URL or a provider's file id, which nobody here fetches).
+A payload is one of ``bytes``, ``Base64`` (decoded only when somebody looks), ``Deferred`` (a store
+loads it) and ``Location`` (a URL or a provider's file id, which nobody here fetches).
 """
 
 from __future__ import annotations
 
-import base64
 import binascii
 import hashlib
 import re
-from typing import TYPE_CHECKING, Protocol, TypeAlias, Union, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Union, runtime_checkable
 
 from msgspec import Struct
 
 from cannery.errors import ContentNotFoundError, MessageError
+from cannery.messages.absence import Absential, absent
 from cannery.messages.checked import CheckedMeta, check_name, check_text, maker
 
 _CONTENT_ID = re.compile(r"sha256:[0-9a-f]{64}")
 _ELIDED_ID = re.compile(r"sha256:[0-9a-f]*(?:\.\.\.|…)")
+_NOTHING = "sha256:" + hashlib.sha256().hexdigest()
 _URL_SAFE = str.maketrans("-_", "+/")
-_NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/=]")
+_NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/]")
 
 
 class Base64(Struct, frozen=True, gc=False, eq=False):
@@ -28,39 +29,50 @@ class Base64(Struct, frozen=True, gc=False, eq=False):
 
     text: str
 
-    @property
-    def data(self) -> bytes:
-        """The decoded bytes; MessageError if the text is not base64."""
+    def read(self) -> bytes | None:
+        """The decoded bytes; None if the text is not base64."""
         text = self.text
         try:
-            return base64.b64decode(text, validate=True)
+            return binascii.a2b_base64(text, strict_mode=True)
         except (binascii.Error, ValueError):
             pass
         plain = "".join(text.split()).translate(_URL_SAFE).rstrip("=")
         if _NOT_BASE64.search(plain) or len(plain) % 4 == 1:
+            return None
+        return binascii.a2b_base64(plain + "=" * (-len(plain) % 4))
+
+    @property
+    def data(self) -> bytes:
+        """The decoded bytes; MessageError if the text is not base64."""
+        found = self.read()
+        if found is None:
             raise MessageError("data", "not base64")
-        return base64.b64decode(plain + "=" * (-len(plain) % 4))
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Base64):
-            return NotImplemented
-        return self.text == other.text or (self.is_readable and self.data == other.data)
-
-    def __hash__(self) -> int:
-        return hash(Base64)
+        return found
 
     @property
     def is_readable(self) -> bool:
         """Whether the text decodes."""
-        try:
-            self.data  # noqa: B018 - decoding is the test
-        except MessageError:
-            return False
-        return True
+        return self.read() is not None
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Base64):
+            return NotImplemented
+        if self.text == other.text:
+            return True
+        found = self.read()
+        return found is not None and found == other.read()
+
+    def __hash__(self) -> int:
+        found = self.read()
+        return hash(self.text if found is None else found)
+
+    def __repr__(self) -> str:
+        text = self.text if len(self.text) <= 64 else f"{self.text[:48]}…"
+        return f"Base64({text!r}, {len(self.text)} characters)"
 
 
 class Location(Struct, frozen=True, gc=False, metaclass=CheckedMeta):
-    """Bytes that lie elsewhere: a ``url`` anyone may fetch, or a ``file`` id in one provider's account."""
+    """Bytes that lie elsewhere: a ``url`` anyone may fetch, or one provider's ``file`` id."""
 
     kind: str
     value: str
@@ -71,7 +83,7 @@ class Location(Struct, frozen=True, gc=False, metaclass=CheckedMeta):
 
     @classmethod
     def _make(cls, kind: str, value: str) -> Location:
-        if kind not in {"url", "file"}:
+        if kind not in ("url", "file"):
             raise MessageError("Location.kind", f"must be 'url' or 'file', got {kind!r}")
         return maker(cls)(kind, check_name("Location.value", value))  # type: ignore[no-any-return]
 
@@ -112,7 +124,7 @@ def content_id_of(data: bytes) -> str:
 
 
 def check_content_id(where: str, value: object) -> str | None:
-    """A well-formed content id, or None for an elided one as documentation prints it (``sha256:ab12...``)."""
+    """A well-formed content id, or None for an elided one, as print has it (``sha256:ab12...``)."""
     text = check_text(where, value)
     if _CONTENT_ID.fullmatch(text):
         return text
@@ -126,3 +138,83 @@ def check_match(where: str, content_id: str, data: bytes) -> None:
     actual = content_id_of(data)
     if actual != content_id:
         raise MessageError(where, f"{content_id} does not match the data, which is {actual}")
+
+
+def payload_bytes(payload: Payload) -> bytes:
+    """The bytes of a payload; MessageError for what lies elsewhere."""
+    if isinstance(payload, bytes):
+        return payload
+    if isinstance(payload, Base64):
+        return payload.data
+    if isinstance(payload, Location):
+        raise MessageError("data", f"the bytes lie at {payload.kind} {payload.value!r}, not here")
+    return payload.load()
+
+
+def held_id(held: Any) -> object:
+    """What held text or a payload is known by, wherever and however it is kept; loads nothing."""
+    if isinstance(held, str):
+        return content_id_of(_encoded(held))
+    if isinstance(held, bytes):
+        return content_id_of(held)
+    if isinstance(held, Location):
+        return held
+    if isinstance(held, Base64):
+        found = held.read()
+        return ("not base64", held.text) if found is None else content_id_of(found)
+    return held.content_id
+
+
+def same_held(one: Any, other: Any) -> bool:
+    """Whether two held texts or payloads are the same content."""
+    if type(one) is type(other) and isinstance(one, (str, bytes, Base64, Location)):
+        return bool(one == other)
+    return held_id(one) == held_id(other)
+
+
+def _encoded(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-8", "surrogatepass")
+
+
+def check_payload(
+    name: str, data: Any, content_id: Absential[str], location: Absential[Location | str]
+) -> Payload:
+    """The payload of what a constructor was given; refuses what contradicts itself."""
+    known = None if content_id is absent else check_content_id(f"{name}.content_id", content_id)
+    if location is not absent:
+        if data is not None:
+            raise MessageError(f"{name}.location", "give data or a location, not both")
+        data = location if isinstance(location, Location) else Location("url", location)
+    if data is None or (data == b"" and content_id is not absent and known != _NOTHING):
+        if content_id is absent:
+            raise MessageError(f"{name}.data", "nothing given: data, a location or a content_id")
+        return NotHydrated(known or str(content_id))
+    if isinstance(data, (bytearray, memoryview)):
+        data = bytes(data)
+    if not isinstance(data, (bytes, Base64, Location, Deferred)):
+        raise MessageError(f"{name}.data", f"expected bytes, got {type(data).__name__}")
+    _check_payload_id(name, data, content_id, known)
+    return data
+
+
+def _check_payload_id(
+    name: str, data: Payload, content_id: Absential[str], known: str | None
+) -> None:
+    where = f"{name}.content_id"
+    if isinstance(data, Base64):
+        check_text(f"{name}.data", data.text)
+        if not data.is_readable:
+            raise MessageError(f"{name}.data", "not base64")
+    if isinstance(data, (bytes, Base64)):
+        if known is not None:
+            check_match(where, known, payload_bytes(data))
+    elif isinstance(data, Location):
+        if content_id is not absent:
+            raise MessageError(where, "nobody can check it: the bytes lie elsewhere")
+    else:
+        own = check_content_id(f"{name}.data.content_id", data.content_id)
+        if known is not None and known != own:
+            raise MessageError(where, f"{known} is not that of the data, {own}")
