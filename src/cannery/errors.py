@@ -5,6 +5,7 @@
     │   ├── MessageError                   a value of the model cannot be made from it
     │   ├── RoleError                      a role string is not accepted
     │   ├── DialectError                   a wire body breaks its dialect
+    │   │   └── WireRoleError (RoleError)  a message in it has a role that is not accepted
     │   ├── LossError                      the strict policy forbids a lossy translation
     │   ├── ProfileError                   a conversation's profile refuses the message
     │   └── ConfigurationError             a setting is missing or wrong
@@ -75,6 +76,17 @@ class DialectError(InputError):
         self.dialect = dialect
         self.path = path
         self.problem = problem
+
+
+class WireRoleError(DialectError, RoleError):
+    """A message of a wire body has a role that is not accepted; the text is the role error's own."""
+
+    def __init__(self, dialect: str, error: RoleError) -> None:
+        path = error.path or "role"
+        DialectError.__init__(self, dialect, path, str(error).removeprefix(f"{path}: "))
+        self.args = (str(error),)
+        self.received = error.received
+        self.suggestions = error.suggestions
 
 
 class LossError(InputError):

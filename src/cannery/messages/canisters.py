@@ -27,6 +27,7 @@ from cannery.messages.checked import (
     check_timestamp,
     maker,
     now,
+    rebuild,
 )
 from cannery.messages.content import (
     PLAIN,
@@ -529,11 +530,6 @@ def hold(content: AnyContent) -> Any:
     ):
         return content.text
     return content
-
-
-def rebuild(cls: type[CanisterStruct], *fields: Any) -> Any:
-    """A canister from its class and fields, as pickle keeps it."""
-    return maker(cls)(*fields)
 
 
 def _check_content(where: str, content: object) -> Any:

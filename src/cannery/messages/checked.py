@@ -7,19 +7,19 @@ structs directly and pay nothing.
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from math import isfinite
+from typing import Any, ClassVar, Self
 
 import msgspec
 
 from cannery.errors import MessageError
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 trusted: Callable[..., Any] = msgspec.StructMeta.__call__
+_REQUIRED = object()
 _MAKE = re.compile(r"\w+\._make\(\)")
 
 
@@ -41,6 +41,66 @@ def maker(cls: Any) -> Callable[..., Any]:
     """The unchecked constructor of a class: fields by position, as the struct has them."""
     make: Callable[..., Any] = trusted.__get__(cls)
     return make
+
+
+class CheckedStruct(msgspec.Struct, frozen=True, gc=False, metaclass=CheckedMeta):
+    """A value whose constructor takes its fields as they are and checks those that were given.
+
+    ``checks`` has a function for each field: it takes the place and the value, and gives the value
+    to keep.
+    """
+
+    checks: ClassVar[dict[str, Callable[[str, Any], Any]]] = {}
+
+    @classmethod
+    def _make(cls, *args: Any, **kwargs: Any) -> Any:
+        made = maker(cls)(*args, **kwargs)
+        return made._checked({name: getattr(made, name) for name in cls.checks})
+
+    def _checked(self, given: dict[str, Any]) -> Any:
+        """This value with the given fields, each checked unless it is the default."""
+        cls = type(self)
+        defaults = _defaults(cls)
+        changed = {}
+        for name, value in given.items():
+            kept = value
+            if value is not defaults.get(name, _REQUIRED):
+                kept = cls.checks[name](f"{cls.__name__}.{name}", value)
+            if kept is not getattr(self, name):
+                changed[name] = kept
+        if not changed:
+            return self
+        fields = {name: getattr(self, name) for name in cls.__struct_fields__}
+        return maker(cls)(**{**fields, **changed})
+
+    def replace(self, **changes: Any) -> Self:
+        """A new value with some facts changed; the others are kept as they are."""
+        unknown = changes.keys() - set(self.__struct_fields__)
+        if unknown:
+            raise TypeError(f"{type(self).__name__} has no field {min(unknown)!r}")
+        return self._checked(changes)  # type: ignore[no-any-return]
+
+    __replace__ = replace
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return rebuild, (type(self), *(getattr(self, name) for name in self.__struct_fields__))
+
+
+@functools.cache
+def _defaults(cls: type[msgspec.Struct]) -> dict[str, Any]:
+    defaults = cls.__struct_defaults__
+    return dict(zip(cls.__struct_fields__[-len(defaults) :], defaults, strict=True))
+
+
+def rebuild(cls: type[msgspec.Struct], *fields: Any) -> Any:
+    """A value from its class and fields, unchecked, as pickle keeps it."""
+    return maker(cls)(*fields)
 
 
 def check_text(where: str, value: object) -> str:
@@ -98,8 +158,24 @@ def check_facts(where: str, value: msgspec.Struct, numbers: tuple[str, ...] = ()
             continue
         if name not in numbers:
             check_text(f"{where}.{name}", fact)
-        elif type(fact) is not int:
-            raise MessageError(f"{where}.{name}", f"expected int, got {type(fact).__name__}")
+        else:
+            check_whole(f"{where}.{name}", fact)
+
+
+def check_whole(where: str, value: object) -> int:
+    """Refuse what is not a whole number."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise MessageError(where, f"expected int, got {type(value).__name__}")
+    return int(value)
+
+
+def check_number(where: str, value: object) -> float:
+    """Refuse what is not a finite number."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise MessageError(where, f"expected a number, got {type(value).__name__}")
+    if not isfinite(value):
+        raise MessageError(where, f"{value} is not a number that JSON can say")
+    return value
 
 
 def check_timestamp(where: str, value: object) -> datetime:

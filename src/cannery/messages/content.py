@@ -24,6 +24,7 @@ from cannery.messages.checked import (
     check_name,
     check_text,
     maker,
+    rebuild,
 )
 from cannery.messages.immutable import freeze
 from cannery.messages.json_text import read_json, write_json
@@ -92,7 +93,7 @@ class ContentStruct(Struct, frozen=True, gc=False, metaclass=CheckedMeta):
         )
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (type(self), *(getattr(self, name) for name in self.__struct_fields__))
+        return rebuild, (type(self), *(getattr(self, name) for name in self.__struct_fields__))
 
 
 class TextualContentClass(ContentStruct, frozen=True, gc=False, eq=False):
@@ -558,7 +559,3 @@ def _check_parts(where: str, value: object) -> tuple[Any, ...]:
                 f"{where}[{index}]", f"{type(part).__name__} is not a single content"
             )
     return parts
-
-
-def _rebuild(cls: Any, *fields: Any) -> Any:
-    return maker(cls)(*fields)

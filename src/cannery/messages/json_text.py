@@ -17,6 +17,7 @@ from cannery.messages.immutable import MAX_DEPTH, Dictionary, freeze, thaw
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 _decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_decode_raw = msgspec.json.Decoder(msgspec.Raw).decode
 _BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[\]{}]', re.DOTALL)
 _ESCAPES = re.compile(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a pair: one character
@@ -64,6 +65,15 @@ def _without_lone_surrogates(text: str | bytes) -> str | None:
         return None
     changed = _ESCAPES.sub(lambda found: "\\ufffd" if found[1] else found[0], text)
     return None if changed == text else changed
+
+
+def is_json(text: str) -> bool:
+    """Whether the text is JSON; cheaper than reading it."""
+    try:
+        _decode_raw(text)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return False
+    return True
 
 
 def is_json_object(text: str) -> bool:

@@ -1,19 +1,85 @@
 """Requests and responses: a conversation and what is asked for around it.
 
-Controls are what several providers have under different names; what only one has stays in the residue.
+Controls are what several providers have under different names; what only one has stays in the
+residue. Calling a class checks what it is given; ``new_request`` and its like do not, for decoders.
 """
 
 from __future__ import annotations
 
 import enum
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
 
-from msgspec import Struct
-
+from cannery.errors import MessageError
 from cannery.messages.absence import Absential, absent
+from cannery.messages.checked import (
+    CheckedStruct,
+    check_facts,
+    check_flag,
+    check_instance,
+    check_items,
+    check_name,
+    check_number,
+    check_text,
+    check_whole,
+    maker,
+)
 from cannery.messages.conversation import Conversation
-from cannery.messages.json_text import read_json
+from cannery.messages.immutable import freeze
+from cannery.messages.json_text import is_json, is_json_object, read_json, write_json
 from cannery.messages.residue import Residue
+
+Check = Callable[[str, Any], Any]
+
+
+def _instance(cls: type) -> Check:
+    return lambda where, value: check_instance(where, value, cls)
+
+
+def _word(*words: str) -> Check:
+    def check(where: str, value: Any) -> str:
+        if value not in words:
+            raise MessageError(where, f"must be one of {', '.join(words)}, got {value!r}")
+        return check_text(where, value)
+
+    return check
+
+
+def _optional(check: Check) -> Check:
+    return lambda where, value: None if value is None else check(where, value)
+
+
+def _conversation(where: str, value: Any) -> Conversation:
+    if isinstance(value, Conversation):
+        return value
+    return Conversation(check_items(where, value))
+
+
+def _texts(where: str, value: Any) -> tuple[str, ...]:
+    items = (value,) if isinstance(value, str) else check_items(where, value)
+    return tuple(check_text(f"{where}[{index}]", item) for index, item in enumerate(items))
+
+
+def _json_object(where: str, value: Any) -> str:
+    if isinstance(value, Mapping):
+        return write_json(freeze(value, where), where)
+    if not is_json_object(check_text(where, value)):
+        raise MessageError(where, "not the text of a JSON object")
+    return str(value)
+
+
+def _json(where: str, value: Any) -> str:
+    if isinstance(value, Mapping):
+        return write_json(freeze(value, where), where)
+    if not is_json(check_text(where, value)):
+        raise MessageError(where, "not JSON text")
+    return str(value)
+
+
+def _residue(where: str, value: Any) -> Residue | None:
+    if value is not None:
+        check_facts(where, check_instance(where, value, Residue))
+    return value  # type: ignore[no-any-return]
 
 
 class FinishReason(enum.Enum):
@@ -32,11 +98,12 @@ class FinishReason(enum.Enum):
     Other = "other"
 
 
-class Tool(Struct, frozen=True, gc=False):
+class Tool(CheckedStruct, frozen=True, gc=False):
     """A tool that the model may call.
 
-    ``schema`` is the JSON text of its parameters; a custom tool has a ``grammar`` (JSON text) or nothing instead; a hosted
-    tool (``hosted`` is its JSON text) belongs to one provider.
+    ``schema`` is the JSON text of its parameters (a mapping becomes that); a custom tool has a
+    ``grammar`` (JSON text) or nothing instead; a hosted tool (``hosted`` is its JSON text) belongs to
+    one provider.
     """
 
     name: str
@@ -48,14 +115,25 @@ class Tool(Struct, frozen=True, gc=False):
     hosted: Absential[str] = absent
     residue: Residue | None = None
 
+    checks: ClassVar[dict[str, Check]] = {
+        "name": check_name,
+        "description": check_text,
+        "schema": _json_object,
+        "strict": _optional(check_flag),
+        "is_freeform": check_flag,
+        "grammar": _json_object,
+        "hosted": _json,
+        "residue": _residue,
+    }
+
     @property
     def parameters(self) -> Any:
         """The parameters' JSON schema, deeply immutable, or absent."""
         return absent if self.schema is absent else read_json(self.schema)
 
 
-class ToolChoice(Struct, frozen=True, gc=False):
-    """Which tools the model may or must call: ``auto``, ``none``, ``required``, ``named`` or ``allowed``.
+class ToolChoice(CheckedStruct, frozen=True, gc=False):
+    """Which tools the model may or must call: auto, none, required, named or allowed.
 
     ``allowed`` lets the model choose among ``names``; ``must_call`` says that it has to choose one.
     """
@@ -65,9 +143,16 @@ class ToolChoice(Struct, frozen=True, gc=False):
     must_call: bool = False
     is_freeform: bool = False
 
+    checks: ClassVar[dict[str, Check]] = {
+        "mode": _word("auto", "none", "required", "named", "allowed"),
+        "names": _texts,
+        "must_call": check_flag,
+        "is_freeform": check_flag,
+    }
 
-class OutputFormat(Struct, frozen=True, gc=False):
-    """The shape of the answer: ``text``, ``json`` or ``schema`` (with the JSON text of the schema)."""
+
+class OutputFormat(CheckedStruct, frozen=True, gc=False):
+    """The shape of the answer: text, json, or schema (with the JSON text of the schema)."""
 
     kind: str
     schema: Absential[str] = absent
@@ -75,8 +160,16 @@ class OutputFormat(Struct, frozen=True, gc=False):
     description: Absential[str] = absent
     strict: Absential[bool | None] = absent
 
+    checks: ClassVar[dict[str, Check]] = {
+        "kind": _word("text", "json", "schema"),
+        "schema": _json_object,
+        "name": check_text,
+        "description": check_text,
+        "strict": _optional(check_flag),
+    }
 
-class Thinking(Struct, frozen=True, gc=False):
+
+class Thinking(CheckedStruct, frozen=True, gc=False):
     """How much the model may think: an ``effort`` word, a ``budget`` in tokens, or a plain switch.
 
     ``summary`` says whether and how thoughts are shown.
@@ -88,8 +181,16 @@ class Thinking(Struct, frozen=True, gc=False):
     summary: Absential[str] = absent
     adaptive: bool = False
 
+    checks: ClassVar[dict[str, Check]] = {
+        "enabled": check_flag,
+        "effort": check_text,
+        "budget": check_whole,
+        "summary": check_text,
+        "adaptive": check_flag,
+    }
 
-class Controls(Struct, frozen=True, gc=False):
+
+class Controls(CheckedStruct, frozen=True, gc=False):
     """The knobs that several providers have."""
 
     max_tokens: Absential[int] = absent
@@ -108,12 +209,40 @@ class Controls(Struct, frozen=True, gc=False):
     user: Absential[str] = absent
     include_usage: Absential[bool] = absent
 
+    checks: ClassVar[dict[str, Check]] = {
+        "max_tokens": check_whole,
+        "temperature": check_number,
+        "top_p": check_number,
+        "top_k": check_whole,
+        "stop": _texts,
+        "seed": check_whole,
+        "presence_penalty": check_number,
+        "frequency_penalty": check_number,
+        "candidates": check_whole,
+        "parallel_calls": check_flag,
+        "output": _instance(OutputFormat),
+        "thinking": _instance(Thinking),
+        "metadata": _json_object,
+        "user": check_text,
+        "include_usage": check_flag,
+    }
+
 
 DEFAULT_CONTROLS = Controls()
 
 
-class Request(Struct, frozen=True, gc=False):
-    """What an application asks of a model."""
+def _tools(where: str, value: Any) -> tuple[Tool, ...]:
+    items = check_items(where, value)
+    for index, item in enumerate(items):
+        check_instance(f"{where}[{index}]", item, Tool)
+    return items
+
+
+class Request(CheckedStruct, frozen=True, gc=False):
+    """What an application asks of a model; ``source`` names the dialect it was read from.
+
+    ``replace`` keeps the residue, since it is about the rest.
+    """
 
     conversation: Conversation
     model: Absential[str] = absent
@@ -122,17 +251,22 @@ class Request(Struct, frozen=True, gc=False):
     controls: Controls = DEFAULT_CONTROLS
     stream: Absential[bool] = absent
     residue: Residue | None = None
+    source: str | None = None
 
-    def replace(self, **changes: Any) -> Request:
-        """A new request with some facts changed; residue stays, since it is about the rest."""
-        fields = {name: getattr(self, name) for name in self.__struct_fields__}
-        if "conversation" in changes:
-            changes["conversation"] = Conversation(changes["conversation"])
-        return Request(**{**fields, **changes})
+    checks: ClassVar[dict[str, Check]] = {
+        "conversation": _conversation,
+        "model": check_text,
+        "tools": _tools,
+        "tool_choice": _instance(ToolChoice),
+        "controls": _instance(Controls),
+        "stream": check_flag,
+        "residue": _residue,
+        "source": _optional(check_name),
+    }
 
 
-class Usage(Struct, frozen=True, gc=False):
-    """Tokens counted by the provider; ``input`` includes what was read from or written to a cache."""
+class Usage(CheckedStruct, frozen=True, gc=False):
+    """Tokens counted by the provider; ``input`` includes what a cache gave or took."""
 
     input: int = 0
     output: int = 0
@@ -140,14 +274,22 @@ class Usage(Struct, frozen=True, gc=False):
     cache_write: Absential[int] = absent
     reasoning: Absential[int] = absent
 
+    checks: ClassVar[dict[str, Check]] = {
+        "input": check_whole,
+        "output": check_whole,
+        "cache_read": check_whole,
+        "cache_write": check_whole,
+        "reasoning": check_whole,
+    }
+
     @property
     def total(self) -> int:
         """Input and output together."""
         return self.input + self.output
 
 
-class Response(Struct, frozen=True, gc=False):
-    """What a model answered."""
+class Response(CheckedStruct, frozen=True, gc=False):
+    """What a model answered; ``source`` names the dialect it was read from."""
 
     canisters: Conversation
     finish: Absential[FinishReason] = absent
@@ -156,10 +298,26 @@ class Response(Struct, frozen=True, gc=False):
     identifier: Absential[str] = absent
     stop_sequence: Absential[str] = absent
     residue: Residue | None = None
+    source: str | None = None
 
-    def replace(self, **changes: Any) -> Response:
-        """A new response with some facts changed."""
-        fields = {name: getattr(self, name) for name in self.__struct_fields__}
-        if "canisters" in changes:
-            changes["canisters"] = Conversation(changes["canisters"])
-        return Response(**{**fields, **changes})
+    checks: ClassVar[dict[str, Check]] = {
+        "canisters": _conversation,
+        "finish": _instance(FinishReason),
+        "usage": _instance(Usage),
+        "model": check_text,
+        "identifier": check_text,
+        "stop_sequence": check_text,
+        "residue": _residue,
+        "source": _optional(check_name),
+    }
+
+
+# Unchecked constructors for decoders: fields by position or by name.
+new_tool = maker(Tool)
+new_tool_choice = maker(ToolChoice)
+new_output_format = maker(OutputFormat)
+new_thinking = maker(Thinking)
+new_controls = maker(Controls)
+new_request = maker(Request)
+new_usage = maker(Usage)
+new_response = maker(Response)

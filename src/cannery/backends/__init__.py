@@ -1,0 +1,82 @@
+"""Where bytes lie: every module here is a backend, found by the scheme of its URL.
+
+``memory:`` is the module ``memory``; a path without a scheme, and ``file:``, is ``directory``. To add
+a backend, add a module with a function ``open_backend(location)``; ``tests/backends`` says what it
+must do.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from cannery.backends._contract import (
+    Backend,
+    Change,
+    Collection,
+    Cursor,
+    Damage,
+    Durability,
+    Growth,
+    Inspection,
+    Progress,
+    Reading,
+    Receipt,
+    check_digest,
+    check_identifier,
+    referred,
+)
+from cannery.errors import ConfigurationError
+
+__all__ = [
+    "Backend",
+    "Change",
+    "Collection",
+    "Cursor",
+    "Damage",
+    "Durability",
+    "Growth",
+    "Inspection",
+    "Progress",
+    "Reading",
+    "Receipt",
+    "backend_names",
+    "check_digest",
+    "check_identifier",
+    "open_backend",
+    "referred",
+]
+
+_ALIASES = {"file": "directory"}
+
+
+def backend_names() -> tuple[str, ...]:
+    """The schemes that can be opened."""
+    names = (module.name for module in pkgutil.iter_modules([str(Path(__file__).parent)]))
+    return tuple(sorted(name for name in names if not name.startswith("_")))
+
+
+def open_backend(location: str | os.PathLike[str]) -> Backend:
+    """Open the store at a path or URL."""
+    text = os.fspath(location)
+    scheme, path = _split(text)
+    name = _ALIASES.get(scheme, scheme)
+    if name not in backend_names():
+        known = ", ".join(backend_names())
+        raise ConfigurationError(text, f"no backend {scheme!r}; known: {known}")
+    module = importlib.import_module(f"cannery.backends.{name}")
+    backend: Backend = module.open_backend(path)
+    return backend
+
+
+def _split(text: str) -> tuple[str, str]:
+    scheme, colon, rest = text.partition(":")
+    if not colon or not scheme.isalpha() or len(scheme) == 1:
+        return "directory", text
+    if not rest.startswith("//"):
+        return scheme.lower(), unquote(rest)
+    parts = urlsplit(text)
+    return scheme.lower(), unquote(parts.netloc + parts.path)

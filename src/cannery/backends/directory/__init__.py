@@ -1,0 +1,314 @@
+"""A directory of files that a person can read: the default backend.
+
+``docs/storage-format.md`` specifies every byte. ``commits`` makes changes durable, ``packs`` keeps content,
+``lines`` judges what is read, ``collection`` frees what nothing reaches, ``inspection`` re-derives every hash,
+and ``files`` is the only module that touches the operating system.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from cannery.backends._contract import (
+    Change,
+    Collection,
+    Cursor,
+    Damage,
+    Durability,
+    Growth,
+    Inspection,
+    Progress,
+    Reading,
+    Receipt,
+    check_identifier,
+)
+from cannery.backends.directory.changes import ChangeLog
+from cannery.backends.directory.collection import Collector
+from cannery.backends.directory.commits import Commits, Tail
+from cannery.backends.directory.files import Facts, Files, OperatingSystem, medium, read_whole
+from cannery.backends.directory.inspection import inspect
+from cannery.backends.directory.journal import REPLACE, WRITE, Operation
+from cannery.backends.directory.layout import (
+    CONVERSATIONS,
+    INDEX,
+    is_identifier,
+    log_name,
+    metadata_name,
+    pack_name,
+    torn_name,
+)
+from cannery.backends.directory.lines import Read, find_end, read_range, seal, unseal
+from cannery.backends.directory.opening import Presence
+from cannery.backends.directory.packs import FULL, PACK_HEADER, PACK_MAGIC, Packs, encode_record
+from cannery.errors import ConflictError, DamageError
+
+_KNOWN_METADATA = 4096
+_SETTLED = 100_000_000
+
+
+class DirectoryBackend:
+    """One directory, any number of threads and processes."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._packs = Packs(files)
+        self._known_metadata: dict[str, tuple[Facts, bytes]] = {}
+        self._known_lock = threading.Lock()
+        self.index_path: str | None = f"{files.root}/{INDEX}"
+        self.recovered: tuple[Damage, ...] = ()
+        with medium(files.root):
+            self._presence = Presence(files)
+            self._commits = Commits(files, self._packs.forget)
+        self._change_log = ChangeLog(files, self._commits.tails)
+        self.recovered = tuple(self._presence.enter(self._commits))
+        self._is_open = True
+
+    # Writing
+
+    def commit(self, change: Change, durability: Durability = "sync") -> Receipt:
+        """Do all of a change or nothing of it."""
+        check_identifier(change.identifier)
+        records = {
+            digest: encode_record(digest, data)
+            for digest, data in change.contents.items()
+            if self._packs.find(digest) is None
+        }
+        receipt: Receipt = self._commits.submit(lambda: self._build(change, records), durability)
+        return receipt
+
+    def _build(
+        self, change: Change, records: Mapping[bytes, bytes]
+    ) -> tuple[list[Operation], Receipt]:
+        """The file writes of a change; nobody else writes meanwhile."""
+        for identifier, expected in change.requires.items():
+            if self._current_metadata(check_identifier(identifier)) != expected:
+                raise ConflictError(f"conversation {identifier!r} has changed")
+        offset, start = self._log_end(change.identifier, change.base)
+        if change.expected is not None and change.expected != start:
+            raise ConflictError(f"expected position {change.expected}, found {start}")
+        operations = self._content_writes(change.contents, records)
+        if change.lines:
+            sealed = [seal(line, start + index) for index, line in enumerate(change.lines)]
+            data = b"\n".join((*sealed, b""))
+            operations.append(Operation(WRITE, log_name(change.identifier), offset, data))
+        stop = start + len(change.lines)
+        operations.append(self._change_log.note(change.identifier, stop))
+        if change.metadata is not None:
+            data = seal(change.metadata, 0) + b"\n"
+            operations.append(Operation(REPLACE, metadata_name(change.identifier), 0, data))
+        return operations, Receipt(start, stop)
+
+    def _content_writes(
+        self, contents: Mapping[bytes, bytes], records: Mapping[bytes, bytes]
+    ) -> list[Operation]:
+        missing = [digest for digest in contents if self._packs.find(digest) is None]
+        if not missing:
+            return []
+        pieces = [
+            records.get(digest) or encode_record(digest, contents[digest]) for digest in missing
+        ]
+        number, offset = self._pack_end()
+        if offset == 0:
+            pieces.insert(0, PACK_MAGIC + os.urandom(8))
+        data = b"".join(pieces)
+        self._packs.note(number, offset, data)
+        return [Operation(WRITE, pack_name(number), offset, data)]
+
+    def _pack_end(self) -> tuple[int, int]:
+        number = max(self._packs.active, 1)
+        name = pack_name(number)
+        tail = self._commits.tails.get(name)
+        facts = self._files.facts(name) if tail is None else None
+        size = tail.end if tail is not None else facts.size if facts is not None else 0
+        is_cut = tail is None and (self._packs.is_torn or 0 < size < PACK_HEADER)
+        return (number + 1, 0) if is_cut or size >= FULL else (number, size)
+
+    def _current_metadata(self, identifier: str) -> bytes | None:
+        pending = self._commits.replaced.get(metadata_name(identifier))
+        return pending if pending is not None else self._placed_metadata(identifier)
+
+    def _log_end(self, identifier: str, base: int) -> tuple[int, int]:
+        """Where a log ends, in bytes and in positions; a torn tail is moved out of the way."""
+        name = log_name(identifier)
+        tail = self._commits.tails.get(name)
+        if tail is None:
+            with medium(name):
+                tail = self._look_at_end(identifier, base)
+            self._commits.tails[name] = tail
+        return tail.end, tail.position
+
+    def _look_at_end(self, identifier: str, base: int) -> Tail:
+        name = log_name(identifier)
+        try:
+            fd = self._files.open(name)
+        except FileNotFoundError:
+            return Tail(0, base)
+        try:
+            size = self._files.size(fd)
+            whole = self._whole_lines(fd, size)
+            if whole < size:
+                self._set_aside(identifier, self._files.read(fd, size - whole, whole))
+                self._files.truncate(fd, whole)
+                self._files.sync(fd)
+            return Tail(whole, find_end(self._reader(fd), whole, name, base))
+        finally:
+            self._files.close(fd)
+
+    def _whole_lines(self, fd: int, size: int) -> int:
+        """Where the last newline of a log ends its last whole line."""
+        end = size
+        while end:
+            length = min(end, 1 << 16)
+            at = self._files.read(fd, length, end - length).rfind(b"\n")
+            if at >= 0:
+                return end - length + at + 1
+            end -= length
+        return 0
+
+    def _set_aside(self, identifier: str, torn: bytes) -> None:
+        fd = self._files.open(torn_name(identifier), create=True)
+        try:
+            self._files.write(fd, torn + b"\n", self._files.size(fd))
+            self._files.sync(fd)
+        finally:
+            self._files.close(fd)
+        problem = f"torn tail of {len(torn)} bytes moved to {torn_name(identifier)}"
+        self.recovered += (Damage(log_name(identifier), problem),)
+
+    def _reader(self, fd: int) -> Read:
+        return lambda length, offset: self._files.read(fd, length, offset)
+
+    # Reading
+
+    def metadata(self, identifier: str) -> bytes | None:
+        """The metadata of a conversation, or None."""
+        self._commits.place_pending()
+        return self._placed_metadata(check_identifier(identifier))
+
+    def _placed_metadata(self, identifier: str) -> bytes | None:
+        name = metadata_name(identifier)
+        facts = self._files.facts(name)
+        if facts is None:
+            return None
+        known = self._known_metadata.get(identifier)
+        if known is not None and known[0] == facts:
+            return known[1]
+        data = read_whole(self._files, name)
+        if data is None:
+            return None
+        found = unseal(data)
+        if found is None:
+            raise DamageError(name, "the metadata is damaged")
+        if time.time_ns() - facts.modified < _SETTLED:
+            # Two files written within one tick of the clock can look the same.
+            return found
+        with self._known_lock:
+            if len(self._known_metadata) >= _KNOWN_METADATA:
+                self._known_metadata.clear()
+            self._known_metadata[identifier] = (facts, found)
+        return found
+
+    def identifiers(self) -> Sequence[str]:
+        """Every conversation that has metadata."""
+        self._commits.place_pending()
+        with medium(CONVERSATIONS):
+            return sorted(name for name in self._files.names(CONVERSATIONS) if is_identifier(name))
+
+    def end(self, identifier: str, base: int) -> int:
+        """The position after the last line."""
+        name = log_name(check_identifier(identifier))
+        self._commits.place_pending()
+        with medium(name):
+            try:
+                fd = self._files.open(name)
+            except FileNotFoundError:
+                return base
+            try:
+                return find_end(self._reader(fd), self._files.size(fd), name, base)
+            finally:
+                self._files.close(fd)
+
+    def read(self, identifier: str, base: int, start: int, stop: int | None = None) -> Reading:
+        """The lines from one position to before another."""
+        name = log_name(check_identifier(identifier))
+        self._commits.place_pending()
+        with medium(name):
+            reading = self._read(name, base, start, stop)
+            if reading.damages:
+                # Somebody may have been writing just now.
+                with self._commits.quiet():
+                    reading = self._read(name, base, start, stop)
+            return reading
+
+    def _read(self, name: str, base: int, start: int, stop: int | None) -> Reading:
+        try:
+            fd = self._files.open(name)
+        except FileNotFoundError:
+            return Reading(max(start, base), [])
+        try:
+            return read_range(self._reader(fd), self._files.size(fd), name, base, start, stop)
+        finally:
+            self._files.close(fd)
+
+    def has(self, digest: bytes) -> bool:
+        """Whether content is stored."""
+        if self._packs.find(digest) is None:
+            self._commits.place_pending()
+            self._packs.refresh()
+        return self._packs.find(digest) is not None
+
+    def get(self, digest: bytes) -> bytes:
+        """The content, verified."""
+        self._commits.place_pending()
+        with medium("content"):
+            return self._packs.get(digest)
+
+    def get_many(self, digests: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
+        """Contents in the order in which they lie."""
+        self._commits.place_pending()
+        with medium("content"):
+            yield from self._packs.get_many(digests)
+
+    def changes(self, cursor: Cursor | None) -> Growth:
+        """Which conversations changed since the cursor."""
+        self._commits.place_pending()
+        with medium("changes"):
+            return self._change_log.since(cursor)
+
+    # Keeping
+
+    def inspect(self, progress: Progress | None = None) -> Inspection:
+        """Re-derive every hash."""
+        self._commits.place_pending()
+        with medium("content"):
+            return inspect(self._files, self._packs, progress)
+
+    def collect(
+        self,
+        doomed: Callable[[Mapping[str, bytes]], Iterable[str]],
+        *,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> Collection:
+        """Free the doomed conversations and what no other refers to."""
+        collector = Collector(self._files, self._commits, self._packs, self._change_log, doomed)
+        return collector.run(dry_run=dry_run, progress=progress)
+
+    def close(self) -> None:
+        """Let go of everything; the last process leaves an empty journal."""
+        if not self._is_open:
+            return
+        self._is_open = False
+        try:
+            self._presence.leave(self._commits)
+        finally:
+            self._commits.close()
+            self._packs.close()
+
+
+def open_backend(location: str) -> DirectoryBackend:
+    """Open the store in a directory, or make one there."""
+    return DirectoryBackend(OperatingSystem(location))

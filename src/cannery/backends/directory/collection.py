@@ -1,0 +1,206 @@
+"""gc: freeing what nothing reaches, beside writers, and killable at every step.
+
+Section 7 of ``docs/storage-format.md``. The long work (marking, copying) runs without locks on packs that
+nobody writes any more; the short end holds both locks and looks only at what was added meanwhile.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+
+from msgspec import Struct
+
+from cannery.backends._contract import Collection, Cursor, Progress, referred
+from cannery.backends.directory.changes import ChangeLog
+from cannery.backends.directory.commits import Commits
+from cannery.backends.directory.files import Files, medium, read_whole
+from cannery.backends.directory.layout import (
+    CONTENT,
+    CONVERSATIONS,
+    TRASH,
+    is_identifier,
+    log_name,
+    metadata_name,
+    pack_index_name,
+    pack_name,
+)
+from cannery.backends.directory.lines import unseal
+from cannery.backends.directory.opening import empty_trash
+from cannery.backends.directory.packs import HEADER, PACK_HEADER, PACK_MAGIC, Packs, Record, scan
+
+Doomed = Callable[[Mapping[str, bytes]], Iterable[str]]
+
+
+class _Plan(Struct):
+    """What becomes of one pack: which records go, and the copy without them."""
+
+    number: int
+    dropped: dict[bytes, Record]
+    copied: int
+    end: int = 0
+
+
+class Collector:
+    """One run of gc."""
+
+    def __init__(
+        self, files: Files, commits: Commits, packs: Packs, change_log: ChangeLog, doomed: Doomed
+    ) -> None:
+        self._files = files
+        self._commits = commits
+        self._packs = packs
+        self._change_log = change_log
+        self._doomed = doomed
+        self._progress: Progress | None = None
+
+    def run(self, *, dry_run: bool, progress: Progress | None) -> Collection:
+        """Free what nothing reaches, or say what would be freed."""
+        self._progress = progress
+        with medium(self._files.root):
+            cursor, active = self._stand_still(dry_run=dry_run)
+            dead = self._dead(self._metadata())
+            freed = sum(map(self._bytes_of, dead))
+            reached = self._mark(dead)
+            numbers = [number for number in self._packs.numbers() if number < active]
+            plans = [plan for number in numbers if (plan := self._plan(number, reached))]
+            if not dry_run:
+                for plan in plans:
+                    self._copy(plan)
+                dead = self._finish(plans, dead, cursor)
+                empty_trash(self._files)
+        garbage = [record for plan in plans for record in plan.dropped.values()]
+        freed += sum(HEADER.size + record.place.stored for record in garbage)
+        return Collection(tuple(sorted(dead)), len(garbage), freed, dry_run)
+
+    def _stand_still(self, *, dry_run: bool) -> tuple[Cursor, int]:
+        """Start a new pack, so that no other is written any more."""
+        with self._commits.alone():
+            cursor = self._change_log.since(None).cursor
+            active = max(self._packs.numbers(), default=0) + 1
+            if not dry_run:
+                self._files.close(self._files.open(pack_name(active), create=True))
+                self._commits.begin_epoch()
+            return cursor, active
+
+    def _metadata(self) -> dict[str, bytes] | None:
+        """All metadata, or None if some is damaged: then nobody knows whose parent a conversation is."""
+        found = {}
+        for identifier in self._identifiers():
+            data = read_whole(self._files, metadata_name(identifier))
+            if data is None:
+                continue
+            metadata = unseal(data)
+            if metadata is None:
+                return None
+            found[identifier] = metadata
+        return found
+
+    def _identifiers(self) -> list[str]:
+        return [name for name in self._files.names(CONVERSATIONS) if is_identifier(name)]
+
+    def _dead(self, metadata: dict[str, bytes] | None) -> set[str]:
+        return set() if metadata is None else set(self._doomed(metadata))
+
+    def _mark(self, dead: set[str]) -> set[bytes]:
+        living = [name for name in self._identifiers() if name not in dead]
+        reached: set[bytes] = set()
+        for done, identifier in enumerate(living, 1):
+            reached |= self._referred(identifier)
+            if self._progress:
+                self._progress(done, len(living))
+        return reached
+
+    def _referred(self, identifier: str) -> set[bytes]:
+        return referred(read_whole(self._files, log_name(identifier)) or b"")
+
+    def _bytes_of(self, identifier: str) -> int:
+        names = (log_name(identifier), metadata_name(identifier))
+        return sum(facts.size for name in names if (facts := self._files.facts(name)))
+
+    def _plan(self, number: int, reached: set[bytes]) -> _Plan | None:
+        """What to drop from a pack; None to leave it alone, as everyone does with a damaged one."""
+        with self._opened(pack_name(number)) as fd:
+            records = list(scan(self._files, fd, number, PACK_HEADER))
+        sound = [record for record in records if isinstance(record, Record)]
+        dropped = {record.digest: record for record in sound if record.digest not in reached}
+        if len(sound) != len(records) or (sound and not dropped):
+            return None
+        return _Plan(number, dropped, len(sound) - len(dropped))
+
+    def _copy(self, plan: _Plan) -> None:
+        """Copy what stays, durably, to a file beside the pack."""
+        name = pack_name(plan.number)
+        with self._opened(name) as source, self._opened(name + ".new") as target:
+            self._files.truncate(target, 0)
+            self._files.write(target, PACK_MAGIC + os.urandom(8), 0)
+            plan.end = PACK_HEADER
+            for record in scan(self._files, source, plan.number, PACK_HEADER):
+                if isinstance(record, Record) and record.digest not in plan.dropped:
+                    self._copy_record(record, source, target, plan)
+            self._files.sync(target)
+
+    def _copy_record(self, record: Record, source: int, target: int, plan: _Plan) -> None:
+        data = self._files.read(source, HEADER.size + record.place.stored, record.place.offset)
+        self._files.write(target, data, plan.end)
+        plan.end += len(data)
+
+    def _finish(self, plans: list[_Plan], dead: set[str], cursor: Cursor) -> set[str]:
+        """The end, while nobody writes: look at what was added, then put the copies in place."""
+        with self._commits.alone():
+            dead &= self._dead(self._metadata())
+            changed = self._change_log.since(cursor).identifiers
+            looked_at = self._identifiers() if changed is None else changed
+            late: set[bytes] = set()
+            for identifier in looked_at:
+                if identifier not in dead:
+                    late |= self._referred(identifier)
+            for plan in plans:
+                self._rescue(plan, late)
+            self._commits.distrust()
+            for plan in plans:
+                self._put_in_place(plan)
+            self._files.sync_directory(CONTENT)
+            self._bury(dead)
+            self._change_log.prune()
+            self._packs.forget()
+            self._commits.begin_epoch()
+        return dead
+
+    def _rescue(self, plan: _Plan, late: set[bytes]) -> None:
+        """Keep what a line refers to that was written while we marked."""
+        rescued = [plan.dropped.pop(digest) for digest in late & plan.dropped.keys()]
+        if not rescued:
+            return
+        name = pack_name(plan.number)
+        with self._opened(name) as source, self._opened(name + ".new") as target:
+            for record in rescued:
+                self._copy_record(record, source, target, plan)
+            self._files.sync(target)
+        plan.copied += len(rescued)
+
+    def _put_in_place(self, plan: _Plan) -> None:
+        name = pack_name(plan.number)
+        self._files.remove(pack_index_name(plan.number))
+        if plan.copied:
+            self._files.rename(name + ".new", name)
+        else:
+            self._files.remove(name)
+            self._files.remove(name + ".new")
+
+    def _bury(self, dead: set[str]) -> None:
+        for identifier in dead:
+            grave = f"{TRASH}/{identifier}-{os.urandom(4).hex()}"
+            self._files.rename(f"{CONVERSATIONS}/{identifier}", grave)
+        if dead:
+            self._files.sync_directory(TRASH)
+            self._files.sync_directory(CONVERSATIONS)
+
+    @contextmanager
+    def _opened(self, name: str) -> Iterator[int]:
+        fd = self._files.open(name, create=name.endswith(".new"))
+        try:
+            yield fd
+        finally:
+            self._files.close(fd)

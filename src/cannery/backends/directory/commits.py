@@ -1,0 +1,484 @@
+"""How a change becomes durable: the write path of section 6 of ``docs/storage-format.md``.
+
+Two locks, always taken in the order commit, write; each is a mutex in this process and a flock between
+processes. Whoever holds the commit lock syncs once for everybody who has journaled, and places
+everybody's writes; so commits of many threads and processes share syncs. Recovery, normal placement and
+another process's unfinished work all go through the same few lines.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias
+
+from cannery.backends._contract import Damage, Durability
+from cannery.backends.directory.files import Files, medium, read_whole
+from cannery.backends.directory.journal import (
+    CAPACITY,
+    REPLACE,
+    START,
+    WRITE,
+    Journal,
+    Operation,
+    Progress,
+    encode_record,
+)
+from cannery.backends.directory.layout import (
+    CONTENT,
+    CONVERSATIONS,
+    LOCKS,
+    number_of,
+    pack_name,
+)
+from cannery.backends.directory.lines import next_position, unseal
+from cannery.backends.directory.placement import Placement
+from cannery.errors import CanneryError, StorageError, StoreUnavailableError
+
+Build: TypeAlias = Callable[[], tuple[Sequence[Operation], Any]]
+
+_LINGER = 0.001
+_BACKLOG = 1 << 20
+
+
+class Ticket(NamedTuple):
+    """A journaled change that waits to be durable."""
+
+    epoch: int
+    end: int
+    operations: Sequence[Operation]
+
+
+class Tail(NamedTuple):
+    """Where a file ends once everything journaled is placed; for a log also its next position."""
+
+    end: int
+    position: int = 0
+
+
+class _Request:
+    """A change that a thread wants made, and what became of it."""
+
+    __slots__ = ("build", "durability", "error", "is_done", "ticket", "value", "wake")
+
+    def __init__(self, build: Build, durability: Durability) -> None:
+        self.build = build
+        self.durability = durability
+        self.wake = threading.Lock()
+        self.wake.acquire()
+        self.is_done = False
+        self.ticket: Ticket | None = None
+        self.value: Any = None
+        self.error: CanneryError | None = None
+
+    def result(self) -> Any:
+        """What ``build`` gave, once its change is durable."""
+        if self.error is not None:
+            raise self.error
+        return self.value
+
+
+class _Lock:
+    """A mutex for the threads of this process and a flock for the others."""
+
+    __slots__ = ("_fd", "_files", "_mutex", "_process")
+
+    def __init__(self, files: Files, name: str) -> None:
+        self._files = files
+        self._fd = files.open(f"{LOCKS}/{name}", create=True)
+        self._mutex = threading.Lock()
+        self._process = os.getpid()
+
+    def __enter__(self) -> None:
+        if os.getpid() != self._process:
+            raise StorageError("the store was opened before a fork; open it again in this process")
+        self._mutex.acquire()
+        try:
+            self._files.lock(self._fd)
+        except BaseException:
+            self._mutex.release()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self._files.unlock(self._fd)
+        finally:
+            self._mutex.release()
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._files.close(self._fd)
+
+
+class _NeedsRecoveryError(Exception):
+    """The state beside the journal cannot be trusted."""
+
+
+class Commits:
+    """The journal with its locks: journals changes, makes them durable, places them."""
+
+    def __init__(self, files: Files, forget: Callable[[], None]) -> None:
+        self._files = files
+        self._forget_above = forget
+        self._writing = _Lock(files, "write")
+        self._committing = _Lock(files, "commit")
+        self._placement = Placement(files)
+        self._placing_epoch = 0
+        self.journal = Journal(files)
+        # What this process knows of the journal; guarded by the write lock.
+        self._epoch = 0
+        self._end = START
+        self._pending = 0
+        self._own: dict[int, tuple[int, Sequence[Operation]]] = {}
+        self.tails: dict[str, Tail] = {}
+        self.replaced: dict[str, bytes | None] = {}
+        # Who syncs for the threads of this process.
+        self._gate = threading.Lock()
+        self._is_led = False
+        self._queue: list[_Request] = []
+
+    def close(self) -> None:
+        """Let go of all files."""
+        self._placement.forget()
+        self.journal.close()
+        self._writing.close()
+        self._committing.close()
+
+    # Journaling
+
+    def submit(self, build: Build, durability: Durability) -> Any:
+        """Make the change that ``build`` gives while nobody else writes; return when it is durable.
+
+        One thread at a time works for all that wait: it journals their changes with one write, makes
+        them durable with one sync and wakes them.
+        """
+        request = _Request(build, durability)
+        with self._gate:
+            self._queue.append(request)
+            is_led, self._is_led = self._is_led, True
+        if is_led:
+            request.wake.acquire()
+            if request.is_done:
+                return request.result()
+        if durability == "group":
+            time.sleep(_LINGER)
+        with self._gate:
+            batch, self._queue = self._queue, []
+        try:
+            self._make(batch)
+        finally:
+            self._hand_over(batch)
+        return request.result()
+
+    def _hand_over(self, batch: Sequence[_Request]) -> None:
+        """Wake those who waited, and let the first who has come since work for the rest."""
+        with self._gate:
+            for request in batch:
+                request.is_done = True
+                request.wake.release()
+            self._is_led = bool(self._queue)
+            if self._queue:
+                self._queue[0].wake.release()
+
+    def _make(self, batch: Sequence[_Request]) -> None:
+        try:
+            rest = batch
+            while rest:
+                rest = self._record(rest)
+            if any(request.ticket is not None for request in batch):
+                self._settle(batch)
+        except CanneryError as error:
+            for request in batch:
+                request.error = request.error or error
+
+    def _record(self, batch: Sequence[_Request]) -> Sequence[_Request]:
+        """Journal as many changes as there is room for; the others."""
+        try:
+            with self._writing:
+                self._follow()
+                done = self._record_some(batch)
+        except _NeedsRecoveryError:
+            self.recover()
+            return batch
+        if done < len(batch):
+            self.checkpoint()
+        return batch[done:]
+
+    def _record_some(self, batch: Sequence[_Request]) -> int:
+        start = end = self._end
+        records = []
+        done = 0
+        for request in batch:
+            if end > CAPACITY:
+                break
+            done += 1
+            try:
+                operations, request.value = request.build()
+            except CanneryError as error:
+                request.error = error
+                continue
+            record = encode_record(self._epoch, end, operations)
+            self._own[end] = (end + len(record), operations)
+            end += len(record)
+            records.append(record)
+            request.ticket = Ticket(self._epoch, end, operations)
+            if request.durability == "os":
+                self._pending = end
+            for operation in operations:
+                self._note(operation)
+        if records:
+            self._append(b"".join(records), start)
+        return done
+
+    def _append(self, records: bytes, start: int) -> None:
+        epoch, self._epoch = self._epoch, 0
+        with medium("journal"):
+            self.journal.write(records, start)
+        # Only now is what was noted true; after an error everything is learned anew.
+        self._epoch = epoch
+        self._end = start + len(records)
+        self.journal.note_written(Progress(epoch, self._end, self._pending))
+
+    def _follow(self) -> None:
+        """Learn what other processes have journaled."""
+        written = self.journal.written()
+        if written is None or written.epoch == 0:
+            raise _NeedsRecoveryError
+        if written.epoch != self._epoch:
+            placed = self.journal.placed()
+            known = placed is not None and placed.epoch == written.epoch
+            self._adopt(written.epoch, placed.position if known and placed else START)
+        if written.position > self._end:
+            for _, operation in self.journal.operations(self._end, written.position):
+                self._note(operation)
+        self._end = written.position
+        self._pending = written.pending
+
+    def _adopt(self, epoch: int, position: int) -> None:
+        self._epoch = epoch
+        self._end = position
+        self._own.clear()
+        self.tails.clear()
+        self.replaced.clear()
+        self._forget_above()
+
+    def _note(self, operation: Operation) -> None:
+        if operation.kind == WRITE:
+            end = operation.offset + len(operation.data)
+            is_log = operation.name.startswith(CONVERSATIONS)
+            self.tails[operation.name] = Tail(end, next_position(operation.data) if is_log else 0)
+        else:
+            self.replaced[operation.name] = unseal(operation.data)
+
+    # Making durable
+
+    def _settle(self, batch: Sequence[_Request]) -> None:
+        """Make journaled changes durable, and find out which of them are."""
+        placed = self.journal.placed()
+        last = max(request.ticket.end for request in batch if request.ticket is not None)
+        if all(request.durability == "os" for request in batch) and (
+            placed is not None and last - placed.position < _BACKLOG
+        ):
+            return
+        error: CanneryError | None = None
+        try:
+            placed = self.place()
+        except CanneryError as problem:
+            error = problem
+            placed = self.journal.placed()
+        for request in batch:
+            if request.ticket is not None and not self._is_durable(request.ticket, placed):
+                request.error = StoreUnavailableError(f"not made durable: {error}")
+                request.error.__cause__ = error
+
+    def _is_durable(self, ticket: Ticket, placed: Progress | None) -> bool:
+        """Whether a change was placed in this epoch, or is in its files after a later one began."""
+        if placed is not None and placed.epoch == ticket.epoch:
+            return ticket.end <= placed.position
+        return all(self._is_in_place(operation) for operation in ticket.operations)
+
+    def _is_in_place(self, operation: Operation) -> bool:
+        kind, name, offset, data = operation
+        if not name.startswith(CONVERSATIONS):
+            return True
+        found = read_whole(self._files, name) or b""
+        return found == data if kind == REPLACE else found[offset : offset + len(data)] == data
+
+    def place_pending(self) -> None:
+        """Place what was acknowledged at level ``os``, so that it can be read."""
+        written, placed = self.journal.written(), self.journal.placed()
+        if written is None or placed is None or written.epoch != placed.epoch:
+            return
+        if written.pending > placed.position:
+            self.place()
+
+    def place(self) -> Progress | None:
+        """Sync and place everything that is journaled; how far that came."""
+        try:
+            with self._committing:
+                return self._place_all()
+        except _NeedsRecoveryError:
+            self.recover()
+            return self.journal.placed()
+
+    def _place_all(self) -> Progress:
+        written, placed = self._progress()
+        if written.epoch != self._placing_epoch:
+            self._placement.forget()
+            self._placing_epoch = written.epoch
+        if written.position == placed.position:
+            return placed
+        try:
+            self.journal.sync()
+            self._placement.place(self._unplaced(placed.position, written.position))
+        except OSError as error:
+            with medium("journal"):
+                self._abandon(placed)
+            raise StoreUnavailableError(f"journal: {error}") from error
+        placed = Progress(written.epoch, written.position)
+        self.journal.note_placed(placed)
+        return placed
+
+    def _progress(self) -> tuple[Progress, Progress]:
+        written, placed = self.journal.written(), self.journal.placed()
+        if written is None or placed is None or written.epoch == 0:
+            raise _NeedsRecoveryError
+        if written.epoch != placed.epoch:
+            raise _NeedsRecoveryError
+        return written, placed
+
+    def _operations(self, start: int, stop: int) -> list[Operation]:
+        return [operation for _, operation in self.journal.operations(start, stop)]
+
+    def _unplaced(self, start: int, stop: int) -> Iterable[Operation]:
+        """What is journaled between two places: from memory as far as this process wrote it."""
+        found: list[Operation] = []
+        while start < stop:
+            own = self._own.pop(start, None)
+            if own is None:
+                return found + self._operations(start, stop)
+            start = own[0]
+            found += own[1]
+        return found
+
+    def _abandon(self, placed: Progress) -> None:
+        """Give up what is journaled and not placed; the commit lock is held."""
+        with self._writing:
+            written = self.journal.written()
+            self.journal.note_written(Progress(0, 0))
+            if written is not None and written.position > placed.position:
+                lost = self._operations(placed.position, written.position)
+                self._placement.cut(lost)
+                self._leave_pack(lost)
+            self._placement.sync(self._operations(START, placed.position))
+            self._begin()
+
+    def _leave_pack(self, lost: Iterable[Operation]) -> None:
+        """Never write other bytes where lost content may have been seen: go on in a new pack."""
+        packs = [name for _, name, _, _ in lost if name.startswith(CONTENT)]
+        if packs:
+            number = number_of(max(packs).rpartition("/")[2])
+            self._files.close(self._files.open(pack_name((number or 0) + 1), create=True))
+
+    # Checkpoint and recovery
+
+    @contextlib.contextmanager
+    def alone(self) -> Iterator[None]:
+        """Hold both locks with an empty journal: every file is complete and durable, and nobody writes."""
+        while True:
+            try:
+                with self._committing, self._writing:
+                    self._checkpoint()
+                    yield
+                    return
+            except _NeedsRecoveryError:
+                self.recover()
+
+    def checkpoint(self) -> None:
+        """Make every file durable and empty the journal."""
+        with self.alone():
+            pass
+
+    def _checkpoint(self, *, shrink: bool = False) -> None:
+        self._follow()
+        placed = self._place_all()
+        with medium("journal"):
+            if placed.position > START:
+                self._placement.sync(self._operations(START, placed.position))
+            if placed.position > START or (shrink and not self.journal.is_small()):
+                self._begin(shrink=shrink)
+
+    def distrust(self) -> None:
+        """Make every process recover before it writes again; both locks are held.
+
+        Whoever changes files behind the journal's back does this first and ``begin_epoch`` last.
+        """
+        self.journal.note_written(Progress(0, 0))
+
+    def begin_epoch(self) -> None:
+        """Make every process forget what it knew of files; both locks are held and the journal is empty."""
+        with medium("journal"):
+            self._begin()
+
+    @contextlib.contextmanager
+    def quiet(self) -> Iterator[None]:
+        """Hold the commit lock: no file is being written."""
+        with self._committing:
+            yield
+
+    def _begin(self, *, shrink: bool = False) -> None:
+        # A process that dies in between must not leave a state that points into the void epoch.
+        self.journal.note_written(Progress(0, 0))
+        self._publish(self.journal.begin(shrink=shrink))
+
+    def _publish(self, epoch: int) -> None:
+        self.journal.note_placed(Progress(epoch, START))
+        self.journal.note_written(Progress(epoch, START))
+        self._adopt(epoch, START)
+
+    def recover(self, *, is_first: bool = False) -> list[Damage]:
+        """Replay the journal from its start, whatever was placed before, and begin a new epoch.
+
+        If this process is the first and there was nothing to replay, the old epoch will do.
+        """
+        with (
+            self._committing,
+            self._writing,
+            medium("journal"),
+        ):
+            return self._recover(is_first=is_first)
+
+    def _recover(self, *, is_first: bool) -> list[Damage]:
+        self._placement.forget()
+        epoch = self.journal.epoch()
+        damages = []
+        end = START
+        if epoch is not None:
+            end = self.journal.valid_end(epoch)
+            operations = self._operations(START, end)
+            self._placement.place(operations)
+            self._placement.sync(operations)
+            if self.journal.has_valid_behind(epoch, end):
+                name = self.journal.keep_aside()
+                problem = f"unreadable at {end}; what follows is kept in {name}, not applied"
+                damages.append(Damage("journal", problem))
+        elif not self.journal.is_blank():
+            name = self.journal.keep_aside()
+            damages.append(Damage("journal", f"damaged header; kept in {name}"))
+        if epoch is None or end > START or damages or not is_first:
+            self._begin()
+        else:
+            self._publish(epoch)
+        return damages
+
+    def retire(self) -> None:
+        """Leave an empty journal behind; no other process uses the store."""
+        with (
+            contextlib.suppress(_NeedsRecoveryError),
+            self._committing,
+            self._writing,
+        ):
+            self._checkpoint(shrink=True)

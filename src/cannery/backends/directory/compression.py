@@ -1,0 +1,57 @@
+"""zstd where it helps: level 3, one context a thread, decompression bounded by what was declared."""
+
+from __future__ import annotations
+
+import sys
+import threading
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+_LEVEL = 3
+_SAMPLE = 16 << 10
+_SMALLEST = 128
+_local = threading.local()
+
+
+def compress(data: bytes) -> bytes | None:
+    """A zstd frame, or None if that would save less than an eighth."""
+    length = len(data)
+    if length < _SMALLEST:
+        return None
+    if length > 4 * _SAMPLE:
+        middle = (length - _SAMPLE) // 2
+        if not _saves(_frame(data[middle : middle + _SAMPLE]), _SAMPLE):
+            return None
+    frame = _frame(data)
+    return frame if _saves(frame, length) else None
+
+
+def decompress(frame: bytes, size: int) -> bytes:
+    """The content of a frame that must have exactly ``size`` bytes; ValueError otherwise."""
+    decompressor = zstd.ZstdDecompressor()
+    try:
+        data = decompressor.decompress(frame, max_length=size)
+        if len(data) == size and not decompressor.eof:
+            # The end of the frame may still be unread; it must not bring another byte.
+            more = decompressor.decompress(b"", max_length=1) if decompressor.needs_input else b""
+            if more:
+                raise ValueError("longer than declared")
+    except zstd.ZstdError as error:
+        raise ValueError(f"not a zstd frame: {error}") from None
+    if len(data) != size or decompressor.unused_data:
+        raise ValueError(f"{len(data)} bytes instead of {size}")
+    return data
+
+
+def _frame(data: bytes) -> bytes:
+    compressor = getattr(_local, "compressor", None)
+    if compressor is None:
+        compressor = _local.compressor = zstd.ZstdCompressor(level=_LEVEL)
+    return compressor.compress(data, zstd.ZstdCompressor.FLUSH_FRAME)
+
+
+def _saves(frame: bytes, length: int) -> bool:
+    return len(frame) <= length - length // 8

@@ -1,0 +1,230 @@
+"""The journal: changes as lists of positioned writes, durable before anything else is touched.
+
+Section 6 of ``docs/storage-format.md`` has the layout. This module knows the bytes; when they are
+written, synced and placed is decided in ``commits``.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from cannery.backends.directory.files import Files
+from cannery.backends.directory.layout import JOURNAL, STATE, check_written
+from cannery.errors import StorageError
+
+START = 4096
+CAPACITY = 8 << 20
+WRITE, REPLACE = 1, 2
+
+_HEADER = struct.Struct("<8sIIQQ")
+_MAGIC = b"CNRYJRNL"
+_VERSION = 1
+_RECORD = struct.Struct("<4sIQQQ")
+_RECORD_MAGIC = b"CJR1"
+_OPERATION = struct.Struct("<BBHIQQ")
+_SLOT = struct.Struct("<QQQI")
+_PROGRESS = struct.Struct("<QQQ")
+_SLOT_DISTANCE = 64
+_TRIES = 1000
+_STEPS = (256 << 10, 1 << 20)
+
+
+class Operation(NamedTuple):
+    """Write bytes at an offset of a file (``WRITE``), or put them in its place (``REPLACE``)."""
+
+    kind: int
+    name: str
+    offset: int
+    data: bytes
+
+
+class Progress(NamedTuple):
+    """A slot of ``journal.state``: how far something has come in an epoch."""
+
+    epoch: int
+    position: int
+    pending: int = 0
+
+
+def encode_record(epoch: int, position: int, operations: Sequence[Operation]) -> bytes:
+    """A record for one place in the journal."""
+    pieces = []
+    for operation in operations:
+        name = operation.name.encode()
+        pieces += [
+            _OPERATION.pack(operation.kind, 0, len(name), 0, operation.offset, len(operation.data)),
+            name,
+            operation.data,
+        ]
+    payload = b"".join(pieces)
+    head = _RECORD.pack(_RECORD_MAGIC, 0, epoch, position, len(payload))
+    check = zlib.crc32(payload, zlib.crc32(head[8:]))
+    padding = b"\0" * (-len(payload) % 8)
+    return b"".join((head[:4], check.to_bytes(4, "little"), head[8:], payload, padding))
+
+
+def decode_payload(payload: bytes) -> Iterator[Operation]:
+    """The operations of one record."""
+    at = 0
+    while at < len(payload):
+        kind, _, name_length, _, offset, length = _OPERATION.unpack_from(payload, at)
+        at += _OPERATION.size
+        name = check_written(payload[at : at + name_length].decode())
+        at += name_length
+        yield Operation(kind, name, offset, payload[at : at + length])
+        at += length
+
+
+class Journal:
+    """The journal file and the state beside it."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._fd = files.open(JOURNAL, create=True)
+        self._state = files.open(STATE, create=True)
+        self._shared = files.share(self._state, 2 * _SLOT_DISTANCE)
+        self._allocated = 0
+
+    def close(self) -> None:
+        """Let go of both files."""
+        self._files.close(self._fd)
+        self._files.close(self._state)
+
+    def epoch(self) -> int | None:
+        """The epoch that the header names; None for a new journal or a damaged header."""
+        data = self._files.read(self._fd, _HEADER.size, 0)
+        if len(data) < _HEADER.size:
+            return None
+        magic, version, check, epoch, _ = _HEADER.unpack(data)
+        if magic != _MAGIC or version != _VERSION or zlib.crc32(data[16:]) != check:
+            return None
+        return int(epoch)
+
+    def is_blank(self) -> bool:
+        """Whether nothing has ever been written, so that no header is no damage."""
+        return not self._files.read(self._fd, _HEADER.size, 0).strip(b"\0")
+
+    def is_small(self) -> bool:
+        """Whether no room for records is allocated."""
+        return self._files.size(self._fd) <= START
+
+    def begin(self, *, shrink: bool = False) -> int:
+        """Start a new epoch, durably: everything in the journal is void from here on."""
+        epoch = int.from_bytes(os.urandom(8), "little") | 1
+        rest = struct.pack("<QQ", epoch, 0)
+        head = struct.pack("<8sII", _MAGIC, _VERSION, zlib.crc32(rest))
+        self._files.write(self._fd, head + rest, 0)
+        self._files.sync(self._fd)
+        if shrink:
+            self._files.truncate(self._fd, START)
+            self._files.sync(self._fd)
+        self._allocated = 0
+        return epoch
+
+    def write(self, record: bytes, position: int) -> None:
+        """Put a record at a place, over zeros that are already there."""
+        if position + len(record) > self._allocated:
+            self._allocate(position + len(record))
+        self._files.write(self._fd, record, position)
+
+    def _allocate(self, needed: int) -> None:
+        size = max(self._files.size(self._fd), START)
+        if needed > size:
+            step = _STEPS[size >= _STEPS[1]]
+            target = size + -(-(needed - size) // step) * step
+            self._files.write(self._fd, bytes(target - size), size)
+            self._files.sync(self._fd)
+            size = target
+        self._allocated = size
+
+    def sync(self) -> None:
+        """Make all records durable."""
+        self._files.sync(self._fd)
+
+    def operations(self, start: int, stop: int) -> Iterator[tuple[int, Operation]]:
+        """What is journaled between two places that are known to hold whole records, with each record's end."""
+        data = self._files.read(self._fd, stop - start, start)
+        at = 0
+        while at < len(data):
+            magic, _, _, position, length = _RECORD.unpack_from(data, at)
+            if magic != _RECORD_MAGIC or position != start + at:
+                raise StorageError(f"journal: no record at {start + at}")
+            body = at + _RECORD.size
+            at = body + length + -length % 8
+            for operation in decode_payload(data[body : body + length]):
+                yield start + at, operation
+
+    def valid_end(self, epoch: int, start: int = START) -> int:
+        """Where the unbroken run of valid records ends."""
+        size = self._files.size(self._fd)
+        while (after := self._after_valid(epoch, start, size)) is not None:
+            start = after
+        return start
+
+    def has_valid_behind(self, epoch: int, start: int) -> bool:
+        """Whether a valid record of the epoch lies anywhere after a place."""
+        size = self._files.size(self._fd)
+        data = self._files.read(self._fd, size - start, start)
+        at = data.find(_RECORD_MAGIC)
+        while at >= 0:
+            if (start + at) % 8 == 0 and self._after_valid(epoch, start + at, size) is not None:
+                return True
+            at = data.find(_RECORD_MAGIC, at + 1)
+        return False
+
+    def _after_valid(self, epoch: int, at: int, size: int) -> int | None:
+        head = self._files.read(self._fd, _RECORD.size, at)
+        if len(head) < _RECORD.size:
+            return None
+        magic, check, of, position, length = _RECORD.unpack(head)
+        if (magic, of, position) != (_RECORD_MAGIC, epoch, at) or at + length > size:
+            return None
+        payload = self._files.read(self._fd, length, at + _RECORD.size)
+        if len(payload) < length or zlib.crc32(payload, zlib.crc32(head[8:])) != check:
+            return None
+        return at + _RECORD.size + int(length) + -int(length) % 8
+
+    def keep_aside(self) -> str:
+        """Copy a damaged journal to a file of its own."""
+        name = f"{JOURNAL}.damaged-{os.urandom(4).hex()}"
+        fd = self._files.open(name, create=True)
+        try:
+            self._files.write(fd, self._files.read(self._fd, self._files.size(self._fd), 0), 0)
+            self._files.sync(fd)
+        finally:
+            self._files.close(fd)
+        return name
+
+    def written(self) -> Progress | None:
+        """How far records go; guarded by the write lock. None if it cannot be trusted."""
+        return self._slot(0)
+
+    def placed(self) -> Progress | None:
+        """Up to where records are durable and in their files; guarded by the commit lock."""
+        return self._slot(_SLOT_DISTANCE)
+
+    def note_written(self, progress: Progress) -> None:
+        """Publish how far records go."""
+        self._note(progress, 0)
+
+    def note_placed(self, progress: Progress) -> None:
+        """Publish up to where records are placed."""
+        self._note(progress, _SLOT_DISTANCE)
+
+    def _slot(self, offset: int) -> Progress | None:
+        for _ in range(_TRIES):
+            data = self._shared[offset : offset + _SLOT.size]
+            epoch, position, pending, check = _SLOT.unpack(data)
+            if zlib.crc32(data[:24]) == check:
+                return Progress(epoch, position, pending)
+            # Another process may be writing it at this moment.
+        return None
+
+    def _note(self, progress: Progress, offset: int) -> None:
+        body = _PROGRESS.pack(*progress)
+        slot = body + zlib.crc32(body).to_bytes(4, "little")
+        self._shared[offset : offset + _SLOT.size] = slot

@@ -1,0 +1,84 @@
+"""The names of the files in a store (``docs/storage-format.md``, section 1), and which may be written.
+
+A name from the journal or a listing is used only if it is one of these.
+"""
+
+from __future__ import annotations
+
+import re
+
+from cannery.errors import DamageError
+
+MARKER = "cannery.json"
+JOURNAL = "journal"
+STATE = "journal.state"
+CONVERSATIONS = "conversations"
+CONTENT = "content"
+CHANGES = "changes"
+LOCKS = "locks"
+TRASH = "trash"
+INDEX = "index.sqlite"
+DIRECTORIES = (CONVERSATIONS, CONTENT, CHANGES, LOCKS, TRASH)
+
+_LOG = "messages.jsonl"
+_METADATA = "conversation.json"
+_ID = "[0-9a-z][0-9a-z_-]{0,63}"
+_WRITTEN = re.compile(
+    rf"conversations/{_ID}/(?:messages\.jsonl|conversation\.json)"
+    r"|content/[0-9]{8}\.pack|changes/[0-9]{8}\.log"
+)
+_IDENTIFIER = re.compile(_ID)
+_NUMBERED = re.compile(r"([0-9]{8})\.(?:pack|log)")
+
+
+def log_name(identifier: str) -> str:
+    """Where a conversation's lines are."""
+    return f"{CONVERSATIONS}/{identifier}/{_LOG}"
+
+
+def metadata_name(identifier: str) -> str:
+    """Where a conversation's metadata is."""
+    return f"{CONVERSATIONS}/{identifier}/{_METADATA}"
+
+
+def torn_name(identifier: str) -> str:
+    """Where the torn tails of a conversation are kept."""
+    return f"{CONVERSATIONS}/{identifier}/messages.torn"
+
+
+def pack_name(number: int) -> str:
+    """Where content is."""
+    return f"{CONTENT}/{number:08}.pack"
+
+
+def pack_index_name(number: int) -> str:
+    """Where the places of a pack's content are."""
+    return f"{CONTENT}/{number:08}.idx"
+
+
+def changes_name(generation: int) -> str:
+    """Where changes are noted."""
+    return f"{CHANGES}/{generation:08}.log"
+
+
+def number_of(name: str) -> int | None:
+    """The number in the name of a pack or change log; None for any other file."""
+    found = _NUMBERED.fullmatch(name)
+    return int(found[1]) if found else None
+
+
+def is_identifier(name: str) -> bool:
+    """Whether a directory's name is a conversation's."""
+    return _IDENTIFIER.fullmatch(name) is not None
+
+
+def check_written(name: str) -> str:
+    """Refuse a journaled name that the journal may not write."""
+    if _WRITTEN.fullmatch(name) is None:
+        raise DamageError(JOURNAL, f"names a file that it may not write: {name[:100]!r}")
+    return name
+
+
+def parent(name: str) -> str:
+    """The directory of a name."""
+    return name.rpartition("/")[0]

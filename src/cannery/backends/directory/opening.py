@@ -1,0 +1,89 @@
+"""Coming into a store and leaving it: who is alone in it sets it up, recovers it and cleans up after itself.
+
+Every process holds a shared flock on ``locks/live`` as long as the store is open. Whoever can have it
+exclusively knows that no one else is there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+
+import msgspec
+
+from cannery.backends._contract import Damage
+from cannery.backends.directory.commits import Commits
+from cannery.backends.directory.files import Files, medium, read_whole, write_whole
+from cannery.backends.directory.layout import CONTENT, DIRECTORIES, LOCKS, MARKER, TRASH
+from cannery.errors import DamageError, StorageError
+
+_FORMAT = "cannery"
+_VERSION = 1
+
+
+class Presence:
+    """This process's stay in a store."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        files.make_root()
+        check_marker(files)
+        files.make_directory(LOCKS)
+        self._live = files.open(f"{LOCKS}/live", create=True)
+        self._is_alone = files.lock(self._live, wait=False)
+        if not self._is_alone:
+            files.lock(self._live, shared=True)
+            check_marker(files)
+            return
+        for name in DIRECTORIES:
+            files.make_directory(name)
+        if read_whole(files, MARKER) is None:
+            data = msgspec.json.encode({"format": _FORMAT, "version": _VERSION}) + b"\n"
+            write_whole(files, MARKER, data, durable=True)
+            files.sync_directory("")
+
+    def enter(self, commits: Commits) -> list[Damage]:
+        """Recover the store if nobody else is there; what was found on the way."""
+        if not self._is_alone:
+            return []
+        damages = commits.recover(is_first=True)
+        with medium(self._files.root):
+            empty_trash(self._files)
+            for name in self._files.names(CONTENT):
+                if name.endswith(".new"):
+                    self._files.remove(f"{CONTENT}/{name}")
+            self._files.lock(self._live, shared=True)
+        return damages
+
+    def leave(self, commits: Commits) -> None:
+        """Go; the last one leaves an empty journal."""
+        try:
+            with contextlib.suppress(OSError):
+                if self._files.lock(self._live, wait=False):
+                    commits.retire()
+        finally:
+            self._files.close(self._live)
+
+
+def check_marker(files: Files) -> None:
+    """Refuse a store that this version cannot read."""
+    data = read_whole(files, MARKER)
+    if data is None:
+        return
+    try:
+        marker = msgspec.json.decode(data, type=dict[str, object])
+    except msgspec.MsgspecError:
+        raise DamageError(MARKER, "not JSON") from None
+    if marker.get("format") != _FORMAT or not isinstance(marker.get("version"), int):
+        raise DamageError(MARKER, "not a Cannery store")
+    if marker["version"] != _VERSION:
+        raise StorageError(
+            f"{MARKER}: format version {marker['version']}; this program reads version {_VERSION}"
+        )
+
+
+def empty_trash(files: Files) -> None:
+    """Take away for good what gc has taken out."""
+    for name in files.names(TRASH):
+        for inside in files.names(f"{TRASH}/{name}"):
+            files.remove(f"{TRASH}/{name}/{inside}")
+        files.remove_directory(f"{TRASH}/{name}")

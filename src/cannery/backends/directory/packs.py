@@ -1,0 +1,320 @@
+"""Content packs: append-only files of content, found by sha256 and verified on every read.
+
+Section 5 of ``docs/storage-format.md``. The places of content in full packs come from ``.idx`` files, in
+the active pack from reading its headers; both are derived. A place that turns out wrong (gc has replaced
+the pack) is looked up once more.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+import threading
+import zlib
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from cannery.backends.directory.compression import compress, decompress
+from cannery.backends.directory.files import Facts, Files
+from cannery.backends.directory.layout import CONTENT, number_of, pack_name
+from cannery.backends.directory.pack_index import Place, SortedPlaces, load_index, save_index
+from cannery.errors import ContentNotFoundError, DamageError
+
+HEADER = struct.Struct("<4sIQQ32sII")
+_MAGIC = b"CNT1"
+PACK_MAGIC = b"CNRYPACK"
+PACK_HEADER = 16
+FULL = 64 << 20
+
+_PLAIN, _ZSTD = 0, 1
+_OPEN_FILES = 64
+_SCAN = 1 << 18
+_GATHER = 4 << 20
+_GAP = 64 << 10
+
+
+class Record(NamedTuple):
+    """A record's header as it was found."""
+
+    place: Place
+    digest: bytes
+    flags: int
+    check: int
+
+
+def encode_record(digest: bytes, data: bytes) -> bytes:
+    """A record of one content, compressed where that helps."""
+    frame = compress(data)
+    stored = data if frame is None else frame
+    flags = _PLAIN if frame is None else _ZSTD
+    head = HEADER.pack(_MAGIC, flags, len(stored), len(data), digest, zlib.crc32(stored), 0)[:-4]
+    return b"".join((head, zlib.crc32(head).to_bytes(4, "little"), stored))
+
+
+def decode_header(head: bytes, number: int, offset: int) -> Record | None:
+    """A record's header, or None if these bytes are none."""
+    if len(head) < HEADER.size or head[:4] != _MAGIC:
+        return None
+    _, flags, stored, size, digest, check, own = HEADER.unpack(head)
+    if zlib.crc32(head[:60]) != own:
+        return None
+    return Record(Place(number, offset, stored, size), digest, flags, check)
+
+
+def decode_record(data: bytes, record: Record) -> bytes:
+    """The content of a record, verified; ValueError says what is wrong."""
+    if len(data) < HEADER.size + record.place.stored:
+        raise ValueError("cut short")
+    stored = data[HEADER.size : HEADER.size + record.place.stored]
+    content = stored if record.flags == _PLAIN else decompress(stored, record.place.size)
+    if len(content) != record.place.size or hashlib.sha256(content).digest() != record.digest:
+        raise ValueError("the bytes do not match the id")
+    return content
+
+
+def scan(files: Files, fd: int, number: int, start: int) -> Iterator[Record | tuple[int, int]]:
+    """The headers of a pack from an offset on; a pair stands for bytes that hold no record."""
+    size = files.size(fd)
+    at = start
+    window, base = b"", 0
+    while at < size:
+        if not base <= at <= base + len(window) - HEADER.size:
+            window, base = files.read(fd, _SCAN, at), at
+        record = decode_header(window[at - base : at - base + HEADER.size], number, at)
+        if record is not None and at + HEADER.size + record.place.stored <= size:
+            yield record
+            at += HEADER.size + record.place.stored
+            continue
+        after = _resync(files, fd, number, at + 1, size)
+        yield at, after
+        at = after
+
+
+def _resync(files: Files, fd: int, number: int, at: int, size: int) -> int:
+    """Where the next record starts, or the end of the pack."""
+    data = files.read(fd, size - at, at)
+    found = data.find(_MAGIC)
+    while found >= 0:
+        record = decode_header(data[found : found + HEADER.size], number, at + found)
+        if record is not None:
+            return at + found
+        found = data.find(_MAGIC, found + 1)
+    return size
+
+
+class _Scanned(NamedTuple):
+    """How far the headers of the active pack have been read."""
+
+    number: int
+    inode: int
+    offset: int
+
+
+class Packs:
+    """All packs of a store, as this process knows them."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._lock = threading.RLock()
+        self._sealed: dict[int, tuple[Facts, SortedPlaces]] = {}
+        self._recent: dict[bytes, Place] = {}
+        self._scanned = _Scanned(0, 0, PACK_HEADER)
+        self._noted: dict[bytes, Place] = {}
+        self._open: OrderedDict[int, tuple[int, bytes]] = OrderedDict()
+        self._is_fresh = False
+        self.active = 0
+        self.is_torn = False
+
+    def close(self) -> None:
+        """Let go of all files."""
+        with self._lock:
+            while self._open:
+                self._files.close(self._open.popitem()[1][0])
+
+    def forget(self) -> None:
+        """What is known may be wrong: packs may have been replaced."""
+        with self._lock:
+            self._is_fresh = False
+            self._noted.clear()
+
+    # Finding
+
+    def find(self, digest: bytes) -> Place | None:
+        """Where content lies, as far as is known without looking again."""
+        with self._lock:
+            if not self._is_fresh:
+                self.refresh()
+            place = self._noted.get(digest) or self._recent.get(digest)
+            if place is not None:
+                return place
+            for _, places in self._sealed.values():
+                place = places.find(digest)
+                if place is not None:
+                    return place
+        return None
+
+    def note(self, number: int, offset: int, data: bytes) -> None:
+        """Learn of records that are journaled for a pack."""
+        at = PACK_HEADER if offset == 0 else 0
+        with self._lock:
+            while at < len(data):
+                record = decode_header(data[at : at + HEADER.size], number, offset + at)
+                if record is None:
+                    return
+                self._noted[record.digest] = record.place
+                at += HEADER.size + record.place.stored
+            self.active = max(self.active, number)
+
+    def refresh(self) -> None:
+        """Look at the packs on disk."""
+        with self._lock:
+            numbers = self.numbers()
+            self.active = max(numbers, default=0)
+            for number in self._sealed.keys() - set(numbers[:-1]):
+                del self._sealed[number]
+            for number in numbers[:-1]:
+                self._refresh_sealed(number)
+            if numbers:
+                self._refresh_active(numbers[-1])
+            self._is_fresh = True
+
+    def numbers(self) -> list[int]:
+        """The packs there are, in order."""
+        found = (number_of(name) for name in self._files.names(CONTENT) if name.endswith("pack"))
+        return sorted(number for number in found if number is not None)
+
+    def _refresh_sealed(self, number: int) -> None:
+        facts = self._files.facts(pack_name(number))
+        known = self._sealed.get(number)
+        if facts is None or (known is not None and known[0] == facts):
+            return
+        self._drop_descriptor(number)
+        fd, identity = self._descriptor(number)
+        places = load_index(self._files, number, identity, facts.size)
+        if places is None:
+            records = scan(self._files, fd, number, PACK_HEADER)
+            sound = [record for record in records if isinstance(record, Record)]
+            places = SortedPlaces.build([(record.digest, record.place) for record in sound])
+            save_index(self._files, number, identity, facts.size, places)
+        self._sealed[number] = (facts, places)
+
+    def _refresh_active(self, number: int) -> None:
+        facts = self._files.facts(pack_name(number))
+        if facts is None:
+            return
+        known = self._scanned
+        if (known.number, known.inode) != (number, facts.inode) or facts.size < known.offset:
+            self._recent.clear()
+            self._drop_descriptor(number)
+            known = _Scanned(number, facts.inode, PACK_HEADER)
+        fd, _ = self._descriptor(number)
+        at = known.offset
+        self.is_torn = 0 < facts.size < PACK_HEADER
+        for record in scan(self._files, fd, number, at):
+            self.is_torn = not isinstance(record, Record)
+            if isinstance(record, Record):
+                self._recent[record.digest] = record.place
+                at = record.place.offset + HEADER.size + record.place.stored
+        self._scanned = known._replace(offset=at)
+
+    # Reading
+
+    def get(self, digest: bytes) -> bytes:
+        """The content, verified."""
+        for attempt in range(2):
+            place = self.find(digest)
+            if place is not None:
+                try:
+                    return self._read(digest, place)
+                except (ValueError, FileNotFoundError) as error:
+                    problem = str(error)
+                    if attempt:
+                        where = f"{pack_name(place.number)} at {place.offset}"
+                        raise DamageError(
+                            where, f"content sha256:{digest.hex()}: {problem}"
+                        ) from None
+                    self.forget()
+            if not attempt:
+                self.refresh()
+        raise ContentNotFoundError(f"sha256:{digest.hex()}")
+
+    def get_many(self, digests: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
+        """Contents in the order in which they lie, reading neighbours together."""
+        places = []
+        for digest in dict.fromkeys(digests):
+            place = self.find(digest)
+            if place is None:
+                self.refresh()
+                place = self.find(digest)
+            if place is None:
+                raise ContentNotFoundError(f"sha256:{digest.hex()}")
+            places.append((place, digest))
+        places.sort()
+        for run in _runs(places):
+            yield from self._read_run(run)
+
+    def _read_run(self, run: list[tuple[Place, bytes]]) -> Iterator[tuple[bytes, bytes]]:
+        first, last = run[0][0], run[-1][0]
+        try:
+            data = self._bytes(first.number, first.offset, last.offset + HEADER.size + last.stored)
+        except FileNotFoundError:
+            data = b""
+        for place, digest in run:
+            at = place.offset - first.offset
+            piece = data[at : at + HEADER.size + place.stored]
+            record = decode_header(piece[: HEADER.size], place.number, place.offset)
+            try:
+                if record is None or record.digest != digest:
+                    raise ValueError("no such record")
+                yield digest, decode_record(piece, record)
+            except ValueError:
+                yield digest, self.get(digest)
+
+    def _read(self, digest: bytes, place: Place) -> bytes:
+        data = self._bytes(place.number, place.offset, place.offset + HEADER.size + place.stored)
+        record = decode_header(data[: HEADER.size], place.number, place.offset)
+        if record is None or record.digest != digest:
+            raise ValueError("no such record")
+        return decode_record(data, record)
+
+    def _bytes(self, number: int, start: int, stop: int) -> bytes:
+        with self._lock:
+            fd, _ = self._descriptor(number)
+            return self._files.read(fd, stop - start, start)
+
+    def _descriptor(self, number: int) -> tuple[int, bytes]:
+        """A pack's descriptor and its identity."""
+        known = self._open.get(number)
+        if known is not None:
+            return known
+        fd = self._files.open(pack_name(number))
+        head = self._files.read(fd, PACK_HEADER, 0)
+        self._open[number] = (fd, head[8:])
+        if len(self._open) > _OPEN_FILES:
+            self._files.close(self._open.popitem(last=False)[1][0])
+        return self._open[number]
+
+    def _drop_descriptor(self, number: int) -> None:
+        known = self._open.pop(number, None)
+        if known is not None:
+            self._files.close(known[0])
+
+
+def _runs(places: list[tuple[Place, bytes]]) -> Iterator[list[tuple[Place, bytes]]]:
+    """Neighbours that are worth one read."""
+    run: list[tuple[Place, bytes]] = []
+    for place, digest in places:
+        if run:
+            last = run[-1][0]
+            end = last.offset + HEADER.size + last.stored
+            if (
+                place.number != last.number
+                or place.offset - end > _GAP
+                or place.offset - run[0][0].offset > _GATHER
+            ):
+                yield run
+                run = []
+        run.append((place, digest))
+    if run:
+        yield run

@@ -1,0 +1,119 @@
+"""Carrying out journaled operations on their files, again and again with the same outcome.
+
+Content goes first, then lines, then the change log, then metadata: whoever sees a line finds its content.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+
+from cannery.backends.directory.files import Files
+from cannery.backends.directory.journal import REPLACE, Operation
+from cannery.backends.directory.layout import CHANGES, CONTENT, CONVERSATIONS, parent
+
+_OPEN_FILES = 128
+_ORDER = {CONTENT: 0, CONVERSATIONS: 1, CHANGES: 2}
+
+
+class Placement:
+    """Writes to files by name, keeping some of them open."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._open: OrderedDict[str, int] = OrderedDict()
+
+    def place(self, operations: Iterable[Operation]) -> None:
+        """Carry out operations."""
+        runs: dict[str, list[tuple[int, list[bytes]]]] = {}
+        replaced: dict[str, bytes] = {}
+        for kind, name, offset, data in operations:
+            if kind == REPLACE:
+                replaced[name] = data
+                continue
+            run = runs.setdefault(name, [])
+            if run and run[-1][0] + sum(map(len, run[-1][1])) == offset:
+                run[-1][1].append(data)
+            else:
+                run.append((offset, [data]))
+        for name in sorted(runs, key=_rank):
+            fd = self._descriptor(name)
+            for offset, pieces in runs[name]:
+                self._files.write(fd, b"".join(pieces), offset)
+        if replaced:
+            self._replace(replaced)
+
+    def _replace(self, replaced: dict[str, bytes]) -> None:
+        """New files beside the old ones first: what can run out of space does so before anything shows."""
+        for name, data in replaced.items():
+            fd = self._make(name + ".new")
+            try:
+                self._files.truncate(fd, 0)
+                self._files.write(fd, data, 0)
+            finally:
+                self._files.close(fd)
+        for name in replaced:
+            self._files.rename(name + ".new", name)
+
+    def cut(self, operations: Iterable[Operation]) -> None:
+        """Take back writes that were begun: cut each file where the first of them starts."""
+        starts: dict[str, int] = {}
+        for kind, name, offset, _ in operations:
+            if kind != REPLACE:
+                starts[name] = min(offset, starts.get(name, offset))
+        for name, start in starts.items():
+            facts = self._files.facts(name)
+            if facts is not None and facts.size > start:
+                self._files.truncate(self._descriptor(name), start)
+
+    def sync(self, operations: Iterable[Operation]) -> None:
+        """Make everything durable that operations have touched."""
+        names: dict[str, None] = {}
+        directories: dict[str, None] = {}
+        for kind, name, offset, _ in operations:
+            names[name] = None
+            if kind == REPLACE or offset == 0:
+                folder = parent(name)
+                directories[folder] = None
+                directories[parent(folder)] = None
+        for name in names:
+            fd = self._open.get(name)
+            if fd is None or name.endswith(".json"):
+                self._sync_closed(name)
+            else:
+                self._files.sync(fd)
+        for folder in sorted(directories, reverse=True):
+            self._files.sync_directory(folder)
+
+    def _sync_closed(self, name: str) -> None:
+        fd = self._files.open(name)
+        try:
+            self._files.sync(fd)
+        finally:
+            self._files.close(fd)
+
+    def forget(self) -> None:
+        """Close all files: what has their names may be something else now."""
+        while self._open:
+            self._files.close(self._open.popitem()[1])
+
+    def _descriptor(self, name: str) -> int:
+        fd = self._open.get(name)
+        if fd is not None:
+            self._open.move_to_end(name)
+            return fd
+        fd = self._open[name] = self._make(name)
+        if len(self._open) > _OPEN_FILES:
+            self._files.close(self._open.popitem(last=False)[1])
+        return fd
+
+    def _make(self, name: str) -> int:
+        try:
+            return self._files.open(name, create=True)
+        except FileNotFoundError:
+            self._files.make_directory(parent(name))
+            return self._files.open(name, create=True)
+
+
+def _rank(name: str) -> int:
+    return _ORDER[name.partition("/")[0]]

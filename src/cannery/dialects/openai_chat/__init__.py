@@ -1,0 +1,61 @@
+"""OpenAI Chat Completions (``POST /v1/chat/completions``), and every server that is compatible with it.
+
+Oddities: system and developer messages may stand anywhere; tool results are messages of their own and take only text;
+arguments are a JSON string that need not be JSON; compatible servers add ``reasoning_content``. Written against the
+types of openai 3.49.0 (2026-11-15).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cannery.dialects.openai_chat.errors import read_error, write_error
+from cannery.dialects.openai_chat.reading import read_request
+from cannery.dialects.openai_chat.responses import read_response, write_response
+from cannery.dialects.openai_chat.settings import CONTROL_PATHS, NAME, write_settings
+from cannery.dialects.openai_chat.streaming import ChatStreamReader, ChatStreamWriter
+from cannery.dialects.openai_chat.writing import MessageWriter
+from cannery.messages.requests import Request
+from cannery.wire.contract import Dialect, Piece, Route, Rules
+from cannery.wire.foreign import report_residue
+from cannery.wire.losses import Report
+from cannery.wire.residues import own_residue, recall
+
+RULES = Rules(
+    call_id_length=40,
+    name_pattern=r"[A-Za-z0-9_-]+",
+    name_length=64,
+)
+
+
+def write_request(request: Request, pieces: list[Piece], report: Report) -> dict[str, Any]:
+    """The body of a request."""
+    writer = MessageWriter(report, at_home=request.source == NAME)
+    body = write_settings(request, report)
+    residue = own_residue(request, NAME)
+    if residue is None:
+        report_residue(request, report, "")
+    else:
+        body = recall(body, residue.envelope)
+    body["messages"] = writer.messages(pieces)
+    return body
+
+
+DIALECT = Dialect(
+    name=NAME,
+    rules=RULES,
+    read_request=read_request,
+    write_request=write_request,
+    read_response=read_response,
+    write_response=write_response,
+    stream_reader=ChatStreamReader,
+    stream_writer=ChatStreamWriter,
+    read_error=read_error,
+    write_error=write_error,
+    routes=(
+        Route("POST", "/v1/chat/completions", "generate"),
+        Route("GET", "/v1/models", "models"),
+        Route("GET", "/v1/models/{model}", "model"),
+    ),
+    control_paths=CONTROL_PATHS,
+)

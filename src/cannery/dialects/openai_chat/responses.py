@@ -1,0 +1,203 @@
+"""Whole Chat Completions answers, both ways. Further choices stay in the residue."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from cannery.dialects.openai_chat.reading import MessageReader
+from cannery.dialects.openai_chat.settings import NAME
+from cannery.dialects.openai_chat.writing import MessageWriter
+from cannery.messages.absence import absent
+from cannery.messages.content import Citation, TextualContentClass, new_text
+from cannery.messages.conversation import Conversation
+from cannery.messages.json_text import decode_json, write_json
+from cannery.messages.requests import FinishReason, Response, Usage
+from cannery.messages.residue import Residue
+from cannery.wire.bodies import Object, guarded, read_object
+from cannery.wire.contract import Piece
+from cannery.wire.controls import text
+from cannery.wire.foreign import report_residue
+from cannery.wire.losses import Report
+from cannery.wire.residues import own_residue, patch_text, recall
+
+FINISH = {
+    "stop": FinishReason.Stop,
+    "length": FinishReason.Length,
+    "tool_calls": FinishReason.Tool,
+    "function_call": FinishReason.Tool,
+    "content_filter": FinishReason.Filter,
+}
+FINISH_WORDS = {
+    FinishReason.Stop: "stop",
+    FinishReason.Length: "length",
+    FinishReason.Tool: "tool_calls",
+    FinishReason.StopSequence: "stop",
+    FinishReason.Refusal: "content_filter",
+    FinishReason.Filter: "content_filter",
+    FinishReason.Pause: "stop",
+    FinishReason.ContextWindow: "length",
+    FinishReason.Malformed: "stop",
+    FinishReason.Error: "stop",
+    FinishReason.Other: "stop",
+}
+DETAILS = {
+    "cache_read": ("prompt_tokens_details", "cached_tokens"),
+    "reasoning": ("completion_tokens_details", "reasoning_tokens"),
+}
+
+
+def read_response(body: bytes, paths: list[str] | None = None) -> Response:
+    """The answer that a body gives."""
+    value = read_object(NAME, body)
+    return guarded(NAME, lambda: _read_response(value, paths))  # type: ignore[no-any-return]
+
+
+def _read_response(body: Object, paths: list[str] | None) -> Response:
+    reader = MessageReader(body.get("model"))
+    choices = reader.list(reader.field(body, "choices", ""), "choices")
+    finish: Any = absent
+    if choices:
+        choice = reader.object(choices[0], "choices[0]")
+        path = "choices[0].message"
+        message = reader.object(reader.field(choice, "message", "choices[0]"), path)
+        reader.assistant(message, path)
+        _cite(reader, message)
+        finish = FINISH.get(str(choice.get("finish_reason")), absent)
+    if paths is not None:
+        paths.extend(reader.paths)
+    response = Response(
+        Conversation.trusted(reader.canisters),
+        finish,
+        read_usage(body.get("usage")),
+        text(body.get("model")),
+        text(body.get("id")),
+        source=NAME,
+    )
+    patch = patch_text(_write_body(response, Report()), body)
+    return response if patch is None else response.replace(residue=Residue(NAME, envelope=patch))
+
+
+def _cite(reader: MessageReader, message: Object) -> None:
+    """Hang the message's annotations on its text; the envelope keeps their exact spelling."""
+    annotations = message.get("annotations")
+    if type(annotations) is not list:
+        return
+    citations = [citation for item in annotations if (citation := read_citation(item))]
+    for index, canister in enumerate(reader.canisters):
+        if citations and type(canister.held) is str and canister.held:
+            held = new_text(canister.held, "text/plain", tuple(citations))
+            fields = {"held": held, "_memo": None}
+            reader.canisters[index] = _with(canister, fields)
+            return
+
+
+def _with(canister: Any, fields: dict[str, Any]) -> Any:
+    return msgspec.structs.replace(canister, **fields)
+
+
+def read_citation(item: Any) -> Citation | None:
+    """A URL citation; other annotations stay in the residue."""
+    inner = item.get("url_citation") if type(item) is dict else None
+    if type(inner) is not dict or type(inner.get("url")) is not str:
+        return None
+    return Citation(
+        NAME,
+        write_json(item),
+        inner["url"],
+        inner.get("title"),
+        None,
+        inner.get("start_index"),
+        inner.get("end_index"),
+    )
+
+
+def write_citation(citation: Citation) -> Object | None:
+    """A URL citation, if it has a URL."""
+    if citation.dialect == NAME:
+        return decode_json(citation.raw)  # type: ignore[no-any-return]
+    if citation.url is None:
+        return None
+    inner = {
+        "start_index": citation.start or 0,
+        "end_index": citation.end or 0,
+        "title": citation.title or "",
+        "url": citation.url,
+    }
+    return {"type": "url_citation", "url_citation": inner}
+
+
+def read_usage(value: Any) -> Any:
+    """Token counts, or absent."""
+    if type(value) is not dict or type(value.get("prompt_tokens")) is not int:
+        return absent
+    found = {
+        name: inner[key]
+        for name, (group, key) in DETAILS.items()
+        if type(inner := value.get(group)) is dict and type(inner.get(key)) is int
+    }
+    output = value.get("completion_tokens")
+    return Usage(value["prompt_tokens"], output if type(output) is int else 0, **found)
+
+
+def write_usage(usage: Usage) -> Object:
+    """Token counts in the usual form."""
+    body: Object = {
+        "prompt_tokens": usage.input,
+        "completion_tokens": usage.output,
+        "total_tokens": usage.total,
+    }
+    for name, (group, key) in DETAILS.items():
+        if getattr(usage, name) is not absent:
+            body[group] = {key: getattr(usage, name)}
+    return body
+
+
+def write_response(response: Response, report: Report) -> Object:
+    """The body of an answer."""
+    body = _write_body(response, report)
+    residue = own_residue(response, NAME)
+    if residue is None:
+        report_residue(response, report, "")
+        return body
+    return recall(body, residue.envelope)  # type: ignore[no-any-return]
+
+
+def _write_body(response: Response, report: Report) -> Object:
+    at_home = response.source == NAME
+    writer = MessageWriter(report, at_home=at_home)
+    pieces = [Piece(canister, index) for index, canister in enumerate(response.canisters)]
+    message = writer.assistant(pieces) if pieces else {"role": "assistant", "content": None}
+    if not at_home:
+        _complete(message, response)
+    finish = response.finish
+    word = FINISH_WORDS[finish] if isinstance(finish, FinishReason) else "stop"
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": word}
+    body: Object = {
+        "id": "chatcmpl-cannery" if response.identifier is absent else response.identifier,
+        "object": "chat.completion",
+        "created": int(response.canisters[0].timestamp.timestamp()) if response.canisters else 0,
+        "model": "" if response.model is absent else response.model,
+        "choices": [choice],
+    }
+    if isinstance(response.usage, Usage):
+        body["usage"] = write_usage(response.usage)
+    return body
+
+
+def _complete(message: Object, response: Response) -> None:
+    """Add what an answer has and a request's message has not."""
+    if isinstance(message.get("content"), list):
+        message["content"] = "".join(part.get("text", "") for part in message["content"])
+    if message.get("content") == "" and "tool_calls" in message:
+        message["content"] = None
+    message.setdefault("refusal", None)
+    citations = [
+        written
+        for canister in response.canisters
+        if isinstance(canister.held, TextualContentClass)
+        for citation in canister.held.citations
+        if (written := write_citation(citation)) is not None
+    ]
+    message["annotations"] = citations

@@ -1,0 +1,278 @@
+"""Everything in a Chat Completions request that is not a message: tools, tool choice and controls, both ways."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cannery.messages.absence import absent
+from cannery.messages.json_text import decode_json, write_json
+from cannery.messages.requests import Controls, OutputFormat, Request, Thinking, Tool, ToolChoice
+from cannery.messages.residue import Residue
+from cannery.wire.bodies import Object
+from cannery.wire.controls import drop_controls, effort_of, flag, integer, number, put, text
+from cannery.wire.foreign import report_residue
+from cannery.wire.losses import Report
+from cannery.wire.residues import own_residue, patch_text, recall
+
+NAME = "openai_chat"
+CONTROL_PATHS = {
+    "max_tokens": "max_completion_tokens",
+    "candidates": "n",
+    "parallel_calls": "parallel_tool_calls",
+    "output": "response_format",
+    "thinking": "reasoning_effort",
+    "include_usage": "stream_options.include_usage",
+}
+_KNOWN = frozenset(Controls.__struct_fields__) - {"top_k"}
+
+# --- reading -----------------------------------------------------------------------------------
+
+
+def read_controls(body: Object) -> Controls:
+    """The controls of a request; what has an unexpected type is left to the residue."""
+    limit = integer(body.get("max_completion_tokens"))
+    stop = body.get("stop")
+    metadata = body.get("metadata")
+    options = body.get("stream_options")
+    effort = text(body.get("reasoning_effort"))
+    return Controls(
+        max_tokens=integer(body.get("max_tokens")) if limit is absent else limit,
+        temperature=number(body.get("temperature")),
+        top_p=number(body.get("top_p")),
+        stop=_read_stop(stop),
+        seed=integer(body.get("seed")),
+        presence_penalty=number(body.get("presence_penalty")),
+        frequency_penalty=number(body.get("frequency_penalty")),
+        candidates=integer(body.get("n")),
+        parallel_calls=flag(body.get("parallel_tool_calls")),
+        output=_read_output(body.get("response_format")),
+        thinking=absent if effort is absent else Thinking(effort=effort),
+        metadata=write_json(metadata) if type(metadata) is dict and metadata else absent,
+        user=text(body.get("user")),
+        include_usage=flag(options.get("include_usage")) if type(options) is dict else absent,
+    )
+
+
+def _read_stop(value: Any) -> Any:
+    if type(value) is str:
+        return (value,)
+    if type(value) is list and value and all(type(item) is str for item in value):
+        return tuple(value)
+    return absent
+
+
+def _read_output(value: Any) -> Any:
+    if type(value) is not dict:
+        return absent
+    kind = value.get("type")
+    if kind == "text":
+        return OutputFormat("text")
+    if kind == "json_object":
+        return OutputFormat("json")
+    schema = value.get("json_schema")
+    if kind != "json_schema" or type(schema) is not dict:
+        return absent
+    return OutputFormat(
+        "schema",
+        write_json(schema["schema"]) if type(schema.get("schema")) is dict else absent,
+        text(schema.get("name")),
+        text(schema.get("description")),
+        flag(schema.get("strict")),
+    )
+
+
+def read_tools(body: Object) -> tuple[Tool, ...]:
+    """The tools of a request, legacy functions included."""
+    tools: list[Tool] = []
+    for key in ("tools", "functions"):
+        listed = body.get(key)
+        if type(listed) is list:
+            tools.extend(_read_tool(item, key) for item in listed)
+    return tuple(tools)
+
+
+def _read_tool(item: Any, key: str) -> Tool:
+    tool = _plain_tool(item, key)
+    form = "functions" if key == "functions" else None
+    part = patch_text(_write_tool(tool), item)
+    if part is None and form is None:
+        return tool
+    fields = {name: getattr(tool, name) for name in Tool.__struct_fields__}
+    return Tool(**{**fields, "residue": Residue(NAME, part=part, form=form)})
+
+
+def _plain_tool(item: Any, key: str) -> Tool:
+    if type(item) is dict:
+        kind = "function" if key == "functions" else item.get("type")
+        inner = item if key == "functions" else item.get(str(kind))
+        if kind in ("function", "custom") and type(inner) is dict and type(inner.get("name")) is str:
+            return _named_tool(inner, is_freeform=kind == "custom")
+    tag = item.get("type") if type(item) is dict else None
+    return Tool(name=tag if type(tag) is str else "unknown", hosted=write_json(item))
+
+
+def _named_tool(inner: Object, *, is_freeform: bool) -> Tool:
+    schema, grammar = inner.get("parameters"), inner.get("format")
+    return Tool(
+        inner["name"],
+        text(inner.get("description")),
+        write_json(schema) if type(schema) is dict else absent,
+        flag(inner.get("strict")),
+        is_freeform,
+        write_json(_flat_grammar(grammar)) if type(grammar) is dict else absent,
+    )
+
+
+def _flat_grammar(value: Object) -> Object:
+    """A custom tool's format without the level that only Chat Completions has."""
+    inner = value.get("grammar")
+    return {"type": "grammar", **inner} if type(inner) is dict else value
+
+
+def read_tool_choice(body: Object) -> Any:
+    """The tool choice of a request, or absent."""
+    choice = body.get("tool_choice", body.get("function_call"))
+    if choice in ("auto", "none", "required"):
+        return ToolChoice(choice)
+    if type(choice) is not dict:
+        return absent
+    if choice.get("type") == "allowed_tools" and type(choice.get("allowed_tools")) is dict:
+        return _read_allowed(choice["allowed_tools"])
+    name, is_freeform = _chosen(choice)
+    return absent if name is None else ToolChoice("named", (name,), is_freeform=is_freeform)
+
+
+def _chosen(choice: Object) -> tuple[str | None, bool]:
+    kind = choice.get("type", "function")
+    inner = choice.get(kind, choice) if type(kind) is str else choice
+    name = inner.get("name") if type(inner) is dict else None
+    return (name if type(name) is str else None), kind == "custom"
+
+
+def _read_allowed(allowed: Object) -> Any:
+    tools = allowed.get("tools")
+    if type(tools) is not list:
+        return absent
+    names = [_chosen(tool)[0] for tool in tools if type(tool) is dict]
+    if None in names or not names:
+        return absent
+    return ToolChoice("allowed", tuple(map(str, names)), allowed.get("mode") == "required")
+
+
+# --- writing -----------------------------------------------------------------------------------
+
+
+def write_settings(request: Request, report: Report) -> Object:
+    """Every field of the body but the messages, in the usual form."""
+    body: Object = {}
+    put(body, "model", request.model)
+    _write_tools(request, body, report)
+    _write_choice(request.tool_choice, request.tools, body)
+    _write_controls(request.controls, body, report)
+    put(body, "stream", request.stream)
+    return body
+
+
+def _write_controls(controls: Controls, body: Object, report: Report) -> None:
+    put(body, "max_completion_tokens", controls.max_tokens)
+    put(body, "temperature", controls.temperature)
+    put(body, "top_p", controls.top_p)
+    if isinstance(controls.stop, tuple):
+        body["stop"] = list(controls.stop[:4])
+        if len(controls.stop) > 4:
+            report.lose("CONTROL_CHANGED", "@stop", "Chat takes four stop sequences")
+    put(body, "seed", controls.seed)
+    put(body, "presence_penalty", controls.presence_penalty)
+    put(body, "frequency_penalty", controls.frequency_penalty)
+    put(body, "n", controls.candidates)
+    put(body, "parallel_tool_calls", controls.parallel_calls)
+    if isinstance(controls.output, OutputFormat):
+        body["response_format"] = _write_output(controls.output)
+    if isinstance(controls.thinking, Thinking):
+        _write_thinking(controls.thinking, body, report)
+    if isinstance(controls.metadata, str):
+        body["metadata"] = decode_json(controls.metadata)
+    put(body, "user", controls.user)
+    if controls.include_usage is not absent:
+        body["stream_options"] = {"include_usage": controls.include_usage}
+    drop_controls(controls, _KNOWN, report)
+
+
+def _write_output(output: OutputFormat) -> Object:
+    if output.kind == "text":
+        return {"type": "text"}
+    if output.kind == "json":
+        return {"type": "json_object"}
+    schema: Object = {"name": "output" if output.name is absent else output.name}
+    put(schema, "description", output.description)
+    if isinstance(output.schema, str):
+        schema["schema"] = decode_json(output.schema)
+    put(schema, "strict", output.strict)
+    return {"type": "json_schema", "json_schema": schema}
+
+
+def _write_thinking(thinking: Thinking, body: Object, report: Report) -> None:
+    if thinking.effort is not absent:
+        body["reasoning_effort"] = thinking.effort
+    elif isinstance(thinking.budget, int):
+        body["reasoning_effort"] = effort_of(thinking.budget)
+        report.lose("CONTROL_CHANGED", "@thinking", "a token budget became an effort")
+    elif thinking.enabled is False:
+        body["reasoning_effort"] = "none"
+    elif thinking.enabled is True:
+        report.lose("CONTROL_DROPPED", "@thinking", "Chat has no switch for thinking")
+    if thinking.summary is not absent:
+        report.lose("CONTROL_DROPPED", "@thinking", "Chat cannot show thoughts")
+
+
+def _write_tools(request: Request, body: Object, report: Report) -> None:
+    for index, tool in enumerate(request.tools):
+        residue = own_residue(tool, NAME)
+        if residue is None:
+            report_residue(tool, report, f"tools[{index}]")
+        key = "functions" if residue is not None and residue.form == "functions" else "tools"
+        if tool.hosted is not absent and (request.source or NAME) != NAME:
+            report.lose("TOOL_DROPPED", f"tools[{index}]", f"Chat has no hosted tool {tool.name!r}")
+            continue
+        written = _write_tool(tool)
+        if residue is not None:
+            written = recall(written, residue.part)
+        body.setdefault(key, []).append(written)
+
+
+def _write_tool(tool: Tool) -> Any:
+    if isinstance(tool.hosted, str):
+        return decode_json(tool.hosted)
+    inner: Object = {"name": tool.name}
+    put(inner, "description", tool.description)
+    if isinstance(tool.grammar, str):
+        inner["format"] = _nested_grammar(decode_json(tool.grammar))
+    if isinstance(tool.schema, str):
+        inner["parameters"] = decode_json(tool.schema)
+    put(inner, "strict", tool.strict)
+    kind = "custom" if tool.is_freeform else "function"
+    return {"type": kind, kind: inner}
+
+
+def _nested_grammar(value: Object) -> Object:
+    if value.get("type") != "grammar":
+        return value
+    rest = {key: item for key, item in value.items() if key != "type"}
+    return {"type": "grammar", "grammar": rest}
+
+
+def _write_choice(choice: Any, tools: tuple[Tool, ...], body: Object) -> None:
+    if not isinstance(choice, ToolChoice):
+        return
+    if choice.mode == "allowed":
+        named = [{"type": "function", "function": {"name": name}} for name in choice.names]
+        mode = "required" if choice.must_call else "auto"
+        allowed = {"mode": mode, "tools": named}
+        body["tool_choice"] = {"type": "allowed_tools", "allowed_tools": allowed}
+    elif choice.mode == "named":
+        freeform = {tool.name for tool in tools if tool.is_freeform}
+        is_custom = choice.is_freeform or choice.names[0] in freeform
+        kind = "custom" if is_custom else "function"
+        body["tool_choice"] = {"type": kind, kind: {"name": choice.names[0]}}
+    else:
+        body["tool_choice"] = choice.mode

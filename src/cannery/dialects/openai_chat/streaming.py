@@ -1,0 +1,266 @@
+"""Chat Completions streams, both ways.
+
+Chunks name tool calls by index and nothing else by anything: text ends where something else begins, calls end with the
+answer. The finish is held back until the stream ends, because usage comes after it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from cannery.dialects.openai_chat.responses import FINISH, FINISH_WORDS, read_usage, write_usage
+from cannery.dialects.openai_chat.settings import NAME
+from cannery.messages.absence import absent
+from cannery.messages.checked import now
+from cannery.messages.content import Origin
+from cannery.messages.events import (
+    Delta,
+    Event,
+    Failure,
+    Finish,
+    PartEnd,
+    PartStart,
+    Start,
+    Unknown,
+    UsageReport,
+)
+from cannery.messages.requests import FinishReason, Usage
+from cannery.wire.contract import StreamOptions
+from cannery.wire.controls import text
+from cannery.wire.sse import FrameReader, data_frame
+from cannery.wire.streams import read_chunk
+
+_SPOKEN = {"content": "text", "refusal": "refusal"}
+_REASONING = ("reasoning_content", "reasoning")
+
+
+class ChatStreamReader:
+    """Takes the bytes of a stream and gives events."""
+
+    def __init__(self) -> None:
+        self._frames = FrameReader()
+        self._is_started = False
+        self._is_over = False
+        self._model: str | None = None
+        self._count = 0
+        self._spoken: tuple[str, int] | None = None
+        self._calls: dict[int, int] = {}
+        self._finish: FinishReason | None = None
+        self._failed = False
+
+    def feed(self, chunk: bytes) -> Iterator[Event]:
+        """The events that these bytes complete."""
+        for frame in self._frames.feed(chunk):
+            yield from self._frame(frame.data)
+
+    def close(self) -> Iterator[Event]:
+        """The events that the end of the stream completes."""
+        for frame in self._frames.close():
+            yield from self._frame(frame.data)
+        if self._is_over or self._failed:
+            return
+        if self._finish is None:
+            yield Failure("the stream ended before the answer was complete", "incomplete")
+        else:
+            yield from self._end()
+
+    def _frame(self, data: str) -> Iterator[Event]:
+        if self._is_over or self._failed:
+            return
+        if data.strip() == "[DONE]":
+            yield from self._end()
+            return
+        chunk = read_chunk(NAME, data)
+        if isinstance(chunk.get("error"), dict):
+            self._failed = True
+            yield _failure(chunk["error"], data)
+            return
+        if not self._is_started:
+            self._is_started = True
+            model = chunk.get("model")
+            self._model = model if isinstance(model, str) else None
+            yield Start(text(chunk.get("id")), text(chunk.get("model")))
+        usage = read_usage(chunk.get("usage"))
+        choices = chunk.get("choices")
+        if isinstance(choices, list):
+            for choice in choices:
+                if isinstance(choice, dict) and choice.get("index", 0) == 0:
+                    yield from self._choice(choice)
+        if isinstance(usage, Usage):
+            yield UsageReport(usage)
+
+    def _choice(self, choice: dict[str, Any]) -> Iterator[Event]:
+        delta = choice.get("delta")
+        if isinstance(delta, dict):
+            for key in _REASONING:
+                if isinstance(delta.get(key), str) and delta[key]:
+                    yield from self._say("reasoning", delta[key])
+                    break
+            for key, kind in _SPOKEN.items():
+                if isinstance(delta.get(key), str) and delta[key]:
+                    yield from self._say(kind, delta[key])
+            calls = delta.get("tool_calls")
+            for position, call in enumerate(calls if isinstance(calls, list) else ()):
+                if isinstance(call, dict):
+                    yield from self._call(call, position)
+            legacy = delta.get("function_call")
+            if isinstance(legacy, dict):
+                call = {"id": "function_call_0", "type": "function", "function": legacy}
+                yield from self._call(call, -1)
+        reason = choice.get("finish_reason")
+        if isinstance(reason, str) and self._finish is None:
+            self._finish = FINISH.get(reason, FinishReason.Other)
+            yield from self._end_parts()
+
+    def _say(self, kind: str, words: str) -> Iterator[Event]:
+        if self._spoken is None or self._spoken[0] != kind:
+            yield from self._end_spoken()
+            self._spoken = (kind, self._count)
+            origin = Origin(NAME, self._model) if kind == "reasoning" else None
+            yield PartStart(self._count, kind, origin=origin)
+            self._count += 1
+        yield Delta(self._spoken[1], words)
+
+    def _call(self, call: dict[str, Any], position: int) -> Iterator[Event]:
+        index = call.get("index", position)
+        kind = "custom" if isinstance(call.get("custom"), dict) else "function"
+        inner = call.get(kind)
+        function = inner if isinstance(inner, dict) else {}
+        if index not in self._calls:
+            yield from self._end_spoken()
+            part = self._calls[index] = self._count
+            self._count += 1
+            identifier = call.get("id") or f"call_{part}"
+            name = function.get("name") or ""
+            is_freeform = kind == "custom" or call.get("type") == "custom"
+            yield PartStart(part, "invocation", str(identifier), str(name), is_freeform)
+        words = function.get("input" if kind == "custom" else "arguments")
+        if isinstance(words, str) and words:
+            yield Delta(self._calls[index], words, "arguments")
+
+    def _end_spoken(self) -> Iterator[Event]:
+        if self._spoken is not None:
+            yield PartEnd(self._spoken[1])
+            self._spoken = None
+
+    def _end_parts(self) -> Iterator[Event]:
+        yield from self._end_spoken()
+        for part in self._calls.values():
+            yield PartEnd(part)
+        self._calls = {}
+
+    def _end(self) -> Iterator[Event]:
+        self._is_over = True
+        yield from self._end_parts()
+        if self._finish is None:
+            yield Failure("the stream ended without a finish reason", "incomplete")
+        else:
+            yield Finish(self._finish)
+
+
+def _failure(error: dict[str, Any], raw: str) -> Failure:
+    kind = error.get("type") or error.get("code") or "api_error"
+    return Failure(str(error.get("message") or "unknown error"), str(kind), raw=raw)
+
+
+class ChatStreamWriter:
+    """Takes events and gives the bytes of chunks."""
+
+    def __init__(self, options: StreamOptions) -> None:
+        self._options = options
+        self._head = {
+            "id": "chatcmpl-cannery",
+            "object": "chat.completion.chunk",
+            "created": int(now().timestamp()),
+            "model": options.model or "",
+        }
+        self._is_started = False
+        self._kinds: dict[int, PartStart] = {}
+        self._calls: dict[int, int] = {}
+        self._usage: Usage | None = None
+        self._is_over = False
+
+    def write(self, event: Event) -> bytes:
+        """The bytes of one event; may be empty."""
+        match event:
+            case Start():
+                return self._start(event)
+            case PartStart():
+                return self._part_start(event)
+            case Delta():
+                return self._delta(event)
+            case UsageReport():
+                self._usage = event.usage
+                return b""
+            case Finish():
+                return self._finish(event)
+            case Failure():
+                self._is_over = True
+                error = {"message": event.message, "type": event.kind, "param": None, "code": None}
+                return data_frame({"error": error})
+            case PartEnd() | Unknown():
+                return b""
+
+    def close(self) -> bytes:
+        """The bytes that end the stream."""
+        return b""
+
+    def _start(self, event: Start) -> bytes:
+        if event.identifier is not absent:
+            self._head["id"] = event.identifier
+        if event.model is not absent and not self._options.model:
+            self._head["model"] = event.model
+        return self._begin()
+
+    def _begin(self) -> bytes:
+        if self._is_started:
+            return b""
+        self._is_started = True
+        return self._chunk({"role": "assistant", "content": ""})
+
+    def _chunk(self, delta: dict[str, Any], finish: str | None = None) -> bytes:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+        body: dict[str, Any] = {**self._head, "choices": [choice]}
+        if self._options.include_usage:
+            body["usage"] = None
+        return data_frame(body)
+
+    def _part_start(self, event: PartStart) -> bytes:
+        self._kinds[event.index] = event
+        begun = self._begin()
+        if event.kind != "invocation":
+            return begun
+        index = self._calls[event.index] = len(self._calls)
+        name = self._options.aliases.names.get(event.name, event.name)
+        kind = "custom" if event.is_freeform else "function"
+        key = "input" if event.is_freeform else "arguments"
+        call = {"index": index, "id": event.identifier, "type": kind, kind: {"name": name, key: ""}}
+        return begun + self._chunk({"tool_calls": [call]})
+
+    def _delta(self, event: Delta) -> bytes:
+        start = self._kinds[event.index]
+        if not event.text:
+            return b""
+        if event.channel == "arguments":
+            kind = "custom" if start.is_freeform else "function"
+            key = "input" if start.is_freeform else "arguments"
+            call = {"index": self._calls[event.index], kind: {key: event.text}}
+            return self._chunk({"tool_calls": [call]})
+        if start.kind == "reasoning":
+            shown = self._options.reasoning and event.channel in ("text", "summary")
+            return self._chunk({"reasoning_content": event.text}) if shown else b""
+        if event.channel != "text":
+            return b""
+        key = "refusal" if start.kind == "refusal" else "content"
+        return self._chunk({key: event.text})
+
+    def _finish(self, event: Finish) -> bytes:
+        self._is_over = True
+        written = self._begin() + self._chunk({}, FINISH_WORDS[event.reason])
+        if self._options.include_usage and self._usage is not None:
+            body = {**self._head, "choices": [], "usage": write_usage(self._usage)}
+            written += data_frame(body)
+        return written + b"data: [DONE]\n\n"
+
+

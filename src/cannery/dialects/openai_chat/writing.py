@@ -1,0 +1,406 @@
+"""Writing Chat Completions bodies.
+
+Every function gives the usual form of a value and then lets this dialect's own residue restore what was really
+said. A part that cannot be said gives None and a loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, assert_never
+
+from cannery.messages.absence import absent
+from cannery.messages.canisters import (
+    InvocationCanisterClass,
+    ResultCanisterClass,
+    SupervisorCanisterClass,
+)
+from cannery.messages.content import (
+    AnyContent,
+    AudioContentClass,
+    DataContentClass,
+    FileContentClass,
+    ImageContentClass,
+    OpaqueContentClass,
+    PartsContentClass,
+    ReasoningContentClass,
+    RefusalContentClass,
+    TextualContentClass,
+    VideoContentClass,
+)
+from cannery.messages.json_text import decode_json
+from cannery.messages.payload import Location
+from cannery.messages.role import Role
+from cannery.wire.contract import Piece
+from cannery.wire.foreign import report_residue
+from cannery.wire.losses import Report
+from cannery.wire.markers import ERROR_PREFIX, media_label, supplement
+from cannery.wire.media import (
+    base64_text,
+    data_url,
+    is_text_file,
+    standard_base64,
+    true_mime_type,
+)
+from cannery.wire.residues import own_residue, recall
+from cannery.wire.turns import MODEL, SUPERVISOR, side, turns
+
+NAME = "openai_chat"
+AUDIO_FORMATS = {"audio/wav": "wav", "audio/mpeg": "mp3"}
+CACHE_TTL = {"short": "30m", "long": "12h"}
+Object = dict[str, Any]
+
+
+class MessageWriter:
+    """Writes messages; ``at_home`` when they were read from this same dialect."""
+
+    def __init__(self, report: Report, *, at_home: bool, takes_reasoning: bool = False) -> None:
+        self.report = report
+        self.at_home = at_home
+        self.takes_reasoning = takes_reasoning
+
+    def messages(self, pieces: list[Piece]) -> list[Object]:
+        """The messages of all pieces."""
+        written: list[Object] = []
+        for turn in turns(pieces):
+            kind = side(turn[0])
+            if kind == MODEL:
+                written.append(self.assistant(turn))
+            elif kind == SUPERVISOR:
+                written.append(self._spoken(turn, _system_role(turn[0])))
+            else:
+                written.extend(self.user_side(turn))
+        return written
+
+    # --- user and system -----------------------------------------------------------------------
+
+    def user_side(self, turn: list[Piece]) -> Iterator[Object]:
+        """Tool messages first, then what the user said and the media that tools gave."""
+        attached: list[Object] = []
+        spoken: list[Piece] = []
+        for piece in turn:
+            if isinstance(piece.canister, ResultCanisterClass):
+                message, media = self.result(piece)
+                yield message
+                attached.extend(media)
+            else:
+                spoken.append(piece)
+        if spoken:
+            message = self._spoken(spoken, "user")
+            if attached:
+                message["content"] = [*attached, *_as_list(message["content"])]
+            yield message
+        elif attached:
+            yield {"role": "user", "content": attached}
+
+    def _spoken(self, turn: list[Piece], role: str) -> Object:
+        head = own_residue(turn[0].canister, NAME)
+        parts = [part for piece in turn if (part := self.part(piece)) is not None]
+        form = None if head is None else head.form
+        message: Object = {"role": role}
+        if form == "absent":
+            pass
+        elif form == "null":
+            message["content"] = None
+        elif form == "empty":
+            message["content"] = []
+        elif form != "list" and len(parts) == 1 and parts[0].keys() == {"type", "text"}:
+            message["content"] = parts[0]["text"]
+        else:
+            message["content"] = parts or ""
+        return message if head is None else recall(message, head.envelope)  # type: ignore[no-any-return]
+
+    def part(self, piece: Piece) -> Object | None:
+        """One content part, with this dialect's residue, or None and a loss."""
+        canister = piece.canister
+        if canister.role is Role.Document:
+            return self._document(piece)
+        ours = self.content_part(canister.held, piece.place)
+        residue = canister.residue
+        if residue is None or ours is None:
+            if residue is not None:
+                report_residue(canister, self.report, piece.place)
+            return ours
+        if residue.dialect == NAME:
+            return recall(ours, residue.part)  # type: ignore[no-any-return]
+        report_residue(canister, self.report, piece.place)
+        if residue.cache:
+            ours["prompt_cache_breakpoint"] = {"mode": "explicit", "ttl": CACHE_TTL[residue.cache]}
+        return ours
+
+    def content_part(self, content: AnyContent | str, place: int | None) -> Object | None:
+        """The usual part for a content."""
+        if isinstance(content, str):
+            return {"type": "text", "text": content}
+        match content:
+            case TextualContentClass():
+                if content.citations:
+                    self.report.lose("CITATION_DROPPED", place)
+                return {"type": "text", "text": content.text}
+            case ImageContentClass():
+                return self._image(content, place)
+            case AudioContentClass():
+                return self._audio(content, place)
+            case VideoContentClass():
+                self.report.lose("MEDIA_DROPPED", place, "Chat Completions takes no video")
+            case FileContentClass():
+                return self._file(content, place)
+            case ReasoningContentClass():
+                self.report.lose("REASONING_DROPPED", place)
+            case RefusalContentClass():
+                return {"type": "refusal", "refusal": content.text}
+            case DataContentClass():
+                return {"type": "text", "text": content.json}
+            case OpaqueContentClass():
+                return self.opaque(content, place)
+            case PartsContentClass():
+                self.report.lose("STRUCTURE_FLATTENED", place)
+                return {"type": "text", "text": "".join(self._texts(content.parts))}
+            case _:
+                assert_never(content)
+        return None
+
+    def opaque(self, content: OpaqueContentClass, place: int | None) -> Object | None:
+        """A block that only this dialect understands, or a loss."""
+        if content.dialect == NAME:
+            block: Object = decode_json(content.json)
+            return block
+        self.report.lose("OPAQUE_DROPPED", place, f"{content.tag!r} of {content.dialect}")
+        return None
+
+    def _image(self, content: ImageContentClass, place: int | None) -> Object | None:
+        payload = content.payload
+        if isinstance(payload, Location):
+            if payload.kind == "file" and not self.at_home:
+                self.report.lose("REFERENCE_UNRESOLVABLE", place)
+                return None
+            return {"type": "image_url", "image_url": {"url": payload.value}}
+        if self.at_home:
+            return {"type": "image_url", "image_url": {"url": data_url(content)}}
+        mime_type = self._mime_type(content, place)
+        url = f"data:{mime_type};base64,{standard_base64(payload)}"
+        return {"type": "image_url", "image_url": {"url": url}}
+
+    def _audio(self, content: AudioContentClass, place: int | None) -> Object | None:
+        known = AUDIO_FORMATS.get(self._mime_type(content, place))
+        if isinstance(content.payload, Location) or (known is None and not self.at_home):
+            self.report.lose("MEDIA_TYPE_UNSUPPORTED", place, "Chat takes wav and mp3 as base64")
+            return None
+        sound = content.mime_type.partition("/")[2] if known is None else known
+        spell = base64_text if self.at_home else standard_base64
+        return {"type": "input_audio", "input_audio": {"data": spell(content.payload), "format": sound}}
+
+    def _file(self, content: FileContentClass, place: int | None) -> Object | None:
+        payload = content.payload
+        named: Object = {} if content.name is None else {"filename": content.name}
+        if isinstance(payload, Location):
+            if payload.kind == "url":
+                self.report.lose("MEDIA_DROPPED", place, "Chat takes no file by URL")
+                return None
+            if not self.at_home:
+                self.report.lose("REFERENCE_UNRESOLVABLE", place)
+                return None
+            return {"type": "file", "file": {"file_id": payload.value, **named}}
+        if self.at_home:
+            return {"type": "file", "file": {"file_data": data_url(content), **named}}
+        if content.chunks or is_text_file(content):
+            self.report.lose("DOCUMENT_TO_TEXT", place)
+            return {"type": "text", "text": supplement(self._file_text(content), content.name)}
+        mime_type = self._mime_type(content, place)
+        url = f"data:{mime_type};base64,{standard_base64(payload)}"
+        return {"type": "file", "file": {"file_data": url, "filename": content.name or "file"}}
+
+    def _file_text(self, content: FileContentClass) -> str:
+        if content.chunks:
+            return "\n\n".join(self._texts(content.chunks))
+        return content.data.decode("utf-8", "replace")
+
+    def _document(self, piece: Piece) -> Object | None:
+        canister: Any = piece.canister
+        content = canister.content
+        if not isinstance(content, TextualContentClass):
+            return self.content_part(content, piece.place)
+        self.report.lose("DOCUMENT_TO_TEXT", piece.place)
+        title = None if canister.title is absent else canister.title
+        return {"type": "text", "text": supplement(content.text, title)}
+
+    def _mime_type(self, content: Any, place: int | None) -> str:
+        corrected = true_mime_type(content)
+        if not self.at_home and corrected != content.mime_type:
+            was = content.mime_type or "nothing"
+            self.report.repair("media_types", place, f"{was} became {corrected}")
+        return corrected
+
+    def _texts(self, contents: Any) -> Iterator[str]:
+        for content in contents:
+            if isinstance(content, str):
+                yield content
+            elif isinstance(content, (TextualContentClass, RefusalContentClass)):
+                yield content.text
+            elif isinstance(content, DataContentClass):
+                yield content.json
+
+    # --- tools ---------------------------------------------------------------------------------
+
+    def result(self, piece: Piece) -> tuple[Object, list[Object]]:
+        """A tool message, and the media that cannot stand in it."""
+        canister: Any = piece.canister
+        residue = own_residue(canister, NAME)
+        if residue is None:
+            report_residue(canister, self.report, piece.place)
+        content, media = self._result_content(piece, None if residue is None else residue.form)
+        message: Object = {"role": "tool", "tool_call_id": canister.invocation_id}
+        if content is not None:
+            message["content"] = content
+        return (message if residue is None else recall(message, residue.envelope)), media
+
+    def _result_content(self, piece: Piece, form: str | None) -> tuple[Any, list[Object]]:
+        canister: Any = piece.canister
+        if form == "absent":
+            return None, []
+        held = canister.held
+        contents = held.parts if isinstance(held, PartsContentClass) else (held,)
+        texts = list(self._texts(contents))
+        if canister.is_error:
+            texts = self._flagged(texts, canister, piece.place)
+        media = self._result_media(contents, canister.invocation_id, piece.place)
+        if form == "list" or (len(texts) > 1 and not media):
+            return [{"type": "text", "text": text} for text in texts], media
+        return "".join(texts), media
+
+    def _flagged(self, texts: list[str], canister: ResultCanisterClass, place: Any) -> list[str]:
+        self.report.lose("ERROR_FLAG_TO_TEXT", place)
+        words = texts if any(texts) else [str(canister.error)]
+        return [ERROR_PREFIX + words[0], *words[1:]]
+
+    def _result_media(self, contents: Any, call_id: str, place: int | None) -> list[Object]:
+        parts = [
+            part
+            for content in contents
+            if not isinstance(
+                content, (str, TextualContentClass, RefusalContentClass, DataContentClass)
+            )
+            and (part := self.content_part(content, place)) is not None
+        ]
+        if not parts:
+            return []
+        self.report.lose("MEDIA_MOVED", place)
+        return [{"type": "text", "text": media_label(call_id)}, *parts]
+
+    def call(self, piece: Piece) -> Object:
+        """One entry of ``tool_calls``."""
+        canister: Any = piece.canister
+        ours: Object
+        if canister.is_freeform:
+            custom = {"name": canister.name, "input": canister.held}
+            ours = {"id": canister.identifier, "type": "custom", "custom": custom}
+        else:
+            arguments = canister.held
+            if not self.at_home and not arguments.strip():
+                arguments = "{}"
+            function = {"name": canister.name, "arguments": arguments}
+            ours = {"id": canister.identifier, "type": "function", "function": function}
+        residue = own_residue(canister, NAME)
+        if residue is None:
+            report_residue(canister, self.report, piece.place)
+            return ours
+        return recall(ours, residue.part)  # type: ignore[no-any-return]
+
+    # --- assistant -----------------------------------------------------------------------------
+
+    def assistant(self, turn: list[Piece]) -> Object:
+        """One assistant message."""
+        head = own_residue(turn[0].canister, NAME)
+        form = None if head is None else head.form
+        message: Object = {"role": "assistant"}
+        parts: list[Object] = []
+        calls: list[Object] = []
+        for piece in turn:
+            if isinstance(piece.canister, InvocationCanisterClass):
+                self._add_call(piece, message, calls)
+            elif piece.canister.held is not absent:
+                self._add_spoken(piece, message, parts, calls)
+            elif own_residue(piece.canister, NAME) is None:
+                report_residue(piece.canister, self.report, piece.place)
+        self._set_content(message, parts, calls, form)
+        if calls:
+            message["tool_calls"] = calls
+        return message if head is None else recall(message, head.envelope)  # type: ignore[no-any-return]
+
+    def _add_call(self, piece: Piece, message: Object, calls: list[Object]) -> None:
+        residue = own_residue(piece.canister, NAME)
+        call = self.call(piece)
+        if residue is not None and residue.form == "function_call":
+            message["function_call"] = call["function"]
+        else:
+            calls.append(call)
+
+    def _add_spoken(
+        self, piece: Piece, message: Object, parts: list[Object], calls: list[Object]
+    ) -> None:
+        canister: Any = piece.canister
+        held = canister.held
+        residue = own_residue(canister, NAME)
+        place = residue.form if residue is not None and residue.form in _FIELDS else None
+        if isinstance(held, ReasoningContentClass):
+            self._add_reasoning(held, message, place, piece)
+        elif isinstance(held, RefusalContentClass) and place != "refusal" and not self.at_home:
+            message["refusal"] = held.text
+        elif place == "refusal":
+            message["refusal"] = held.text
+        elif place == "audio":
+            message["audio"] = recall({"id": held.payload.value}, residue.part)  # type: ignore[union-attr]
+        elif place == "tool_calls":
+            calls.append(decode_json(held.json))
+        elif isinstance(held, (ImageContentClass, AudioContentClass, FileContentClass)) and not (
+            self.at_home
+        ):
+            self.report.lose("MEDIA_DROPPED", piece.place, "Chat takes no media from the assistant")
+        else:
+            part = self.part(piece)
+            if part is not None:
+                parts.append(part)
+
+    def _add_reasoning(
+        self, held: ReasoningContentClass, message: Object, field: str | None, piece: Piece
+    ) -> None:
+        if field is not None or (self.takes_reasoning and held.text):
+            message[field or "reasoning_content"] = held.text
+            return
+        report_residue(piece.canister, self.report, piece.place)
+        self.report.lose("REASONING_DROPPED", piece.place)
+
+    def _set_content(
+        self, message: Object, parts: list[Object], calls: list[Object], form: str | None
+    ) -> None:
+        if form == "absent":
+            return
+        if form == "string" or (
+            form != "list" and len(parts) == 1 and parts[0].keys() == {"type", "text"}
+        ):
+            message["content"] = parts[0]["text"] if parts else ""
+        elif form == "empty":
+            message["content"] = []
+        elif parts or form == "list":
+            message["content"] = parts
+        else:
+            silent = calls or self.at_home or message.keys() & {"refusal", "function_call"}
+            message["content"] = None if silent else ""
+
+
+_FIELDS = frozenset(
+    {"reasoning_content", "reasoning", "refusal", "audio", "tool_calls", "function_call"}
+)
+
+
+def _system_role(piece: Piece) -> str:
+    canister = piece.canister
+    if isinstance(canister, SupervisorCanisterClass) and canister.rank == "developer":
+        return "developer"
+    return "system"
+
+
+def _as_list(content: Any) -> list[Object]:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}] if content else []
+    return list(content or [])

@@ -1,0 +1,57 @@
+"""What providers insist on: passes of one signature, run only on the wire.
+
+Each pass takes the pieces of a conversation, a provider's rules and a report, and returns pieces again. It is
+deterministic and idempotent, has a name that switches it off, and reports what it did. The stored conversation never
+changes. The order of ``PASSES`` is the order in which they run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+from cannery.repairs.aliases import call_ids, function_names
+from cannery.repairs.arrangement import (
+    alternation,
+    empty_text,
+    first_user,
+    late_supervisors,
+    prefill,
+    single_system,
+)
+from cannery.repairs.cache import cache_marks
+from cannery.repairs.pairing import (
+    duplicate_results,
+    orphaned_results,
+    result_order,
+    unanswered_calls,
+)
+from cannery.wire.contract import Piece, Rules
+from cannery.wire.losses import Report
+
+Pass = Callable[[list[Piece], Rules, Report], list[Piece]]
+
+PASSES: Mapping[str, Pass] = {
+    "single_system": single_system,
+    "late_supervisors": late_supervisors,
+    "orphaned_results": orphaned_results,
+    "duplicate_results": duplicate_results,
+    "unanswered_calls": unanswered_calls,
+    "result_order": result_order,
+    "empty_text": empty_text,
+    "first_user": first_user,
+    "prefill": prefill,
+    "alternation": alternation,
+    "call_ids": call_ids,
+    "function_names": function_names,
+    "cache_marks": cache_marks,
+}
+
+
+def repair(
+    pieces: list[Piece], rules: Rules, report: Report, off: Collection[str] = ()
+) -> list[Piece]:
+    """Run every pass that is not switched off."""
+    for name, run in PASSES.items():
+        if name not in off:
+            pieces = run(pieces, rules, report)
+    return pieces

@@ -1,0 +1,112 @@
+"""Ids and names that a provider forbids: rewritten injectively, the same way every time.
+
+An alias keeps what is legal of the original and ends in a hash of it, so that two originals never meet. Legal ids and
+names are untouched. A call id that comes again in a later turn gets an alias of its own.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable
+from functools import lru_cache
+
+from cannery.messages.canisters import InvocationCanisterClass, ResultCanisterClass
+from cannery.wire.turns import changed
+from cannery.wire.contract import Piece, Rules
+from cannery.wire.losses import Report
+
+_HASH_LENGTH = 8
+
+
+@lru_cache(maxsize=64)
+def _matcher(pattern: str) -> Callable[[str], object]:
+    return re.compile(pattern).fullmatch
+
+
+def is_legal(text: str, pattern: str, length: int) -> bool:
+    """Whether an id or name fits a provider's alphabet and length."""
+    return len(text) <= length and _matcher(pattern)(text) is not None
+
+
+def alias_of(text: str, pattern: str, length: int, salt: str = "") -> str:
+    """The legal stand-in for an id or name."""
+    code = hashlib.sha256(f"{salt}{text}".encode()).hexdigest()
+    separator = "_" if is_legal("a_a", pattern, length) else ""
+    stem = "".join(
+        character if is_legal(f"a{character}", pattern, length) else separator
+        for character in text[: max(0, length - _HASH_LENGTH - len(separator))]
+    )
+    while stem and not is_legal(stem, pattern, length):
+        stem = stem[1:]
+    candidate = f"{stem}{separator}{code[:_HASH_LENGTH]}" if stem else f"c{code}"[:length]
+    return candidate if is_legal(candidate, pattern, length) else f"c{code}"[:length]
+
+
+def call_ids(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:
+    """Rewrite call ids that the provider forbids, on calls and results alike."""
+    if not rules.pairs_calls:
+        return pieces
+    taken = {
+        piece.canister.identifier
+        for piece in pieces
+        if isinstance(piece.canister, InvocationCanisterClass)
+    }
+    used: set[str] = set()
+    current: dict[str, str] = {}
+    arranged: list[Piece] = []
+    for piece in pieces:
+        canister = piece.canister
+        if isinstance(canister, InvocationCanisterClass):
+            original = canister.identifier
+            alias = _fresh(original, rules, used, taken)
+            current[original] = alias
+            used.add(alias)
+            if alias != original:
+                report.repair("call_ids", piece.place, f"call id {original!r} became {alias!r}")
+                report.ids[alias] = original
+                piece = Piece(changed(canister, identifier=alias), piece.place)  # noqa: PLW2901 - the rewritten one
+        elif isinstance(canister, ResultCanisterClass):
+            alias = current.get(canister.invocation_id, canister.invocation_id)
+            if alias != canister.invocation_id:
+                rewritten = changed(canister, invocation_id=alias)
+                piece = Piece(rewritten, piece.place, is_synthetic=piece.is_synthetic)  # noqa: PLW2901 - the rewritten one
+        arranged.append(piece)
+    return arranged
+
+
+def _fresh(original: str, rules: Rules, used: set[str], taken: set[str]) -> str:
+    pattern, length = rules.call_id_pattern, rules.call_id_length
+    if original not in used and is_legal(original, pattern, length):
+        return original
+    salt = ""
+    count = 0
+    while True:
+        alias = alias_of(original, pattern, length, salt)
+        if alias not in used and alias not in taken:
+            return alias
+        count += 1
+        salt = f"{count}:"
+
+
+def function_names(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:
+    """Rewrite function names that the provider forbids; tools and tool choice follow from the report."""
+    arranged: list[Piece] = []
+    for piece in pieces:
+        canister = piece.canister
+        if isinstance(canister, InvocationCanisterClass):
+            alias = name_alias(canister.name, rules, report, piece.place)
+            if alias != canister.name:
+                piece = Piece(changed(canister, name=alias), piece.place)  # noqa: PLW2901 - the rewritten one
+        arranged.append(piece)
+    return arranged
+
+
+def name_alias(name: str, rules: Rules, report: Report, place: int | str | None) -> str:
+    """A function name as the provider accepts it."""
+    if is_legal(name, rules.name_pattern, rules.name_length):
+        return name
+    alias = alias_of(name, rules.name_pattern, rules.name_length)
+    report.repair("function_names", place, f"function name {name!r} became {alias!r}")
+    report.names[alias] = name
+    return alias

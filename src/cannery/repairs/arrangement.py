@@ -1,0 +1,148 @@
+"""Turns: who speaks first, who speaks last, and what may stand between."""
+
+from __future__ import annotations
+
+from cannery.messages.canisters import (
+    AssistantCanisterClass,
+    SupervisorCanisterClass,
+    UserCanisterClass,
+    new_supervisor,
+    new_user,
+    text_of,
+)
+from cannery.messages.checked import now
+from cannery.messages.content import TextualContentClass
+from cannery.messages.residue import Residue
+from cannery.messages.role import Role
+from cannery.wire.turns import MODEL, SUPERVISOR, USER, changed, side
+from cannery.wire.contract import Piece, Rules
+from cannery.wire.losses import Report
+from cannery.wire.markers import CONTINUE, PLACEHOLDER, system_envelope
+
+_SPOKEN = (UserCanisterClass, AssistantCanisterClass, SupervisorCanisterClass)
+
+
+def leading_count(pieces: list[Piece]) -> int:
+    """How many supervisors stand before anybody speaks."""
+    for count, piece in enumerate(pieces):
+        if side(piece) != SUPERVISOR:
+            return count
+    return len(pieces)
+
+
+def single_system(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:
+    """Join leading supervisors into one, where a server knows only one."""
+    count = leading_count(pieces)
+    if rules.leading_supervisors != "one" or count < 2:
+        return pieces
+    text = "\n\n".join(text_of(piece.canister.held) for piece in pieces[:count])
+    report.repair("single_system", pieces[0].place)
+    first = pieces[0]
+    joined = new_supervisor(text, first.canister.timestamp)
+    return [Piece(joined, first.place), *pieces[count:]]
+
+
+def late_supervisors(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:
+    """Fold late system messages into the user side, in place, inside a marked envelope."""
+    if rules.late_supervisors == "native":
+        return pieces
+    start = leading_count(pieces)
+    arranged = pieces[:start]
+    for position in range(start, len(pieces)):
+        piece = pieces[position]
+        if side(piece) != SUPERVISOR or _may_stay(arranged, rules):
+            arranged.append(piece)
+            continue
+        report.repair("late_supervisors", piece.place)
+        canister = piece.canister
+        text = text_of(canister.held)
+        held = system_envelope(text) if text.strip() else canister.held
+        arranged.append(Piece(new_user(held, canister.timestamp), piece.place))
+    return arranged
+
+
+def _may_stay(before: list[Piece], rules: Rules) -> bool:
+    return rules.late_supervisors == "after_user" and bool(before) and side(before[-1]) == USER
+
+
+def empty_text(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:
+    """Leave out blank text that the provider refuses; its cache mark moves to the neighbour."""
+    if not rules.refuses_blank_text:
+        return pieces
+    kept: list[Piece] = []
+    for piece in pieces:
+        canister = piece.canister
+        if not (isinstance(canister, _SPOKEN) and _is_blank(canister.held)):
+            kept.append(piece)
+            continue
+        report.repair("empty_text", piece.place)
+        if text_of(canister.held):
+            report.lose("TEXT_DROPPED", piece.place)
+        mark = canister.residue.cache if canister.residue is not None else None
+        if mark and kept and side(kept[-1]) == side(piece):
+            kept[-1] = Piece(_marked(kept[-1], mark), kept[-1].place)
+    return kept
+
+
+def _is_blank(held: object) -> bool:
+    if type(held) is str:
+        return not held.strip()
+    return isinstance(held, TextualContentClass) and held.is_hydrated and not held.text.strip()
+
+
+def _marked(piece: Piece, mark: str) -> UserCanisterClass:
+    residue = piece.canister.residue
+    fields = (
+        {"dialect": ""}
+        if residue is None
+        else {name: getattr(residue, name) for name in residue.__struct_fields__}
+    )
+    return changed(piece.canister, residue=Residue(**{**fields, "cache": mark}))  # type: ignore[return-value]
+
+
+def first_user(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:
+    """Put a placeholder user turn before an assistant that speaks first."""
+    start = leading_count(pieces)
+    if not rules.starts_with_user:
+        return pieces
+    if start < len(pieces) and side(pieces[start]) == USER:
+        return pieces
+    place = pieces[start].place if start < len(pieces) else None
+    when = pieces[0].canister.timestamp if pieces else now()
+    report.repair("first_user", place)
+    return [
+        *pieces[:start],
+        Piece(new_user(PLACEHOLDER, when), None, is_synthetic=True),
+        *pieces[start:],
+    ]
+
+
+def prefill(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:
+    """Let a user turn follow a trailing assistant turn, where the provider insists."""
+    if not pieces or not rules.ends_with_user or side(pieces[-1]) != MODEL:
+        return pieces
+    if pieces[-1].canister.role is Role.Invocation:
+        return pieces
+    report.repair("prefill", pieces[-1].place)
+    report.lose("PREFILL_DROPPED", pieces[-1].place)
+    when = pieces[-1].canister.timestamp
+    return [*pieces, Piece(new_user(CONTINUE, when), None, is_synthetic=True)]
+
+
+def alternation(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:
+    """Make neighbours of the same side parts of one message."""
+    if not rules.alternates:
+        return pieces
+    arranged: list[Piece] = []
+    for piece in pieces:
+        before = arranged[-1] if arranged else None
+        follows = before is not None and side(piece) == side(before) and side(piece) != SUPERVISOR
+        if not follows or piece.canister.joined:
+            arranged.append(piece)
+            continue
+        both = {before.canister.role, piece.canister.role}  # type: ignore[union-attr]
+        if len(both) == 1 and both & {Role.User, Role.Assistant}:
+            report.repair("alternation", piece.place)
+        merged = changed(piece.canister, joined=True)
+        arranged.append(Piece(merged, piece.place, is_synthetic=piece.is_synthetic))
+    return arranged

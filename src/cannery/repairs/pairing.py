@@ -1,0 +1,120 @@
+"""Calls and results: each call answered once, right behind its turn, in call order.
+
+A result answers the latest call with its id that has no answer yet; ids may come again in later turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cannery.messages.canisters import (
+    InvocationCanisterClass,
+    ResultCanisterClass,
+    new_result,
+    new_user,
+    text_of,
+)
+from cannery.messages.content import PartsContentClass
+from cannery.wire.turns import turns
+from cannery.wire.contract import Piece, Rules
+from cannery.wire.losses import Report
+from cannery.wire.markers import NO_RESULT, orphan_text
+
+
+def orphaned_results(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:
+    """Turn results that answer no call into user text."""
+    if not rules.pairs_calls:
+        return pieces
+    known: set[str] = set()
+    kept: list[Piece] = []
+    for piece in pieces:
+        canister = piece.canister
+        if isinstance(canister, InvocationCanisterClass):
+            known.add(canister.identifier)
+        if isinstance(canister, ResultCanisterClass) and canister.invocation_id not in known:
+            report.repair("orphaned_results", piece.place)
+            report.lose("RESULT_TO_TEXT", piece.place)
+            kept.extend(_as_user_text(piece, canister))
+        else:
+            kept.append(piece)
+    return kept
+
+
+def _as_user_text(piece: Piece, canister: ResultCanisterClass) -> Iterator[Piece]:
+    held = canister.held
+    contents = held.parts if isinstance(held, PartsContentClass) else (held,)
+    texts = [text_of(content) for content in contents]
+    label = orphan_text(canister.invocation_id, "".join(texts) or str(canister.error or ""))
+    yield Piece(new_user(label, canister.timestamp, canister.joined), piece.place)
+    for content in contents:
+        if not text_of(content) and content != "":
+            yield Piece(new_user(content, canister.timestamp, True), piece.place)
+
+
+def duplicate_results(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:
+    """Leave out every result but the first for each call."""
+    if not rules.pairs_calls:
+        return pieces
+    answered: dict[str, bool] = {}
+    kept: list[Piece] = []
+    for piece in pieces:
+        canister = piece.canister
+        if isinstance(canister, InvocationCanisterClass):
+            answered[canister.identifier] = False
+        elif isinstance(canister, ResultCanisterClass) and canister.invocation_id in answered:
+            if answered[canister.invocation_id]:
+                report.repair("duplicate_results", piece.place)
+                report.lose("RESULT_DROPPED", piece.place)
+                continue
+            answered[canister.invocation_id] = True
+        kept.append(piece)
+    return kept
+
+
+def unanswered_calls(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:
+    """Give every call without a result a synthetic error result."""
+    if not rules.pairs_calls:
+        return pieces
+    answers = _answers(pieces)
+    kept: list[Piece] = []
+    for turn in turns(pieces):
+        kept.extend(turn)
+        for piece in turn:
+            call = piece.canister
+            if isinstance(call, InvocationCanisterClass) and id(piece) not in answers:
+                report.repair("unanswered_calls", piece.place)
+                own = (call.identifier, True)
+                answer = new_result(NO_RESULT, call.timestamp, False, None, None, *own)
+                kept.append(Piece(answer, piece.place, is_synthetic=True))
+    return kept
+
+
+def result_order(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:
+    """Put the results right behind the turn that calls for them, in call order."""
+    if not rules.pairs_calls:
+        return pieces
+    answers = _answers(pieces)
+    moved = {id(result) for result in answers.values()}
+    ordered: list[Piece] = []
+    for turn in turns(pieces):
+        ordered.extend(piece for piece in turn if id(piece) not in moved)
+        ordered.extend(answers[id(piece)] for piece in turn if id(piece) in answers)
+    for before, after in zip(pieces, ordered, strict=True):
+        if before is not after and id(after) in moved:
+            report.repair("result_order", after.place)
+    return ordered
+
+
+def _answers(pieces: list[Piece]) -> dict[int, Piece]:
+    """The result of each call, by the identity of the call's piece."""
+    waiting: dict[str, Piece] = {}
+    answers: dict[int, Piece] = {}
+    for piece in pieces:
+        canister = piece.canister
+        if isinstance(canister, InvocationCanisterClass):
+            waiting[canister.identifier] = piece
+        elif isinstance(canister, ResultCanisterClass):
+            call = waiting.pop(canister.invocation_id, None)
+            if call is not None:
+                answers[id(call)] = piece
+    return answers

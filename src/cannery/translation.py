@@ -1,0 +1,260 @@
+"""The use cases of translation: normalize, nativize, translate, whole and streamed.
+
+A dialect is found by the name of its module and imported when first asked for.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import pkgutil
+from collections.abc import Collection, Iterable, Iterator
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from cannery.errors import InputError, UnknownDialectError
+from cannery.messages.absence import absent
+from cannery.messages.conversation import Conversation
+from cannery.messages.requests import Request, Response, Tool, ToolChoice
+from cannery.repairs import repair
+from cannery.repairs.aliases import name_alias
+from cannery.wire.bodies import encode, to_bytes
+from cannery.wire.contract import Dialect, Piece, Rules, StreamOptions
+from cannery.wire.losses import POLICIES, Aliases, Rendered, Report, enforce
+
+if TYPE_CHECKING:
+    from cannery.messages.events import Event
+
+Body = Any
+
+
+@lru_cache(maxsize=1)
+def dialect_names() -> tuple[str, ...]:
+    """The names of all dialects, sorted."""
+    package = importlib.import_module("cannery.dialects")
+    return tuple(sorted(module.name for module in pkgutil.iter_modules(package.__path__)))
+
+
+@lru_cache(maxsize=64)
+def find_dialect(name: str) -> Dialect:
+    """The dialect of a name; UnknownDialectError says which there are."""
+    if name not in dialect_names():
+        close = difflib.get_close_matches(str(name), dialect_names(), n=1)
+        raise UnknownDialectError(str(name), dialect_names(), close[0] if close else None)
+    found: Dialect = importlib.import_module(f"cannery.dialects.{name}").DIALECT
+    return found
+
+
+# --- requests ----------------------------------------------------------------------------------
+
+
+def normalize_request(body: Body, dialect: str) -> Request:
+    """The request that a wire body asks for."""
+    return find_dialect(dialect).read_request(to_bytes(dialect, body), None)
+
+
+def nativize_request(
+    request: Request,
+    dialect: str,
+    *,
+    policy: str = "warn",
+    without: Collection[str] = (),
+    rules: Rules | None = None,
+) -> Rendered:
+    """The wire body of a request, with what was lost and what was repaired.
+
+    Repairs run when the request goes to another dialect than the one it was read from; ``without`` switches some of them
+    off by name, and ``rules`` replaces the provider's rules for an endpoint with quirks.
+    """
+    return _nativize_request(request, dialect, policy, without, rules, None)
+
+
+def _nativize_request(  # noqa: PLR0913 - the public function's arguments and the source body
+    request: Request,
+    name: str,
+    policy: str,
+    without: Collection[str],
+    rules: Rules | None,
+    body: bytes | None,
+) -> Rendered:
+    check_policy(policy)
+    target = find_dialect(name)
+    report = Report()
+    pieces = [Piece(canister, index) for index, canister in enumerate(request.conversation)]
+    if request.source != name:
+        model = request.model if isinstance(request.model, str) else None
+        rules = rules or target.rules_of(model)
+        pieces = repair(pieces, rules, report, without)
+        if "function_names" not in without:
+            request = _renamed(request, rules, report)
+    written = target.write_request(request, pieces, report)
+    return _rendered(written, request, name, policy, report, body, "request")
+
+
+def _renamed(request: Request, rules: Rules, report: Report) -> Request:
+    """The request with the names of tools and tool choice as the provider accepts them."""
+    tools = tuple(
+        _renamed_tool(tool, rules, report, f"tools[{index}]")
+        for index, tool in enumerate(request.tools)
+    )
+    choice = request.tool_choice
+    if isinstance(choice, ToolChoice) and choice.names:
+        names = tuple(name_alias(name, rules, report, "@tool_choice") for name in choice.names)
+        choice = ToolChoice(choice.mode, names, choice.must_call, choice.is_freeform)
+    if tools == request.tools and choice == request.tool_choice:
+        return request
+    return request.replace(tools=tools, tool_choice=choice)
+
+
+def _renamed_tool(tool: Tool, rules: Rules, report: Report, place: str) -> Tool:
+    if tool.hosted is not absent:
+        return tool
+    alias = name_alias(tool.name, rules, report, place)
+    if alias == tool.name:
+        return tool
+    fields = {name: getattr(tool, name) for name in Tool.__struct_fields__}
+    return Tool(**{**fields, "name": alias})
+
+
+# --- responses ---------------------------------------------------------------------------------
+
+
+def normalize_response(body: Body, dialect: str) -> Response:
+    """The answer that a wire body gives."""
+    return find_dialect(dialect).read_response(to_bytes(dialect, body), None)
+
+
+def nativize_response(
+    response: Response, dialect: str, *, policy: str = "warn", aliases: Aliases | None = None
+) -> Rendered:
+    """The wire body of an answer; ``aliases`` of the request's rendering map names and ids back."""
+    return _nativize_response(response, dialect, policy, aliases, None)
+
+
+def _nativize_response(
+    response: Response, name: str, policy: str, aliases: Aliases | None, body: bytes | None
+) -> Rendered:
+    check_policy(policy)
+    report = Report()
+    if aliases is not None:
+        response = unaliased(response, aliases)
+    written = find_dialect(name).write_response(response, report)
+    return _rendered(written, response, name, policy, report, body, "response")
+
+
+def unaliased(response: Response, aliases: Aliases) -> Response:
+    """An answer with the names and call ids that the request used before it was repaired."""
+    if not aliases.names and not aliases.ids:
+        return response
+    canisters = [
+        canister.replace(
+            name=aliases.names.get(canister.name, canister.name),
+            identifier=aliases.ids.get(canister.identifier, canister.identifier),
+        )
+        if canister.role.value == "invocation" and canister.name in aliases.names  # type: ignore[union-attr]
+        else canister
+        for canister in response.canisters
+    ]
+    return response.replace(canisters=Conversation.trusted(canisters))
+
+
+def _rendered(  # noqa: PLR0913 - everything that a rendering is made of
+    written: Any,
+    value: Request | Response,
+    name: str,
+    policy: str,
+    report: Report,
+    body: bytes | None,
+    kind: str,
+) -> Rendered:
+    encoded = encode(written)
+    if report.is_empty:
+        return Rendered(encoded)
+    locate = _locator(value.source, body, kind)
+    losses = report.losses(locate)
+    enforce(policy, value.source, name, losses)
+    return Rendered(encoded, losses, report.repairs(locate), Aliases(report.names, report.ids))
+
+
+def _locator(source: str | None, body: bytes | None, kind: str) -> Any:
+    """How a place becomes a path in the source: by reading the body again, only now that it matters."""
+    dialect = None if source is None else find_dialect(source)
+    paths: list[str] = []
+    if dialect is not None and body is not None:
+        read = dialect.read_request if kind == "request" else dialect.read_response
+        read(body, paths)
+
+    def locate(place: int | str) -> str:
+        if isinstance(place, int):
+            return paths[place] if place < len(paths) else f"conversation[{place}]"
+        if place.startswith("@"):
+            name = place[1:]
+            return dialect.control_paths.get(name, name) if dialect is not None else name
+        return place
+
+    return locate
+
+
+# --- translation -------------------------------------------------------------------------------
+
+
+def translate(
+    body: Body,
+    *,
+    source: str,
+    target: str,
+    policy: str = "warn",
+    kind: str = "request",
+    without: Collection[str] = (),
+) -> Rendered:
+    """A body of one dialect as a body of another, with what could not be said."""
+    data = to_bytes(source, body)
+    if kind == "request":
+        request = find_dialect(source).read_request(data, None)
+        return _nativize_request(request, target, policy, without, None, data)
+    if kind == "response":
+        response = find_dialect(source).read_response(data, None)
+        return _nativize_response(response, target, policy, None, data)
+    raise InputError(f"kind must be 'request' or 'response', got {kind!r}")
+
+
+def check_policy(policy: str) -> None:
+    """Refuse a policy that does not exist."""
+    if policy not in POLICIES:
+        raise InputError(f"policy must be one of {', '.join(POLICIES)}, got {policy!r}")
+
+
+# --- streams -----------------------------------------------------------------------------------
+
+
+def normalize_stream(chunks: Iterable[bytes], dialect: str) -> Iterator[Event]:
+    """The events of a stream, whatever the split of its bytes."""
+    reader = find_dialect(dialect).stream_reader()
+    for chunk in chunks:
+        yield from reader.feed(chunk)
+    yield from reader.close()
+
+
+def nativize_stream(
+    events: Iterable[Event], dialect: str, *, options: StreamOptions | None = None
+) -> Iterator[bytes]:
+    """The bytes of a stream of events."""
+    writer = find_dialect(dialect).stream_writer(options or StreamOptions())
+    for event in events:
+        chunk = writer.write(event)
+        if chunk:
+            yield chunk
+    chunk = writer.close()
+    if chunk:
+        yield chunk
+
+
+def translate_stream(
+    chunks: Iterable[bytes],
+    *,
+    source: str,
+    target: str,
+    options: StreamOptions | None = None,
+) -> Iterator[bytes]:
+    """A stream of one dialect as a stream of another."""
+    return nativize_stream(normalize_stream(chunks, source), target, options=options)

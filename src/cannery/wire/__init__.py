@@ -1,0 +1,1 @@
+"""What dialects share: the contract, typed reads with paths, residue, media, server-sent events, losses."""

@@ -1,0 +1,148 @@
+"""Reading JSON bodies: bytes in, plain values out, every problem one DialectError with its path.
+
+Lone surrogates and broken UTF-8 become U+FFFD here, before anything is hashed or sent on.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+import msgspec
+
+from cannery.errors import DialectError
+from cannery.messages.immutable import thaw
+
+_decode = msgspec.json.Decoder().decode
+encode = msgspec.json.Encoder().encode
+_SURROGATES = re.compile("[\ud800-\udfff]")
+_MISSING: Any = object()
+
+Object = dict[str, Any]
+
+
+def to_bytes(dialect: str, body: Any) -> bytes:
+    """The bytes of a body given as bytes, text or plain JSON values."""
+    if isinstance(body, bytes):
+        return body
+    if isinstance(body, (bytearray, memoryview)):
+        return bytes(body)
+    if isinstance(body, str):
+        return body.encode("utf-8", "replace")
+    if isinstance(body, (Mapping, list)):
+        return encode(thaw(body))
+    raise DialectError(dialect, "$", f"expected a JSON body, got {type(body).__name__}")
+
+
+def read_value(dialect: str, body: bytes) -> Any:
+    """The plain JSON value of a body."""
+    try:
+        return _decode(body)
+    except RecursionError:
+        raise DialectError(dialect, "$", "nested too deeply") from None
+    except (msgspec.MsgspecError, UnicodeError):
+        return _read_tolerantly(dialect, body)
+
+
+def read_object(dialect: str, body: bytes) -> Object:
+    """The JSON object of a body."""
+    value = read_value(dialect, body)
+    if type(value) is not dict:
+        raise DialectError(dialect, "$", f"expected a JSON object, got {kind_of(value)}")
+    return value
+
+
+def _read_tolerantly(dialect: str, body: bytes) -> Any:
+    """Read what only broken Unicode keeps from being JSON; anything else is an error with its place."""
+
+    def refuse(text: str) -> NoReturn:
+        raise DialectError(dialect, "$", f"not JSON: number out of range: {text[:40]}")
+
+    def finite(text: str) -> float:
+        number = float(text)
+        if number in (float("inf"), float("-inf")):
+            refuse(text)
+        return number
+
+    def whole(text: str) -> int:
+        try:
+            return int(text)
+        except ValueError:
+            return refuse(text)
+
+    text = body.decode("utf-8", "replace")
+    try:
+        value = json.loads(text, parse_constant=refuse, parse_float=finite, parse_int=whole)
+    except RecursionError:
+        raise DialectError(dialect, "$", "nested too deeply") from None
+    except json.JSONDecodeError as error:
+        place = f"line {error.lineno} column {error.colno}"
+        raise DialectError(dialect, "$", f"not JSON: {error.msg} at {place}") from None
+    return _scrub(value)
+
+
+def _scrub(value: Any) -> Any:
+    if type(value) is str:
+        return value if value.isascii() else _SURROGATES.sub("\ufffd", value)
+    if type(value) is list:
+        return [_scrub(item) for item in value]
+    if type(value) is dict:
+        return {_scrub(key): _scrub(item) for key, item in value.items()}
+    return value
+
+
+def kind_of(value: Any) -> str:
+    """The JSON name of a value's type."""
+    if value is None:
+        return "null"
+    names = {bool: "a boolean", int: "a number", float: "a number", str: "a string"}
+    return names.get(type(value), "an object" if type(value) is dict else "a list")
+
+
+class Reader:
+    """Typed reads of one body; every refusal names the dialect and the path."""
+
+    def __init__(self, dialect: str) -> None:
+        self.dialect = dialect
+
+    def fail(self, path: str, problem: str) -> NoReturn:
+        """Refuse the body."""
+        raise DialectError(self.dialect, path, problem)
+
+    def _typed(self, value: Any, path: str, types: tuple[type, ...], expected: str) -> Any:
+        if type(value) not in types:
+            self.fail(path, f"expected {expected}, got {kind_of(value)}")
+        return value
+
+    def object(self, value: Any, path: str) -> Object:
+        """A JSON object."""
+        return self._typed(value, path, (dict,), "an object")  # type: ignore[no-any-return]
+
+    def list(self, value: Any, path: str) -> list[Any]:
+        """A JSON list."""
+        return self._typed(value, path, (list,), "a list")  # type: ignore[no-any-return]
+
+    def text(self, value: Any, path: str) -> str:
+        """A JSON string."""
+        return self._typed(value, path, (str,), "a string")  # type: ignore[no-any-return]
+
+    def field(self, value: Object, key: str, path: str) -> Any:
+        """A field that must be there."""
+        found = value.get(key, _MISSING)
+        if found is _MISSING:
+            self.fail(f"{path}.{key}" if path else key, "is required")
+        return found
+
+    def text_field(self, value: Object, key: str, path: str) -> str:
+        """A string field that must be there."""
+        return self.text(self.field(value, key, path), f"{path}.{key}" if path else key)
+
+
+def guarded(dialect: str, read: Callable[[], Any]) -> Any:
+    """Run a read so that nesting deeper than Python can follow is refused like any other bad body."""
+    try:
+        return read()
+    except RecursionError:
+        raise DialectError(dialect, "$", "nested too deeply") from None

@@ -1,0 +1,143 @@
+"""The contract of a dialect: one frozen value of pure functions over bytes, and the rules of its provider.
+
+A dialect reads (``normalize``) and writes (``nativize``) requests, responses and streams. Every module in
+``cannery.dialects`` has one as ``DIALECT``; nothing else is edited to add one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
+
+from msgspec import Struct
+
+from cannery.messages.canisters import AnyCanister
+from cannery.messages.events import Event
+from cannery.messages.requests import Request, Response
+from cannery.wire.losses import NO_ALIASES, Aliases, Rendered, Report
+
+
+class Rules(Struct, frozen=True, gc=False):
+    """What a provider insists on; the repairs read it, and a quirk of an endpoint changes one field."""
+
+    alternates: bool = False
+    starts_with_user: bool = False
+    ends_with_user: bool = False
+    pairs_calls: bool = True
+    refuses_blank_text: bool = False
+    # "native": anywhere; "after_user": only behind a user turn; "fold": into the neighbouring user turn
+    late_supervisors: str = "native"
+    # "many": leading supervisors stay apart; "one": they become a single leading system message
+    leading_supervisors: str = "many"
+    call_id_pattern: str = r".+"
+    call_id_length: int = 1_000_000
+    name_pattern: str = r".+"
+    name_length: int = 1_000_000
+    cache_marks: int = 4
+    knows_developer: bool = True
+    takes_reasoning_text: bool = False
+
+
+class Piece:
+    """A canister on its way to the wire, with its position in the source conversation (None if it was made up)."""
+
+    __slots__ = ("canister", "is_synthetic", "place")
+
+    def __init__(
+        self, canister: AnyCanister, place: int | None, *, is_synthetic: bool = False
+    ) -> None:
+        self.canister = canister
+        self.place = place
+        self.is_synthetic = is_synthetic
+
+
+class StreamReader(Protocol):
+    """Takes bytes in any split and gives events."""
+
+    def feed(self, chunk: bytes) -> Iterable[Event]:
+        """The events that these bytes complete."""
+
+    def close(self) -> Iterable[Event]:
+        """The events that the end of the stream completes."""
+
+
+class StreamWriter(Protocol):
+    """Takes events and gives bytes."""
+
+    def write(self, event: Event) -> bytes:
+        """The bytes of one event; may be empty."""
+
+    def close(self) -> bytes:
+        """The bytes that end the stream."""
+
+
+class StreamOptions(Struct, frozen=True, gc=False):
+    """What a caller asked of a stream: usage at its end, reasoning where only a vendor field has room for it."""
+
+    include_usage: bool = False
+    reasoning: bool = False
+    model: str | None = None
+    aliases: Aliases = NO_ALIASES
+
+
+class Route(Struct, frozen=True, gc=False):
+    """One endpoint of a dialect: ``{model}`` in the path stands for the model, ``kind`` says what is asked for.
+
+    Kinds: ``generate``, ``stream``, ``count``, ``models``, ``model``.
+    """
+
+    method: str
+    path: str
+    kind: str
+
+
+class WireError(Struct, frozen=True, gc=False):
+    """An error as any dialect can say it."""
+
+    status: int
+    message: str
+    kind: str | None = None
+    code: str | None = None
+    parameter: str | None = None
+    request_id: str | None = None
+
+
+class Dialect(Struct, frozen=True, gc=False):
+    """One wire format.
+
+    ``read_request(body, paths)`` appends the source path of each canister to ``paths`` when given a list.
+    ``write_request(request, pieces, report)`` gives the body of pieces that the repairs have arranged.
+    """
+
+    name: str
+    rules: Rules
+    read_request: Callable[[bytes, list[str] | None], Request]
+    write_request: Callable[[Request, list[Piece], Report], Any]
+    read_response: Callable[[bytes, list[str] | None], Response]
+    write_response: Callable[[Response, Report], Any]
+    stream_reader: Callable[[], StreamReader]
+    stream_writer: Callable[[StreamOptions], StreamWriter]
+    read_error: Callable[[int, bytes], WireError]
+    write_error: Callable[[WireError], bytes]
+    routes: tuple[Route, ...]
+    # Source paths of request fields, for losses: control name -> path in this dialect.
+    control_paths: Mapping[str, str]
+    rules_for: Callable[[str | None], Rules] | None = None
+    fast_write: Callable[[Request], bytes | None] | None = None
+
+    def rules_of(self, model: str | None) -> Rules:
+        """The rules for one model."""
+        return self.rules if self.rules_for is None else self.rules_for(model)
+
+
+__all__ = [
+    "Dialect",
+    "Piece",
+    "Rendered",
+    "Route",
+    "Rules",
+    "StreamOptions",
+    "StreamReader",
+    "StreamWriter",
+    "WireError",
+]

@@ -1,0 +1,53 @@
+"""Settings around a conversation: typed reads, and losses for what a target does not have."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any
+
+from cannery.messages.absence import absent
+from cannery.messages.requests import Controls
+from cannery.wire.losses import Report
+
+# How much thinking an effort word buys where only a budget can be given, and back.
+BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 24576, "xhigh": 32768, "max": 32768}
+
+
+def number(value: Any) -> Any:
+    """A number, or absent for anything else."""
+    return value if type(value) in (int, float) else absent
+
+
+def integer(value: Any) -> Any:
+    """An integer, or absent for anything else."""
+    return value if type(value) is int else absent
+
+
+def text(value: Any) -> Any:
+    """A string, or absent for anything else."""
+    return value if type(value) is str else absent
+
+
+def flag(value: Any) -> Any:
+    """A boolean, or absent for anything else."""
+    return value if type(value) is bool else absent
+
+
+def put(body: dict[str, Any], key: str, value: Any) -> None:
+    """Set a field unless the value is absent."""
+    if value is not absent:
+        body[key] = value
+
+
+def drop_controls(controls: Controls, known: Collection[str], report: Report) -> None:
+    """Name every control that was given and that the target does not have."""
+    for name in Controls.__struct_fields__:
+        if name not in known and getattr(controls, name) is not absent:
+            report.lose("CONTROL_DROPPED", f"@{name}", f"the target has no {name!r}")
+
+
+def effort_of(budget: int) -> str:
+    """The effort word whose budget comes nearest."""
+    return min(
+        ("low", "medium", "high"), key=lambda word: abs(BUDGETS[word] - budget)
+    )

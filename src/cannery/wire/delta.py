@@ -1,0 +1,121 @@
+"""The difference between what we would write and what was written, small enough to keep as residue.
+
+``delta(ours, theirs)`` is None when both are the same JSON value, else a patch that ``restore`` applies to ours to
+give theirs again. Long strings that share an end are patched in place, so that a big payload is never kept twice.
+The comparison tells true from 1 and 1 from 1.0, because somebody chose that spelling.
+
+A patch is a JSON object: ``v`` (the whole value), or ``s`` (keys set), ``x`` (keys dropped), ``d`` (keys patched), or ``i``
+(items patched), or ``p`` (characters kept at the front, characters kept at the back, what stands between).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+_LONG = 64
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two JSON values are the same to the letter of their types."""
+    if type(one) is not type(other):
+        return False
+    if type(one) is dict:
+        return (
+            len(one) == len(other)
+            and one.keys() == other.keys()
+            and all(same(value, other[key]) for key, value in one.items())
+        )
+    if type(one) is list:
+        return len(one) == len(other) and all(map(same, one, other))
+    return bool(one == other)
+
+
+def delta(ours: Any, theirs: Any) -> dict[str, Any] | None:
+    """The patch that turns ours into theirs; None when there is nothing to do."""
+    if type(ours) is not type(theirs):
+        return {"v": theirs}
+    if type(ours) is dict:
+        return _object_delta(ours, theirs)
+    if type(ours) is list:
+        return _list_delta(ours, theirs)
+    if ours == theirs:
+        return None
+    if type(ours) is str and len(ours) > _LONG and len(theirs) > _LONG:
+        return _text_delta(ours, theirs)
+    return {"v": theirs}
+
+
+def restore(ours: Any, patch: dict[str, Any] | None) -> Any:
+    """Ours with a patch applied; what the patch expects and does not find is left alone."""
+    if patch is None:
+        return ours
+    if "v" in patch:
+        return patch["v"]
+    if "p" in patch and type(ours) is str:
+        front, back, middle = patch["p"]
+        return ours[:front] + middle + (ours[len(ours) - back :] if back else "")
+    if type(ours) is list:
+        items = list(ours)
+        for key, inner in patch.get("i", {}).items():
+            if int(key) < len(items):
+                items[int(key)] = restore(items[int(key)], inner)
+        return items
+    if type(ours) is not dict:
+        return ours
+    result = {key: value for key, value in ours.items() if key not in patch.get("x", ())}
+    for key, inner in patch.get("d", {}).items():
+        if key in result:
+            result[key] = restore(result[key], inner)
+    result.update(patch.get("s", {}))
+    return result
+
+
+def _object_delta(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any] | None:
+    patch: dict[str, Any] = {}
+    dropped = [key for key in ours if key not in theirs]
+    if dropped:
+        patch["x"] = dropped
+    for key, value in theirs.items():
+        if key not in ours:
+            patch.setdefault("s", {})[key] = value
+            continue
+        inner = delta(ours[key], value)
+        if inner is None:
+            continue
+        if "v" in inner:
+            patch.setdefault("s", {})[key] = inner["v"]
+        else:
+            patch.setdefault("d", {})[key] = inner
+    return patch or None
+
+
+def _list_delta(ours: list[Any], theirs: list[Any]) -> dict[str, Any] | None:
+    if len(ours) != len(theirs):
+        return {"v": theirs}
+    inner = {
+        str(index): patch
+        for index, (one, other) in enumerate(zip(ours, theirs, strict=True))
+        if (patch := delta(one, other)) is not None
+    }
+    return {"i": inner} if inner else None
+
+
+def _text_delta(ours: str, theirs: str) -> dict[str, Any]:
+    limit = min(len(ours), len(theirs))
+    front = _shared(limit, lambda count: ours[:count] == theirs[:count])
+    back = _shared(limit - front, lambda count: ours[len(ours) - count :] == theirs[len(theirs) - count :])
+    if front + back < len(theirs) // 2:
+        return {"v": theirs}
+    return {"p": [front, back, theirs[front : len(theirs) - back]]}
+
+
+def _shared(limit: int, holds: Any) -> int:
+    """The largest count up to a limit for which a monotone property holds."""
+    low, high = 0, limit
+    while low < high:
+        middle = (low + high + 1) // 2
+        if holds(middle):
+            low = middle
+        else:
+            high = middle - 1
+    return low

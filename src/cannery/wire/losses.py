@@ -1,0 +1,155 @@
+"""Losses and repairs: what could not be said, and what was changed so that a provider accepts it.
+
+A loss takes something away from what was said; a repair changes only how it is arranged on the wire. Both name
+the place in the source. ``CODES`` and ``REPAIRS`` are the tables that ``docs/losses.md`` prints.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from cannery.errors import LossError
+
+INFO, DEGRADED, LOST, BLOCKED = "info", "degraded", "lost", "blocked"
+POLICIES = ("allow", "warn", "strict")
+
+CODES: Mapping[str, tuple[str, str]] = {
+    "ARGUMENTS_WRAPPED": (DEGRADED, "arguments that are not a JSON object were wrapped in one"),
+    "CACHE_MARK_DROPPED": (INFO, "the target has no such cache mark, or no more of them"),
+    "CITATION_DROPPED": (LOST, "the target cannot carry this citation"),
+    "CONTROL_CHANGED": (DEGRADED, "a setting has only an approximate counterpart in the target"),
+    "CONTROL_DROPPED": (LOST, "the target has no such setting"),
+    "DOCUMENT_TO_TEXT": (DEGRADED, "a document was written as text, since the target has no documents"),
+    "ERROR_FLAG_TO_TEXT": (DEGRADED, "the target has no error flag; the text says that the tool failed"),
+    "FIELD_DROPPED": (LOST, "a field that only its own dialect knows was left out"),
+    "FREEFORM_WRAPPED": (DEGRADED, "the free text of a custom tool was wrapped in an object"),
+    "MEDIA_DROPPED": (LOST, "the target cannot carry this kind of media here"),
+    "MEDIA_MOVED": (DEGRADED, "media of a tool result follow in a user message"),
+    "MEDIA_TO_TEXT": (DEGRADED, "media were replaced by a text that names them"),
+    "MEDIA_TYPE_UNSUPPORTED": (LOST, "the target does not take this media type"),
+    "OPAQUE_DROPPED": (LOST, "a block that only its own dialect understands was left out"),
+    "PREFILL_DROPPED": (DEGRADED, "the target does not continue a trailing assistant message"),
+    "RANK_LOWERED": (INFO, "the target does not tell developer from system"),
+    "REASONING_DROPPED": (LOST, "the target cannot take back this reasoning"),
+    "REFERENCE_UNRESOLVABLE": (LOST, "a file id means nothing outside its own provider"),
+    "REFUSAL_TO_TEXT": (DEGRADED, "the target has no refusals; it was written as text"),
+    "RESULT_DROPPED": (LOST, "only one result for a call can be sent"),
+    "RESULT_TO_TEXT": (DEGRADED, "a result without its call was written as user text"),
+    "SIGNATURE_DROPPED": (LOST, "a signature or encrypted payload means nothing to another provider"),
+    "SIGNATURE_STANDIN": (INFO, "a call made elsewhere carries the stand-in signature"),
+    "STRUCTURE_FLATTENED": (DEGRADED, "nested parts were written as text"),
+    "TEXT_DROPPED": (LOST, "empty text was left out, since the target refuses it"),
+    "TOOL_DROPPED": (LOST, "the target has no such tool"),
+}
+
+REPAIRS: Mapping[str, str] = {
+    "alternation": "neighbours of the same role became parts of one message",
+    "cache_marks": "the earliest cache marks beyond the target's limit were removed",
+    "call_ids": "a call id that the target forbids was rewritten on the call and its result",
+    "duplicate_results": "a second result for the same call was left out",
+    "empty_text": "blank text that the target refuses was left out",
+    "first_user": "a placeholder user turn was put first",
+    "function_names": "a function name that the target forbids was rewritten",
+    "late_supervisors": "a late system message was folded into the neighbouring user turn",
+    "media_types": "a media type that the bytes contradict was corrected",
+    "orphaned_results": "a result without a call became user text",
+    "prefill": "a user turn follows the trailing assistant turn",
+    "result_order": "results were moved right behind their calls, in call order",
+    "single_system": "leading system and developer texts became one system message",
+    "unanswered_calls": "a call without a result got a synthetic error result",
+}
+
+
+class Loss(Struct, frozen=True, gc=False):
+    """Something that could not be said in the target dialect."""
+
+    code: str
+    severity: str
+    path: str
+    detail: str
+
+
+class Repair(Struct, frozen=True, gc=False):
+    """A change made only on the wire so that a provider accepts it."""
+
+    name: str
+    path: str
+    detail: str
+
+
+class Aliases(Struct, frozen=True, gc=False):
+    """Names and call ids that were rewritten for a target: alias to original, so that a reply maps back."""
+
+    names: Mapping[str, str] = {}
+    ids: Mapping[str, str] = {}
+
+
+NO_ALIASES = Aliases()
+
+
+class Rendered(Struct, frozen=True, gc=False):
+    """A wire body and what it took to write it."""
+
+    body: bytes
+    losses: tuple[Loss, ...] = ()
+    repairs: tuple[Repair, ...] = ()
+    aliases: Aliases = NO_ALIASES
+
+
+class Report:
+    """Collects losses and repairs while a body is written.
+
+    A place is the position of a canister in the source conversation, the path of a request field, or ``@`` and the name
+    of a control. Places become paths of the source only when there is something to report.
+    """
+
+    def __init__(self) -> None:
+        self._losses: list[tuple[str, int | str | None, str, str]] = []
+        self._repairs: list[tuple[str, int | str | None, str]] = []
+        self.names: dict[str, str] = {}
+        self.ids: dict[str, str] = {}
+
+    def lose(self, code: str, place: int | str | None, detail: str = "", within: str = "") -> None:
+        """Record a loss; ``within`` is the path below the place."""
+        self._losses.append((code, place, detail or CODES[code][1], within))
+
+    def repair(self, name: str, place: int | str | None, detail: str = "") -> None:
+        """Record a repair."""
+        self._repairs.append((name, place, detail or REPAIRS[name]))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing was lost or repaired."""
+        return not (self._losses or self._repairs)
+
+    def losses(self, locate: Callable[[int | str], str]) -> tuple[Loss, ...]:
+        """The losses, each once, with paths."""
+        found = dict.fromkeys(
+            Loss(code, CODES[code][0], _path(place, within, locate), detail)
+            for code, place, detail, within in self._losses
+        )
+        return tuple(found)
+
+    def repairs(self, locate: Callable[[int | str], str]) -> tuple[Repair, ...]:
+        """The repairs, each once, with paths."""
+        found = dict.fromkeys(
+            Repair(name, _path(place, "", locate), detail) for name, place, detail in self._repairs
+        )
+        return tuple(found)
+
+
+def enforce(policy: str, source: str | None, target: str, losses: tuple[Loss, ...]) -> None:
+    """Raise LossError if the policy is strict and something is really lost or degraded."""
+    if policy == "strict":
+        serious = [loss for loss in losses if loss.severity != INFO]
+        if serious:
+            raise LossError(source, target, serious)
+
+
+def _path(place: Any, within: str, locate: Callable[[int | str], str]) -> str:
+    if place is None:
+        return "$"
+    return (locate(place) + within).removeprefix(".") or "$"

@@ -1,0 +1,50 @@
+"""Marked texts: how something is said in words where a wire has no field for it.
+
+Each marker is deterministic and can be read back, so that a round trip through a poorer dialect gives the same model
+again. Nothing here pretends that the user or the model said it.
+"""
+
+from __future__ import annotations
+
+import re
+
+NO_RESULT = "[no result was recorded for this tool call]"
+PLACEHOLDER = "[the conversation starts with the assistant]"
+CONTINUE = "[continue]"
+ERROR_PREFIX = "[tool error] "
+SUPPLEMENT = "## Supplemental Information ##"
+
+_MEDIA_LABEL = re.compile(r"\[attached to the result of tool call ([^\]\n]+)\]")
+_SYSTEM = re.compile(r"<system-message>\n(.*)\n</system-message>", re.DOTALL)
+
+
+def system_envelope(text: str) -> str:
+    """A late system message inside a user turn."""
+    return f"<system-message>\n{text}\n</system-message>"
+
+
+def read_system_envelope(text: str) -> str | None:
+    """The system text of an envelope, or None."""
+    found = _SYSTEM.fullmatch(text)
+    return found.group(1) if found else None
+
+
+def media_label(call_id: str) -> str:
+    """The line that precedes the media of a tool result."""
+    return f"[attached to the result of tool call {call_id}]"
+
+
+def read_media_label(text: str) -> str | None:
+    """The call id of such a line, or None."""
+    found = _MEDIA_LABEL.fullmatch(text)
+    return found.group(1) if found else None
+
+
+def orphan_text(call_id: str, text: str) -> str:
+    """A result without its call, as user text."""
+    return f"[result of tool call {call_id}]\n{text}"
+
+
+def supplement(text: str, title: str | None) -> str:
+    """A document as text."""
+    return "\n\n".join(part for part in (SUPPLEMENT, title, text) if part)

@@ -1,0 +1,150 @@
+"""Media on the wire: data URLs, base64 text, and the types that bytes give away.
+
+Payloads stay text until somebody asks for bytes; only the first few characters are decoded to look at the magic number.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from typing import Any
+
+from cannery.errors import MessageError
+from cannery.messages.content import (
+    AnyContent,
+    AudioContentClass,
+    BinaryContentStruct,
+    FileContentClass,
+    ImageContentClass,
+    VideoContentClass,
+    new_audio,
+    new_file,
+    new_image,
+    new_video,
+    payload_bytes,
+)
+from cannery.messages.payload import Base64, Location, Payload
+
+_DATA_URL = re.compile(r"data:([^;,]*)((?:;[^;,]*)*?);base64,", re.IGNORECASE)
+_MAGIC: tuple[tuple[bytes, str], ...] = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+    (b"%PDF-", "application/pdf"),
+    (b"OggS", "audio/ogg"),
+    (b"fLaC", "audio/flac"),
+    (b"ID3", "audio/mpeg"),
+    (b"\x1aE\xdf\xa3", "video/webm"),
+)
+_RIFF = {b"WEBP": "image/webp", b"WAVE": "audio/wav", b"AVI ": "video/x-msvideo"}
+_SPELLINGS = {
+    "image/jpg": "image/jpeg",
+    "image/pjpeg": "image/jpeg",
+    "audio/mp3": "audio/mpeg",
+    "audio/x-wav": "audio/wav",
+    "audio/wave": "audio/wav",
+    "application/x-pdf": "application/pdf",
+}
+_MAKERS: dict[str, tuple[type[Any], Any]] = {
+    "image": (ImageContentClass, new_image),
+    "audio": (AudioContentClass, new_audio),
+    "video": (VideoContentClass, new_video),
+}
+
+
+def split_data_url(url: str) -> tuple[str, Base64] | None:
+    """The MIME type and base64 text of a data URL; None for any other URL."""
+    if not url[:5].lower() == "data:":
+        return None
+    found = _DATA_URL.match(url, 0, 512)
+    if found is None:
+        return None
+    return found.group(1).strip().lower(), Base64(url[found.end() :])
+
+
+def data_url(content: BinaryContentStruct, mime_type: str | None = None) -> str:
+    """The data URL of inline content."""
+    return f"data:{mime_type or content.mime_type};base64,{base64_text(content.payload)}"
+
+
+def base64_text(payload: Payload) -> str:
+    """The base64 text of a payload: as it came where it came as text, else the standard alphabet."""
+    if isinstance(payload, Base64):
+        return payload.text
+    return base64.b64encode(payload_bytes(payload)).decode()
+
+
+def standard_base64(payload: Payload) -> str:
+    """The base64 text of a payload in the standard alphabet with padding, whatever it came as."""
+    if isinstance(payload, Base64):
+        text = payload.text
+        if "-" not in text and "_" not in text and "\n" not in text and len(text) % 4 == 0:
+            return text
+        if not payload.is_readable:
+            return text
+    return base64.b64encode(payload_bytes(payload)).decode()
+
+
+def media_content(mime_type: str, payload: Payload, name: str | None = None) -> AnyContent:
+    """The content for a MIME type: image, audio, video, or a file for all the rest."""
+    family = mime_type.partition("/")[0].lower()
+    known = _MAKERS.get(family)
+    if known is not None and name is None:
+        return known[1](payload, mime_type)  # type: ignore[no-any-return]
+    return new_file(payload, mime_type, name)  # type: ignore[no-any-return]
+
+
+def true_mime_type(content: BinaryContentStruct) -> str:
+    """The MIME type in its usual spelling, corrected where the bytes say otherwise."""
+    declared = content.mime_type.partition(";")[0].strip().lower()
+    declared = _SPELLINGS.get(declared, declared)
+    if isinstance(content.payload, Location):
+        return declared
+    return sniff(content.payload) or declared
+
+
+def sniff(payload: Payload) -> str | None:
+    """The MIME type that the first bytes give away, or None."""
+    head = _head(payload)
+    for magic, mime_type in _MAGIC:
+        if head.startswith(magic):
+            return mime_type
+    if head[:4] == b"RIFF":
+        return _RIFF.get(head[8:12])
+    if head[4:8] == b"ftyp":
+        return "audio/mp4" if head[8:11] == b"M4A" else "video/mp4"
+    if len(head) > 2 and head[0] == 0xFF and head[1] & 0xE6 == 0xE2:
+        return "audio/mpeg"
+    return None
+
+
+def _head(payload: Payload) -> bytes:
+    if isinstance(payload, bytes):
+        return payload[:16]
+    if isinstance(payload, Base64):
+        try:
+            return Base64(payload.text[:24]).data
+        except MessageError:
+            return b""
+    return b""
+
+
+def is_portable(content: BinaryContentStruct) -> bool:
+    """Whether the content means something outside the provider it came from."""
+    payload = content.payload
+    return not (isinstance(payload, Location) and payload.kind == "file")
+
+
+def is_text_file(content: FileContentClass) -> bool:
+    """Whether a file is plain text that may be shown as such."""
+    return content.mime_type.startswith("text/") and not isinstance(content.payload, Location)
+
+
+def describe(content: BinaryContentStruct) -> str:
+    """What a person would call this: kind, name, type and place."""
+    name = getattr(content, "name", None)
+    what = " ".join(filter(None, [content.kind, repr(name) if name else "", content.mime_type]))
+    if isinstance(content.payload, Location):
+        return f"{what} at {content.payload.value}"
+    return what

@@ -1,0 +1,62 @@
+"""Keeping and giving back residue: the one place that makes and applies it.
+
+A dialect reads a part into a canister, says what it would write for it by default, and hands both to ``remember``;
+when it writes, ``recall`` applies what was remembered, if the residue is this dialect's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from cannery.messages.canisters import CanisterStruct
+from cannery.messages.json_text import decode_json, write_json
+from cannery.messages.residue import Residue
+from cannery.wire.delta import delta, restore
+
+
+def patch_text(ours: Any, theirs: Any) -> str | None:
+    """The patch from ours to theirs as JSON text; None when they are the same."""
+    patch = delta(ours, theirs)
+    return None if patch is None else write_json(patch)
+
+
+def recall(ours: Any, patch: str | None) -> Any:
+    """Ours with a remembered patch applied."""
+    return ours if patch is None else restore(ours, decode_json(patch))
+
+
+def own_residue(value: Any, dialect: str) -> Residue | None:
+    """The residue of a value if it is this dialect's."""
+    residue: Residue | None = value.residue
+    return residue if residue is not None and residue.dialect == dialect else None
+
+
+def remember(canister: CanisterStruct, **facts: Any) -> None:
+    """Give a canister that nobody has seen yet its residue, or more of it; None and "" add nothing."""
+    kept = {name: value for name, value in facts.items() if value}
+    if not kept.keys() - {"dialect", "model"}:
+        return
+    old = canister.residue
+    fields = {} if old is None else {name: getattr(old, name) for name in old.__struct_fields__}
+    msgspec.structs.force_setattr(canister, "residue", Residue(**{**fields, **kept}))
+
+
+def dropped_keys(patch: str | None) -> Iterator[tuple[str, Any]]:
+    """The fields that a foreign residue would have set: what another dialect leaves out, with its value."""
+    if patch is not None:
+        yield from _keys(decode_json(patch), "")
+
+
+def _keys(patch: dict[str, Any], path: str) -> Iterator[tuple[str, Any]]:
+    for key, value in patch.get("s", {}).items():
+        if value is not None:
+            yield f"{path}.{key}", value
+    for key, inner in patch.get("d", {}).items():
+        yield from _keys(inner, f"{path}.{key}")
+    for index, inner in patch.get("i", {}).items():
+        yield from _keys(inner, f"{path}[{index}]")
+    if "v" in patch and patch["v"] is not None and path:
+        yield path, patch["v"]

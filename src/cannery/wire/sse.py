@@ -1,0 +1,88 @@
+"""Server-sent events without I/O: bytes in any split become frames, frames become bytes.
+
+Lines end in LF, CR LF or CR; a frame ends at an empty line. UTF-8 is decoded a whole line at a time, so a split
+inside a character does no harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from cannery.wire.bodies import encode
+
+
+class Frame(Struct, frozen=True, gc=False):
+    """One event: its name ("" when it has none) and its data."""
+
+    name: str
+    data: str
+
+
+class FrameReader:
+    """Takes bytes and gives the frames that they complete."""
+
+    def __init__(self) -> None:
+        self._buffer = b""
+        self._name = ""
+        self._data: list[str] = []
+        self._has_data = False
+        self._after_return = False
+        self._is_first_line = True
+
+    def feed(self, chunk: bytes) -> Iterator[Frame]:
+        """The frames that these bytes complete."""
+        if self._after_return and chunk:
+            # The LF of a CR LF that was split between two chunks.
+            chunk = chunk.removeprefix(b"\n")
+            self._after_return = False
+        if b"\r" in chunk:
+            self._after_return = chunk.endswith(b"\r")
+            chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        lines = (self._buffer + chunk).split(b"\n")
+        self._buffer = lines.pop()
+        for line in lines:
+            frame = self._line(line)
+            if frame is not None:
+                yield frame
+
+    def close(self) -> Iterator[Frame]:
+        """The frame that the end of the stream completes, if one is under way."""
+        for line in (self._buffer, b""):
+            frame = self._line(line)
+            if frame is not None:
+                yield frame
+        self._buffer = b""
+
+    def _line(self, line: bytes) -> Frame | None:
+        if self._is_first_line:
+            line = line.removeprefix(b"\xef\xbb\xbf")
+            self._is_first_line = False
+        if not line:
+            return self._dispatch()
+        text = line.decode("utf-8", "replace")
+        field, _, value = text.partition(":")
+        value = value.removeprefix(" ")
+        if field == "data":
+            self._data.append(value)
+            self._has_data = True
+        elif field == "event":
+            self._name = value
+        return None
+
+    def _dispatch(self) -> Frame | None:
+        frame = Frame(self._name, "\n".join(self._data)) if self._has_data else None
+        self._name, self._data, self._has_data = "", [], False
+        return frame
+
+
+def data_frame(value: Any) -> bytes:
+    """A frame without a name whose data is JSON."""
+    return b"data: " + encode(value) + b"\n\n"
+
+
+def named_frame(name: str, value: Any) -> bytes:
+    """A frame with a name whose data is JSON."""
+    return b"event: " + name.encode() + b"\ndata: " + encode(value) + b"\n\n"
