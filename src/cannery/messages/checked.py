@@ -54,31 +54,26 @@ class CheckedStruct(msgspec.Struct, frozen=True, gc=False, metaclass=CheckedMeta
 
     @classmethod
     def _make(cls, *args: Any, **kwargs: Any) -> Any:
-        made = maker(cls)(*args, **kwargs)
-        return made._checked({name: getattr(made, name) for name in cls.checks})
-
-    def _checked(self, given: dict[str, Any]) -> Any:
-        """This value with the given fields, each checked unless it is the default."""
-        cls = type(self)
-        defaults = _defaults(cls)
+        made = trusted(cls, *args, **kwargs)
         changed = {}
-        for name, value in given.items():
-            kept = value
-            if value is not defaults.get(name, _REQUIRED):
-                kept = cls.checks[name](f"{cls.__name__}.{name}", value)
-            if kept is not getattr(self, name):
-                changed[name] = kept
-        if not changed:
-            return self
-        fields = {name: getattr(self, name) for name in cls.__struct_fields__}
-        return maker(cls)(**{**fields, **changed})
+        for name, default, check in _plan(cls):
+            value = getattr(made, name)
+            if value is not default:
+                kept = check(f"{cls.__name__}.{name}", value)
+                if kept is not value:
+                    changed[name] = kept
+        return _with(made, changed) if changed else made
 
     def replace(self, **changes: Any) -> Self:
         """A new value with some facts changed; the others are kept as they are."""
-        unknown = changes.keys() - set(self.__struct_fields__)
+        cls = type(self)
+        unknown = changes.keys() - set(cls.__struct_fields__)
         if unknown:
-            raise TypeError(f"{type(self).__name__} has no field {min(unknown)!r}")
-        return self._checked(changes)  # type: ignore[no-any-return]
+            raise TypeError(f"{cls.__name__} has no field {min(unknown)!r}")
+        for name, default, check in _plan(cls):
+            if name in changes and changes[name] is not default:
+                changes[name] = check(f"{cls.__name__}.{name}", changes[name])
+        return _with(self, changes)  # type: ignore[no-any-return]
 
     __replace__ = replace
 
@@ -93,9 +88,18 @@ class CheckedStruct(msgspec.Struct, frozen=True, gc=False, metaclass=CheckedMeta
 
 
 @functools.cache
-def _defaults(cls: type[msgspec.Struct]) -> dict[str, Any]:
-    defaults = cls.__struct_defaults__
-    return dict(zip(cls.__struct_fields__[-len(defaults) :], defaults, strict=True))
+def _plan(cls: type[CheckedStruct]) -> tuple[tuple[str, Any, Callable[[str, Any], Any]], ...]:
+    """Each field of a class with its default and its check."""
+    fields, defaults = cls.__struct_fields__, cls.__struct_defaults__
+    values = (_REQUIRED,) * (len(fields) - len(defaults)) + defaults
+    return tuple(
+        (name, default, cls.checks[name]) for name, default in zip(fields, values, strict=True)
+    )
+
+
+def _with(value: msgspec.Struct, changes: dict[str, Any]) -> Any:
+    fields = {name: getattr(value, name) for name in value.__struct_fields__}
+    return trusted(type(value), **{**fields, **changes})
 
 
 def rebuild(cls: type[msgspec.Struct], *fields: Any) -> Any:

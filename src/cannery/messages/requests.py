@@ -102,8 +102,8 @@ class Tool(CheckedStruct, frozen=True, gc=False):
     """A tool that the model may call.
 
     ``schema`` is the JSON text of its parameters (a mapping becomes that); a custom tool has a
-    ``grammar`` (JSON text) or nothing instead; a hosted tool (``hosted`` is its JSON text) belongs to
-    one provider.
+    ``grammar`` (JSON text) or nothing instead; a hosted tool (``hosted`` is its JSON text) belongs
+    to one provider.
     """
 
     name: str
