@@ -53,6 +53,12 @@ class StreamCase:
     covers: tuple[str, ...] = ()
     extended: bool = False
     ends_in_error: bool = False
+    whole: str | None = None
+
+    @property
+    def whole_case(self) -> Case | None:
+        """The same response as one body, if the corpus has it."""
+        return next((c for c in response_cases(self.dialect) if c.id == self.whole), None)
 
 
 def request_cases(dialect: str) -> list[Case]:
@@ -78,6 +84,7 @@ def stream_cases(dialect: str) -> list[StreamCase]:
             covers=tuple(index.get(path.stem, {}).get("covers", ())),
             extended=bool(index.get(path.stem, {}).get("extended")),
             ends_in_error=bool(index.get(path.stem, {}).get("ends_in_error")),
+            whole=index.get(path.stem, {}).get("whole"),
         )
         for path in sorted(folder.glob("*.sse"))
     ]
