@@ -456,6 +456,11 @@ class ResultCanisterClass(CanisterStruct, frozen=True, gc=False, eq=False):
         return self._error  # type: ignore[return-value]
 
     @property
+    def stated_error(self) -> Absential[str]:
+        """The error in words of its own; absent where there is none, or only a flag."""
+        return self._error if isinstance(self._error, str) else absent
+
+    @property
     def is_error(self) -> bool:
         """Whether the tool failed."""
         return self._error is not absent

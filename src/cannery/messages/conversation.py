@@ -1,13 +1,14 @@
 """A conversation: an immutable sequence of canisters and what people do with one.
 
-It is a tuple, so everything that reads a tuple reads it; adding, slicing and replacing give new values. Two
-conversations are equal when they mean the same (see ``identity``).
+It is a tuple, so everything that reads a tuple reads it; adding, slicing and replacing give new
+values. Two conversations are equal when they mean the same (see ``identity``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any, NamedTuple, SupportsIndex, overload
+from operator import is_
+from typing import Any, NamedTuple, Self, SupportsIndex, overload
 
 from cannery.errors import MessageError
 from cannery.messages.absence import absent
@@ -17,6 +18,7 @@ from cannery.messages.canisters import (
     ResultCanisterClass,
     is_canister,
 )
+from cannery.messages.checked import check_items
 from cannery.messages.identity import conversation_digest, prefix_digests
 from cannery.messages.role import Role
 
@@ -24,18 +26,23 @@ _SPOKEN_BY_MODEL = frozenset({Role.Assistant, Role.Invocation})
 
 
 class Exchange(NamedTuple):
-    """A call and what answered it; either side may be missing, and a call may have several answers."""
+    """A call and what answered it; either side may be missing, and there may be several answers."""
 
     invocation: InvocationCanisterClass | None
     results: tuple[ResultCanisterClass, ...]
 
 
 class Conversation(tuple[AnyCanister, ...]):
-    """An immutable sequence of canisters, compared by meaning."""
+    """An immutable sequence of canisters, compared by meaning, also with a list of canisters.
 
-    def __new__(cls, canisters: Iterable[AnyCanister] = ()) -> Conversation:
+    A plain tuple is never equal to one: it compares and hashes its items one by one.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, canisters: Iterable[AnyCanister] = ()) -> Self:
         """Make one from canisters; anything else is refused with its position."""
-        self = super().__new__(cls, canisters)
+        self = super().__new__(cls, check_items("Conversation", canisters))
         for index, canister in enumerate(self):
             if not is_canister(canister):
                 raise MessageError(
@@ -53,24 +60,37 @@ class Conversation(tuple[AnyCanister, ...]):
         return self + canisters
 
     def insert(self, index: int, *canisters: AnyCanister) -> Conversation:
-        """A new conversation with more before the given position."""
-        return Conversation(tuple(self[:index]) + canisters + tuple(self[index:]))
+        """A new conversation with more before the given position.
+
+        New messages in the middle of a wire message end it there; what follows opens another.
+        """
+        more = Conversation(canisters)
+        rest = tuple(self)[index:]
+        if not all(canister.joined for canister in more):
+            rest = _opened(rest)
+        return Conversation.trusted(tuple(self)[:index] + tuple(more) + rest)
 
     def without(self, index: int) -> Conversation:
-        """A new conversation without the canister at a position."""
-        position = range(len(self))[index]
-        return Conversation.trusted(tuple(self[:position]) + tuple(self[position + 1 :]))
+        """A new conversation without the canister at a position.
+
+        When it opened a wire message, the next canister of that message opens it now.
+        """
+        position = self._position(index)
+        rest = tuple(self)[position + 1 :]
+        if not self[position].joined:
+            rest = _opened(rest)
+        return Conversation.trusted(tuple(self)[:position] + rest)
 
     def replaced(self, index: int, canister: AnyCanister) -> Conversation:
         """A new conversation with another canister at a position."""
-        position = range(len(self))[index]
+        position = self._position(index)
         return Conversation((*tuple(self[:position]), canister, *tuple(self[position + 1 :])))
 
     def turns(self) -> tuple[Conversation, ...]:
         """The groups that a wire would send as one message each.
 
-        A turn starts at each canister that is not joined to the one before it; calls directly after what the model
-        said belong to its turn all the same.
+        A turn starts at each canister that is not joined to the one before it; calls directly after
+        what the model said belong to its turn all the same.
         """
         return tuple(Conversation.trusted(group) for group in group_turns(self))
 
@@ -99,16 +119,17 @@ class Conversation(tuple[AnyCanister, ...]):
     @property
     def digest(self) -> bytes:
         """The digest of what the whole conversation means."""
-        return self._cached("digest", lambda: conversation_digest(self))  # type: ignore[no-any-return]
+        return conversation_digest(self)
 
     def prefix_digests(self, *, reasoning: bool = True) -> tuple[bytes | None, ...]:
-        """For each position the digest of the history so far; None where a canister adds nothing."""
+        """For each position the digest of the history so far; None where nothing is added."""
         return tuple(prefix_digests(self, reasoning=reasoning))
 
-    def _cached(self, name: str, make: Any) -> Any:
-        if name not in self.__dict__:
-            self.__dict__[name] = make()
-        return self.__dict__[name]
+    def _position(self, index: int) -> int:
+        try:
+            return range(len(self))[index]
+        except IndexError:
+            raise IndexError(f"no canister at {index}: the conversation has {len(self)}") from None
 
     def __setattr__(self, name: str, value: object) -> None:
         raise AttributeError(f"immutable type: 'Conversation' (tried to set {name!r})")
@@ -116,8 +137,15 @@ class Conversation(tuple[AnyCanister, ...]):
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"immutable type: 'Conversation' (tried to delete {name!r})")
 
-    def __add__(self, other: Iterable[AnyCanister]) -> Conversation:  # type: ignore[override]
+    def __add__(self, other: Any) -> Conversation:
+        if isinstance(other, (str, bytes)) or not isinstance(other, Iterable):
+            return NotImplemented
         return Conversation.trusted(tuple.__add__(self, tuple(Conversation(other))))
+
+    def __radd__(self, other: Any) -> Conversation:
+        if isinstance(other, (str, bytes)) or not isinstance(other, Iterable):
+            return NotImplemented
+        return Conversation(other) + self
 
     @overload
     def __getitem__(self, index: SupportsIndex) -> AnyCanister: ...
@@ -128,11 +156,11 @@ class Conversation(tuple[AnyCanister, ...]):
         return Conversation.trusted(found) if isinstance(index, slice) else found
 
     def __eq__(self, other: object) -> bool:
-        if isinstance(other, Conversation):
-            return self is other or self.digest == other.digest
-        if isinstance(other, (tuple, list)):
-            return tuple.__eq__(self, tuple(other))
-        return NotImplemented
+        if not isinstance(other, (Conversation, list)):
+            return False if isinstance(other, tuple) else NotImplemented
+        if len(self) == len(other) and all(map(is_, self, other)):
+            return True
+        return all(map(is_canister, other)) and self.digest == conversation_digest(other)
 
     def __ne__(self, other: object) -> bool:
         return not self == other
@@ -144,7 +172,20 @@ class Conversation(tuple[AnyCanister, ...]):
         return f"Conversation({tuple.__repr__(self)})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Conversation, (tuple(self),)
+        return Conversation.trusted, (tuple(self),)
+
+    def __copy__(self) -> Self:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return self
+
+
+def _opened(canisters: tuple[AnyCanister, ...]) -> tuple[AnyCanister, ...]:
+    """The canisters, the first of which opens a wire message."""
+    if canisters and canisters[0].joined:
+        return (canisters[0].replace(joined=False), *canisters[1:])
+    return canisters
 
 
 def group_turns(canisters: Iterable[AnyCanister]) -> Iterator[list[AnyCanister]]:

@@ -1,7 +1,8 @@
 """Stream events: how an answer arrives piece by piece.
 
-An answer is ``Start``, then parts (each one ``PartStart``, any number of ``Delta``, one ``PartEnd``, which may interleave),
-``UsageReport`` and ``Finish``. ``fold`` makes the Response that the whole body would have given; ``unfold`` goes back.
+An answer is ``Start``, then parts (each one ``PartStart``, any number of ``Delta``, one
+``PartEnd``, which may interleave), ``UsageReport`` and ``Finish``. ``fold`` makes the Response that
+the whole body would have given; ``unfold`` goes back.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from cannery.messages.content import (
     new_text,
 )
 from cannery.messages.conversation import Conversation
-from cannery.messages.requests import FinishReason, Response, Usage
+from cannery.messages.requests import FinishReason, Response, Usage, new_response
 from cannery.messages.residue import Residue
 
 
@@ -46,7 +47,11 @@ class Start(Struct, frozen=True, gc=False, tag=True):
 
 
 class PartStart(Struct, frozen=True, gc=False, tag=True):
-    """A part begins: ``text``, ``reasoning``, ``refusal`` or ``invocation``; ``whole`` comes with its content at once."""
+    """A part begins: ``text``, ``reasoning``, ``refusal`` or ``invocation``.
+
+    A ``whole`` part comes with its content at once. A part with ``joined=False`` opens a wire
+    message of its own; the first part always does.
+    """
 
     index: int
     kind: str
@@ -56,12 +61,14 @@ class PartStart(Struct, frozen=True, gc=False, tag=True):
     content: Any = None
     origin: Origin | None = None
     residue: Residue | None = None
+    joined: bool = True
 
 
 class Delta(Struct, frozen=True, gc=False, tag=True):
-    """More of a part: its ``text``, ``summary``, ``arguments``, ``signature``, ``encrypted`` or a ``citation``.
+    """More of a part.
 
-    A summary delta with ``segment`` set says which summary it belongs to.
+    ``channel`` says of what: its ``text``, ``summary``, ``arguments``, ``signature``, ``encrypted``
+    or a ``citation``. Reasoning may have several texts or summaries; ``segment`` says which it is.
     """
 
     index: int
@@ -108,7 +115,9 @@ class Unknown(Struct, frozen=True, gc=False, tag=True):
     json: str
 
 
-Event: TypeAlias = Union[Start, PartStart, Delta, PartEnd, UsageReport, Finish, Failure, Unknown]  # noqa: UP007 - a closed set
+Event: TypeAlias = Union[  # noqa: UP007 - a closed set
+    Start, PartStart, Delta, PartEnd, UsageReport, Finish, Failure, Unknown
+]
 
 
 class _Part:
@@ -116,22 +125,26 @@ class _Part:
 
     def __init__(self, start: PartStart) -> None:
         self.start = start
-        self.pieces: dict[str, list[str]] = {}
-        self.summaries: dict[int, list[str]] = {}
+        # Channel -> segment -> what came of it.
+        self.pieces: dict[str, dict[int, list[str]]] = {}
         self.citations: list[Citation] = []
         self.residue = start.residue
+        self.has_ended = False
 
     def add(self, delta: Delta) -> None:
         if delta.channel == "citation":
             if delta.citation is not None:
                 self.citations.append(delta.citation)
-        elif delta.channel == "summary":
-            self.summaries.setdefault(delta.segment, []).append(delta.text)
         else:
-            self.pieces.setdefault(delta.channel, []).append(delta.text)
+            segments = self.pieces.setdefault(delta.channel, {})
+            segments.setdefault(delta.segment, []).append(delta.text)
+
+    def segments(self, channel: str) -> tuple[str, ...]:
+        pieces = self.pieces.get(channel, {})
+        return tuple("".join(pieces[number]) for number in sorted(pieces))
 
     def joined(self, channel: str) -> str:
-        return "".join(self.pieces.get(channel, ()))
+        return "".join(self.segments(channel))
 
     def canister(self, when: datetime, *, joined: bool) -> AnyCanister:
         start = self.start
@@ -155,10 +168,10 @@ class _Part:
                 return new_text(text, PLAIN, tuple(self.citations)) if self.citations else text
 
     def _reasoning(self) -> Any:
-        text = self.joined("text")
+        texts = self.segments("text")
         return new_reasoning(
-            (text,) if text else (),
-            tuple("".join(self.summaries[number]) for number in sorted(self.summaries)),
+            () if texts == ("",) else texts,
+            self.segments("summary"),
             self.joined("signature") or None,
             self.joined("encrypted") or None,
             self.start.origin,
@@ -166,7 +179,11 @@ class _Part:
 
 
 class Folder:
-    """Takes events one by one and holds the Response so far."""
+    """Takes events one by one and holds the Response so far.
+
+    Each part must have one start and at most one end, and no delta outside them: anything else is
+    an UpstreamError, since guessing would mix up what the model said.
+    """
 
     def __init__(self) -> None:
         self._start = Start()
@@ -185,12 +202,16 @@ class Folder:
         """Take the next event."""
         match event:
             case Delta():
-                self._parts[event.index].add(event)
+                self._open_part(event).add(event)
             case PartStart():
+                if event.index in self._parts:
+                    raise UpstreamError(f"part {event.index} of the answer starts twice")
                 self._parts[event.index] = _Part(event)
             case PartEnd():
+                part = self._open_part(event)
+                part.has_ended = True
                 if event.residue is not None:
-                    self._parts[event.index].residue = event.residue
+                    part.residue = event.residue
             case Start():
                 self._start = event
             case UsageReport():
@@ -205,6 +226,14 @@ class Folder:
             case _:
                 assert_never(event)
 
+    def _open_part(self, event: Delta | PartEnd) -> _Part:
+        part = self._parts.get(event.index)
+        if part is None or part.has_ended:
+            why = "has not started" if part is None else "has ended"
+            what = "a delta" if isinstance(event, Delta) else "the end"
+            raise UpstreamError(f"{what} of part {event.index} of the answer, which {why}")
+        return part
+
     def response(self) -> Response:
         """The Response of all events so far."""
         when = now()
@@ -213,8 +242,9 @@ class Folder:
         if parts and parts[0].start.kind == "invocation":
             canisters.append(new_assistant(absent, when))
         for part in parts:
-            canisters.append(part.canister(when, joined=bool(canisters)))
-        return Response(
+            joined = bool(canisters) and (part is parts[0] or part.start.joined)
+            canisters.append(part.canister(when, joined=joined))
+        return new_response(  # type: ignore[no-any-return]
             Conversation.trusted(canisters),
             self._finish,
             self._usage,
@@ -235,7 +265,11 @@ def fold(events: Iterable[Event]) -> Response:
 
 
 def unfold(response: Response) -> Iterator[Event]:
-    """The shortest events that fold into this Response again."""
+    """The shortest events that fold into this Response again.
+
+    A turn without words has no part of its own: folding makes one where a call comes first. Residue
+    of the whole Response does not stream.
+    """
     yield Start(response.identifier, response.model)
     index = 0
     for canister in response.canisters:
@@ -251,6 +285,7 @@ def unfold(response: Response) -> Iterator[Event]:
 
 def _unfold_part(index: int, canister: AnyCanister) -> Iterator[Event]:
     residue = canister.residue
+    joined = canister.joined or index == 0
     if isinstance(canister, InvocationCanisterClass):
         yield PartStart(
             index,
@@ -259,32 +294,38 @@ def _unfold_part(index: int, canister: AnyCanister) -> Iterator[Event]:
             canister.name,
             canister.is_freeform,
             residue=residue,
+            joined=joined,
         )
         yield Delta(index, canister.arguments_text, "arguments")
     else:
         held = canister.held
         if type(held) is str:
-            yield PartStart(index, "text", residue=residue)
+            yield PartStart(index, "text", residue=residue, joined=joined)
             yield Delta(index, held)
         elif type(held) is TextualContentClass and held.mime_type == PLAIN:
-            yield PartStart(index, "text", residue=residue)
+            yield PartStart(index, "text", residue=residue, joined=joined)
             yield Delta(index, held.text)
             for citation in held.citations:
                 yield Delta(index, "", "citation", citation=citation)
         elif type(held) is RefusalContentClass:
-            yield PartStart(index, "refusal", residue=residue)
+            yield PartStart(index, "refusal", residue=residue, joined=joined)
             yield Delta(index, held.text)
-        elif type(held) is ReasoningContentClass:
-            yield PartStart(index, "reasoning", origin=held.origin, residue=residue)
+        elif type(held) is ReasoningContentClass and _says_in_pieces(held):
+            yield PartStart(index, "reasoning", origin=held.origin, residue=residue, joined=joined)
             yield from _unfold_reasoning(index, held)
         else:
-            yield PartStart(index, "whole", content=held, residue=residue)
+            yield PartStart(index, "whole", content=held, residue=residue, joined=joined)
     yield PartEnd(index)
 
 
+def _says_in_pieces(content: ReasoningContentClass) -> bool:
+    """Whether deltas can say it: an empty text, signature or payload looks like none."""
+    return content.texts != ("",) and "" not in {content.signature, content.encrypted}
+
+
 def _unfold_reasoning(index: int, content: ReasoningContentClass) -> Iterator[Event]:
-    for text in content.texts:
-        yield Delta(index, text)
+    for segment, text in enumerate(content.texts):
+        yield Delta(index, text, "text", segment)
     for segment, summary in enumerate(content.summaries):
         yield Delta(index, summary, "summary", segment)
     if content.signature is not None:

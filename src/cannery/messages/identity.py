@@ -1,7 +1,9 @@
 """Identity over meaning: when two canisters, or two histories, say the same.
 
-``docs/identity.md`` specifies every byte. Time, residue, grouping, cache marks, call ids, MIME spelling of inline media and
-citations stay outside; a result refers to its call by position; base64 is compared as bytes.
+``docs/identity.md`` specifies every byte. Time, residue, grouping, cache marks, call ids, the MIME
+type of media, file names and citations stay outside; a result refers to its call by position;
+base64 is compared as bytes. A digest exists for every canister, and computing one never reads a
+store: content that lies there takes part by its id.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, assert_never
 
 from cannery.messages.absence import absent
-from cannery.messages.canisters import AnyCanister, CanisterStruct
+from cannery.messages.canisters import AnyCanister, CanisterStruct, ResultCanisterClass
 from cannery.messages.content import (
     PLAIN,
     AnyContent,
@@ -27,12 +29,15 @@ from cannery.messages.content import (
     TextualContentClass,
     VideoContentClass,
 )
-from cannery.messages.json_text import canonical, decode_json
+from cannery.messages.json_text import canonical_text, is_blank
 from cannery.messages.payload import Base64, Location
 from cannery.messages.role import Role
 
 VERSION = b"cannery-identity-1"
 ROOT = hashlib.sha256(VERSION + b" conversation").digest()
+# A result's text is compared as a JSON value if it is shorter than this and looks like one. Longer
+# text is compared by its hash, which is all that a store has at hand.
+READ_AS_JSON = 1024
 _ORPHAN = b"orphan"
 
 
@@ -50,8 +55,8 @@ def prefix_digests(
 ) -> Iterator[bytes | None]:
     """For each canister the digest of the history up to and with it, or None where it adds nothing.
 
-    An assistant turn without words adds nothing. With ``reasoning=False`` thoughts add nothing either: that is how a
-    history is recognised that a client sends back without them.
+    An assistant turn without words adds nothing. With ``reasoning=False`` thoughts add nothing
+    either: that is how a history is recognised that a client sends back without them.
     """
     chain = ROOT
     ordinals: dict[str, int] = {}
@@ -82,115 +87,170 @@ def conversation_digest(canisters: Iterable[AnyCanister], *, reasoning: bool = T
 
 def _adds_nothing(canister: CanisterStruct, *, reasoning: bool) -> bool:
     held = canister.held
-    if held is absent or held == "":
-        return True
-    return not reasoning and type(held) is ReasoningContentClass
+    if type(held) is ReasoningContentClass:
+        return not reasoning
+    return _is_empty(held)
+
+
+def _is_empty(held: Any) -> bool:
+    """Whether held content is absent or plain text without a character."""
+    if held is absent or type(held) is str:
+        return not held
+    if type(held) in {TextualContentClass, PartsContentClass}:
+        return _content_fields(held) == _NO_TEXT
+    return False
 
 
 def _canister_fields(canister: AnyCanister) -> list[bytes]:
     role = canister.role
     fields = [role.value.encode()]
     match role:
-        case Role.User | Role.Assistant | Role.Supervisor:
-            return fields if canister.held is absent else fields + _held_fields(canister.held)
+        case Role.Assistant:
+            return fields if _is_empty(canister.held) else fields + _held_fields(canister.held)
+        case Role.User | Role.Supervisor:
+            return fields + _held_fields(canister.held)
         case Role.Document:
             title = canister.title  # type: ignore[union-attr]
-            fields += [b"title", b"" if title is absent else title.encode()]
-            return fields + _held_fields(canister.held)
+            return [*fields, b"" if title is absent else _utf8(title), *_held_fields(canister.held)]
         case Role.Invocation:
             return fields + _invocation_fields(canister)
         case Role.Result:
-            return fields + _result_fields(canister)
+            return fields + _result_fields(canister)  # type: ignore[arg-type]
         case _:
             assert_never(role)
 
 
 def _invocation_fields(canister: Any) -> list[bytes]:
-    name = canister.name.encode()
+    name = _utf8(canister.name)
     text: str = canister.held
     if canister.is_freeform:
-        return [name, b"freeform", text.encode()]
-    if not text or text.isspace():
+        return [name, b"freeform", _utf8(text)]
+    if is_blank(text):
         return [name, b"json", b"{}"]
-    return [name, *_json_fields(text)]
+    value = _canonical(text)
+    return [name, b"text", _utf8(text)] if value is None else [name, b"json", value]
 
 
-def _json_fields(text: str) -> list[bytes]:
-    try:
-        return [b"json", canonical(decode_json(text)).encode()]
-    except (ValueError, RecursionError):
-        return [b"text", text.encode()]
-
-
-def _result_fields(canister: Any) -> list[bytes]:
-    fields = [b"error" if canister.is_error else b"ok"]
+def _result_fields(canister: ResultCanisterClass) -> list[bytes]:
     held = canister.held
-    if held == "" and isinstance(canister.error, str):
-        held = canister.error
     if type(held) is PartsContentClass and len(held.parts) == 1:
         held = held.parts[0]
-    text = held if type(held) is str else getattr(held, "text", "")
-    if type(held) in (str, TextualContentClass) and text[:1] in {"{", "["}:
-        kind, value = _json_fields(text)
-        return [*fields, b"data" if kind == b"json" else b"text", value]
-    return fields + _held_fields(held)
+    stated = canister.stated_error
+    if stated is not absent and _is_empty(held):
+        held = stated
+    fields = [b"error" if canister.is_error else b"ok", *(_json_answer(held) or _held_fields(held))]
+    # An error in the words of the content says no more than the flag, which is all that wires have.
+    if stated is not absent and _held_fields(stated) != _held_fields(held):
+        fields += [b"error", _utf8(stated)]
+    return fields
+
+
+def _json_answer(held: Any) -> list[bytes] | None:
+    """The fields of short text that is a JSON object or list, as if it were data; else None."""
+    if type(held) is TextualContentClass and held.is_hydrated:
+        held = held.text
+    if type(held) is not str or held[:1] not in {"{", "["} or len(_utf8(held)) >= READ_AS_JSON:
+        return None
+    value = _canonical(held)
+    return None if value is None else [b"data", value]
 
 
 def _held_fields(held: Any) -> list[bytes]:
-    return [b"text", held.encode()] if type(held) is str else _content_fields(held)
+    if type(held) is str:
+        return [b"text", hashlib.sha256(_utf8(held)).digest()]
+    return _content_fields(held)
 
 
 def _content_fields(content: AnyContent) -> list[bytes]:
     match content:
         case TextualContentClass():
-            mime = [] if content.mime_type == PLAIN else [content.mime_type.lower().encode()]
-            return [b"text", content.text.encode(), *mime]
+            return _text_fields(content)
         case FileContentClass():
-            context = [] if content.context is None else [b"context", content.context.encode()]
+            context = [] if content.context is None else [b"context", _utf8(content.context)]
             if content.chunks:
-                return [b"file", b"parts", *_nested(content.chunks), *context]
+                return [b"file", b"parts", *map(_nested, content.chunks), *context]
             return [b"file", *_payload_fields(content), *context]
         case ImageContentClass() | AudioContentClass() | VideoContentClass():
             return [content.kind.encode(), *_payload_fields(content)]
         case ReasoningContentClass():
-            return [
-                b"reasoning",
-                *(b"text " + text.encode() for text in content.texts),
-                *(b"summary " + text.encode() for text in content.summaries),
-                b"signature " + (content.signature or "").encode(),
-                b"encrypted " + (content.encrypted or "").encode(),
-            ]
+            return [b"reasoning", *_reasoning_fields(content)]
         case RefusalContentClass():
-            return [b"refusal", content.text.encode()]
+            return [b"refusal", _utf8(content.text)]
         case DataContentClass():
-            return [b"data", canonical(decode_json(content.json)).encode()]
+            value = _canonical(content.json)
+            return _held_fields(content.json) if value is None else [b"data", value]
         case OpaqueContentClass():
-            block = canonical(decode_json(content.json)).encode()
-            return [b"opaque", content.dialect.encode(), block]
+            value = _canonical(content.json)
+            block = [b"text", _utf8(content.json)] if value is None else [b"json", value]
+            return [b"opaque", _utf8(content.dialect), *block]
         case PartsContentClass():
+            if not content.parts:
+                return _NO_TEXT
             if len(content.parts) == 1:
-                return _content_fields(content.parts[0])
-            return [b"parts", *_nested(content.parts)]
+                return _held_fields(content.parts[0])
+            return [b"parts", *map(_nested, content.parts)]
         case _:
             assert_never(content)
 
 
-def _nested(contents: Iterable[Any]) -> Iterator[bytes]:
-    for content in contents:
-        yield _hash(_content_fields(content))
+def _text_fields(content: TextualContentClass) -> list[bytes]:
+    known = content.content_id
+    fields = _held_fields(content.text) if known is absent else [b"text", _id_field(known)]
+    mime_type = content.mime_type.partition(";")[0].strip().lower()
+    return fields if mime_type == PLAIN else [*fields, _utf8(mime_type)]
+
+
+def _reasoning_fields(content: ReasoningContentClass) -> Iterator[bytes]:
+    for text in content.texts:
+        yield from (b"text", _utf8(text))
+    for summary in content.summaries:
+        yield from (b"summary", _utf8(summary))
+    if content.signature:
+        yield from (b"signature", _utf8(content.signature))
+    if content.encrypted:
+        yield from (b"encrypted", _utf8(content.encrypted))
 
 
 def _payload_fields(content: BinaryContentStruct) -> list[bytes]:
     payload = content.payload
     if isinstance(payload, Location):
-        return [payload.kind.encode(), payload.value.encode()]
+        return [_utf8(payload.kind), _utf8(payload.value)]
+    data: bytes | None
     if isinstance(payload, bytes):
-        return [b"sha256", hashlib.sha256(payload).digest()]
-    if isinstance(payload, Base64):
-        if not payload.is_readable:
-            return [b"not base64", payload.text.encode()]
-        return [b"sha256", hashlib.sha256(payload.data).digest()]
-    return [b"sha256", bytes.fromhex(payload.content_id.removeprefix("sha256:"))]
+        data = payload
+    elif isinstance(payload, Base64):
+        data = payload.read()
+        if data is None:
+            return [b"not base64", _utf8(payload.text)]
+    else:
+        return [b"sha256", _id_field(payload.content_id)]
+    return [b"sha256", hashlib.sha256(data).digest()]
+
+
+def _id_field(content_id: str) -> bytes:
+    """The hash in a content id; an elided id, as print has it, counts as its own text."""
+    try:
+        return bytes.fromhex(content_id.removeprefix("sha256:"))
+    except ValueError:
+        return _utf8(content_id)
+
+
+def _nested(content: Any) -> bytes:
+    return _hash(_held_fields(content))
+
+
+def _canonical(text: str) -> bytes | None:
+    value = canonical_text(text)
+    return None if value is None else value.encode()
+
+
+def _utf8(text: str) -> bytes:
+    """The text in UTF-8; half a surrogate pair becomes U+FFFD."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        return whole.encode()
 
 
 def _hash(fields: Iterable[bytes]) -> bytes:
@@ -199,3 +259,6 @@ def _hash(fields: Iterable[bytes]) -> bytes:
         state.update(len(field).to_bytes(8, "big"))
         state.update(field)
     return state.digest()
+
+
+_NO_TEXT = _held_fields("")

@@ -67,6 +67,11 @@ def _without_lone_surrogates(text: str | bytes) -> str | None:
     return None if changed == text else changed
 
 
+def is_blank(text: str) -> bool:
+    """Whether the text has nothing but what JSON calls white space."""
+    return not text or not text.strip(" \t\n\r")
+
+
 def is_json(text: str) -> bool:
     """Whether the text is JSON; cheaper than reading it."""
     try:
@@ -89,7 +94,7 @@ def is_json_object(text: str) -> bool:
 
 def read_object(text: str) -> Dictionary | None:
     """The object that the text spells, or None; the empty text means the empty object."""
-    if not text or text.isspace():
+    if is_blank(text):
         return Dictionary()
     try:
         value = read_json(text)
