@@ -78,7 +78,7 @@ class DialectError(InputError):
         self.problem = problem
 
 
-class WireRoleError(DialectError, RoleError):
+class WireRoleError(DialectError, RoleError):  # type: ignore[misc]  # a path is always known here
     """A message of a wire body has a role that is not accepted; the text is the role error's own."""
 
     def __init__(self, dialect: str, error: RoleError) -> None:

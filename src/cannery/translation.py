@@ -14,13 +14,16 @@ from typing import TYPE_CHECKING, Any
 
 from cannery.errors import InputError, UnknownDialectError
 from cannery.messages.absence import absent
+from cannery.messages.canisters import AnyCanister, InvocationCanisterClass
 from cannery.messages.conversation import Conversation
 from cannery.messages.requests import Request, Response, Tool, ToolChoice
 from cannery.repairs import repair
 from cannery.repairs.aliases import name_alias
 from cannery.wire.bodies import encode, to_bytes
 from cannery.wire.contract import Dialect, Piece, Rules, StreamOptions
+from cannery.wire.foreign import report_settings
 from cannery.wire.losses import POLICIES, Aliases, Rendered, Report, enforce
+from cannery.wire.turns import changed
 
 if TYPE_CHECKING:
     from cannery.messages.events import Event
@@ -69,7 +72,7 @@ def nativize_request(
     return _nativize_request(request, dialect, policy, without, rules, None)
 
 
-def _nativize_request(  # noqa: PLR0913 - the public function's arguments and the source body
+def _nativize_request(
     request: Request,
     name: str,
     policy: str,
@@ -87,8 +90,14 @@ def _nativize_request(  # noqa: PLR0913 - the public function's arguments and th
         pieces = repair(pieces, rules, report, without)
         if "function_names" not in without:
             request = _renamed(request, rules, report)
+        _report_settings(request, report)
     written = target.write_request(request, pieces, report)
     return _rendered(written, request, name, policy, report, body, "request")
+
+
+def _report_settings(value: Request | Response, report: Report) -> None:
+    if value.residue is not None:
+        report_settings(value, find_dialect(value.residue.dialect).modelled, report)
 
 
 def _renamed(request: Request, rules: Rules, report: Report) -> Request:
@@ -138,6 +147,8 @@ def _nativize_response(
     report = Report()
     if aliases is not None:
         response = unaliased(response, aliases)
+    if response.source != name:
+        _report_settings(response, report)
     written = find_dialect(name).write_response(response, report)
     return _rendered(written, response, name, policy, report, body, "response")
 
@@ -146,19 +157,21 @@ def unaliased(response: Response, aliases: Aliases) -> Response:
     """An answer with the names and call ids that the request used before it was repaired."""
     if not aliases.names and not aliases.ids:
         return response
-    canisters = [
-        canister.replace(
-            name=aliases.names.get(canister.name, canister.name),
-            identifier=aliases.ids.get(canister.identifier, canister.identifier),
-        )
-        if canister.role.value == "invocation" and canister.name in aliases.names  # type: ignore[union-attr]
-        else canister
-        for canister in response.canisters
-    ]
+    canisters = [_unaliased(canister, aliases) for canister in response.canisters]
     return response.replace(canisters=Conversation.trusted(canisters))
 
 
-def _rendered(  # noqa: PLR0913 - everything that a rendering is made of
+def _unaliased(canister: AnyCanister, aliases: Aliases) -> AnyCanister:
+    if not isinstance(canister, InvocationCanisterClass):
+        return canister
+    name = aliases.names.get(canister.name, canister.name)
+    identifier = aliases.ids.get(canister.identifier, canister.identifier)
+    if (name, identifier) == (canister.name, canister.identifier):
+        return canister
+    return changed(canister, name=name, identifier=identifier)
+
+
+def _rendered(
     written: Any,
     value: Request | Response,
     name: str,

@@ -55,10 +55,20 @@ from cannery.messages.role import Role
 # Wire decoders build canisters from JSON objects; a name from the private use area cannot meet a
 # wire's own key.
 _HIDDEN_NAMES = {
-    "timestamp": "\ue000timestamp",
-    "joined": "\ue000joined",
-    "residue": "\ue000residue",
-    "_memo": "\ue000memo",
+    name: f"\ue000{name}"
+    for name in (
+        "timestamp",
+        "joined",
+        "residue",
+        "_memo",
+        "rank",
+        "title",
+        "identifier",
+        "name",
+        "is_freeform",
+        "invocation_id",
+        "_error",
+    )
 }
 
 
@@ -223,7 +233,9 @@ class AssistantCanisterClass(ContentCanisterStruct, frozen=True, gc=False, eq=Fa
         return _new(cls, held, timestamp, joined, residue)  # type: ignore[no-any-return]
 
 
-class SupervisorCanisterClass(ContentCanisterStruct, frozen=True, gc=False, eq=False):
+class SupervisorCanisterClass(
+    ContentCanisterStruct, frozen=True, gc=False, eq=False, rename=_HIDDEN_NAMES
+):
     """Instructions that stand above the conversation.
 
     ``rank`` tells system from developer where both exist.
@@ -271,7 +283,9 @@ class SupervisorCanisterClass(ContentCanisterStruct, frozen=True, gc=False, eq=F
         return {**ContentCanisterStruct.fields(self), "rank": self.rank}
 
 
-class DocumentCanisterClass(ContentCanisterStruct, frozen=True, gc=False, eq=False):
+class DocumentCanisterClass(
+    ContentCanisterStruct, frozen=True, gc=False, eq=False, rename=_HIDDEN_NAMES
+):
     """A reference document given for context."""
 
     role = Role.Document
@@ -314,7 +328,9 @@ class DocumentCanisterClass(ContentCanisterStruct, frozen=True, gc=False, eq=Fal
         return {**ContentCanisterStruct.fields(self), "title": self.title}
 
 
-class InvocationCanisterClass(CanisterStruct, frozen=True, gc=False, eq=False):
+class InvocationCanisterClass(
+    CanisterStruct, frozen=True, gc=False, eq=False, rename=_HIDDEN_NAMES
+):
     """The model asks for a tool; ``held`` is the exact argument text.
 
     ``is_freeform`` marks a custom tool whose input is text and not JSON.
@@ -394,7 +410,7 @@ class InvocationCanisterClass(CanisterStruct, frozen=True, gc=False, eq=False):
         }
 
 
-class ResultCanisterClass(CanisterStruct, frozen=True, gc=False, eq=False):
+class ResultCanisterClass(CanisterStruct, frozen=True, gc=False, eq=False, rename=_HIDDEN_NAMES):
     """What a tool answered.
 
     ``_error`` is True where a wire has only a flag and the content says what went wrong.

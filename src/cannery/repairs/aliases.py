@@ -12,9 +12,9 @@ from collections.abc import Callable
 from functools import lru_cache
 
 from cannery.messages.canisters import InvocationCanisterClass, ResultCanisterClass
-from cannery.wire.turns import changed
 from cannery.wire.contract import Piece, Rules
 from cannery.wire.losses import Report
+from cannery.wire.turns import changed
 
 _HASH_LENGTH = 8
 

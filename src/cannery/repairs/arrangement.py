@@ -14,10 +14,10 @@ from cannery.messages.checked import now
 from cannery.messages.content import TextualContentClass
 from cannery.messages.residue import Residue
 from cannery.messages.role import Role
-from cannery.wire.turns import MODEL, SUPERVISOR, USER, changed, side
 from cannery.wire.contract import Piece, Rules
 from cannery.wire.losses import Report
 from cannery.wire.markers import CONTINUE, PLACEHOLDER, system_envelope
+from cannery.wire.turns import MODEL, SUPERVISOR, USER, changed, side
 
 _SPOKEN = (UserCanisterClass, AssistantCanisterClass, SupervisorCanisterClass)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from cannery.messages.residue import Residue
-from cannery.wire.turns import changed
 from cannery.wire.contract import Piece, Rules
 from cannery.wire.losses import Report
+from cannery.wire.turns import changed
 
 
 def cache_marks(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:

@@ -15,10 +15,10 @@ from cannery.messages.canisters import (
     text_of,
 )
 from cannery.messages.content import PartsContentClass
-from cannery.wire.turns import turns
 from cannery.wire.contract import Piece, Rules
 from cannery.wire.losses import Report
 from cannery.wire.markers import NO_RESULT, orphan_text
+from cannery.wire.turns import turns
 
 
 def orphaned_results(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:

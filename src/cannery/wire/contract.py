@@ -122,6 +122,8 @@ class Dialect(Struct, frozen=True, gc=False):
     routes: tuple[Route, ...]
     # Source paths of request fields, for losses: control name -> path in this dialect.
     control_paths: Mapping[str, str]
+    # Top-level fields that reading turns into facts of the model, whatever their spelling.
+    modelled: frozenset[str] = frozenset()
     rules_for: Callable[[str | None], Rules] | None = None
     fast_write: Callable[[Request], bytes | None] | None = None
 

@@ -10,7 +10,14 @@ from cannery.messages.requests import Controls
 from cannery.wire.losses import Report
 
 # How much thinking an effort word buys where only a budget can be given, and back.
-BUDGETS = {"minimal": 1024, "low": 2048, "medium": 8192, "high": 24576, "xhigh": 32768, "max": 32768}
+BUDGETS = {
+    "minimal": 1024,
+    "low": 2048,
+    "medium": 8192,
+    "high": 24576,
+    "xhigh": 32768,
+    "max": 32768,
+}
 
 
 def number(value: Any) -> Any:
@@ -48,6 +55,4 @@ def drop_controls(controls: Controls, known: Collection[str], report: Report) ->
 
 def effort_of(budget: int) -> str:
     """The effort word whose budget comes nearest."""
-    return min(
-        ("low", "medium", "high"), key=lambda word: abs(BUDGETS[word] - budget)
-    )
+    return min(("low", "medium", "high"), key=lambda word: abs(BUDGETS[word] - budget))

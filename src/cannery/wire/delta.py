@@ -103,7 +103,9 @@ def _list_delta(ours: list[Any], theirs: list[Any]) -> dict[str, Any] | None:
 def _text_delta(ours: str, theirs: str) -> dict[str, Any]:
     limit = min(len(ours), len(theirs))
     front = _shared(limit, lambda count: ours[:count] == theirs[:count])
-    back = _shared(limit - front, lambda count: ours[len(ours) - count :] == theirs[len(theirs) - count :])
+    back = _shared(
+        limit - front, lambda count: ours[len(ours) - count :] == theirs[len(theirs) - count :]
+    )
     if front + back < len(theirs) // 2:
         return {"v": theirs}
     return {"p": [front, back, theirs[front : len(theirs) - back]]}

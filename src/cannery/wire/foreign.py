@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
+from cannery.messages.requests import Request, Response
 from cannery.wire.losses import Report
 from cannery.wire.residues import dropped_keys
 
@@ -14,13 +16,22 @@ _SILENT = frozenset({".id", ".status", ".type", ".index", ".object", ".role", ".
 
 
 def report_residue(value: Any, report: Report, place: int | str | None) -> None:
-    """Name what a foreign residue holds and the target will not see."""
+    """Name what the foreign residue of a canister or tool holds and the target will not see."""
     residue = value.residue
-    if residue is None:
+    if residue is None or isinstance(value, (Request, Response)):
         return
     for patch in (residue.part, residue.envelope):
         for path, held in dropped_keys(patch):
             _report_field(path, held, report, place)
+
+
+def report_settings(value: Request | Response, modelled: Collection[str], report: Report) -> None:
+    """Name the fields of a foreign request or response that are not among those its dialect reads."""
+    if value.residue is None:
+        return
+    for path, held in dropped_keys(value.residue.envelope):
+        if path.removeprefix(".") not in modelled:
+            _report_field(path, held, report, "")
 
 
 def _report_field(path: str, held: Any, report: Report, place: int | str | None) -> None:

@@ -22,8 +22,14 @@ CODES: Mapping[str, tuple[str, str]] = {
     "CITATION_DROPPED": (LOST, "the target cannot carry this citation"),
     "CONTROL_CHANGED": (DEGRADED, "a setting has only an approximate counterpart in the target"),
     "CONTROL_DROPPED": (LOST, "the target has no such setting"),
-    "DOCUMENT_TO_TEXT": (DEGRADED, "a document was written as text, since the target has no documents"),
-    "ERROR_FLAG_TO_TEXT": (DEGRADED, "the target has no error flag; the text says that the tool failed"),
+    "DOCUMENT_TO_TEXT": (
+        DEGRADED,
+        "a document was written as text, since the target has no documents",
+    ),
+    "ERROR_FLAG_TO_TEXT": (
+        DEGRADED,
+        "the target has no error flag; the text says that the tool failed",
+    ),
     "FIELD_DROPPED": (LOST, "a field that only its own dialect knows was left out"),
     "FREEFORM_WRAPPED": (DEGRADED, "the free text of a custom tool was wrapped in an object"),
     "MEDIA_DROPPED": (LOST, "the target cannot carry this kind of media here"),
@@ -38,7 +44,10 @@ CODES: Mapping[str, tuple[str, str]] = {
     "REFUSAL_TO_TEXT": (DEGRADED, "the target has no refusals; it was written as text"),
     "RESULT_DROPPED": (LOST, "only one result for a call can be sent"),
     "RESULT_TO_TEXT": (DEGRADED, "a result without its call was written as user text"),
-    "SIGNATURE_DROPPED": (LOST, "a signature or encrypted payload means nothing to another provider"),
+    "SIGNATURE_DROPPED": (
+        LOST,
+        "a signature or encrypted payload means nothing to another provider",
+    ),
     "SIGNATURE_STANDIN": (INFO, "a call made elsewhere carries the stand-in signature"),
     "STRUCTURE_FLATTENED": (DEGRADED, "nested parts were written as text"),
     "TEXT_DROPPED": (LOST, "empty text was left out, since the target refuses it"),

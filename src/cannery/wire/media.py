@@ -55,7 +55,7 @@ _MAKERS: dict[str, tuple[type[Any], Any]] = {
 
 def split_data_url(url: str) -> tuple[str, Base64] | None:
     """The MIME type and base64 text of a data URL; None for any other URL."""
-    if not url[:5].lower() == "data:":
+    if url[:5].lower() != "data:":
         return None
     found = _DATA_URL.match(url, 0, 512)
     if found is None:

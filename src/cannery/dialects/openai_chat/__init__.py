@@ -12,12 +12,11 @@ from typing import Any
 from cannery.dialects.openai_chat.errors import read_error, write_error
 from cannery.dialects.openai_chat.reading import read_request
 from cannery.dialects.openai_chat.responses import read_response, write_response
-from cannery.dialects.openai_chat.settings import CONTROL_PATHS, NAME, write_settings
+from cannery.dialects.openai_chat.settings import CONTROL_PATHS, MODELLED, NAME, write_settings
 from cannery.dialects.openai_chat.streaming import ChatStreamReader, ChatStreamWriter
 from cannery.dialects.openai_chat.writing import MessageWriter
 from cannery.messages.requests import Request
 from cannery.wire.contract import Dialect, Piece, Route, Rules
-from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, recall
 
@@ -33,9 +32,7 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> dict
     writer = MessageWriter(report, at_home=request.source == NAME)
     body = write_settings(request, report)
     residue = own_residue(request, NAME)
-    if residue is None:
-        report_residue(request, report, "")
-    else:
+    if residue is not None:
         body = recall(body, residue.envelope)
     body["messages"] = writer.messages(pieces)
     return body
@@ -58,4 +55,5 @@ DIALECT = Dialect(
         Route("GET", "/v1/models/{model}", "model"),
     ),
     control_paths=CONTROL_PATHS,
+    modelled=MODELLED,
 )

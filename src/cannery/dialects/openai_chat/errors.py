@@ -33,7 +33,10 @@ def read_error(status: int, body: bytes) -> WireError:
     return WireError(
         status,
         str(error.get("message") or f"HTTP {status}"),
-        *(str(error[key]) if error.get(key) is not None else None for key in ("type", "code", "param")),
+        *(
+            str(error[key]) if error.get(key) is not None else None
+            for key in ("type", "code", "param")
+        ),
     )
 
 

@@ -11,6 +11,14 @@ from typing import Any
 
 import msgspec
 
+from cannery.dialects.openai_chat.settings import (
+    NAME,
+    read_controls,
+    read_tool_choice,
+    read_tools,
+    write_settings,
+)
+from cannery.dialects.openai_chat.writing import AUDIO_FORMATS, MessageWriter
 from cannery.errors import RoleError, WireRoleError
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
@@ -38,22 +46,16 @@ from cannery.messages.json_text import write_json
 from cannery.messages.payload import Base64, Location
 from cannery.messages.requests import Request
 from cannery.messages.residue import Residue
+from cannery.messages.role import Role
 from cannery.roles.normalization import normalize_role
 from cannery.roles.vocabularies import VOCABULARIES
 from cannery.wire.bodies import Object, Reader, guarded, read_object
 from cannery.wire.contract import Piece
+from cannery.wire.delta import same
 from cannery.wire.losses import Report
-from cannery.wire.markers import ERROR_PREFIX
+from cannery.wire.markers import ERROR_PREFIX, read_media_label
 from cannery.wire.media import split_data_url
 from cannery.wire.residues import patch_text, remember
-from cannery.dialects.openai_chat.settings import (
-    NAME,
-    read_controls,
-    read_tool_choice,
-    read_tools,
-    write_settings,
-)
-from cannery.dialects.openai_chat.writing import AUDIO_FORMATS, MessageWriter
 
 _ROLES = VOCABULARIES["openai"]
 _AUDIO_TYPES = {sound: mime_type for mime_type, sound in AUDIO_FORMATS.items()}
@@ -135,12 +137,77 @@ class MessageReader(Reader):
     def _spoken(self, message: Object, role: str, path: str) -> None:
         start = len(self.canisters)
         content = message.get("content", absent)
+        if role == "user" and type(content) is list and message.keys() == {"role", "content"}:
+            taken = self._attach(content)
+            if taken and taken == len(content):
+                return
+            if taken:
+                self._parts(content[taken:], role, f"{path}.content")
+                for canister in self.canisters[start:]:
+                    _join(canister)
+                remember(self.canisters[start], dialect=NAME, form="list")
+                return
         form = self._parts(content, role, f"{path}.content")
         pieces = [Piece(canister, None) for canister in self.canisters[start:]]
         head = self.canisters[start]
         remember(head, dialect=NAME, form=form)
-        written = self.writer._spoken(pieces, role)
+        written = self.writer.spoken(pieces, role)
         remember(head, dialect=NAME, envelope=_envelope(written, message))
+
+    def _attach(self, content: list[Any]) -> int:
+        """Give labelled media back to the results they belong to; how many parts that took.
+
+        Only what writing would give again to the letter is taken.
+        """
+        results = self._open_results()
+        taken = 0
+        while taken + 1 < len(content):
+            label = content[taken]
+            text = label.get("text") if type(label) is dict and len(label) == 2 else None
+            call_id = read_media_label(text) if type(text) is str else None
+            index = results.pop(call_id, None) if call_id is not None else None
+            if index is None:
+                break
+            media = self._media_after(content, taken + 1)
+            if not media:
+                break
+            self._take_media(index, media)
+            taken += 1 + len(media)
+        return taken
+
+    def _open_results(self) -> dict[str, int]:
+        """The results at the end of what was read so far, which media may belong to."""
+        found: dict[str, int] = {}
+        for index in range(len(self.canisters) - 1, -1, -1):
+            canister: Any = self.canisters[index]
+            if canister.role is not Role.Result:
+                break
+            if type(canister.held) is str and canister.residue is None:
+                found[canister.invocation_id] = index
+        return found
+
+    def _media_after(self, content: list[Any], start: int) -> list[Any]:
+        media: list[Any] = []
+        for item in content[start:]:
+            if type(item) is not dict or item.get("type") not in (
+                "image_url",
+                "file",
+                "input_audio",
+            ):
+                break
+            held = self.content(item, "content")
+            if not same(self.writer.content_part(held, None), item):
+                break
+            media.append(held)
+        return media
+
+    def _take_media(self, index: int, media: list[Any]) -> None:
+        canister: Any = self.canisters[index]
+        words = (new_text(canister.held),) if canister.held else ()
+        held = new_parts((*words, *media))
+        residue = Residue(NAME, form="attached")
+        fields = {"held": held, "residue": residue, "_memo": None}
+        self.canisters[index] = msgspec.structs.replace(canister, **fields)
 
     def _parts(self, content: Any, role: str, path: str) -> str | None:
         """Add a canister for each part; give the form of the content where it is not the usual one."""
@@ -209,8 +276,10 @@ class MessageReader(Reader):
         location = self.text(url, f"{path}.image_url.url")
         inline = split_data_url(location)
         if inline is None:
-            return new_image(Location("url", location), "") if location else self.opaque(
-                part, "image_url", path
+            return (
+                new_image(Location("url", location), "")
+                if location
+                else self.opaque(part, "image_url", path)
             )
         mime_type, payload = inline
         return new_image(payload, mime_type)
@@ -259,7 +328,9 @@ class MessageReader(Reader):
             thought = message.get(key)
             if type(thought) is str and thought:
                 origin = Origin(NAME, self.model)
-                canister = new_assistant(new_reasoning((thought,), (), None, None, origin), self.when)
+                canister = new_assistant(
+                    new_reasoning((thought,), (), None, None, origin), self.when
+                )
                 self.add(canister, f"{path}.{key}")
                 remember(canister, dialect=NAME, form=key)
 

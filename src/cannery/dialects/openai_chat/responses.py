@@ -18,7 +18,6 @@ from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object, guarded, read_object
 from cannery.wire.contract import Piece
 from cannery.wire.controls import text
-from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, patch_text, recall
 
@@ -158,10 +157,7 @@ def write_response(response: Response, report: Report) -> Object:
     """The body of an answer."""
     body = _write_body(response, report)
     residue = own_residue(response, NAME)
-    if residue is None:
-        report_residue(response, report, "")
-        return body
-    return recall(body, residue.envelope)  # type: ignore[no-any-return]
+    return body if residue is None else recall(body, residue.envelope)
 
 
 def _write_body(response: Response, report: Report) -> Object:

@@ -23,6 +23,36 @@ CONTROL_PATHS = {
     "thinking": "reasoning_effort",
     "include_usage": "stream_options.include_usage",
 }
+MODELLED = frozenset(
+    {
+        "model",
+        "stream",
+        "max_tokens",
+        "max_completion_tokens",
+        "temperature",
+        "top_p",
+        "stop",
+        "seed",
+        "presence_penalty",
+        "frequency_penalty",
+        "n",
+        "parallel_tool_calls",
+        "response_format",
+        "reasoning_effort",
+        "metadata",
+        "user",
+        "tools",
+        "functions",
+        "tool_choice",
+        "function_call",
+        # of a response
+        "id",
+        "object",
+        "created",
+        "choices[0].finish_reason",
+        "usage.total_tokens",
+    }
+)
 _KNOWN = frozenset(Controls.__struct_fields__) - {"top_k"}
 
 # --- reading -----------------------------------------------------------------------------------
@@ -94,7 +124,7 @@ def read_tools(body: Object) -> tuple[Tool, ...]:
 def _read_tool(item: Any, key: str) -> Tool:
     tool = _plain_tool(item, key)
     form = "functions" if key == "functions" else None
-    part = patch_text(_write_tool(tool), item)
+    part = patch_text(_write_tool(tool, form), item)
     if part is None and form is None:
         return tool
     fields = {name: getattr(tool, name) for name in Tool.__struct_fields__}
@@ -105,7 +135,11 @@ def _plain_tool(item: Any, key: str) -> Tool:
     if type(item) is dict:
         kind = "function" if key == "functions" else item.get("type")
         inner = item if key == "functions" else item.get(str(kind))
-        if kind in ("function", "custom") and type(inner) is dict and type(inner.get("name")) is str:
+        if (
+            kind in ("function", "custom")
+            and type(inner) is dict
+            and type(inner.get("name")) is str
+        ):
             return _named_tool(inner, is_freeform=kind == "custom")
     tag = item.get("type") if type(item) is dict else None
     return Tool(name=tag if type(tag) is str else "unknown", hosted=write_json(item))
@@ -234,13 +268,13 @@ def _write_tools(request: Request, body: Object, report: Report) -> None:
         if tool.hosted is not absent and (request.source or NAME) != NAME:
             report.lose("TOOL_DROPPED", f"tools[{index}]", f"Chat has no hosted tool {tool.name!r}")
             continue
-        written = _write_tool(tool)
+        written = _write_tool(tool, None if residue is None else residue.form)
         if residue is not None:
             written = recall(written, residue.part)
         body.setdefault(key, []).append(written)
 
 
-def _write_tool(tool: Tool) -> Any:
+def _write_tool(tool: Tool, form: str | None = None) -> Any:
     if isinstance(tool.hosted, str):
         return decode_json(tool.hosted)
     inner: Object = {"name": tool.name}
@@ -250,6 +284,8 @@ def _write_tool(tool: Tool) -> Any:
     if isinstance(tool.schema, str):
         inner["parameters"] = decode_json(tool.schema)
     put(inner, "strict", tool.strict)
+    if form == "functions":
+        return inner
     kind = "custom" if tool.is_freeform else "function"
     return {"type": kind, kind: inner}
 

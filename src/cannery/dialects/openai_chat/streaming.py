@@ -262,5 +262,3 @@ class ChatStreamWriter:
             body = {**self._head, "choices": [], "usage": write_usage(self._usage)}
             written += data_frame(body)
         return written + b"data: [DONE]\n\n"
-
-

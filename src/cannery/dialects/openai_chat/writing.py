@@ -60,40 +60,48 @@ class MessageWriter:
         self.takes_reasoning = takes_reasoning
 
     def messages(self, pieces: list[Piece]) -> list[Object]:
-        """The messages of all pieces."""
+        """The messages of all pieces; media of results wait until all results of their turn are written."""
         written: list[Object] = []
+        media: list[Object] = []
         for turn in turns(pieces):
             kind = side(turn[0])
+            if media and not isinstance(turn[0].canister, ResultCanisterClass):
+                written.append({"role": "user", "content": media})
+                media = []
             if kind == MODEL:
                 written.append(self.assistant(turn))
             elif kind == SUPERVISOR:
-                written.append(self._spoken(turn, _system_role(turn[0])))
+                written.append(self.spoken(turn, _system_role(turn[0])))
             else:
-                written.extend(self.user_side(turn))
+                media = self._user_side(turn, media, written)
+        if media:
+            written.append({"role": "user", "content": media})
         return written
 
     # --- user and system -----------------------------------------------------------------------
 
-    def user_side(self, turn: list[Piece]) -> Iterator[Object]:
-        """Tool messages first, then what the user said and the media that tools gave."""
-        attached: list[Object] = []
+    def _user_side(
+        self, turn: list[Piece], media: list[Object], written: list[Object]
+    ) -> list[Object]:
+        """Write tool messages, then what the user said behind the waiting media; give what still waits."""
         spoken: list[Piece] = []
         for piece in turn:
             if isinstance(piece.canister, ResultCanisterClass):
-                message, media = self.result(piece)
-                yield message
-                attached.extend(media)
+                message, more = self.result(piece)
+                written.append(message)
+                media = [*media, *more]
             else:
                 spoken.append(piece)
-        if spoken:
-            message = self._spoken(spoken, "user")
-            if attached:
-                message["content"] = [*attached, *_as_list(message["content"])]
-            yield message
-        elif attached:
-            yield {"role": "user", "content": attached}
+        if not spoken:
+            return media
+        message = self.spoken(spoken, "user")
+        if media:
+            message["content"] = [*media, *_as_list(message["content"])]
+        written.append(message)
+        return []
 
-    def _spoken(self, turn: list[Piece], role: str) -> Object:
+    def spoken(self, turn: list[Piece], role: str) -> Object:
+        """A system, developer or user message."""
         head = own_residue(turn[0].canister, NAME)
         parts = [part for piece in turn if (part := self.part(piece)) is not None]
         form = None if head is None else head.form
@@ -108,7 +116,7 @@ class MessageWriter:
             message["content"] = parts[0]["text"]
         else:
             message["content"] = parts or ""
-        return message if head is None else recall(message, head.envelope)  # type: ignore[no-any-return]
+        return message if head is None else recall(message, head.envelope)
 
     def part(self, piece: Piece) -> Object | None:
         """One content part, with this dialect's residue, or None and a loss."""
@@ -128,7 +136,9 @@ class MessageWriter:
             ours["prompt_cache_breakpoint"] = {"mode": "explicit", "ttl": CACHE_TTL[residue.cache]}
         return ours
 
-    def content_part(self, content: AnyContent | str, place: int | None) -> Object | None:
+    def content_part(  # noqa: C901 - one case for each kind of content
+        self, content: AnyContent | str, place: int | None
+    ) -> Object | None:
         """The usual part for a content."""
         if isinstance(content, str):
             return {"type": "text", "text": content}
@@ -188,7 +198,10 @@ class MessageWriter:
             return None
         sound = content.mime_type.partition("/")[2] if known is None else known
         spell = base64_text if self.at_home else standard_base64
-        return {"type": "input_audio", "input_audio": {"data": spell(content.payload), "format": sound}}
+        return {
+            "type": "input_audio",
+            "input_audio": {"data": spell(content.payload), "format": sound},
+        }
 
     def _file(self, content: FileContentClass, place: int | None) -> Object | None:
         payload = content.payload
@@ -260,6 +273,8 @@ class MessageWriter:
             return None, []
         held = canister.held
         contents = held.parts if isinstance(held, PartsContentClass) else (held,)
+        if self.at_home and form != "attached" and isinstance(held, PartsContentClass):
+            return [self.content_part(content, piece.place) for content in contents], []
         texts = list(self._texts(contents))
         if canister.is_error:
             texts = self._flagged(texts, canister, piece.place)
@@ -325,7 +340,7 @@ class MessageWriter:
         self._set_content(message, parts, calls, form)
         if calls:
             message["tool_calls"] = calls
-        return message if head is None else recall(message, head.envelope)  # type: ignore[no-any-return]
+        return message if head is None else recall(message, head.envelope)
 
     def _add_call(self, piece: Piece, message: Object, calls: list[Object]) -> None:
         residue = own_residue(piece.canister, NAME)
@@ -344,9 +359,9 @@ class MessageWriter:
         place = residue.form if residue is not None and residue.form in _FIELDS else None
         if isinstance(held, ReasoningContentClass):
             self._add_reasoning(held, message, place, piece)
-        elif isinstance(held, RefusalContentClass) and place != "refusal" and not self.at_home:
-            message["refusal"] = held.text
-        elif place == "refusal":
+        elif (
+            isinstance(held, RefusalContentClass) and place != "refusal" and not self.at_home
+        ) or place == "refusal":
             message["refusal"] = held.text
         elif place == "audio":
             message["audio"] = recall({"id": held.payload.value}, residue.part)  # type: ignore[union-attr]
