@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from cannery.dialects.openai_chat.fast import read_fast
 from cannery.dialects.openai_chat.settings import (
     NAME,
     read_controls,
@@ -66,6 +67,10 @@ _REASONING_KEYS = ("reasoning_content", "reasoning")
 
 def read_request(body: bytes, paths: list[str] | None = None) -> Request:
     """The request that a body asks for."""
+    if paths is None:
+        request = read_fast(body)
+        if request is not None:
+            return request
     value = read_object(NAME, body)
     return guarded(NAME, lambda: _read_request(value, paths))  # type: ignore[no-any-return]
 
@@ -76,6 +81,7 @@ def _read_request(body: Object, paths: list[str] | None) -> Request:
     if paths is not None:
         paths.extend(reader.paths)
     model = body.get("model")
+    is_old = type(body.get("max_tokens")) is int and "max_completion_tokens" not in body
     request = Request(
         Conversation.trusted(reader.canisters),
         model if type(model) is str else absent,
@@ -83,11 +89,15 @@ def _read_request(body: Object, paths: list[str] | None) -> Request:
         read_tool_choice(body),
         read_controls(body),
         body["stream"] if type(body.get("stream")) is bool else absent,
-        source=NAME,
+        Residue(NAME, form="max_tokens") if is_old else None,
+        NAME,
     )
     rest = {key: item for key, item in body.items() if key != "messages"}
     patch = patch_text(write_settings(request, Report()), rest)
-    return request if patch is None else request.replace(residue=Residue(NAME, envelope=patch))
+    if patch is None:
+        return request
+    form = "max_tokens" if is_old else None
+    return request.replace(residue=Residue(NAME, envelope=patch, form=form))
 
 
 class MessageReader(Reader):

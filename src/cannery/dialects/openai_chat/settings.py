@@ -202,13 +202,16 @@ def write_settings(request: Request, report: Report) -> Object:
     put(body, "model", request.model)
     _write_tools(request, body, report)
     _write_choice(request.tool_choice, request.tools, body)
+    residue = own_residue(request, NAME)
+    old_limit = residue is not None and residue.form == "max_tokens"
+    limit_key = "max_tokens" if old_limit else "max_completion_tokens"
+    put(body, limit_key, request.controls.max_tokens)
     _write_controls(request.controls, body, report)
     put(body, "stream", request.stream)
     return body
 
 
 def _write_controls(controls: Controls, body: Object, report: Report) -> None:
-    put(body, "max_completion_tokens", controls.max_tokens)
     put(body, "temperature", controls.temperature)
     put(body, "top_p", controls.top_p)
     if isinstance(controls.stop, tuple):
