@@ -34,8 +34,11 @@ class Case:
 
     @property
     def raw(self) -> bytes:
-        """The body as UTF-8 JSON bytes."""
-        return json.dumps(self.body, ensure_ascii=False).encode("utf-8", "surrogatepass")
+        """The body as UTF-8 JSON bytes; lone surrogates can only be written as escapes."""
+        try:
+            return json.dumps(self.body, ensure_ascii=False).encode()
+        except UnicodeEncodeError:
+            return json.dumps(self.body).encode()
 
     @property
     def is_tame(self) -> bool:

@@ -188,20 +188,24 @@ def _plain_gemini(response: gemini.GenerateContentResponse) -> dict[str, Any]:
     )
     for key in ("sdkHttpResponse", "parsed", "automaticFunctionCallingHistory"):
         dumped.pop(key, None)
-    _to_standard_alphabet(dumped)
+    _to_wire(dumped)
     return dumped
 
 
-def _to_standard_alphabet(value: Any) -> None:
-    """The SDK dumps bytes as URL-safe base64; servers send the standard alphabet."""
+def _to_wire(value: Any) -> None:
+    """Undo what the SDK changes: URL-safe base64, and the name of `citationSources`."""
     if isinstance(value, dict):
+        citations = value.get("citationMetadata")
+        if isinstance(citations, dict) and "citations" in citations:
+            citations["citationSources"] = citations.pop("citations")
         for holder, key in ((value, "thoughtSignature"), (value.get("inlineData"), "data")):
             if isinstance(holder, dict) and isinstance(holder.get(key), str):
                 holder[key] = holder[key].translate(str.maketrans("-_", "+/"))
-    inner = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, item in inner:
-        if isinstance(item, dict | list) and key not in ("args", "response"):
-            _to_standard_alphabet(item)
+        inner = [item for name, item in value.items() if name not in ("args", "response")]
+    else:
+        inner = value if isinstance(value, list) else []
+    for item in inner:
+        _to_wire(item)
 
 
 def fold_gemini(chunks: list[dict[str, Any]]) -> dict[str, Any]:

@@ -11,7 +11,8 @@ Exceptions from the plain types, each with its reason:
   google-genai 3.1.0 writes for `generateContent`. Both key spellings pass, as on the server.
   Integers may be digit strings (protobuf JSON), schema `type` names may be lower case.
 - `parsed`, `automaticFunctionCallingHistory`, `sdkHttpResponse` of a Gemini response are made by
-  the SDK itself and are unknown on the wire.
+  the SDK itself and are unknown on the wire; `citationMetadata.citations` is `citationSources` on
+  the Developer API's wire.
 """
 
 from __future__ import annotations
@@ -148,4 +149,5 @@ def _gemini_walker() -> Walker:
         proto=True,
         loose_enums=frozenset({"Type"}),
         closed_keys={"GenerateContentResponse": _GEMINI_SDK_ONLY},
+        wire_names={("CitationMetadata", "citations"): "citationSources"},
     )

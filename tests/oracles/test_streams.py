@@ -29,9 +29,10 @@ def pieces(data: bytes, size: int) -> list[bytes]:
 
 
 def said(value: Any) -> Any:
-    """A JSON value without nulls: what the SDKs add or drop freely."""
+    """A JSON value without what the SDKs add or drop: nulls, and Gemini's `finishMessage`."""
     if isinstance(value, dict):
-        return {key: said(item) for key, item in value.items() if item is not None}
+        kept = {key: item for key, item in value.items() if key != "finishMessage"}
+        return {key: said(item) for key, item in kept.items() if item is not None}
     return [said(item) for item in value] if isinstance(value, list) else value
 
 

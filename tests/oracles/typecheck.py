@@ -51,6 +51,7 @@ class Walker:
     models: bool = True
     loose_enums: frozenset[str] = frozenset()
     closed_keys: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    wire_names: Mapping[tuple[str, str], str] = field(default_factory=dict)
 
     def check(self, hint: Any, value: Any, path: str = "$") -> list[str]:
         """The problems of `value` against `hint`, each with its path."""
@@ -110,8 +111,13 @@ class Walker:
     def _object(self, hint: Any, value: Any, path: str) -> list[str]:
         if not isinstance(value, dict):
             return [f"{path}: {_show(value)} is no {hint.__name__} object"]
-        keys = [key for key in keys_of(hint) if key.names[0] not in self._closed(hint)]
+        keys = [self._named(hint, key) for key in keys_of(hint)]
+        keys = [key for key in keys if key.names[0] not in self._closed(hint)]
         return list(self._known(keys, value, path)) + self._unknown(hint, keys, value, path)
+
+    def _named(self, hint: Any, key: Key) -> Key:
+        other = self.wire_names.get((hint.__name__, key.names[0]))
+        return Key((*key.names, other), key.hint, key.required) if other else key
 
     def _closed(self, hint: Any) -> frozenset[str]:
         return self.closed_keys.get(hint.__name__, frozenset())
