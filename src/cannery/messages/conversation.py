@@ -20,6 +20,7 @@ from cannery.messages.canisters import (
 )
 from cannery.messages.checked import check_items
 from cannery.messages.identity import conversation_digest, prefix_digests
+from cannery.messages.protocols import Canister
 from cannery.messages.role import Role
 
 _SPOKEN_BY_MODEL = frozenset({Role.Assistant, Role.Invocation})
@@ -40,7 +41,7 @@ class Conversation(tuple[AnyCanister, ...]):
 
     __slots__ = ()
 
-    def __new__(cls, canisters: Iterable[AnyCanister] = ()) -> Self:
+    def __new__(cls, canisters: Iterable[Canister] = ()) -> Self:
         """Make one from canisters; anything else is refused with its position."""
         self = super().__new__(cls, check_items("Conversation", canisters))
         for index, canister in enumerate(self):
@@ -51,15 +52,15 @@ class Conversation(tuple[AnyCanister, ...]):
         return self
 
     @classmethod
-    def trusted(cls, canisters: Iterable[AnyCanister]) -> Conversation:
+    def trusted(cls, canisters: Iterable[Canister]) -> Conversation:
         """Make one from what is known to be canisters."""
         return tuple.__new__(cls, canisters)
 
-    def append(self, *canisters: AnyCanister) -> Conversation:
+    def append(self, *canisters: Canister) -> Conversation:
         """A new conversation with more at its end."""
         return self + canisters
 
-    def insert(self, index: int, *canisters: AnyCanister) -> Conversation:
+    def insert(self, index: int, *canisters: Canister) -> Conversation:
         """A new conversation with more before the given position.
 
         New messages in the middle of a wire message end it there; what follows opens another.
@@ -81,7 +82,7 @@ class Conversation(tuple[AnyCanister, ...]):
             rest = _opened(rest)
         return Conversation.trusted(tuple(self)[:position] + rest)
 
-    def replaced(self, index: int, canister: AnyCanister) -> Conversation:
+    def replaced(self, index: int, canister: Canister) -> Conversation:
         """A new conversation with another canister at a position."""
         position = self._position(index)
         return Conversation((*tuple(self[:position]), canister, *tuple(self[position + 1 :])))

@@ -29,8 +29,9 @@ from cannery.messages.content import (
     TextualContentClass,
     VideoContentClass,
 )
-from cannery.messages.json_text import canonical_text, is_blank
+from cannery.messages.json_text import canonical_text, is_blank, utf8
 from cannery.messages.payload import Base64, Location
+from cannery.messages.protocols import Canister
 from cannery.messages.role import Role
 
 VERSION = b"cannery-identity-1"
@@ -41,17 +42,18 @@ READ_AS_JSON = 1024
 _ORPHAN = b"orphan"
 
 
-def digest(canister: AnyCanister) -> bytes:
+def digest(canister: Canister) -> bytes:
     """The 32-byte digest of what one canister means, outside any conversation."""
-    memo = canister.memo()
+    ours: Any = canister
+    memo = ours.memo()
     known = memo.get("digest")
     if known is None:
-        known = memo["digest"] = _hash(_canister_fields(canister))
-    return known
+        known = memo["digest"] = _hash(_canister_fields(ours))
+    return known  # type: ignore[no-any-return]
 
 
 def prefix_digests(
-    canisters: Iterable[AnyCanister], *, reasoning: bool = True
+    canisters: Iterable[Canister], *, reasoning: bool = True
 ) -> Iterator[bytes | None]:
     """For each canister the digest of the history up to and with it, or None where it adds nothing.
 
@@ -61,6 +63,7 @@ def prefix_digests(
     chain = ROOT
     ordinals: dict[str, int] = {}
     calls = 0
+    canister: Any
     for canister in canisters:
         role = canister.role
         if role is Role.Assistant and _adds_nothing(canister, reasoning=reasoning):
@@ -68,16 +71,16 @@ def prefix_digests(
             continue
         own = digest(canister)
         if role is Role.Invocation:
-            ordinals[canister.identifier] = calls  # type: ignore[union-attr]
+            ordinals[canister.identifier] = calls
             calls += 1
         elif role is Role.Result:
-            ordinal = ordinals.get(canister.invocation_id)  # type: ignore[union-attr]
+            ordinal = ordinals.get(canister.invocation_id)
             own += _ORPHAN if ordinal is None else b"%d" % ordinal
         chain = hashlib.sha256(chain + own).digest()
         yield chain
 
 
-def conversation_digest(canisters: Iterable[AnyCanister], *, reasoning: bool = True) -> bytes:
+def conversation_digest(canisters: Iterable[Canister], *, reasoning: bool = True) -> bytes:
     """The digest of a whole history."""
     last = ROOT
     for chain in prefix_digests(canisters, reasoning=reasoning):
@@ -111,7 +114,7 @@ def _canister_fields(canister: AnyCanister) -> list[bytes]:
             return fields + _held_fields(canister.held)
         case Role.Document:
             title = canister.title  # type: ignore[union-attr]
-            return [*fields, b"" if title is absent else _utf8(title), *_held_fields(canister.held)]
+            return [*fields, b"" if title is absent else utf8(title), *_held_fields(canister.held)]
         case Role.Invocation:
             return fields + _invocation_fields(canister)
         case Role.Result:
@@ -121,14 +124,14 @@ def _canister_fields(canister: AnyCanister) -> list[bytes]:
 
 
 def _invocation_fields(canister: Any) -> list[bytes]:
-    name = _utf8(canister.name)
+    name = utf8(canister.name)
     text: str = canister.held
     if canister.is_freeform:
-        return [name, b"freeform", _utf8(text)]
+        return [name, b"freeform", utf8(text)]
     if is_blank(text):
         return [name, b"json", b"{}"]
     value = _canonical(text)
-    return [name, b"text", _utf8(text)] if value is None else [name, b"json", value]
+    return [name, b"text", utf8(text)] if value is None else [name, b"json", value]
 
 
 def _result_fields(canister: ResultCanisterClass) -> list[bytes]:
@@ -141,7 +144,7 @@ def _result_fields(canister: ResultCanisterClass) -> list[bytes]:
     fields = [b"error" if canister.is_error else b"ok", *(_json_answer(held) or _held_fields(held))]
     # An error in the words of the content says no more than the flag, which is all that wires have.
     if stated is not absent and _held_fields(stated) != _held_fields(held):
-        fields += [b"error", _utf8(stated)]
+        fields += [b"error", utf8(stated)]
     return fields
 
 
@@ -149,7 +152,7 @@ def _json_answer(held: Any) -> list[bytes] | None:
     """The fields of short text that is a JSON object or list, as if it were data; else None."""
     if type(held) is TextualContentClass and held.is_hydrated:
         held = held.text
-    if type(held) is not str or held[:1] not in {"{", "["} or len(_utf8(held)) >= READ_AS_JSON:
+    if type(held) is not str or held[:1] not in {"{", "["} or len(utf8(held)) >= READ_AS_JSON:
         return None
     value = _canonical(held)
     return None if value is None else [b"data", value]
@@ -157,7 +160,7 @@ def _json_answer(held: Any) -> list[bytes] | None:
 
 def _held_fields(held: Any) -> list[bytes]:
     if type(held) is str:
-        return [b"text", hashlib.sha256(_utf8(held)).digest()]
+        return [b"text", hashlib.sha256(utf8(held)).digest()]
     return _content_fields(held)
 
 
@@ -166,7 +169,7 @@ def _content_fields(content: AnyContent) -> list[bytes]:
         case TextualContentClass():
             return _text_fields(content)
         case FileContentClass():
-            context = [] if content.context is None else [b"context", _utf8(content.context)]
+            context = [] if content.context is None else [b"context", utf8(content.context)]
             if content.chunks:
                 return [b"file", b"parts", *map(_nested, content.chunks), *context]
             return [b"file", *_payload_fields(content), *context]
@@ -175,14 +178,14 @@ def _content_fields(content: AnyContent) -> list[bytes]:
         case ReasoningContentClass():
             return [b"reasoning", *_reasoning_fields(content)]
         case RefusalContentClass():
-            return [b"refusal", _utf8(content.text)]
+            return [b"refusal", utf8(content.text)]
         case DataContentClass():
             value = _canonical(content.json)
             return _held_fields(content.json) if value is None else [b"data", value]
         case OpaqueContentClass():
             value = _canonical(content.json)
-            block = [b"text", _utf8(content.json)] if value is None else [b"json", value]
-            return [b"opaque", _utf8(content.dialect), *block]
+            block = [b"text", utf8(content.json)] if value is None else [b"json", value]
+            return [b"opaque", utf8(content.dialect), *block]
         case PartsContentClass():
             if not content.parts:
                 return _NO_TEXT
@@ -197,31 +200,31 @@ def _text_fields(content: TextualContentClass) -> list[bytes]:
     known = content.content_id
     fields = _held_fields(content.text) if known is absent else [b"text", _id_field(known)]
     mime_type = content.mime_type.partition(";")[0].strip().lower()
-    return fields if mime_type == PLAIN else [*fields, _utf8(mime_type)]
+    return fields if mime_type == PLAIN else [*fields, utf8(mime_type)]
 
 
 def _reasoning_fields(content: ReasoningContentClass) -> Iterator[bytes]:
     for text in content.texts:
-        yield from (b"text", _utf8(text))
+        yield from (b"text", utf8(text))
     for summary in content.summaries:
-        yield from (b"summary", _utf8(summary))
+        yield from (b"summary", utf8(summary))
     if content.signature:
-        yield from (b"signature", _utf8(content.signature))
+        yield from (b"signature", utf8(content.signature))
     if content.encrypted:
-        yield from (b"encrypted", _utf8(content.encrypted))
+        yield from (b"encrypted", utf8(content.encrypted))
 
 
 def _payload_fields(content: BinaryContentStruct) -> list[bytes]:
     payload = content.payload
     if isinstance(payload, Location):
-        return [_utf8(payload.kind), _utf8(payload.value)]
+        return [utf8(payload.kind), utf8(payload.value)]
     data: bytes | None
     if isinstance(payload, bytes):
         data = payload
     elif isinstance(payload, Base64):
         data = payload.read()
         if data is None:
-            return [b"not base64", _utf8(payload.text)]
+            return [b"not base64", utf8(payload.text)]
     else:
         return [b"sha256", _id_field(payload.content_id)]
     return [b"sha256", hashlib.sha256(data).digest()]
@@ -232,7 +235,7 @@ def _id_field(content_id: str) -> bytes:
     try:
         return bytes.fromhex(content_id.removeprefix("sha256:"))
     except ValueError:
-        return _utf8(content_id)
+        return utf8(content_id)
 
 
 def _nested(content: Any) -> bytes:
@@ -242,15 +245,6 @@ def _nested(content: Any) -> bytes:
 def _canonical(text: str) -> bytes | None:
     value = canonical_text(text)
     return None if value is None else value.encode()
-
-
-def _utf8(text: str) -> bytes:
-    """The text in UTF-8; half a surrogate pair becomes U+FFFD."""
-    try:
-        return text.encode()
-    except UnicodeEncodeError:
-        whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-        return whole.encode()
 
 
 def _hash(fields: Iterable[bytes]) -> bytes:

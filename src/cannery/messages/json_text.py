@@ -27,6 +27,15 @@ _ESCAPES = re.compile(
 _EXACT = 2**53
 
 
+def utf8(text: str) -> bytes:
+    """The text in UTF-8; half a surrogate pair becomes U+FFFD."""
+    try:
+        return text.encode()
+    except UnicodeEncodeError:
+        whole = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+        return whole.encode()
+
+
 def write_json(value: Any, where: str = "value") -> str:
     """Compact JSON text of a value, keys in the order given."""
     try:
@@ -57,13 +66,15 @@ def decode_json(text: str | bytes) -> Any:
 
 
 def _without_lone_surrogates(text: str | bytes) -> str | None:
-    """The text with escaped lone surrogates as U+FFFD, or None if it has none.
+    """The text with lone surrogates, escaped or not, as U+FFFD; None if it has none.
 
     The grammar of JSON allows them, and models write them; no Unicode text can say them.
     """
-    if not isinstance(text, str) or "\\u" not in text:
+    if not isinstance(text, str):
         return None
-    changed = _ESCAPES.sub(lambda found: "\\ufffd" if found[1] else found[0], text)
+    changed = utf8(text).decode()
+    if "\\u" in changed:
+        changed = _ESCAPES.sub(lambda found: "\\ufffd" if found[1] else found[0], changed)
     return None if changed == text else changed
 
 
