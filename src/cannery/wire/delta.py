@@ -4,15 +4,18 @@
 give theirs again. Long strings that share an end are patched in place, so that a big payload is never kept twice.
 The comparison tells true from 1 and 1 from 1.0, because somebody chose that spelling.
 
-A patch is a JSON object: ``v`` (the whole value), or ``s`` (keys set), ``x`` (keys dropped), ``d`` (keys patched), or ``i``
-(items patched), or ``p`` (characters kept at the front, characters kept at the back, what stands between).
+A patch is a JSON object: ``v`` (the whole value), or ``s`` (keys set), ``x`` (keys dropped), ``d`` (keys patched), ``r`` (keys
+spelled otherwise), or ``i`` (items patched), or ``p`` (characters kept at the front, characters kept at the back, what stands
+between).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 _LONG = 64
+Spell = Callable[[str], str]
 
 
 def same(one: Any, other: Any) -> bool:
@@ -30,14 +33,18 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def delta(ours: Any, theirs: Any) -> dict[str, Any] | None:
-    """The patch that turns ours into theirs; None when there is nothing to do."""
+def delta(ours: Any, theirs: Any, spell: Spell | None = None) -> dict[str, Any] | None:
+    """The patch that turns ours into theirs; None when there is nothing to do.
+
+    ``spell`` gives the usual spelling of a key, where a dialect knows several: a key spelled otherwise is renamed, and its
+    value is not kept twice.
+    """
     if type(ours) is not type(theirs):
         return {"v": theirs}
     if type(ours) is dict:
-        return _object_delta(ours, theirs)
+        return _object_delta(ours, theirs, spell)
     if type(ours) is list:
-        return _list_delta(ours, theirs)
+        return _list_delta(ours, theirs, spell)
     if ours == theirs:
         return None
     if type(ours) is str and len(ours) > _LONG and len(theirs) > _LONG:
@@ -66,36 +73,55 @@ def restore(ours: Any, patch: dict[str, Any] | None) -> Any:
     for key, inner in patch.get("d", {}).items():
         if key in result:
             result[key] = restore(result[key], inner)
+    renamed = patch.get("r")
+    if renamed is not None:
+        result = {renamed.get(key, key): value for key, value in result.items()}
     result.update(patch.get("s", {}))
     return result
 
 
-def _object_delta(ours: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any] | None:
+def _object_delta(
+    ours: dict[str, Any], theirs: dict[str, Any], spell: Spell | None
+) -> dict[str, Any] | None:
     patch: dict[str, Any] = {}
-    dropped = [key for key in ours if key not in theirs]
+    usual = {} if spell is None else _usual_keys(ours, theirs, spell)
+    kept: set[str] = set()
+    for key, value in theirs.items():
+        own = usual.get(key, key)
+        if own != key and own in kept:  # spelled in two ways at once
+            own = key
+        inner = delta(ours[own], value, spell) if own in ours else {"v": value}
+        if inner is not None and "v" in inner:
+            patch.setdefault("s", {})[key] = inner["v"]
+            kept.add(key)
+            continue
+        kept.add(own)
+        if own != key:
+            patch.setdefault("r", {})[own] = key
+        if inner is not None:
+            patch.setdefault("d", {})[own] = inner
+    dropped = [key for key in ours if key not in kept]
     if dropped:
         patch["x"] = dropped
-    for key, value in theirs.items():
-        if key not in ours:
-            patch.setdefault("s", {})[key] = value
-            continue
-        inner = delta(ours[key], value)
-        if inner is None:
-            continue
-        if "v" in inner:
-            patch.setdefault("s", {})[key] = inner["v"]
-        else:
-            patch.setdefault("d", {})[key] = inner
     return patch or None
 
 
-def _list_delta(ours: list[Any], theirs: list[Any]) -> dict[str, Any] | None:
+def _usual_keys(ours: dict[str, Any], theirs: dict[str, Any], spell: Spell) -> dict[str, str]:
+    """The usual spelling of those keys of theirs that ours has under it."""
+    return {
+        key: usual
+        for key in theirs
+        if key not in ours and (usual := spell(key)) in ours and usual not in theirs
+    }
+
+
+def _list_delta(ours: list[Any], theirs: list[Any], spell: Spell | None) -> dict[str, Any] | None:
     if len(ours) != len(theirs):
         return {"v": theirs}
     inner = {
         str(index): patch
         for index, (one, other) in enumerate(zip(ours, theirs, strict=True))
-        if (patch := delta(one, other)) is not None
+        if (patch := delta(one, other, spell)) is not None
     }
     return {"i": inner} if inner else None
 

@@ -14,12 +14,12 @@ import msgspec
 from cannery.messages.canisters import CanisterStruct
 from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.residue import Residue
-from cannery.wire.delta import delta, restore
+from cannery.wire.delta import Spell, delta, restore
 
 
-def patch_text(ours: Any, theirs: Any) -> str | None:
+def patch_text(ours: Any, theirs: Any, spell: Spell | None = None) -> str | None:
     """The patch from ours to theirs as JSON text; None when they are the same."""
-    patch = delta(ours, theirs)
+    patch = delta(ours, theirs, spell)
     return None if patch is None else write_json(patch)
 
 
@@ -54,8 +54,9 @@ def _keys(patch: dict[str, Any], path: str) -> Iterator[tuple[str, Any]]:
     for key, value in patch.get("s", {}).items():
         if value is not None:
             yield f"{path}.{key}", value
+    spelled = patch.get("r", {})
     for key, inner in patch.get("d", {}).items():
-        yield from _keys(inner, f"{path}.{key}")
+        yield from _keys(inner, f"{path}.{spelled.get(key, key)}")
     for index, inner in patch.get("i", {}).items():
         yield from _keys(inner, f"{path}[{index}]")
     if "v" in patch and patch["v"] is not None and path:
