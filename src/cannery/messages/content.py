@@ -186,17 +186,6 @@ class BinaryContentStruct(ContentStruct, frozen=True, gc=False, eq=False):
     payload: Payload
     mime_type: str
 
-    if TYPE_CHECKING:
-
-        def __init__(
-            self,
-            data: bytes | Base64 | Location | Deferred | None = None,
-            mime_type: str = "",
-            content_id: Absential[str] = absent,
-            *,
-            location: Absential[Location | str] = absent,
-        ) -> None: ...
-
     @classmethod
     def _make(
         cls,
@@ -260,6 +249,17 @@ class ImageContentClass(BinaryContentStruct, frozen=True, gc=False, eq=False):
     kind = "image"
     family = "image"
 
+    if TYPE_CHECKING:  # else the type checker takes the fields for the arguments
+
+        def __init__(
+            self,
+            data: bytes | Payload | None = None,
+            mime_type: str = "",
+            content_id: Absential[str] = absent,
+            *,
+            location: Absential[Location | str] = absent,
+        ) -> None: ...
+
 
 class AudioContentClass(BinaryContentStruct, frozen=True, gc=False, eq=False):
     """A sound recording."""
@@ -267,12 +267,34 @@ class AudioContentClass(BinaryContentStruct, frozen=True, gc=False, eq=False):
     kind = "audio"
     family = "audio"
 
+    if TYPE_CHECKING:  # else the type checker takes the fields for the arguments
+
+        def __init__(
+            self,
+            data: bytes | Payload | None = None,
+            mime_type: str = "",
+            content_id: Absential[str] = absent,
+            *,
+            location: Absential[Location | str] = absent,
+        ) -> None: ...
+
 
 class VideoContentClass(BinaryContentStruct, frozen=True, gc=False, eq=False):
     """A moving picture."""
 
     kind = "video"
     family = "video"
+
+    if TYPE_CHECKING:  # else the type checker takes the fields for the arguments
+
+        def __init__(
+            self,
+            data: bytes | Payload | None = None,
+            mime_type: str = "",
+            content_id: Absential[str] = absent,
+            *,
+            location: Absential[Location | str] = absent,
+        ) -> None: ...
 
 
 class FileContentClass(BinaryContentStruct, frozen=True, gc=False, eq=False):
