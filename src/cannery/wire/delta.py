@@ -4,9 +4,9 @@
 give theirs again. Long strings that share an end are patched in place, so that a big payload is never kept twice.
 The comparison tells true from 1 and 1 from 1.0, because somebody chose that spelling.
 
-A patch is a JSON object: ``v`` (the whole value), or ``s`` (keys set), ``x`` (keys dropped), ``d`` (keys patched), ``r`` (keys
-spelled otherwise), or ``i`` (items patched), or ``p`` (characters kept at the front, characters kept at the back, what stands
-between).
+A patch is a JSON object: ``v`` (the whole value), or ``s`` (keys set), ``x`` (keys dropped), ``d`` (keys patched),
+``r`` (keys spelled otherwise), or ``i`` (items patched), or ``p`` (characters kept at the front, characters kept at
+the back, what stands between).
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def same(one: Any, other: Any) -> bool:
 def delta(ours: Any, theirs: Any, spell: Spell | None = None) -> dict[str, Any] | None:
     """The patch that turns ours into theirs; None when there is nothing to do.
 
-    ``spell`` gives the usual spelling of a key, where a dialect knows several: a key spelled otherwise is renamed, and its
-    value is not kept twice.
+    ``spell`` gives the usual spelling of a key, where a dialect knows several: a key spelled otherwise is renamed,
+    and its value is not kept twice.
     """
     if type(ours) is not type(theirs):
         return {"v": theirs}
