@@ -32,12 +32,12 @@ Pass = Callable[[list[Piece], Rules, Report], list[Piece]]
 
 PASSES: Mapping[str, Pass] = {
     "single_system": single_system,
-    "late_supervisors": late_supervisors,
     "orphaned_results": orphaned_results,
     "duplicate_results": duplicate_results,
     "unanswered_calls": unanswered_calls,
     "result_order": result_order,
     "empty_text": empty_text,
+    "late_supervisors": late_supervisors,
     "first_user": first_user,
     "prefill": prefill,
     "alternation": alternation,

@@ -15,6 +15,7 @@ from cannery.messages.content import TextualContentClass
 from cannery.messages.residue import Residue
 from cannery.messages.role import Role
 from cannery.wire.contract import Piece, Rules
+from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
 from cannery.wire.markers import CONTINUE, PLACEHOLDER, system_envelope
 from cannery.wire.turns import MODEL, SUPERVISOR, USER, changed, side
@@ -50,19 +51,25 @@ def late_supervisors(pieces: list[Piece], rules: Rules, report: Report) -> list[
     arranged = pieces[:start]
     for position in range(start, len(pieces)):
         piece = pieces[position]
-        if side(piece) != SUPERVISOR or _may_stay(arranged, rules):
+        if side(piece) != SUPERVISOR or _may_stay(piece, arranged, start, rules):
             arranged.append(piece)
             continue
         report.repair("late_supervisors", piece.place)
         canister = piece.canister
         text = text_of(canister.held)
         held = system_envelope(text) if text.strip() else canister.held
-        arranged.append(Piece(new_user(held, canister.timestamp), piece.place))
+        report_residue(canister, report, piece.place)
+        mark = None if canister.residue is None else canister.residue.cache
+        residue = Residue("", cache=mark) if mark else None
+        arranged.append(Piece(new_user(held, canister.timestamp, False, residue), piece.place))
     return arranged
 
 
-def _may_stay(before: list[Piece], rules: Rules) -> bool:
-    return rules.late_supervisors == "after_user" and bool(before) and side(before[-1]) == USER
+def _may_stay(piece: Piece, before: list[Piece], start: int, rules: Rules) -> bool:
+    if rules.late_supervisors != "after_user" or len(before) == start:
+        return False
+    neighbour = side(before[-1])
+    return neighbour == USER or (neighbour == SUPERVISOR and piece.canister.joined)
 
 
 def empty_text(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:

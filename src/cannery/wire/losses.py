@@ -21,6 +21,7 @@ CODES: Mapping[str, tuple[str, str]] = {
     "CACHE_MARK_DROPPED": (INFO, "the target has no such cache mark, or no more of them"),
     "CITATION_DROPPED": (LOST, "the target cannot carry this citation"),
     "CONTROL_CHANGED": (DEGRADED, "a setting has only an approximate counterpart in the target"),
+    "CONTROL_DEFAULTED": (INFO, "the target insists on a setting that was not given"),
     "CONTROL_DROPPED": (LOST, "the target has no such setting"),
     "DOCUMENT_TO_TEXT": (
         DEGRADED,
