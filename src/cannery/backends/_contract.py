@@ -49,7 +49,8 @@ class Change(Struct, frozen=True, kw_only=True):
 
     ``requires`` names metadata that must not have changed since the caller read it (None: there must be
     none). ``lines`` go to the end of ``identifier``'s log, whose first position is ``base``; with
-    ``expected`` only if the next position is that. ``contents`` maps sha256 digests to bytes.
+    ``expected`` only if the next position is that. ``contents`` maps sha256 digests to bytes, or to None
+    where the content must be stored already (ContentNotFoundError if it is not).
     """
 
     identifier: str
@@ -58,7 +59,7 @@ class Change(Struct, frozen=True, kw_only=True):
     lines: Sequence[bytes] = ()
     base: int = 0
     expected: int | None = None
-    contents: Mapping[bytes, bytes] = {}
+    contents: Mapping[bytes, bytes | None] = {}
 
 
 class Receipt(NamedTuple):

@@ -53,10 +53,14 @@ class MemoryBackend:
             start = change.base + len(log)
             if change.expected is not None and change.expected != start:
                 raise ConflictError(f"expected position {change.expected}, found {start}")
+            for digest, data in change.contents.items():
+                if data is None and digest not in self._contents:
+                    raise ContentNotFoundError(f"sha256:{digest.hex()}")
             if change.metadata is not None:
                 self._metadata[change.identifier] = change.metadata
             for digest, data in change.contents.items():
-                self._contents.setdefault(digest, data)
+                if data is not None:
+                    self._contents.setdefault(digest, data)
             self._logs[change.identifier] = [*log, *change.lines]
             self._changes.append(change.identifier)
             return Receipt(start, start + len(change.lines))

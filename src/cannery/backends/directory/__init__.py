@@ -43,7 +43,7 @@ from cannery.backends.directory.layout import (
 from cannery.backends.directory.lines import Read, find_end, read_range, seal, unseal
 from cannery.backends.directory.opening import Presence
 from cannery.backends.directory.packs import FULL, PACK_HEADER, PACK_MAGIC, Packs, encode_record
-from cannery.errors import ConflictError, DamageError
+from cannery.errors import ConflictError, ContentNotFoundError, DamageError
 
 _KNOWN_METADATA = 4096
 _SETTLED = 100_000_000
@@ -74,7 +74,7 @@ class DirectoryBackend:
         records = {
             digest: encode_record(digest, data)
             for digest, data in change.contents.items()
-            if self._packs.find(digest) is None
+            if data is not None and self._packs.find(digest) is None
         }
         receipt: Receipt = self._commits.submit(lambda: self._build(change, records), durability)
         return receipt
@@ -102,20 +102,23 @@ class DirectoryBackend:
         return operations, Receipt(start, stop)
 
     def _content_writes(
-        self, contents: Mapping[bytes, bytes], records: Mapping[bytes, bytes]
+        self, contents: Mapping[bytes, bytes | None], records: Mapping[bytes, bytes]
     ) -> list[Operation]:
         missing = [digest for digest in contents if self._packs.find(digest) is None]
         if not missing:
             return []
-        pieces = [
-            records.get(digest) or encode_record(digest, contents[digest]) for digest in missing
-        ]
+        pieces = []
+        for digest in missing:
+            data = contents[digest]
+            if data is None:
+                raise ContentNotFoundError(f"sha256:{digest.hex()}")
+            pieces.append(records.get(digest) or encode_record(digest, data))
         number, offset = self._pack_end()
         if offset == 0:
             pieces.insert(0, PACK_MAGIC + os.urandom(8))
-        data = b"".join(pieces)
-        self._packs.note(number, offset, data)
-        return [Operation(WRITE, pack_name(number), offset, data)]
+        written = b"".join(pieces)
+        self._packs.note(number, offset, written)
+        return [Operation(WRITE, pack_name(number), offset, written)]
 
     def _pack_end(self) -> tuple[int, int]:
         number = max(self._packs.active, 1)

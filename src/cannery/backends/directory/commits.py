@@ -62,7 +62,7 @@ class Tail(NamedTuple):
 class _Request:
     """A change that a thread wants made, and what became of it."""
 
-    __slots__ = ("build", "durability", "error", "is_done", "ticket", "value", "wake")
+    __slots__ = ("build", "durability", "error", "is_done", "is_settled", "ticket", "value", "wake")
 
     def __init__(self, build: Build, durability: Durability) -> None:
         self.build = build
@@ -70,6 +70,7 @@ class _Request:
         self.wake = threading.Lock()
         self.wake.acquire()
         self.is_done = False
+        self.is_settled = False
         self.ticket: Ticket | None = None
         self.value: Any = None
         self.error: CanneryError | None = None
@@ -78,6 +79,8 @@ class _Request:
         """What ``build`` gave, once its change is durable."""
         if self.error is not None:
             raise self.error
+        if not self.is_settled:
+            raise StorageError("the thread that made this change was interrupted")
         return self.value
 
 
@@ -190,6 +193,8 @@ class Commits:
                 rest = self._record(rest)
             if any(request.ticket is not None for request in batch):
                 self._settle(batch)
+            for request in batch:
+                request.is_settled = True
         except CanneryError as error:
             for request in batch:
                 request.error = request.error or error

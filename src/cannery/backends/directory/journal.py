@@ -119,7 +119,7 @@ class Journal:
         head = struct.pack("<8sII", _MAGIC, _VERSION, zlib.crc32(rest))
         self._files.write(self._fd, head + rest, 0)
         self._files.sync(self._fd)
-        if shrink:
+        if shrink or self._files.size(self._fd) > 2 * CAPACITY:
             self._files.truncate(self._fd, START)
             self._files.sync(self._fd)
         self._allocated = 0

@@ -263,20 +263,14 @@ class Packs:
         for place, digest in run:
             at = place.offset - first.offset
             piece = data[at : at + HEADER.size + place.stored]
-            record = decode_header(piece[: HEADER.size], place.number, place.offset)
             try:
-                if record is None or record.digest != digest:
-                    raise ValueError("no such record")
-                yield digest, decode_record(piece, record)
+                yield digest, _decode(piece, digest, place)
             except ValueError:
                 yield digest, self.get(digest)
 
     def _read(self, digest: bytes, place: Place) -> bytes:
         data = self._bytes(place.number, place.offset, place.offset + HEADER.size + place.stored)
-        record = decode_header(data[: HEADER.size], place.number, place.offset)
-        if record is None or record.digest != digest:
-            raise ValueError("no such record")
-        return decode_record(data, record)
+        return _decode(data, digest, place)
 
     def _bytes(self, number: int, start: int, stop: int) -> bytes:
         with self._lock:
@@ -299,6 +293,13 @@ class Packs:
         known = self._open.pop(number, None)
         if known is not None:
             self._files.close(known[0])
+
+
+def _decode(data: bytes, digest: bytes, place: Place) -> bytes:
+    record = decode_header(data[: HEADER.size], place.number, place.offset)
+    if record is None or record.digest != digest:
+        raise ValueError("no such record")
+    return decode_record(data, record)
 
 
 def _runs(places: list[tuple[Place, bytes]]) -> Iterator[list[tuple[Place, bytes]]]:

@@ -1,0 +1,51 @@
+"""What is written: conversations said once, kept forever, forked for free.
+
+line
+    one canister in a log, in the seeds' JSON shape (``shapes``, ``encoding``, ``decoding``)
+content
+    long text and binary data, by sha256, shared by all conversations, loaded when looked at (``content``)
+position
+    where a canister stands in its conversation, from 0
+revision
+    a token that changes with every append
+fork
+    a conversation that shares its parent's first canisters (``lineage``, ``trees``)
+profile
+    what a conversation accepts: ``archive`` or ``chat`` (``profiles``)
+filing
+    finding the conversation that already holds a history (``history``, ``recognition``)
+index
+    a derived SQLite file for lists, recognition and search (``index``, ``indexing``, ``words``)
+
+The format is in ``docs/storage-format.md``; where the bytes lie is up to ``cannery.backends``.
+"""
+
+from cannery.backends import Collection, Damage, Durability
+from cannery.storage.aio import AsyncConversation, AsyncStore, open_async_store
+from cannery.storage.content import StoredContent
+from cannery.storage.conversation import Reading, StoredConversation
+from cannery.storage.metadata import Metadata
+from cannery.storage.recognition import Filed
+from cannery.storage.store import Hit, Store, Summary, open_store
+from cannery.storage.trees import Tree
+from cannery.storage.verification import Report
+
+__all__ = [
+    "AsyncConversation",
+    "AsyncStore",
+    "Collection",
+    "Damage",
+    "Durability",
+    "Filed",
+    "Hit",
+    "Metadata",
+    "Reading",
+    "Report",
+    "Store",
+    "StoredContent",
+    "StoredConversation",
+    "Summary",
+    "Tree",
+    "open_async_store",
+    "open_store",
+]

@@ -1,0 +1,137 @@
+"""The store for asynchronous programs: the same operations on threads, so that the loop never waits for a disk.
+
+The threads share syncs like any others; a pool of its own keeps a slow disk from starving the rest of the program.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, ParamSpec, Self, TypeVar
+
+from cannery.backends import Collection, Durability, Progress
+from cannery.messages import AnyCanister, Conversation
+from cannery.storage.conversation import StoredConversation
+from cannery.storage.recognition import Filed
+from cannery.storage.store import Hit, Store, Summary
+from cannery.storage.verification import Report
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_THREADS = 16
+
+
+class AsyncStore:
+    """A store whose operations are awaited."""
+
+    def __init__(self, store: Store, threads: int = _THREADS) -> None:
+        self.store = store
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="cannery-store")
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Finish what was begun and close the store."""
+        await self.run(self.store.close)
+        self._pool.shutdown()
+
+    async def run(self, work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Do anything with the store on one of its threads."""
+        call = functools.partial(work, *args, **kwargs)
+        return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+
+    async def create(self, **facts: Any) -> AsyncConversation:
+        """A new, empty conversation."""
+        return AsyncConversation(self, await self.run(self.store.create, **facts))
+
+    async def get(self, identifier: str) -> AsyncConversation:
+        """The conversation with an id."""
+        return AsyncConversation(self, await self.run(self.store.get, identifier))
+
+    async def list(self, **chosen: Any) -> tuple[Summary, ...]:
+        """The conversations."""
+        return await self.run(self.store.list, **chosen)
+
+    async def search(self, text: str, **chosen: Any) -> tuple[Hit, ...]:
+        """The messages that hold all of the words."""
+        return await self.run(self.store.search, text, **chosen)
+
+    async def file(self, canisters: Iterable[AnyCanister], **facts: Any) -> Filed:
+        """Put a history where it belongs."""
+        return await self.run(self.store.file, canisters, **facts)
+
+    async def delete(self, identifier: str) -> None:
+        """Delete a conversation."""
+        await self.run(self.store.delete, identifier)
+
+    async def verify(self, progress: Progress | None = None) -> Report:
+        """Derive every hash again."""
+        return await self.run(self.store.verify, progress)
+
+    async def collect_garbage(
+        self, *, dry_run: bool = False, progress: Progress | None = None
+    ) -> Collection:
+        """Free what nothing reaches."""
+        return await self.run(self.store.collect_garbage, dry_run=dry_run, progress=progress)
+
+
+class AsyncConversation:
+    """A conversation whose operations are awaited."""
+
+    def __init__(self, store: AsyncStore, conversation: StoredConversation) -> None:
+        self._store = store
+        self.conversation = conversation
+        self.identifier = conversation.identifier
+
+    async def append(
+        self,
+        *canisters: AnyCanister | Iterable[AnyCanister],
+        revision: str | None = None,
+        durability: Durability | None = None,
+    ) -> str:
+        """Add canisters at the end."""
+        return await self._store.run(
+            self.conversation.append, *canisters, revision=revision, durability=durability
+        )
+
+    async def load(
+        self, start: int = 0, stop: int | None = None, *, hydrate: bool = False
+    ) -> Conversation:
+        """Its canisters; without ``hydrate`` their content is read on the thread that looks at it."""
+        return await self._store.run(self.conversation.load, start, stop, hydrate=hydrate)
+
+    async def fork(self, at: int | None = None, **facts: Any) -> AsyncConversation:
+        """A new conversation that shares the first canisters."""
+        fork = await self._store.run(self.conversation.fork, at, **facts)
+        return AsyncConversation(self._store, fork)
+
+    async def edit(self, position: int, canister: AnyCanister) -> AsyncConversation:
+        """A fork in which one canister is another."""
+        return AsyncConversation(
+            self._store, await self._store.run(self.conversation.edit, position, canister)
+        )
+
+    async def save(self, record: Mapping[str, Any]) -> str:
+        """Add one record of a chat."""
+        return await self._store.run(self.conversation.save, record)
+
+    async def records(self) -> list[dict[str, Any]]:
+        """The chat records."""
+        return await self._store.run(self.conversation.records)
+
+
+async def open_async_store(location: str, **settings: Any) -> AsyncStore:
+    """Open a store without blocking the loop."""
+    from cannery.storage.store import open_store
+
+    store = await asyncio.get_running_loop().run_in_executor(
+        None, functools.partial(open_store, location, **settings)
+    )
+    return AsyncStore(store)

@@ -1,0 +1,295 @@
+"""One stored conversation: append, load, fork, edit.
+
+An instance is a handle and holds no messages; several handles, threads and processes may use the same
+conversation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal
+
+from msgspec import Struct
+
+from cannery.backends import Change, Damage, Durability
+from cannery.errors import (
+    ConflictError,
+    DamageError,
+    InputError,
+    ProfileError,
+)
+from cannery.messages import AnyCanister, Conversation, InvocationCanisterClass
+from cannery.messages.canisters import is_canister
+from cannery.storage.lineage import check_position, find_edge, owner, segments
+from cannery.storage.metadata import Metadata, check_tags, check_title, new_metadata
+from cannery.storage.profiles import check_profile, fold_records, unfold_record
+
+if TYPE_CHECKING:
+    from cannery.storage.store import Store
+    from cannery.storage.trees import Tree
+
+_ATTEMPTS = 100
+
+
+class Reading(Struct, frozen=True):
+    """What could be read of a conversation, and what could not."""
+
+    canisters: Conversation
+    damages: tuple[Damage, ...]
+
+
+class StoredConversation:
+    """A conversation in a store."""
+
+    def __init__(self, store: Store, identifier: str) -> None:
+        self._store = store
+        self.identifier = identifier
+        self._calls: set[str] = set()
+        self._calls_until = 0
+
+    def __repr__(self) -> str:
+        return f"StoredConversation({self.identifier!r})"
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, StoredConversation):
+            return NotImplemented
+        return (self._store, self.identifier) == (other._store, other.identifier)
+
+    def __hash__(self) -> int:
+        return hash(self.identifier)
+
+    # What it is
+
+    @property
+    def metadata(self) -> Metadata:
+        """Title, tags, times, profile, parent and position, as they are now."""
+        return self._store.metadata_of(self.identifier)
+
+    @property
+    def title(self) -> str:
+        """Its title; "" if it has none."""
+        return self.metadata.title
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        """Its tags."""
+        return self.metadata.tags
+
+    @property
+    def profile(self) -> str:
+        """What it accepts: ``archive`` or ``chat``."""
+        return self.metadata.profile
+
+    @property
+    def parent(self) -> str | None:
+        """The conversation that it was forked from."""
+        return self.metadata.parent
+
+    @property
+    def created(self) -> datetime:
+        """When it was made."""
+        return self.metadata.created
+
+    @property
+    def revision(self) -> str:
+        """A token that changes with every append."""
+        return str(len(self))
+
+    @property
+    def tree(self) -> Tree:
+        """All forks of its oldest ancestor, with this one among them."""
+        return self._store.tree(self.identifier)
+
+    def __len__(self) -> int:
+        metadata = self.metadata
+        return self._store.backend.end(self.identifier, metadata.position)
+
+    # Writing
+
+    def append(
+        self,
+        *canisters: AnyCanister | Iterable[AnyCanister],
+        revision: str | None = None,
+        durability: Durability | None = None,
+    ) -> str:
+        """Add canisters at the end, all or none; the new revision.
+
+        With ``revision`` only if nothing was added since it was given out (ConflictError otherwise).
+        """
+        added = list(_flatten(canisters))
+        if not added:
+            return self.revision
+        encoded = [self._store.encoder.encode(canister) for canister in added]
+        contents: dict[bytes, bytes | None] = {}
+        for one in encoded:
+            for digest, data in one.contents.items():
+                if data is not None or digest not in contents:
+                    contents[digest] = data
+        expected = None if revision is None else _position_of(revision)
+        for _ in range(_ATTEMPTS):
+            raw, metadata = self._store.current(self.identifier)
+            self._check_profile(metadata, added)
+            change = Change(
+                identifier=self.identifier,
+                requires={self.identifier: raw},
+                lines=[one.line for one in encoded],
+                base=metadata.position,
+                expected=expected,
+                contents=contents,
+            )
+            try:
+                receipt = self._store.backend.commit(change, durability or self._store.durability)
+            except ConflictError:
+                if self._store.raw_metadata(self.identifier) == raw:
+                    raise
+                continue
+            return str(receipt.stop)
+        raise ConflictError(f"conversation {self.identifier!r} changes all the time")
+
+    def _check_profile(self, metadata: Metadata, added: list[AnyCanister]) -> None:
+        if metadata.profile == "archive":
+            return
+        if metadata.profile == "chat":
+            for canister in self.load(self._calls_until):
+                if isinstance(canister, InvocationCanisterClass):
+                    self._calls.add(canister.identifier)
+                self._calls_until += 1
+        check_profile(metadata.profile, added, self._calls)
+
+    def save(self, record: Mapping[str, Any]) -> str:
+        """Add one record of a chat; the new revision."""
+        if self.profile != "chat":
+            raise ProfileError(self.profile, "records are for the chat profile; use append")
+        return self.append(unfold_record(record))
+
+    def records(self) -> list[dict[str, Any]]:
+        """The chat records, as they were saved."""
+        return fold_records(self.load(hydrate=True))
+
+    def rename(self, title: str) -> None:
+        """Give it another title."""
+        check_title(title)
+        self._store.change_metadata(self.identifier, title=title)
+
+    def retag(self, *tags: str) -> None:
+        """Give it other tags."""
+        check_tags(tags)
+        self._store.change_metadata(self.identifier, tags=tags)
+
+    def delete(self) -> None:
+        """Delete it; its forks stay readable."""
+        self._store.delete(self.identifier)
+
+    # Reading
+
+    def load(
+        self, start: int = 0, stop: int | None = None, *, hydrate: bool = False
+    ) -> Conversation:
+        """Its canisters; content stays in the store until it is looked at, unless ``hydrate``.
+
+        A negative ``start`` counts from the end. DamageError names the first damaged line; ``read``
+        gives what is readable around it.
+        """
+        reading = self.read(start, stop, hydrate=hydrate)
+        for damage in reading.damages:
+            if damage.problem.startswith("torn tail"):
+                continue
+            where = damage.where if damage.line is None else f"{damage.where}, line {damage.line}"
+            raise DamageError(where, damage.problem)
+        return reading.canisters
+
+    def hydrate(self) -> Conversation:
+        """Its canisters with all content loaded and verified."""
+        return self.load(hydrate=True)
+
+    def read(self, start: int = 0, stop: int | None = None, *, hydrate: bool = False) -> Reading:
+        """What can be read of it, and what cannot."""
+        metadata = self.metadata
+        if start < 0:
+            start = max(len(self) + start, 0)
+        lines: list[bytes] = []
+        damages: list[Damage] = []
+        for segment in segments(metadata, self._store.any_metadata, start, stop):
+            found = self._store.backend.read(*segment)
+            damages += found.damages
+            missing = 0
+            if segment.stop is not None:
+                missing = segment.stop - found.start - len(found.lines)
+            if missing > 0 and segment.identifier != self.identifier:
+                where = f"conversations/{segment.identifier}/messages.jsonl"
+                damages.append(Damage(where, f"ends {missing} line(s) before its fork"))
+            lines += [line for line in found.lines if line is not None]
+        canisters = self._store.decoder.decode(lines, hydrate=hydrate)
+        return Reading(Conversation.trusted(canisters), tuple(damages))
+
+    # Forking
+
+    def fork(
+        self,
+        at: int | None = None,
+        *,
+        edge: Literal["refuse", "move"] = "refuse",
+        title: str | None = None,
+        tags: tuple[str, ...] | None = None,
+    ) -> StoredConversation:
+        """A new conversation that shares the first ``at`` canisters with this one; all of them by default.
+
+        A cut inside a tool exchange is refused, or moved to before the exchange.
+        """
+        end = len(self)
+        position = end if at is None else check_position(at, end)
+        moved = find_edge(position, end, self.load)
+        if moved != position and edge != "move":
+            raise InputError(
+                f"position {position} lies inside a tool exchange that begins at {moved}; "
+                "fork there, or with edge='move'"
+            )
+        return self._fork(moved, title, tags)
+
+    def _fork(
+        self, position: int, title: str | None = None, tags: tuple[str, ...] | None = None
+    ) -> StoredConversation:
+        for _ in range(_ATTEMPTS):
+            _, metadata = self._store.current(self.identifier)
+            parent = owner(metadata, self._store.any_metadata, position)
+            fork = new_metadata(
+                title=metadata.title if title is None else title,
+                tags=metadata.tags if tags is None else tags,
+                profile=metadata.profile,
+                model=metadata.model,
+                parent=parent.id,
+                position=position,
+            )
+            raw = self._store.raw_metadata(parent.id)
+            try:
+                return self._store.add(fork, {parent.id: raw})
+            except ConflictError:
+                continue
+        raise ConflictError(f"conversation {self.identifier!r} changes all the time")
+
+    def edit(self, position: int, canister: AnyCanister) -> StoredConversation:
+        """A fork in which the canister at a position is another one and nothing follows it."""
+        end = len(self)
+        at = check_position(position, end)
+        if at == end:
+            raise InputError(f"there is no message {position} to edit")
+        fork = self._fork(at)
+        fork.append(canister)
+        return fork
+
+
+def _flatten(canisters: Iterable[Any]) -> Iterator[AnyCanister]:
+    for item in canisters:
+        if is_canister(item):
+            yield item
+        elif isinstance(item, Iterable) and not isinstance(item, (str, bytes, Mapping)):
+            yield from _flatten(item)
+        else:
+            raise InputError(f"expected a canister, got {type(item).__name__}")
+
+
+def _position_of(revision: object) -> int:
+    if not isinstance(revision, str) or not revision.isdecimal():
+        raise InputError(f"not a revision: {revision!r}")
+    return int(revision)

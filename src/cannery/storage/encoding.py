@@ -1,0 +1,268 @@
+"""Canisters to lines: what is long or binary goes to the content store, the rest into the line.
+
+Pure: gives the line and the content it refers to, and writes nothing.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any, assert_never
+
+from msgspec import Raw, Struct
+
+from cannery.backends import check_digest
+from cannery.errors import MessageError
+from cannery.messages import (
+    AnyCanister,
+    AnyContent,
+    AudioContentClass,
+    Base64,
+    DataContentClass,
+    Deferred,
+    FileContentClass,
+    ImageContentClass,
+    Location,
+    OpaqueContentClass,
+    PartsContentClass,
+    ReasoningContentClass,
+    RefusalContentClass,
+    Role,
+    TextualContentClass,
+    VideoContentClass,
+    absent,
+)
+from cannery.messages.json_text import is_json_object
+from cannery.storage.content import ContentCache, StoredContent
+from cannery.storage.shapes import (
+    ContentShape,
+    LineShape,
+    LongText,
+    Reference,
+    encode_line,
+    encode_residue,
+)
+
+THRESHOLD = 1024
+
+
+class Encoded(Struct, frozen=True):
+    """A line, and the content that must be stored with it; None for what the store has already."""
+
+    line: bytes
+    contents: Mapping[bytes, bytes | None]
+
+
+class Encoder:
+    """Encodes for one store: text from ``threshold`` UTF-8 bytes on goes to its content."""
+
+    def __init__(self, cache: ContentCache, threshold: int = THRESHOLD) -> None:
+        self._cache = cache
+        self._threshold = threshold
+
+    def encode(self, canister: AnyCanister) -> Encoded:
+        """One canister as a line."""
+        return _Line(self._cache, self._threshold).encode(canister)
+
+
+class _Line:
+    """The encoding of one canister, collecting contents on the way."""
+
+    def __init__(self, cache: ContentCache, threshold: int) -> None:
+        self._cache = cache
+        self._threshold = threshold
+        self._contents: dict[bytes, bytes | None] = {}
+
+    def encode(self, canister: AnyCanister) -> Encoded:
+        shape = LineShape(
+            canister.role.value,
+            timestamp=_whole_minutes(canister.timestamp),
+            joined=canister.joined,
+        )
+        if canister.residue is not None:
+            self._add_residue(shape, canister.residue)
+        role = canister.role
+        match role:
+            case Role.Invocation:
+                self._add_call(shape, canister)
+                return Encoded(encode_line(shape), self._contents)
+            case Role.Result:
+                shape.invocation_id = canister.invocation_id  # type: ignore[union-attr]
+                error: Any = canister._error  # type: ignore[union-attr]
+                if error is not absent:
+                    shape.error = error
+            case Role.Document:
+                if canister.title is not absent:  # type: ignore[union-attr]
+                    shape.title = canister.title  # type: ignore[union-attr]
+            case Role.Supervisor:
+                self._threshold = 0
+                if canister.rank is not absent:  # type: ignore[union-attr]
+                    shape.rank = canister.rank  # type: ignore[union-attr]
+            case Role.User | Role.Assistant:
+                pass
+            case _:
+                assert_never(role)
+        held = canister.held
+        if type(held) is str:
+            shape.content = self._text(held)
+        elif held is not absent:
+            shape.content = self._content(held)
+        return Encoded(encode_line(shape), self._contents)
+
+    def _add_residue(self, shape: LineShape, residue: Any) -> None:
+        text = encode_residue(
+            {
+                name: value
+                for name in residue.__struct_fields__
+                if (value := getattr(residue, name)) is not None
+            }
+        )
+        if len(text) < THRESHOLD:
+            shape.residue = Raw(text)  # type: ignore[assignment]
+        else:
+            shape.residue_id = self._put(text)
+
+    def _add_call(self, shape: LineShape, canister: Any) -> None:
+        shape.identifier = canister.identifier
+        shape.name = canister.name
+        shape.freeform = canister.is_freeform
+        text: str = canister.held
+        data = text.encode()
+        if len(data) >= self._threshold:
+            shape.arguments_id = self._put(data)
+        elif not canister.is_freeform and _is_compact_object(text):
+            shape.arguments = Raw(data)
+        else:
+            shape.arguments = Raw(encode_line(text))
+
+    def _content(self, content: AnyContent) -> ContentShape:
+        match content:
+            case TextualContentClass():
+                return self._textual(content)
+            case ImageContentClass() | AudioContentClass() | VideoContentClass():
+                return self._binary(content)
+            case FileContentClass():
+                return self._file(content)
+            case ReasoningContentClass():
+                return self._reasoning(content)
+            case RefusalContentClass():
+                shape = self._text(content.text)
+                shape.type = "refusal"
+                return shape
+            case DataContentClass():
+                return ContentShape("data", json=self._long(content.json))
+            case OpaqueContentClass():
+                json = self._long(content.json)
+                return ContentShape("opaque", dialect=content.dialect, tag=content.tag, json=json)
+            case PartsContentClass():
+                return ContentShape("parts", parts=[self._content(part) for part in content.parts])
+            case _:
+                assert_never(content)
+
+    def _text(self, text: str) -> ContentShape:
+        # No character takes more than four bytes of UTF-8.
+        if len(text) * 4 < self._threshold:
+            return ContentShape("text", text)
+        data = text.encode()
+        if len(data) < self._threshold:
+            return ContentShape("text", text)
+        return ContentShape("text", content_id=self._put(data), size=len(data))
+
+    def _textual(self, content: TextualContentClass) -> ContentShape:
+        held = content._text
+        if isinstance(held, str):
+            shape = self._text(held)
+        else:
+            shape = ContentShape("text", content_id=self._refer(held), size=held.size)
+        if content.mime_type != "text/plain":
+            shape.mime_type = content.mime_type
+        shape.citations = content.citations
+        return shape
+
+    def _binary(self, content: Any) -> ContentShape:
+        shape = ContentShape(content.kind)
+        if content.mime_type:
+            shape.mime_type = content.mime_type
+        payload = content.payload
+        if isinstance(payload, Location):
+            shape.location = payload
+        elif isinstance(payload, bytes):
+            shape.content_id, shape.size = self._put(payload), len(payload)
+        elif isinstance(payload, Base64):
+            self._add_base64(shape, payload)
+        else:
+            shape.content_id, shape.size = self._refer(payload), payload.size
+        return shape
+
+    def _add_base64(self, shape: ContentShape, payload: Base64) -> None:
+        try:
+            data = payload.data
+        except MessageError:
+            shape.base64 = self._long(payload.text)
+            return
+        shape.content_id, shape.size = self._put(data), len(data)
+        if base64.b64encode(data) != payload.text.encode():
+            shape.spelling = self._put(payload.text.encode())
+
+    def _file(self, content: FileContentClass) -> ContentShape:
+        shape = self._binary(content)
+        if content.name is not None:
+            shape.name = content.name
+        if content.context is not None:
+            shape.context = self._long(content.context)
+        if content.citable is not None:
+            shape.citable = content.citable
+        if content.chunks:
+            shape.chunks = [self._content(chunk) for chunk in content.chunks]
+        return shape
+
+    def _reasoning(self, content: ReasoningContentClass) -> ContentShape:
+        shape = ContentShape(
+            "reasoning",
+            texts=[self._long(text) for text in content.texts],
+            summaries=[self._long(text) for text in content.summaries],
+        )
+        if content.signature is not None:
+            shape.signature = self._long(content.signature)
+        if content.encrypted is not None:
+            shape.encrypted = self._long(content.encrypted)
+        if content.origin is not None:
+            shape.origin = content.origin
+        return shape
+
+    def _long(self, text: str) -> LongText:
+        data = text.encode()
+        return text if len(data) < self._threshold else Reference(self._put(data), len(data))
+
+    def _put(self, data: bytes) -> str:
+        digest = hashlib.sha256(data)
+        self._contents[digest.digest()] = data
+        return f"sha256:{digest.hexdigest()}"
+
+    def _refer(self, held: Deferred) -> str:
+        """The id of content that is not here; if it is another store's, its bytes come along."""
+        if isinstance(held, StoredContent) and held.cache is not self._cache:
+            return self._put(held.load())
+        self._contents.setdefault(check_digest(held.content_id), None)
+        return held.content_id
+
+
+def _whole_minutes(timestamp: datetime) -> datetime:
+    """RFC 3339 has no offsets with seconds, as some places had before 1900."""
+    offset = timestamp.utcoffset()
+    return (
+        timestamp if not offset or offset.total_seconds() % 60 == 0 else timestamp.astimezone(UTC)
+    )
+
+
+def _is_compact_object(text: str) -> bool:
+    """Whether argument text can stand in a line as the object it spells, and be read back to the letter."""
+    return (
+        text.startswith("{")
+        and text.endswith("}")
+        and "\n" not in text
+        and "\r" not in text
+        and is_json_object(text)
+    )

@@ -1,0 +1,343 @@
+"""A store of conversations: make, find, list, search, file, verify, and free what nothing reaches."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+from msgspec import Struct
+
+from cannery.backends import (
+    Backend,
+    Change,
+    Collection,
+    Damage,
+    Durability,
+    Progress,
+    check_identifier,
+    open_backend,
+)
+from cannery.errors import CanneryError, ConflictError, ConversationNotFoundError, InputError
+from cannery.messages import AnyCanister
+from cannery.storage.content import ContentCache
+from cannery.storage.conversation import StoredConversation
+from cannery.storage.decoding import Decoder
+from cannery.storage.encoding import THRESHOLD, Encoder
+from cannery.storage.index import Index, Row, rows
+from cannery.storage.indexing import catch_up, chain_up, search_up, sortable
+from cannery.storage.lineage import doomed
+from cannery.storage.metadata import Metadata, decode_metadata, new_metadata
+from cannery.storage.recognition import Filed, file_history
+from cannery.storage.trees import Tree, build_tree, root_of
+from cannery.storage.verification import Report, verify
+from cannery.storage.words import query_of, snippet, words_of
+
+_ATTEMPTS = 100
+_DURABILITIES = ("sync", "group", "os")
+
+
+class Summary(Struct, frozen=True):
+    """A conversation in a list."""
+
+    identifier: str
+    title: str
+    tags: tuple[str, ...]
+    created: datetime
+    updated: datetime
+    profile: str
+    model: str | None
+    parent: str | None
+    position: int
+    count: int
+
+
+class Hit(Struct, frozen=True):
+    """A message that a search found."""
+
+    identifier: str
+    title: str
+    position: int
+    role: str
+    snippet: str
+
+
+class Store:
+    """Conversations behind a backend."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        *,
+        durability: Durability = "sync",
+        threshold: int = THRESHOLD,
+        cache_bytes: int = 64 << 20,
+    ) -> None:
+        if durability not in _DURABILITIES:
+            raise InputError(f"no durability {durability!r}; known: {', '.join(_DURABILITIES)}")
+        self.backend = backend
+        self.durability: Durability = durability
+        self.cache = ContentCache(backend, cache_bytes)
+        self.encoder = Encoder(self.cache, threshold)
+        self.decoder = Decoder(self.cache)
+        self.index = Index(backend.index_path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of everything; closing twice is fine."""
+        self.index.close()
+        self.backend.close()
+
+    @property
+    def recovered(self) -> tuple[Damage, ...]:
+        """What opening found and mended, or could not mend."""
+        return self.backend.recovered
+
+    # Conversations
+
+    def create(
+        self,
+        title: str = "",
+        profile: str = "archive",
+        tags: Iterable[str] = (),
+        model: str | None = None,
+    ) -> StoredConversation:
+        """A new, empty conversation."""
+        metadata = new_metadata(title=title, tags=tuple(tags), profile=profile, model=model)
+        return self.add(metadata, {})
+
+    def add(self, metadata: Metadata, requires: Mapping[str, bytes | None]) -> StoredConversation:
+        """A new conversation with given metadata."""
+        change = Change(
+            identifier=metadata.id,
+            requires={metadata.id: None, **requires},
+            metadata=metadata.encode(),
+            base=metadata.position,
+        )
+        self.backend.commit(change, self.durability)
+        return StoredConversation(self, metadata.id)
+
+    def get(self, identifier: str) -> StoredConversation:
+        """The conversation with an id; ConversationNotFoundError if there is none."""
+        self.metadata_of(identifier)
+        return StoredConversation(self, identifier)
+
+    def handle(self, identifier: str) -> StoredConversation:
+        """A handle without asking whether the conversation is there."""
+        return StoredConversation(self, identifier)
+
+    def delete(self, identifier: str) -> None:
+        """Delete a conversation; its forks stay readable, and gc frees what nothing needs."""
+        self.change_metadata(identifier, deleted=None)
+
+    def raw_metadata(self, identifier: str) -> bytes | None:
+        """Metadata as it is stored."""
+        return self.backend.metadata(identifier)
+
+    def current(self, identifier: str) -> tuple[bytes, Metadata]:
+        """Metadata as it is stored and as it reads; ConversationNotFoundError if it is deleted."""
+        raw = self.backend.metadata(check_identifier(identifier))
+        metadata = None if raw is None else decode_metadata(raw, identifier)
+        if raw is None or metadata is None or metadata.deleted is not None:
+            raise ConversationNotFoundError(identifier)
+        return raw, metadata
+
+    def metadata_of(self, identifier: str) -> Metadata:
+        """The metadata of a conversation that is there."""
+        return self.current(identifier)[1]
+
+    def any_metadata(self, identifier: str) -> Metadata:
+        """The metadata of a conversation, deleted or not."""
+        raw = self.backend.metadata(check_identifier(identifier))
+        if raw is None:
+            raise ConversationNotFoundError(identifier)
+        return decode_metadata(raw, identifier)
+
+    def change_metadata(self, identifier: str, **changes: Any) -> None:
+        """Change some facts about a conversation; ``deleted`` means now."""
+        for _ in range(_ATTEMPTS):
+            raw, metadata = self.current(identifier)
+            changed = metadata.changed(**changes)
+            if "deleted" in changes:
+                changed = msgspec.structs.replace(changed, deleted=changed.updated)
+            change = Change(
+                identifier=identifier,
+                requires={identifier: raw},
+                metadata=changed.encode(),
+                base=metadata.position,
+            )
+            try:
+                self.backend.commit(change, self.durability)
+            except ConflictError:
+                continue
+            return
+        raise ConflictError(f"conversation {identifier!r} changes all the time")
+
+    def tree(self, identifier: str) -> Tree:
+        """All forks of a conversation's oldest ancestor."""
+        self.metadata_of(identifier)
+        everything = self._everything()
+        return build_tree(root_of(identifier, everything), everything)
+
+    def _everything(self) -> dict[str, Metadata]:
+        found = {}
+        for identifier in self.backend.identifiers():
+            try:
+                found[identifier] = self.any_metadata(identifier)
+            except CanneryError:
+                continue
+        return found
+
+    # Finding
+
+    def list(
+        self,
+        *,
+        tag: str | None = None,
+        profile: str | None = None,
+        model: str | None = None,
+        role: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int | None = None,
+    ) -> tuple[Summary, ...]:
+        """The conversations, those first that changed last."""
+        chosen: list[tuple[str, Any]] = [
+            ("EXISTS (SELECT 1 FROM json_each(tags) WHERE value = ?)", tag),
+            ("profile = ?", profile),
+            ("model = ?", model),
+            (
+                "EXISTS (SELECT 1 FROM roles r WHERE r.number = conversations.number AND role = ?)",
+                role,
+            ),
+            ("updated >= ?", None if since is None else sortable(since)),
+            ("updated <= ?", None if until is None else sortable(until)),
+        ]
+        used = [(condition, value) for condition, value in chosen if value is not None]
+        where = " AND ".join(["NOT deleted", *(condition for condition, _ in used)])
+        order = " ORDER BY updated DESC, id DESC LIMIT ?"
+        values = [*(value for _, value in used), -1 if limit is None else limit]
+
+        def work(connection: sqlite3.Connection) -> tuple[Summary, ...]:
+            catch_up(self, connection)
+            if role is not None:
+                chain_up(self, connection)
+            return tuple(_summary(row) for row in rows(connection, where + order, values))
+
+        return self.index.use(work)
+
+    def search(
+        self, text: str, *, role: str | None = None, tag: str | None = None, limit: int = 50
+    ) -> tuple[Hit, ...]:
+        """The messages that hold all of the words, best first."""
+        query = query_of(text)
+        if not query:
+            return ()
+        sql = (
+            "SELECT c.id, c.title, p.position, p.role FROM texts t"
+            " JOIN places p ON p.place = t.rowid JOIN conversations c USING (number)"
+            " WHERE texts MATCH ? AND NOT c.deleted AND (? IS NULL OR p.role = ?)"
+            " AND (? IS NULL OR EXISTS (SELECT 1 FROM json_each(c.tags) WHERE value = ?))"
+            " ORDER BY rank LIMIT ?"
+        )
+
+        def work(connection: sqlite3.Connection) -> list[tuple[str, str, int, str]]:
+            catch_up(self, connection)
+            search_up(self, connection)
+            return connection.execute(sql, (query, role, role, tag, tag, limit)).fetchall()
+
+        hits = []
+        for identifier, title, position, said_by in self.index.use(work):
+            found = self.handle(identifier).read(position, position + 1).canisters
+            if found:
+                shown = snippet(words_of(found[0]), text)
+                hits.append(Hit(identifier, title, position, said_by, shown))
+        return tuple(hits)
+
+    def file(
+        self,
+        canisters: Iterable[AnyCanister],
+        *,
+        title: str = "",
+        tags: tuple[str, ...] = (),
+        model: str | None = None,
+    ) -> Filed:
+        """Put a history where it belongs: find it, add what is new, fork what was edited."""
+        return file_history(self, canisters, title=title, tags=tags, model=model)
+
+    def rebuild_index(self) -> None:
+        """Throw the index away and build it again."""
+        self.index.discard()
+
+        def work(connection: sqlite3.Connection) -> None:
+            catch_up(self, connection)
+            chain_up(self, connection)
+            search_up(self, connection)
+
+        self.index.use(work)
+
+    # Keeping
+
+    def verify(self, progress: Progress | None = None) -> Report:
+        """Derive every hash again and name everything that is wrong."""
+        return verify(self, progress)
+
+    def collect_garbage(
+        self, *, dry_run: bool = False, progress: Progress | None = None
+    ) -> Collection:
+        """Free what nothing reaches; with ``dry_run`` say what that is."""
+
+        def dead(everything: Mapping[str, bytes]) -> Iterable[str]:
+            return doomed(
+                {
+                    identifier: decode_metadata(raw, identifier)
+                    for identifier, raw in everything.items()
+                }
+            )
+
+        return self.backend.collect(dead, dry_run=dry_run, progress=progress)
+
+
+def _summary(row: Row) -> Summary:
+    return Summary(
+        identifier=row.id,
+        title=row.title,
+        tags=msgspec.json.decode(row.tags, type=tuple[str, ...]),
+        created=datetime.fromisoformat(row.created),
+        updated=datetime.fromisoformat(row.updated),
+        profile=row.profile,
+        model=row.model,
+        parent=row.parent,
+        position=row.position,
+        count=row.length,
+    )
+
+
+def open_store(
+    location: str | os.PathLike[str],
+    *,
+    durability: Durability = "sync",
+    threshold: int = THRESHOLD,
+    cache_bytes: int = 64 << 20,
+) -> Store:
+    """Open the store at a path or URL, or make one there."""
+    return Store(
+        open_backend(location),
+        durability=durability,
+        threshold=threshold,
+        cache_bytes=cache_bytes,
+    )
