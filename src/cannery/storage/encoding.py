@@ -90,7 +90,7 @@ class _Line:
                 return Encoded(encode_line(shape), self._contents)
             case Role.Result:
                 shape.invocation_id = canister.invocation_id  # type: ignore[union-attr]
-                error: Any = canister._error  # type: ignore[union-attr]
+                error: Any = canister._error  # type: ignore[union-attr]  # noqa: SLF001 - a flag alone differs from its text
                 if error is not absent:
                     shape.error = error
             case Role.Document:
@@ -171,7 +171,7 @@ class _Line:
         return ContentShape("text", content_id=self._put(data), size=len(data))
 
     def _textual(self, content: TextualContentClass) -> ContentShape:
-        held = content._text
+        held = content._text  # noqa: SLF001 - looking at it must not load it
         if isinstance(held, str):
             shape = self._text(held)
         else:

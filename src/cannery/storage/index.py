@@ -74,6 +74,7 @@ class Index:
 
     def __init__(self, path: str | None) -> None:
         self._path = path
+        self._seal = None if path is None else _Seal(path)
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
         self._process = os.getpid()
@@ -106,7 +107,7 @@ class Index:
         if self._connection is not None and os.getpid() == self._process:
             return self._connection
         self._process = os.getpid()
-        if self._path is not None and self._is_altered():
+        if self._seal is not None and self._seal.is_broken():
             self._remove_files()
             self.rebuilds += 1
         connection = sqlite3.connect(
@@ -118,7 +119,8 @@ class Index:
             connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=NORMAL")
         self._check_version(connection)
-        self._forget_seal()
+        if self._seal is not None:
+            self._seal.remove()
         return connection
 
     def _check_version(self, connection: sqlite3.Connection) -> None:
@@ -144,11 +146,11 @@ class Index:
         with self._lock:
             if self._connection is None:
                 return
-            if self._path is not None and os.getpid() == self._process:
+            if self._seal is not None and os.getpid() == self._process:
                 with contextlib.suppress(sqlite3.Error, OSError):
                     self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
                     self._disconnect()
-                    self._seal()
+                    self._seal.write()
             self._disconnect()
 
     def _disconnect(self) -> None:
@@ -162,35 +164,37 @@ class Index:
             for suffix in ("", "-wal", "-shm", ".seal"):
                 Path(self._path + suffix).unlink(missing_ok=True)
 
-    # SQLite keeps no checksums. The seal holds one of the whole file, as of the last orderly close.
 
-    def _seal(self) -> None:
-        assert self._path is not None
-        if Path(self._path + "-wal").exists():
-            return
-        path = Path(self._path + ".seal")
-        path.write_bytes(self._fingerprint())
-        path.chmod(0o600)
+class _Seal:
+    """A checksum of the whole file as of the last orderly close; SQLite itself keeps none."""
+
+    def __init__(self, path: str) -> None:
+        self._index = Path(path)
+        self._path = Path(path + ".seal")
+
+    def write(self) -> None:
+        """Seal the file, unless somebody else still uses it."""
+        if not Path(f"{self._index}-wal").exists():
+            self._path.write_bytes(self._fingerprint())
+            self._path.chmod(0o600)
+
+    def is_broken(self) -> bool:
+        """Whether the file is not as it was sealed."""
+        if not self._path.exists() or not self._index.exists():
+            return False
+        return self._path.read_bytes() != self._fingerprint()
+
+    def remove(self) -> None:
+        """The file is about to change."""
+        self._path.unlink(missing_ok=True)
 
     def _fingerprint(self) -> bytes:
-        assert self._path is not None
         check = size = 0
-        with Path(self._path).open("rb") as file:
+        with self._index.open("rb") as file:
             while data := file.read(1 << 20):
                 check = zlib.crc32(data, check)
                 size += len(data)
         return b"%d %08x\n" % (size, check)
-
-    def _is_altered(self) -> bool:
-        assert self._path is not None
-        path = Path(self._path + ".seal")
-        if not path.exists() or not Path(self._path).exists():
-            return False
-        return path.read_bytes() != self._fingerprint()
-
-    def _forget_seal(self) -> None:
-        if self._path is not None:
-            Path(self._path + ".seal").unlink(missing_ok=True)
 
 
 def _is_damage(error: sqlite3.OperationalError) -> bool:
@@ -215,7 +219,7 @@ def rows(
     connection: sqlite3.Connection, where: str = "1", parameters: Sequence[Any] = ()
 ) -> Iterator[Row]:
     """The conversations that satisfy a condition."""
-    query = f"SELECT {_COLUMNS} FROM conversations WHERE {where}"
+    query = f"SELECT {_COLUMNS} FROM conversations WHERE {where}"  # noqa: S608 - conditions are ours
     for found in connection.execute(query, parameters):
         yield Row(*found)
 
@@ -229,14 +233,14 @@ def put_row(connection: sqlite3.Connection, row: Row) -> int:
     """Write a conversation; its number."""
     marks = ", ".join("?" * len(row))
     values = (row.number or None, *row[1:])
-    query = f"INSERT OR REPLACE INTO conversations ({_COLUMNS}) VALUES ({marks})"
+    query = f"INSERT OR REPLACE INTO conversations ({_COLUMNS}) VALUES ({marks})"  # noqa: S608 - names are ours
     return int(connection.execute(query, values).lastrowid or 0)
 
 
 def remove(connection: sqlite3.Connection, row: Row) -> None:
     """Take a conversation out; its words stay behind without a place, and are never shown."""
     for table in ("conversations", "prefixes", "roles", "places"):
-        connection.execute(f"DELETE FROM {table} WHERE number = ?", (row.number,))
+        connection.execute(f"DELETE FROM {table} WHERE number = ?", (row.number,))  # noqa: S608 - names are ours
 
 
 def encode_tags(tags: Sequence[str]) -> str:
