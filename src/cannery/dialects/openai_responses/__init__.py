@@ -1,0 +1,97 @@
+"""OpenAI Responses (``POST /v1/responses``).
+
+Oddities: everything is an item of its own; ``instructions`` stand apart from the items; a call has two ids, and
+``call_id`` is the one that pairs; a reasoning item must keep what follows it; ids of items are made by the server alone, so
+what came from elsewhere has none. Written against the types of openai 3.49.0 (2026-11-15).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cannery.dialects.openai_responses.errors import read_error, write_error
+from cannery.dialects.openai_responses.reading import read_request
+from cannery.dialects.openai_responses.responses import read_response, write_response
+from cannery.dialects.openai_responses.settings import (
+    CONTROL_PATHS,
+    MODELLED,
+    NAME,
+    write_settings,
+)
+from cannery.dialects.openai_responses.streaming import (
+    ResponsesStreamReader,
+    ResponsesStreamWriter,
+)
+from cannery.dialects.openai_responses.writing import ItemWriter, form_words
+from cannery.messages.canisters import SupervisorCanisterClass
+from cannery.messages.requests import Request
+from cannery.wire.contract import Dialect, Piece, Route, Rules
+from cannery.wire.foreign import report_residue
+from cannery.wire.losses import Report
+from cannery.wire.residues import own_residue, recall
+
+RULES = Rules(
+    call_id_length=64,
+    name_pattern=r"[A-Za-z0-9_-]+",
+    name_length=64,
+)
+
+
+def write_request(request: Request, pieces: list[Piece], report: Report) -> dict[str, Any]:
+    """The body of a request."""
+    at_home = request.source == NAME
+    writer = ItemWriter(report, at_home=at_home, model=request.model)
+    body = write_settings(request, report)
+    residue = own_residue(request, NAME)
+    if residue is not None:
+        body = recall(body, residue.envelope)
+    if _leads_as_instructions(pieces, at_home=at_home):
+        body["instructions"] = pieces[0].canister.held
+        if own_residue(pieces[0].canister, NAME) is None:
+            report_residue(pieces[0].canister, report, pieces[0].place)
+        pieces = pieces[1:]
+    items = writer.items(pieces)
+    words = form_words(residue)
+    if len(pieces) == 1 and "input" in form_words(own_residue(pieces[0].canister, NAME)):
+        body["input"] = items[0]["content"]
+    elif items or not words & {"absent", "null"}:
+        body["input"] = items
+    elif "null" in words:
+        body["input"] = None
+    return body
+
+
+def _leads_as_instructions(pieces: list[Piece], *, at_home: bool) -> bool:
+    """Whether the first piece goes into ``instructions``; alone it would leave no input."""
+    canister = pieces[0].canister if pieces else None
+    if not isinstance(canister, SupervisorCanisterClass) or type(canister.held) is not str:
+        return False
+    residue = canister.residue
+    if "instructions" in form_words(own_residue(canister, NAME)):
+        return True
+    if at_home:
+        return residue is None and not isinstance(canister.rank, str)
+    is_marked = residue is not None and (residue.dialect == NAME or bool(residue.cache))
+    is_single = len(pieces) > 1 and not pieces[1].canister.joined
+    return is_single and not is_marked and canister.rank != "developer" and bool(canister.held)
+
+
+DIALECT = Dialect(
+    name=NAME,
+    rules=RULES,
+    read_request=read_request,
+    write_request=write_request,
+    read_response=read_response,
+    write_response=write_response,
+    stream_reader=ResponsesStreamReader,
+    stream_writer=ResponsesStreamWriter,
+    read_error=read_error,
+    write_error=write_error,
+    routes=(
+        Route("POST", "/v1/responses", "generate"),
+        Route("GET", "/v1/models", "models"),
+        Route("GET", "/v1/models/{model}", "model"),
+    ),
+    control_paths=CONTROL_PATHS,
+    modelled=MODELLED,
+)

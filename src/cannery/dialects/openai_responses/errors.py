@@ -1,0 +1,17 @@
+"""Responses errors, spelled as in all OpenAI dialects."""
+
+from __future__ import annotations
+
+from cannery.dialects.openai_responses.settings import NAME
+from cannery.wire.contract import WireError
+from cannery.wire.openai_errors import read_openai_error, write_openai_error
+
+
+def read_error(status: int, body: bytes) -> WireError:
+    """The error that a body tells of, whatever it is."""
+    return read_openai_error(NAME, status, body)
+
+
+def write_error(error: WireError) -> bytes:
+    """The body of an error."""
+    return write_openai_error(error)

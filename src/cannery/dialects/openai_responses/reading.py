@@ -1,0 +1,446 @@
+"""Reading Responses bodies.
+
+An item becomes one canister, a message one for each part; what the model has no place for is remembered as the
+difference to what writing would give. An item of the model directly behind reasoning, or behind an item that nobody here
+knows, is joined to it: they are one turn. Roles are normalized first, so a client's odd spelling never comes back.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from cannery.dialects.openai_responses.settings import (
+    NAME,
+    read_controls,
+    read_tool_choice,
+    read_tools,
+    write_settings,
+)
+from cannery.dialects.openai_responses.writing import ItemWriter, after, reasoning_item
+from cannery.errors import RoleError, WireRoleError
+from cannery.messages.absence import absent
+from cannery.messages.canisters import (
+    AnyCanister,
+    new_assistant,
+    new_invocation,
+    new_result,
+    new_supervisor,
+    new_user,
+)
+from cannery.messages.checked import now
+from cannery.messages.content import (
+    PLAIN,
+    Citation,
+    Origin,
+    new_file,
+    new_image,
+    new_opaque,
+    new_parts,
+    new_reasoning,
+    new_refusal,
+    new_text,
+)
+from cannery.messages.conversation import Conversation
+from cannery.messages.json_text import write_json
+from cannery.messages.payload import Base64, Location
+from cannery.messages.requests import Request, new_request
+from cannery.messages.role import Role
+from cannery.roles.normalization import normalize_role
+from cannery.roles.vocabularies import VOCABULARIES
+from cannery.wire.bodies import Object, Reader, guarded, read_object
+from cannery.wire.contract import Piece
+from cannery.wire.controls import flag, integer, text
+from cannery.wire.losses import Report
+from cannery.wire.markers import ERROR_PREFIX
+from cannery.wire.media import split_data_url
+from cannery.wire.residues import patch_text, remember
+
+_ROLES = VOCABULARIES["openai"]
+_MESSAGE_ROLES = frozenset({"user", "assistant", "system", "developer"})
+_CACHE = {"30m": "short", "12h": "long"}
+# Items that the client says, and items that a developer says; the model says all others.
+_CLIENT_ITEMS = frozenset(
+    {
+        "computer_call_output",
+        "local_shell_call_output",
+        "shell_call_output",
+        "apply_patch_call_output",
+        "mcp_approval_response",
+        "compaction_trigger",
+    }
+)
+_DEVELOPER_ITEMS = frozenset({"additional_tools", "configuration_update"})
+_MODEL_ROLES = (Role.Assistant, Role.Invocation)
+
+
+def read_request(body: bytes, paths: list[str] | None = None) -> Request:
+    """The request that a body asks for."""
+    value = read_object(NAME, body)
+    return guarded(NAME, lambda: _read_request(value, paths))  # type: ignore[no-any-return]
+
+
+def _read_request(body: Object, paths: list[str] | None) -> Request:
+    reader = ItemReader(body.get("model"))
+    rest = {key: item for key, item in body.items() if key != "input"}
+    instructions = body.get("instructions")
+    if type(instructions) is str and instructions:
+        reader.instructions(instructions)
+        del rest["instructions"]
+    form = reader.input(body)
+    if paths is not None:
+        paths.extend(reader.paths)
+    request: Any = new_request(
+        Conversation.trusted(reader.canisters),
+        text(body.get("model")),
+        read_tools(body),
+        read_tool_choice(body),
+        read_controls(body),
+        flag(body.get("stream")),
+        source=NAME,
+    )
+    envelope = patch_text(write_settings(request, Report()), rest)
+    remember(request, dialect=NAME, envelope=envelope, form=form)
+    return request  # type: ignore[no-any-return]
+
+
+class ItemReader(Reader):
+    """Reads the items of one body, in order."""
+
+    def __init__(self, model: Any = None) -> None:
+        super().__init__(NAME)
+        self.when: datetime = now()
+        self.model = model if type(model) is str else None
+        self.canisters: list[AnyCanister] = []
+        self.paths: list[str] = []
+        self.writer = ItemWriter(Report(), at_home=True)
+        self._reasoning_id: str | None = None
+
+    def add(self, canister: AnyCanister, path: str) -> AnyCanister:
+        """Take the next canister, with its place in the body."""
+        self.canisters.append(canister)
+        self.paths.append(path)
+        return canister
+
+    def instructions(self, words: str) -> None:
+        """The instructions stand before everything else."""
+        canister = self.add(new_supervisor(words, self.when), "instructions")
+        remember(canister, dialect=NAME, form="instructions")
+
+    def input(self, body: Object) -> str | None:
+        """The input of a request; gives its form where it is no list and no text."""
+        given = body.get("input", absent)
+        if given is absent or given is None:
+            return "absent" if given is absent else "null"
+        if type(given) is str:
+            canister = self.add(new_user(given, self.when), "input")
+            remember(canister, dialect=NAME, form="input")
+            return None
+        self.items(given, "input")
+        return None
+
+    def items(self, given: Any, path: str) -> None:
+        """All items of a list."""
+        for index, item in enumerate(self.list(given, path)):
+            self.item(self.object(item, f"{path}[{index}]"), f"{path}[{index}]")
+
+    def item(self, item: Object, path: str) -> list[AnyCanister]:
+        """One item: gives the canisters that it became."""
+        start = len(self.canisters)
+        kind = item.get("type")
+        if kind is None and "role" in item:
+            kind = "message"
+        match kind:
+            case "message":
+                self._message(item, path)
+            case "function_call" | "custom_tool_call":
+                self._call(item, kind, path)
+            case "function_call_output" | "custom_tool_call_output":
+                self._result(item, kind, path)
+            case "reasoning":
+                self._reasoning(item, path)
+            case _:
+                self._other(item, kind, path)
+        if self.canisters[start].role not in _MODEL_ROLES:
+            self._reasoning_id = None
+        elif start and _is_alone(self.canisters[start - 1]):
+            self._follow(start, start - 1)
+        return self.canisters[start:]
+
+    def _follow(self, position: int, before: int) -> None:
+        """Join an item of the model to the reasoning or unknown item before it."""
+        _join(self.canisters[position])
+        previous = self.canisters[before]
+        if previous.held.kind == "reasoning":
+            words = "" if previous.residue is None else previous.residue.form or ""
+            remember(previous, dialect=NAME, form=f"{words} followed".strip())
+
+    def _other(self, item: Object, kind: Any, path: str) -> None:
+        """An item that nobody here knows, kept to the letter."""
+        if kind is None and type(item.get("id")) is str:
+            kind = "item_reference"
+        if type(kind) is not str:
+            problem = "is required" if kind is None else "expected a string"
+            self.fail(f"{path}.type", problem)
+        held = new_opaque(NAME, kind, write_json(item))
+        if kind in _CLIENT_ITEMS:
+            self.add(new_user(held, self.when), path)
+        elif kind in _DEVELOPER_ITEMS:
+            self.add(new_supervisor(held, self.when, False, None, None, "developer"), path)
+        else:
+            self.add(new_assistant(held, self.when), path)
+
+    # --- messages ------------------------------------------------------------------------------
+
+    def _message(self, item: Object, path: str) -> None:
+        role = self._role(item, path)
+        if role != item.get("role"):
+            item = {**item, "role": role}
+        start = len(self.canisters)
+        words = self._content(item.get("content", absent), role, f"{path}.content")
+        head = self.canisters[start]
+        mark = after(self._reasoning_id) if role == "assistant" else ""
+        own = "" if head.residue is None else head.residue.form or ""
+        remember(head, dialect=NAME, form=" ".join(filter(None, (words, own, mark))))
+        self.writer._reasoning_id = self._reasoning_id
+        written = self.writer.message([Piece(canister, None) for canister in self.canisters[start:]])
+        remember(head, dialect=NAME, envelope=patch_text(written, item))
+
+    def _role(self, item: Object, path: str) -> str:
+        role = self.field(item, "role", path)
+        place = f"{path.replace('[', '.').replace(']', '')}.role"
+        try:
+            found = normalize_role(role, vocabulary=_ROLES, path=place)
+        except RoleError as error:
+            raise WireRoleError(NAME, error) from None
+        if found not in _MESSAGE_ROLES:
+            self.fail(f"{path}.role", f"a message has no role {found!r}")
+        return found
+
+    def _content(self, content: Any, role: str, path: str) -> str:
+        """Add a canister for each part; give the word for the shape of the content."""
+        if type(content) is str:
+            self.add(self._canister(content, role, joined=False), path)
+            return ""
+        if type(content) is not list:
+            if content is not None and content is not absent:
+                self.fail(path, "expected a string or a list of parts")
+            self.add(self._canister("", role, joined=False), path)
+            return "null" if content is None else "absent"
+        for index, item in enumerate(content):
+            self._part(self.object(item, f"{path}[{index}]"), role, f"{path}[{index}]", index > 0)
+        if not content:
+            self.add(self._canister("", role, joined=False), path)
+            return "empty"
+        is_usual = role != "assistant" and (
+            len(content) > 1 or content[0].get("type") != "input_text"
+        )
+        return "" if is_usual else "list"
+
+    def _part(self, part: Object, role: str, path: str, joined: bool) -> None:  # noqa: FBT001 - a struct's field
+        held = self.content(part, path)
+        canister = self.add(self._canister(held, role, joined=joined), path)
+        write = self.writer.output_parts if role == "assistant" else self.writer.input_parts
+        ours = write(held, None)[0]
+        is_unknown = type(held) is not str and held.kind == "opaque"
+        remember(
+            canister,
+            dialect=NAME,
+            part=patch_text(ours, part),
+            form="part" if is_unknown else None,
+            cache=_cache_mark(part),
+        )
+
+    def _canister(self, held: Any, role: str, *, joined: bool) -> AnyCanister:
+        if role == "user":
+            return new_user(held, self.when, joined)  # type: ignore[no-any-return]
+        if role == "assistant":
+            return new_assistant(held, self.when, joined)  # type: ignore[no-any-return]
+        return new_supervisor(held, self.when, joined, None, None, role)  # type: ignore[no-any-return]
+
+    def content(self, part: Object, path: str) -> Any:
+        """What one content part says."""
+        kind = part.get("type")
+        match kind:
+            case "input_text":
+                return self.text_field(part, "text", path)
+            case "output_text":
+                return self._output_text(part, path)
+            case "refusal":
+                return new_refusal(self.text_field(part, "refusal", path))
+            case "input_image":
+                return self._image(part)
+            case "input_file":
+                return self._file(part)
+            case _:
+                if type(kind) is not str:
+                    self.fail(f"{path}.type", "expected a string")
+                return _opaque(part, kind)
+
+    def _output_text(self, part: Object, path: str) -> Any:
+        words = self.text_field(part, "text", path)
+        annotations = part.get("annotations")
+        if type(annotations) is not list or not annotations:
+            return words
+        return new_text(words, PLAIN, tuple(map(read_citation, annotations)))
+
+    def _image(self, part: Object) -> Any:
+        url, identifier = part.get("image_url"), part.get("file_id")
+        if type(url) is str and url:
+            inline = split_data_url(url)
+            if inline is not None:
+                return new_image(inline[1], inline[0])
+            return new_image(Location("url", url), "")
+        if type(identifier) is str and identifier:
+            return new_image(Location("file", identifier), "")
+        return _opaque(part, "input_image")
+
+    def _file(self, part: Object) -> Any:
+        name = part.get("filename") if type(part.get("filename")) is str else None
+        data, url, identifier = (part.get(key) for key in ("file_data", "file_url", "file_id"))
+        if type(data) is str:
+            mime_type, payload = split_data_url(data) or ("application/pdf", Base64(data))
+            return new_file(payload, mime_type, name)
+        if type(url) is str and url:
+            return new_file(Location("url", url), "", name)
+        if type(identifier) is str and identifier:
+            return new_file(Location("file", identifier), "", name)
+        return _opaque(part, "input_file")
+
+    # --- tools ---------------------------------------------------------------------------------
+
+    def _call(self, item: Object, kind: str, path: str) -> None:
+        name = self.text_field(item, "name", path)
+        is_freeform = kind == "custom_tool_call"
+        given = item.get("input" if is_freeform else "arguments", "")
+        arguments = given if type(given) is str else write_json(given)
+        own = (self._call_id(item), name, is_freeform)
+        canister = new_invocation(arguments, self.when, False, None, None, *own)
+        self.add(canister, path)
+        remember(canister, dialect=NAME, form=after(self._reasoning_id))
+        self.writer._reasoning_id = self._reasoning_id
+        part = patch_text(self.writer.call(Piece(canister, None)), item)
+        remember(canister, dialect=NAME, part=part)
+
+    def _call_id(self, item: Object) -> str:
+        for key in ("call_id", "id"):
+            if type(item.get(key)) is str and item[key]:
+                return str(item[key])
+        return f"call_{len(self.canisters)}"
+
+    def _result(self, item: Object, kind: str, path: str) -> None:
+        output = item.get("output", absent)
+        words = ["custom"] if kind == "custom_tool_call_output" else []
+        held: Any = ""
+        if type(output) is str:
+            held = output
+        elif type(output) is list:
+            held = self._result_parts(output, f"{path}.output")
+            if not output:
+                words.append("empty")
+            elif type(held) is str:
+                words.append("list")
+        elif output is absent:
+            words.append("absent")
+        elif output is not None:
+            self.fail(f"{path}.output", "expected a string or a list of parts")
+        held, error = _unflagged(held)
+        own = (self._call_id(item), error)
+        canister = new_result(held, self.when, False, None, None, *own)
+        self.add(canister, path)
+        marks = list(filter(None, map(_cache_mark, output))) if type(output) is list else []
+        remember(canister, dialect=NAME, form=" ".join(words), cache=marks[-1] if marks else None)
+        part = patch_text(self.writer.result(Piece(canister, None)), item)
+        remember(canister, dialect=NAME, part=part)
+
+    def _result_parts(self, output: list[Any], path: str) -> Any:
+        parts = [
+            self.content(self.object(item, f"{path}[{index}]"), f"{path}[{index}]")
+            for index, item in enumerate(output)
+        ]
+        if not parts:
+            return ""
+        if len(parts) == 1 and type(parts[0]) is str:
+            return parts[0]
+        return new_parts(tuple(new_text(part) if type(part) is str else part for part in parts))
+
+    # --- reasoning -----------------------------------------------------------------------------
+
+    def _reasoning(self, item: Object, path: str) -> None:
+        encrypted = item.get("encrypted_content")
+        held = new_reasoning(
+            _texts(item.get("content"), "reasoning_text"),
+            _texts(item.get("summary"), "summary_text"),
+            None,
+            encrypted if type(encrypted) is str else None,
+            Origin(NAME, self.model),
+        )
+        canister = self.add(new_assistant(held, self.when), path)
+        identifier = item.get("id")
+        self._reasoning_id = identifier if type(identifier) is str and identifier else None
+        form = None if type(identifier) is str else "bare"
+        part = patch_text(reasoning_item(held), item)
+        remember(canister, dialect=NAME, part=part, form=form, model=self.model)
+
+
+def read_citation(item: Any) -> Citation:
+    """An annotation; where it points to a page, in words that every dialect understands."""
+    raw = write_json(item)
+    if type(item) is not dict or item.get("type") != "url_citation":
+        return Citation(NAME, raw)
+    url, title = item.get("url"), item.get("title")
+    start, end = integer(item.get("start_index")), integer(item.get("end_index"))
+    return Citation(
+        NAME,
+        raw,
+        url if type(url) is str else None,
+        title if type(title) is str else None,
+        None,
+        None if start is absent else start,
+        None if end is absent else end,
+    )
+
+
+def _texts(parts: Any, kind: str) -> tuple[str, ...]:
+    if type(parts) is not list:
+        return ()
+    return tuple(
+        part["text"]
+        for part in parts
+        if type(part) is dict and part.get("type") == kind and type(part.get("text")) is str
+    )
+
+
+def _opaque(part: Object, kind: str) -> Any:
+    return new_opaque(NAME, kind, write_json(part))
+
+
+def _cache_mark(part: Any) -> str | None:
+    mark = part.get("prompt_cache_breakpoint") if type(part) is dict else None
+    return _CACHE.get(str(mark.get("ttl")), "short") if type(mark) is dict else None
+
+
+def _unflagged(held: Any) -> tuple[Any, Any]:
+    """A result without the words that say that the tool failed, and whether they were there."""
+    if type(held) is str:
+        is_flagged = held.startswith(ERROR_PREFIX)
+        return (held[len(ERROR_PREFIX) :], True) if is_flagged else (held, absent)
+    first = held.parts[0]
+    if first.kind != "text" or not first.text.startswith(ERROR_PREFIX):
+        return held, absent
+    rest = new_text(first.text[len(ERROR_PREFIX) :], first.mime_type, first.citations)
+    return new_parts((rest, *held.parts[1:])), True
+
+
+def _is_alone(canister: AnyCanister) -> bool:
+    """Whether a canister of the model is nothing that a target could send as a turn of its own."""
+    if canister.role is not Role.Assistant or canister.held is absent:
+        return False
+    return type(canister.held) is not str and canister.held.kind in ("reasoning", "opaque")
+
+
+def _join(canister: AnyCanister) -> None:
+    """Mark a canister that nobody has seen yet as part of the turn before it."""
+    msgspec.structs.force_setattr(canister, "joined", True)
