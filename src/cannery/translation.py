@@ -82,6 +82,10 @@ def _nativize_request(
 ) -> Rendered:
     check_policy(policy)
     target = find_dialect(name)
+    if target.write_fast is not None and rules is None:
+        fast = target.write_fast(request)
+        if fast is not None:
+            return Rendered(fast)
     report = Report()
     pieces = [Piece(canister, index) for index, canister in enumerate(request.conversation)]
     if request.source != name:
@@ -221,14 +225,28 @@ def translate(
     without: Collection[str] = (),
 ) -> Rendered:
     """A body of one dialect as a body of another, with what could not be said."""
-    data = to_bytes(source, body)
+    data = body if type(body) is bytes else to_bytes(source, body)
     if kind == "request":
+        plain = _translate_plain(data, find_dialect(source), find_dialect(target), policy)
+        if plain is not None:
+            return plain
         request = find_dialect(source).read_request(data, None)
         return _nativize_request(request, target, policy, without, None, data)
     if kind == "response":
         response = find_dialect(source).read_response(data, None)
         return _nativize_response(response, target, policy, None, data)
     raise InputError(f"kind must be 'request' or 'response', got {kind!r}")
+
+
+def _translate_plain(
+    body: bytes, source: Dialect, target: Dialect, policy: str
+) -> Rendered | None:
+    """A body of nothing but plain turns that need no repair and lose nothing; None for any other."""
+    if source.read_plain is None or target.write_plain is None or policy not in POLICIES:
+        return None
+    plain = source.read_plain(body)
+    written = None if plain is None else target.write_plain(plain)
+    return None if written is None else Rendered(written)
 
 
 def check_policy(policy: str) -> None:

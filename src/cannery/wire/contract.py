@@ -14,6 +14,7 @@ from msgspec import Struct
 from cannery.messages.canisters import AnyCanister
 from cannery.messages.events import Event
 from cannery.messages.requests import Request, Response
+from cannery.wire.plain import PlainRequest
 from cannery.wire.losses import NO_ALIASES, Aliases, Rendered, Report
 
 
@@ -125,7 +126,10 @@ class Dialect(Struct, frozen=True, gc=False):
     # Top-level fields that reading turns into facts of the model, whatever their spelling.
     modelled: frozenset[str] = frozenset()
     rules_for: Callable[[str | None], Rules] | None = None
-    fast_write: Callable[[Request], bytes | None] | None = None
+    # Shortcuts for common shapes; None where a dialect has none, and each gives None for what it does not take.
+    read_plain: Callable[[bytes], PlainRequest | None] | None = None
+    write_plain: Callable[[PlainRequest], bytes | None] | None = None
+    write_fast: Callable[[Request], bytes | None] | None = None
 
     def rules_of(self, model: str | None) -> Rules:
         """The rules for one model."""

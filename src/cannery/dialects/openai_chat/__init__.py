@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from cannery.dialects.openai_chat.errors import read_error, write_error
+from cannery.dialects.openai_chat.fast import read_plain
 from cannery.dialects.openai_chat.reading import read_request
 from cannery.dialects.openai_chat.responses import read_response, write_response
 from cannery.dialects.openai_chat.settings import CONTROL_PATHS, MODELLED, NAME, write_settings
@@ -56,4 +57,5 @@ DIALECT = Dialect(
     ),
     control_paths=CONTROL_PATHS,
     modelled=MODELLED,
+    read_plain=read_plain,
 )

@@ -8,7 +8,7 @@ rest back by itself. The tests hold both readers against each other.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 import msgspec
@@ -20,26 +20,38 @@ from cannery.messages.canisters import (
     AnyCanister,
     AssistantCanisterClass,
     ResultCanisterClass,
-    SupervisorCanisterClass,
     UserCanisterClass,
     new_assistant,
     new_invocation,
     new_user,
 )
-from cannery.messages.checked import maker, now
+from cannery.messages.checked import maker
 from cannery.messages.content import new_image
 from cannery.messages.conversation import Conversation
 from cannery.messages.payload import Base64, Location
-from cannery.messages.requests import DEFAULT_CONTROLS, Controls, Request, Tool, ToolChoice
+from cannery.messages.requests import (
+    Controls,
+    Request,
+    Tool,
+    new_controls,
+    new_request,
+    new_tool,
+    new_tool_choice,
+)
 from cannery.messages.residue import Residue
 from cannery.wire.markers import ERROR_PREFIX, read_media_label
+from cannery.wire.plain import (
+    SPOKEN_NAMES,
+    PlainDeveloper,
+    PlainRequest,
+    PlainSystem,
+)
 from cannery.wire.received import RECEIVED
 
 LIST = Residue(NAME, form="list")
 ABSENT = Residue(NAME, form="absent")
 STRING = Residue(NAME, form="string")
 OLD_LIMIT = Residue(NAME, form="max_tokens")
-_SPOKEN = {"held": "content", "timestamp": "\ue000timestamp"}
 _new_location = maker(Location)
 
 
@@ -76,7 +88,7 @@ class Call(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     function: Function
 
 
-class PlainUser(
+class User(
     UserCanisterClass,
     frozen=True,
     gc=False,
@@ -84,7 +96,7 @@ class PlainUser(
     forbid_unknown_fields=True,
     tag_field="role",
     tag="user",
-    rename=_SPOKEN,
+    rename=SPOKEN_NAMES,
 ):
     """A user message; a canister already when its content is a string."""
 
@@ -92,41 +104,7 @@ class PlainUser(
     timestamp: datetime = field(default_factory=RECEIVED.get)
 
 
-class PlainSystem(
-    SupervisorCanisterClass,
-    frozen=True,
-    gc=False,
-    eq=False,
-    forbid_unknown_fields=True,
-    tag_field="role",
-    tag="system",
-    rename={**_SPOKEN, "rank": "\ue000rank"},
-):
-    """A system message."""
-
-    held: str
-    timestamp: datetime = field(default_factory=RECEIVED.get)
-    rank: Any = "system"
-
-
-class PlainDeveloper(
-    SupervisorCanisterClass,
-    frozen=True,
-    gc=False,
-    eq=False,
-    forbid_unknown_fields=True,
-    tag_field="role",
-    tag="developer",
-    rename={**_SPOKEN, "rank": "\ue000rank"},
-):
-    """A developer message."""
-
-    held: str
-    timestamp: datetime = field(default_factory=RECEIVED.get)
-    rank: Any = "developer"
-
-
-class PlainAssistant(
+class Assistant(
     AssistantCanisterClass,
     frozen=True,
     gc=False,
@@ -134,7 +112,7 @@ class PlainAssistant(
     forbid_unknown_fields=True,
     tag_field="role",
     tag="assistant",
-    rename=_SPOKEN,
+    rename=SPOKEN_NAMES,
 ):
     """An assistant message; a canister already when it is text without calls."""
 
@@ -143,7 +121,7 @@ class PlainAssistant(
     tool_calls: list[Call] | UnsetType = UNSET
 
 
-class PlainTool(
+class ToolMessage(
     ResultCanisterClass,
     frozen=True,
     gc=False,
@@ -151,7 +129,7 @@ class PlainTool(
     forbid_unknown_fields=True,
     tag_field="role",
     tag="tool",
-    rename={**_SPOKEN, "invocation_id": "tool_call_id", "_error": "\ue000error"},
+    rename={**SPOKEN_NAMES, "invocation_id": "tool_call_id", "_error": "\ue000error"},
 ):
     """A tool message with text; a canister already."""
 
@@ -177,48 +155,98 @@ class ToolDefinition(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     function: ToolFunction
 
 
-class Body(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+class Settings(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
+    """The common fields of a request beside its messages; absent unless given."""
+
+    model: str = absent  # type: ignore[assignment]
+    temperature: int | float = absent  # type: ignore[assignment]
+    max_tokens: int = absent  # type: ignore[assignment]
+    max_completion_tokens: int = absent  # type: ignore[assignment]
+    top_p: int | float = absent  # type: ignore[assignment]
+    stream: bool = absent  # type: ignore[assignment]
+    tools: list[ToolDefinition] = absent  # type: ignore[assignment]
+    tool_choice: Literal["auto", "none", "required"] = absent  # type: ignore[assignment]
+    parallel_tool_calls: bool = absent  # type: ignore[assignment]
+    seed: int = absent  # type: ignore[assignment]
+    user: str = absent  # type: ignore[assignment]
+
+
+class PlainBody(
+    PlainRequest,
+    frozen=True,
+    gc=False,
+    forbid_unknown_fields=True,
+    kw_only=True,
+    rename={"limit": "max_completion_tokens", "old_limit": "max_tokens"},
+):
+    """A request whose messages are canisters as they are."""
+
+    limit: int = absent  # type: ignore[assignment]
+    old_limit: int = absent  # type: ignore[assignment]
+
+
+class Body(Settings, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
     """A request of common shape."""
 
-    messages: list[PlainUser | PlainAssistant | PlainSystem | PlainDeveloper | PlainTool]
-    model: str | UnsetType = UNSET
-    temperature: int | float | UnsetType = UNSET
-    max_tokens: int | UnsetType = UNSET
-    max_completion_tokens: int | UnsetType = UNSET
-    top_p: int | float | UnsetType = UNSET
-    stream: bool | UnsetType = UNSET
-    tools: list[ToolDefinition] | UnsetType = UNSET
-    tool_choice: Literal["auto", "none", "required"] | UnsetType = UNSET
-    parallel_tool_calls: bool | UnsetType = UNSET
-    seed: int | UnsetType = UNSET
-    user: str | UnsetType = UNSET
+    messages: list[User | Assistant | PlainSystem | PlainDeveloper | ToolMessage]
 
 
+_decode_plain = msgspec.json.Decoder(PlainBody).decode
 _decode = msgspec.json.Decoder(Body).decode
+_ODD = (msgspec.MsgspecError, UnicodeError, RecursionError)
+
+
+def read_plain(body: bytes) -> PlainRequest | None:
+    """The plain request of a body; None for any other."""
+    RECEIVED.set(datetime.now(UTC))
+    try:
+        return _decode_plain(body)
+    except _ODD:
+        return None
 
 
 def read_fast(body: bytes) -> Request | None:
     """The request of a body of common shape; None for any other."""
-    RECEIVED.set(now())
+    plain = read_plain(body)
+    if plain is None:
+        return _read_common(body)
+    limit, is_old = plain.limit, plain.old_limit is not absent
+    if is_old:
+        if limit is not absent:
+            return None
+        limit = plain.old_limit
+    return new_request(  # type: ignore[no-any-return]
+        Conversation.trusted(plain.messages),
+        plain.model,
+        (),
+        absent,
+        new_controls(limit, plain.temperature, plain.top_p),
+        plain.stream,
+        OLD_LIMIT if is_old else None,
+        NAME,
+    )
+
+
+def _read_common(body: bytes) -> Request | None:
     try:
         found = _decode(body)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+    except _ODD:
         return None
     canisters: list[AnyCanister] = []
     take = canisters.append
     for message in found.messages:
         kind = type(message)
-        if kind is PlainUser:
+        if kind is User:
             if type(message.held) is str:
                 take(message)
             elif not _take_parts(message, canisters):
                 return None
-        elif kind is PlainAssistant:
+        elif kind is Assistant:
             if message.tool_calls is UNSET and type(message.held) is str:  # type: ignore[union-attr]
                 take(message)
             elif not _take_calls(message, canisters):
                 return None
-        elif kind is PlainTool:
+        elif kind is ToolMessage:
             if message.held.startswith(ERROR_PREFIX) or not message.invocation_id:  # type: ignore[union-attr]
                 return None
             take(message)
@@ -279,45 +307,37 @@ def _take_calls(message: Any, canisters: list[AnyCanister]) -> bool:
     return True
 
 
-def _request(found: Body, canisters: list[AnyCanister]) -> Request | None:
-    residue = None
-    if found.max_tokens is not UNSET:
-        if found.max_completion_tokens is not UNSET:
+def _request(found: Settings, canisters: Any) -> Request | None:
+    limit, residue = found.max_completion_tokens, None
+    if found.max_tokens is not absent:
+        if limit is not absent:
             return None
-        residue = OLD_LIMIT
+        limit, residue = found.max_tokens, OLD_LIMIT
     tools: tuple[Tool, ...] = ()
-    if found.tools is not UNSET:
+    if found.tools is not absent:
         tools = tuple(_tools(found.tools))  # type: ignore[arg-type]
         if not tools or None in tools:
             return None
     choice = found.tool_choice
-    return Request(
+    return new_request(  # type: ignore[no-any-return]
         Conversation.trusted(canisters),
-        absent if found.model is UNSET else found.model,  # type: ignore[arg-type]
+        found.model,
         tools,
-        absent if choice is UNSET else ToolChoice(choice),  # type: ignore[arg-type]
-        _controls(found),
-        absent if found.stream is UNSET else found.stream,  # type: ignore[arg-type]
+        absent if choice is absent else new_tool_choice(choice),
+        _controls(limit, found),
+        found.stream,
         residue,
         NAME,
     )
 
 
-def _controls(found: Body) -> Controls:
-    limit = found.max_tokens if found.max_completion_tokens is UNSET else found.max_completion_tokens
-    given = {
-        name: value
-        for name, value in (
-            ("max_tokens", limit),
-            ("temperature", found.temperature),
-            ("top_p", found.top_p),
-            ("parallel_calls", found.parallel_tool_calls),
-            ("seed", found.seed),
-            ("user", found.user),
-        )
-        if value is not UNSET
-    }
-    return Controls(**given) if given else DEFAULT_CONTROLS  # type: ignore[arg-type]
+def _controls(limit: Any, found: Settings) -> Controls:
+    parallel, seed, user = found.parallel_tool_calls, found.seed, found.user
+    if parallel is seed is user:
+        return new_controls(limit, found.temperature, found.top_p)  # type: ignore[no-any-return]
+    return new_controls(  # type: ignore[no-any-return]
+        limit, found.temperature, found.top_p, seed=seed, parallel_calls=parallel, user=user
+    )
 
 
 def _tools(definitions: list[ToolDefinition]) -> Iterator[Tool | None]:
@@ -328,9 +348,9 @@ def _tools(definitions: list[ToolDefinition]) -> Iterator[Tool | None]:
         if text is not absent and not text.startswith("{"):  # type: ignore[union-attr]
             yield None
             return
-        yield Tool(
+        yield new_tool(
             function.name,
-            absent if function.description is UNSET else function.description,  # type: ignore[arg-type]
+            absent if function.description is UNSET else function.description,
             text,
-            absent if function.strict is UNSET else function.strict,  # type: ignore[arg-type]
+            absent if function.strict is UNSET else function.strict,
         )

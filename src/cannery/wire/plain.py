@@ -1,0 +1,123 @@
+"""Plain messages: ``{"role": …, "content": "text"}``, which several wires share.
+
+A decoder makes these straight into canisters. Their type alone says that the content is text, that nothing is joined
+and that there is no residue, so a writer can check a whole conversation without looking into one.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from msgspec import Struct, field
+
+from cannery.messages.absence import absent
+from cannery.messages.canisters import (
+    AssistantCanisterClass,
+    SupervisorCanisterClass,
+    UserCanisterClass,
+)
+from cannery.wire.received import RECEIVED
+
+SPOKEN_NAMES = {"held": "content", "timestamp": "\ue000timestamp"}
+SUPERVISOR_NAMES = {**SPOKEN_NAMES, "rank": "\ue000rank"}
+
+
+class PlainUser(
+    UserCanisterClass,
+    frozen=True,
+    gc=False,
+    eq=False,
+    forbid_unknown_fields=True,
+    tag_field="role",
+    tag="user",
+    rename=SPOKEN_NAMES,
+):
+    """A user message of text."""
+
+    held: str
+    timestamp: datetime = field(default_factory=RECEIVED.get)
+
+
+class PlainAssistant(
+    AssistantCanisterClass,
+    frozen=True,
+    gc=False,
+    eq=False,
+    forbid_unknown_fields=True,
+    tag_field="role",
+    tag="assistant",
+    rename=SPOKEN_NAMES,
+):
+    """An assistant message of text."""
+
+    held: str
+    timestamp: datetime = field(default_factory=RECEIVED.get)
+
+
+class PlainSystem(
+    SupervisorCanisterClass,
+    frozen=True,
+    gc=False,
+    eq=False,
+    forbid_unknown_fields=True,
+    tag_field="role",
+    tag="system",
+    rename=SUPERVISOR_NAMES,
+):
+    """A system message of text."""
+
+    held: str
+    timestamp: datetime = field(default_factory=RECEIVED.get)
+    rank: Any = "system"
+
+
+class PlainDeveloper(
+    SupervisorCanisterClass,
+    frozen=True,
+    gc=False,
+    eq=False,
+    forbid_unknown_fields=True,
+    tag_field="role",
+    tag="developer",
+    rename=SUPERVISOR_NAMES,
+):
+    """A developer message of text."""
+
+    held: str
+    timestamp: datetime = field(default_factory=RECEIVED.get)
+    rank: Any = "developer"
+
+
+class PlainRequest(Struct, frozen=True, gc=False, kw_only=True):
+    """A request of nothing but plain messages and the commonest settings; absent unless given."""
+
+    messages: list[PlainUser | PlainAssistant | PlainSystem | PlainDeveloper]
+    model: str = absent  # type: ignore[assignment]
+    limit: int = absent  # type: ignore[assignment]
+    # The same under an older name, where a dialect has one.
+    old_limit: int = absent  # type: ignore[assignment]
+    temperature: int | float = absent  # type: ignore[assignment]
+    top_p: int | float = absent  # type: ignore[assignment]
+    stream: bool = absent  # type: ignore[assignment]
+
+
+def alternating(messages: list[Any], user: Any, assistant: Any) -> list[Any] | None:
+    """Plain messages that alternate, begin and end with the user and say something, as a wire's own; else None."""
+    users = [
+        user(canister.held)
+        for canister in messages[::2]
+        if type(canister) is PlainUser and canister.held.strip()
+    ]
+    assistants = [
+        assistant(canister.held)
+        for canister in messages[1::2]
+        if type(canister) is PlainAssistant and canister.held.strip()
+    ]
+    count = len(messages)
+    if len(users) + len(assistants) != count or not count & 1:
+        return None
+    written: list[Any] = [None] * count
+    written[::2] = users
+    written[1::2] = assistants
+    return written
