@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 import msgspec
 
-from cannery.errors import DialectError
+from cannery.errors import DialectError, MessageError
 from cannery.messages.immutable import thaw
 
 _decode = msgspec.json.Decoder().decode
@@ -141,8 +141,10 @@ class Reader:
 
 
 def guarded(dialect: str, read: Callable[[], Any]) -> Any:
-    """Run a read so that nesting deeper than Python can follow is refused like any other bad body."""
+    """Run a read so that what no value can be made of is refused like any other bad body."""
     try:
         return read()
     except RecursionError:
         raise DialectError(dialect, "$", "nested too deeply") from None
+    except MessageError as error:
+        raise DialectError(dialect, "$", str(error)) from None
