@@ -1,0 +1,260 @@
+"""Writing contents as blocks.
+
+Every function gives the usual form of a value. At home nothing is judged; abroad a block that the server would refuse is
+left out with a loss.
+"""
+
+from __future__ import annotations
+
+from typing import Any, assert_never
+
+from cannery.dialects.anthropic_messages.models import is_same_family
+from cannery.messages.content import (
+    PLAIN,
+    AnyContent,
+    AudioContentClass,
+    BinaryContentStruct,
+    DataContentClass,
+    FileContentClass,
+    ImageContentClass,
+    OpaqueContentClass,
+    PartsContentClass,
+    ReasoningContentClass,
+    RefusalContentClass,
+    TextualContentClass,
+    VideoContentClass,
+    new_image,
+)
+from cannery.messages.json_text import decode_json
+from cannery.messages.payload import Location
+from cannery.wire.losses import Report
+from cannery.wire.media import base64_text, standard_base64, true_mime_type
+
+NAME = "anthropic_messages"
+PDF = "application/pdf"
+# A search result is a file of chunks that says so by its type; its source stands in the context.
+SEARCH_RESULT = "text/x-search-result"
+IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+_TEXTUAL = ("json", "xml", "yaml", "javascript", "sql", "csv", "markdown", "toml")
+_BARE = {"type", "text"}
+Object = dict[str, Any]
+Place = int | str | None
+
+
+class BlockWriter:
+    """Writes blocks; ``at_home`` when they were read from this same dialect.
+
+    ``is_foreign`` when they come from another one, so that a provider's file id means nothing. ``for_answer`` when they
+    are for a client and not for the server.
+    """
+
+    def __init__(
+        self,
+        report: Report,
+        *,
+        at_home: bool,
+        is_foreign: bool = False,
+        for_answer: bool = False,
+        model: str | None = None,
+    ) -> None:
+        self.report = report
+        self.at_home = at_home
+        self.is_foreign = is_foreign
+        self.for_answer = for_answer
+        self.model = model
+
+    def blocks(  # noqa: C901 - one case for each kind of content
+        self, content: AnyContent | str, place: Place
+    ) -> list[Object]:
+        """The blocks of a content: one, or none and a loss; several for several parts."""
+        if isinstance(content, str):
+            return self._said(content)
+        block: Object | None = None
+        match content:
+            case TextualContentClass():
+                block = self._text(content, place)
+            case ImageContentClass():
+                block = self._image(content, place)
+            case AudioContentClass() | VideoContentClass():
+                self.report.lose("MEDIA_DROPPED", place, f"Messages take no {content.kind}")
+            case FileContentClass():
+                block = self._file(content, place)
+            case ReasoningContentClass():
+                block = self._reasoning(content, place)
+            case RefusalContentClass():
+                self.report.lose("REFUSAL_TO_TEXT", place)
+                return self._said(content.text)
+            case DataContentClass():
+                return self._said(content.json)
+            case OpaqueContentClass():
+                block = self._opaque(content, place)
+            case PartsContentClass():
+                return [block for part in content.parts for block in self.blocks(part, place)]
+            case _:
+                assert_never(content)
+        return [] if block is None else [block]
+
+    def _said(self, text: str) -> list[Object]:
+        if not self.at_home and not text.strip():
+            return []
+        return [{"type": "text", "text": text}]
+
+    def _text(self, content: TextualContentClass, place: Place) -> Object | None:
+        text = content.text
+        if not self.at_home and not text.strip():
+            return None
+        block: Object = {"type": "text", "text": text}
+        citations: list[Any] = []
+        for citation in content.citations:
+            if citation.dialect == NAME:
+                citations.append(self._citation(decode_json(citation.raw)))
+            else:
+                self.report.lose("CITATION_DROPPED", place)
+        if citations:
+            block["citations"] = citations
+        return block
+
+    def _citation(self, citation: Any) -> Any:
+        """A citation as a request takes it: without the file id that only answers have."""
+        if self.at_home or self.for_answer or type(citation) is not dict:
+            return citation
+        return {key: value for key, value in citation.items() if key != "file_id"}
+
+    def _opaque(self, content: OpaqueContentClass, place: Place) -> Object | None:
+        if content.dialect == NAME:
+            block: Object = decode_json(content.json)
+            return block
+        self.report.lose("OPAQUE_DROPPED", place, f"{content.tag!r} of {content.dialect}")
+        return None
+
+    # --- reasoning -----------------------------------------------------------------------------
+
+    def _reasoning(self, content: ReasoningContentClass, place: Place) -> Object | None:
+        is_own = self.at_home or self._is_own(content)
+        if content.encrypted is not None and is_own:
+            return {"type": "redacted_thinking", "data": content.encrypted}
+        thought: Object = {"type": "thinking", "thinking": content.text}
+        if is_own and (self.at_home or content.signature is not None):
+            if content.signature is not None:
+                thought["signature"] = content.signature
+            return thought
+        if content.signature is not None or content.encrypted is not None:
+            self.report.lose("SIGNATURE_DROPPED", place)
+        if self.for_answer and content.text:
+            # A client may see thoughts from elsewhere; unsigned, they never go back to a server.
+            return {**thought, "signature": ""}
+        self.report.lose("REASONING_DROPPED", place)
+        return None
+
+    def _is_own(self, content: ReasoningContentClass) -> bool:
+        origin = content.origin
+        if origin is None or origin.dialect != NAME:
+            return False
+        return self.for_answer or is_same_family(origin.model, self.model)
+
+    # --- media ---------------------------------------------------------------------------------
+
+    def _image(self, content: ImageContentClass, place: Place) -> Object | None:
+        if isinstance(content.payload, Location):
+            source = self._located(content.payload, place)
+            return None if source is None else {"type": "image", "source": source}
+        if self.at_home:
+            return {"type": "image", "source": self._inline(content, content.mime_type)}
+        mime_type = self._mime_type(content, place)
+        if mime_type == PDF:
+            return {"type": "document", "source": self._inline(content, PDF)}
+        if mime_type not in IMAGE_TYPES:
+            self.report.lose("MEDIA_TYPE_UNSUPPORTED", place, f"Messages take no {mime_type}")
+            return None
+        return {"type": "image", "source": self._inline(content, mime_type)}
+
+    def _located(self, payload: Location, place: Place) -> Object | None:
+        if payload.kind == "file":
+            if self.is_foreign:
+                self.report.lose("REFERENCE_UNRESOLVABLE", place)
+                return None
+            return {"type": "file", "file_id": payload.value}
+        if not self.at_home and not payload.value.lower().startswith(("http://", "https://")):
+            scheme = payload.value.partition(":")[0]
+            self.report.lose("REFERENCE_UNRESOLVABLE", place, f"no server fetches {scheme!r}")
+            return None
+        return {"type": "url", "url": payload.value}
+
+    def _inline(self, content: BinaryContentStruct, mime_type: str) -> Object:
+        spell = base64_text if self.at_home else standard_base64
+        return {"type": "base64", "media_type": mime_type, "data": spell(content.payload)}
+
+    def _mime_type(self, content: BinaryContentStruct, place: Place) -> str:
+        corrected = true_mime_type(content)
+        if not self.at_home and corrected != content.mime_type:
+            was = content.mime_type or "nothing"
+            self.report.repair("media_types", place, f"{was} became {corrected}")
+        return corrected
+
+    def _file(self, content: FileContentClass, place: Place) -> Object | None:
+        if content.mime_type == SEARCH_RESULT and content.chunks:
+            return self._search_result(content, place)
+        if not self.at_home and content.mime_type.startswith("image/") and not content.chunks:
+            return self._image(new_image(content.payload, content.mime_type), place)
+        source = self._document_source(content, place)
+        if source is None:
+            return None
+        block: Object = {"type": "document", "source": source}
+        if content.name is not None:
+            block["title"] = content.name
+        if content.context is not None:
+            block["context"] = content.context
+        if content.citable is not None:
+            block["citations"] = {"enabled": content.citable}
+        return block
+
+    def _search_result(self, content: FileContentClass, place: Place) -> Object:
+        block: Object = {
+            "type": "search_result",
+            "source": content.context or "",
+            "title": content.name or "",
+            "content": self._chunks(content, place),
+        }
+        if content.citable is not None:
+            block["citations"] = {"enabled": content.citable}
+        return block
+
+    def _chunks(self, content: FileContentClass, place: Place) -> list[Object]:
+        return [block for chunk in content.chunks for block in self.blocks(chunk, place)]
+
+    def _document_source(self, content: FileContentClass, place: Place) -> Object | None:
+        if content.chunks:
+            return self._chunked(content, place)
+        if isinstance(content.payload, Location):
+            return self._located(content.payload, place)
+        if content.mime_type.startswith("text/"):
+            media_type = content.mime_type if self.at_home else PLAIN
+            return {"type": "text", "media_type": media_type, "data": _decoded(content)}
+        if self.at_home:
+            return self._inline(content, content.mime_type)
+        mime_type = self._mime_type(content, place)
+        if mime_type == PDF:
+            return self._inline(content, PDF)
+        subtype = mime_type.partition("/")[2].rpartition("+")[2]
+        if subtype in _TEXTUAL or mime_type.startswith("text/"):
+            self.report.repair("media_types", place, f"{mime_type} became {PLAIN}")
+            return {"type": "text", "media_type": PLAIN, "data": _decoded(content)}
+        self.report.lose("MEDIA_TYPE_UNSUPPORTED", place, f"Messages take no {mime_type}")
+        return None
+
+    def _chunked(self, content: FileContentClass, place: Place) -> Object | None:
+        chunks = self._chunks(content, place)
+        if not self.at_home:
+            chunks = [chunk for chunk in chunks if chunk["type"] in ("text", "image")]
+        if content.mime_type == PLAIN and is_bare_text(chunks):
+            return {"type": "content", "content": chunks[0]["text"]}
+        return {"type": "content", "content": chunks} if chunks else None
+
+
+def is_bare_text(blocks: list[Any]) -> bool:
+    """Whether blocks are one text and nothing else, so that a string may stand for them."""
+    return len(blocks) == 1 and blocks[0].keys() == _BARE and blocks[0]["type"] == "text"
+
+
+def _decoded(content: FileContentClass) -> str:
+    return content.data.decode("utf-8", "replace")

@@ -1,0 +1,81 @@
+"""What Claude models differ in, told by their names: facts with a date, nothing is asked of a server.
+
+Sources: platform.claude.com, read 2026-11-15. A name that is none of Claude's gets the rules that every model accepts.
+"""
+
+from __future__ import annotations
+
+import re
+
+from cannery.wire.contract import Rules
+
+_NAME = re.compile(
+    r"claude-(?:(?P<old>\d)(?:[-.](?P<old_minor>\d))?-)?(?P<tier>[a-z]+)"
+    r"(?:-(?P<major>\d{1,2})(?!\d)(?:[-.](?P<minor>\d{1,2})(?!\d))?)?"
+)
+
+RULES = Rules(
+    alternates=True,
+    starts_with_user=True,
+    refuses_blank_text=True,
+    late_supervisors="fold",
+    call_id_pattern=r"[A-Za-z0-9_-]+",
+    call_id_length=128,
+    name_pattern=r"[A-Za-z0-9_-]+",
+    name_length=128,
+    cache_marks=4,
+    knows_developer=False,
+)
+
+
+def tier_and_version(model: str | None) -> tuple[str, tuple[int, int]] | None:
+    """The tier and version that a model name tells of; None for what is no Claude model."""
+    found = _NAME.search(model) if model else None
+    if found is None:
+        return None
+    major = found["major"] or found["old"]
+    minor = found["minor"] if found["major"] else found["old_minor"]
+    return found["tier"], (int(major or 0), int(minor or 0))
+
+
+def rules_for(model: str | None) -> Rules:
+    """The rules of one model."""
+    known = tier_and_version(model)
+    if known is None:
+        return RULES
+    return _RULES[_takes_system_messages(*known), known[1] >= (4, 6)]
+
+
+def _takes_system_messages(tier: str, version: tuple[int, int]) -> bool:
+    """Opus 4.8 and later take the role system; Sonnet 5 and whatever is older refuse it."""
+    return version >= ((4, 8) if tier == "opus" else (6, 0))
+
+
+def _variant(*, takes_system: bool, refuses_prefill: bool) -> Rules:
+    fields = {name: getattr(RULES, name) for name in RULES.__struct_fields__}
+    place = "after_user" if takes_system else "fold"
+    # Prefilled assistant turns are a 400 on Claude 4.6 and everything later.
+    return Rules(**{**fields, "late_supervisors": place, "ends_with_user": refuses_prefill})
+
+
+_RULES = {
+    (takes_system, refuses_prefill): _variant(
+        takes_system=takes_system, refuses_prefill=refuses_prefill
+    )
+    for takes_system in (False, True)
+    for refuses_prefill in (False, True)
+}
+
+
+def is_same_family(one: str | None, other: str | None) -> bool:
+    """Whether two models may read each other's signatures, as far as their names tell."""
+    first, second = tier_and_version(one), tier_and_version(other)
+    if first is None or second is None:
+        return one is None or other is None or one == other
+    return (first[0], first[1][0]) == (second[0], second[1][0])
+
+
+def thinks_by_budget(model: str | None) -> bool:
+    """Whether a model wants a budget of tokens: adaptive thinking came with Claude 4.6."""
+    known = tier_and_version(model)
+    return known is not None and known[1] < (4, 6)

@@ -1,0 +1,172 @@
+"""Whole Messages answers, both ways.
+
+Anthropic counts cached input apart from ``input_tokens``; our usage counts all of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cannery.dialects.anthropic_messages.reading import MessageReader
+from cannery.dialects.anthropic_messages.settings import NAME
+from cannery.dialects.anthropic_messages.writing import MessageWriter
+from cannery.messages.absence import absent
+from cannery.messages.canisters import AnyCanister, InvocationCanisterClass
+from cannery.messages.content import RefusalContentClass
+from cannery.messages.conversation import Conversation
+from cannery.messages.requests import FinishReason, Response, Usage, new_response, new_usage
+from cannery.messages.residue import Residue
+from cannery.wire.bodies import Object, guarded, read_object
+from cannery.wire.contract import Piece
+from cannery.wire.controls import text
+from cannery.wire.losses import Report
+from cannery.wire.residues import own_residue, patch_text, recall
+
+FINISH = {
+    "end_turn": FinishReason.Stop,
+    "max_tokens": FinishReason.Length,
+    "stop_sequence": FinishReason.StopSequence,
+    "tool_use": FinishReason.Tool,
+    "pause_turn": FinishReason.Pause,
+    "refusal": FinishReason.Refusal,
+    "model_context_window_exceeded": FinishReason.ContextWindow,
+}
+FINISH_WORDS = {
+    **{reason: word for word, reason in FINISH.items()},
+    FinishReason.Filter: "refusal",
+    FinishReason.Malformed: "end_turn",
+    FinishReason.Error: "end_turn",
+    FinishReason.Other: "end_turn",
+}
+UNNAMED = "msg_cannery"
+_CACHED = {
+    "cache_write": "cache_creation_input_tokens",
+    "cache_read": "cache_read_input_tokens",
+}
+
+
+def read_response(body: bytes, paths: list[str] | None = None) -> Response:
+    """The answer that a body gives."""
+    value = read_object(NAME, body)
+    return guarded(NAME, lambda: _read_response(value, paths))  # type: ignore[no-any-return]
+
+
+def _read_response(body: Object, paths: list[str] | None) -> Response:
+    reader = MessageReader(body.get("model"))
+    content = reader.field(body, "content", "")
+    form = None
+    if type(content) is str:
+        reader.content(content, "assistant", "content")
+        form = "string"
+    else:
+        reader.blocks(reader.list(content, "content"), "assistant", "content")
+    if paths is not None:
+        paths.extend(reader.paths)
+    response: Response = new_response(
+        Conversation.trusted(reader.canisters),
+        read_finish(body.get("stop_reason")),
+        read_usage(body.get("usage")),
+        text(body.get("model")),
+        text(body.get("id")),
+        text(body.get("stop_sequence")),
+        source=NAME,
+    )
+    rest = {key: item for key, item in body.items() if key != "content"}
+    patch = patch_text(_write_envelope(response), rest)
+    if patch is None and form is None:
+        return response
+    return response.replace(residue=Residue(NAME, envelope=patch, form=form))
+
+
+def read_finish(word: Any) -> Any:
+    """Why the model stopped, or absent."""
+    return FINISH.get(word, FinishReason.Other) if type(word) is str else absent
+
+
+def read_usage(value: Any) -> Any:
+    """Token counts, or absent."""
+    if type(value) is not dict or type(value.get("input_tokens")) is not int:
+        return absent
+    cached = {
+        name: value[key] for name, key in _CACHED.items() if type(value.get(key)) is int
+    }
+    details = value.get("output_tokens_details")
+    thought = details.get("thinking_tokens") if type(details) is dict else None
+    output = value.get("output_tokens")
+    return new_usage(
+        value["input_tokens"] + sum(cached.values()),
+        output if type(output) is int else 0,
+        reasoning=thought if type(thought) is int else absent,
+        **cached,
+    )
+
+
+def write_usage(usage: Usage) -> Object:
+    """Token counts in the usual form."""
+    cached = {
+        key: getattr(usage, name)
+        for name, key in _CACHED.items()
+        if getattr(usage, name) is not absent
+    }
+    # A provider that counts in another way must not give a negative count.
+    body: Object = {"input_tokens": usage.input - sum(cached.values()), **cached}
+    if body["input_tokens"] < 0 <= usage.input:
+        body["input_tokens"] = 0
+    body["output_tokens"] = usage.output
+    if usage.reasoning is not absent:
+        body["output_tokens_details"] = {"thinking_tokens": usage.reasoning}
+    return body
+
+
+def write_response(response: Response, report: Report) -> Object:
+    """The body of an answer."""
+    at_home = response.source == NAME
+    model = response.model if isinstance(response.model, str) else None
+    is_foreign = response.source not in (None, NAME)
+    writer = MessageWriter(
+        report, at_home=at_home, is_foreign=is_foreign, for_answer=True, model=model
+    )
+    pieces = [Piece(canister, index) for index, canister in enumerate(response.canisters)]
+    content = writer.answer(pieces)
+    body = _write_envelope(response)
+    if not at_home:
+        _complete(body, response.canisters)
+    residue = own_residue(response, NAME)
+    if residue is not None:
+        body = recall(body, residue.envelope)
+        if residue.form == "string" and len(content) == 1:
+            return {**body, "content": content[0]["text"]}
+    return {**body, "content": content}
+
+
+def _write_envelope(response: Response) -> Object:
+    """Every field of the body but the content."""
+    finish = response.finish
+    body: Object = {
+        "id": UNNAMED if response.identifier is absent else response.identifier,
+        "type": "message",
+        "role": "assistant",
+        "model": "" if response.model is absent else response.model,
+        "stop_reason": FINISH_WORDS[finish] if isinstance(finish, FinishReason) else None,
+        "stop_sequence": None if response.stop_sequence is absent else response.stop_sequence,
+    }
+    if isinstance(response.usage, Usage):
+        body["usage"] = write_usage(response.usage)
+    return body
+
+
+def _complete(body: Object, canisters: tuple[AnyCanister, ...]) -> None:
+    """Say what every answer of this server says."""
+    has_calls = any(isinstance(canister, InvocationCanisterClass) for canister in canisters)
+    is_refused = any(isinstance(canister.held, RefusalContentClass) for canister in canisters)
+    body["stop_reason"] = stop_word(
+        body["stop_reason"], has_calls=has_calls, is_refused=is_refused
+    )
+    body.setdefault("usage", write_usage(Usage()))
+
+
+def stop_word(word: str | None, *, has_calls: bool, is_refused: bool) -> str:
+    """The stop reason that clients rely on: calls and refusals show in it."""
+    if word is None or word == "end_turn":
+        return "tool_use" if has_calls else "refusal" if is_refused else "end_turn"
+    return word

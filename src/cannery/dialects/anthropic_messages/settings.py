@@ -1,0 +1,420 @@
+"""Everything in a Messages request that is not a message: tools, tool choice and controls, both ways.
+
+At home the usual form is only a base for the residue; abroad it is what the server accepts: a limit is always there, the
+temperature ends at 1, thinking needs room below the limit and no forced tool.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cannery.dialects.anthropic_messages.blocks import NAME as NAME  # noqa: PLC0414 - named here
+from cannery.dialects.anthropic_messages.models import thinks_by_budget
+from cannery.messages.absence import absent
+from cannery.messages.json_text import decode_json, write_json
+from cannery.messages.requests import (
+    Controls,
+    OutputFormat,
+    Request,
+    Thinking,
+    Tool,
+    ToolChoice,
+    new_controls,
+    new_output_format,
+    new_thinking,
+    new_tool,
+    new_tool_choice,
+)
+from cannery.messages.residue import Residue
+from cannery.wire.bodies import Object
+from cannery.wire.controls import BUDGETS, drop_controls, flag, integer, number, put, text
+from cannery.wire.foreign import report_residue
+from cannery.wire.losses import Report
+from cannery.wire.residues import own_residue, patch_text, recall
+
+DEFAULT_MAX_TOKENS = 4096
+LEAST_BUDGET = 1024
+CACHE = {"5m": "short", "1h": "long"}
+CONTROL_PATHS = {
+    "stop": "stop_sequences",
+    "parallel_calls": "tool_choice.disable_parallel_tool_use",
+    "output": "output_config.format",
+    "user": "metadata.user_id",
+}
+MODELLED = frozenset(
+    {
+        "model",
+        "stream",
+        "max_tokens",
+        "temperature",
+        "top_p",
+        "top_k",
+        "stop_sequences",
+        "thinking",
+        "output_config",
+        "output_config.effort",
+        "output_config.format",
+        "output_format",
+        "metadata",
+        "metadata.user_id",
+        "tools",
+        "tool_choice",
+        "tool_choice.disable_parallel_tool_use",
+        # of a response
+        "id",
+        "type",
+        "role",
+        "stop_reason",
+        "stop_sequence",
+        "usage",
+    }
+)
+_KNOWN = frozenset(Controls.__struct_fields__) - {
+    "seed",
+    "presence_penalty",
+    "frequency_penalty",
+    "candidates",
+    "metadata",
+}
+_CHOICES = {"auto": "auto", "any": "required", "none": "none"}
+_CHOICE_WORDS = {mode: word for word, mode in _CHOICES.items()}
+_EFFORTS = frozenset({"low", "medium", "high", "xhigh", "max"})
+_NO_PARAMETERS = {"type": "object", "properties": {}}
+_FREEFORM_PARAMETERS = {
+    "type": "object",
+    "properties": {"input": {"type": "string"}},
+    "required": ["input"],
+}
+
+# --- reading -----------------------------------------------------------------------------------
+
+
+def read_controls(body: Object) -> Controls:
+    """The controls of a request; what has an unexpected type is left to the residue."""
+    metadata, choice = body.get("metadata"), body.get("tool_choice")
+    config = body.get("output_config")
+    settings = config if type(config) is dict else {}
+    is_single = flag(choice.get("disable_parallel_tool_use")) if type(choice) is dict else absent
+    return new_controls(  # type: ignore[no-any-return]
+        max_tokens=integer(body.get("max_tokens")),
+        temperature=number(body.get("temperature")),
+        top_p=number(body.get("top_p")),
+        top_k=integer(body.get("top_k")),
+        stop=_read_stop(body.get("stop_sequences")),
+        parallel_calls=absent if is_single is absent else not is_single,
+        output=_read_output(settings.get("format", body.get("output_format"))),
+        thinking=_read_thinking(body.get("thinking"), settings.get("effort")),
+        user=text(metadata.get("user_id")) if type(metadata) is dict else absent,
+    )
+
+
+def _read_stop(value: Any) -> Any:
+    if type(value) is list and value and all(type(item) is str for item in value):
+        return tuple(value)
+    return absent
+
+
+def _read_output(value: Any) -> Any:
+    if type(value) is not dict or value.get("type") != "json_schema":
+        return absent
+    schema = value.get("schema")
+    return new_output_format("schema", write_json(schema)) if type(schema) is dict else absent
+
+
+def _read_thinking(value: Any, effort: Any) -> Any:
+    word = text(effort)
+    kind = value.get("type") if type(value) is dict else None
+    if kind not in ("enabled", "disabled", "adaptive"):
+        return absent if word is absent else new_thinking(effort=word)
+    return new_thinking(
+        enabled=kind != "disabled",
+        effort=word,
+        budget=integer(value.get("budget_tokens")) if kind == "enabled" else absent,
+        summary=text(value.get("display")) if kind != "disabled" else absent,
+        adaptive=kind == "adaptive",
+    )
+
+
+def read_tools(body: Object) -> tuple[Tool, ...]:
+    """The tools of a request."""
+    listed = body.get("tools")
+    return tuple(map(_read_tool, listed)) if type(listed) is list else ()
+
+
+def _read_tool(item: Any) -> Tool:
+    mark = item.get("cache_control") if type(item) is dict else None
+    cache = CACHE.get(str(mark.get("ttl")), "short") if type(mark) is dict else None
+    tool = _plain_tool(item)
+    if tool.hosted is not absent:
+        return _with_residue(tool, Residue(NAME, form="hosted", cache=cache))
+    part = patch_text(_write_tool(tool), item)
+    if part is None:
+        return tool
+    return _with_residue(tool, Residue(NAME, part=part, cache=cache))
+
+
+def _plain_tool(item: Any) -> Tool:
+    if type(item) is not dict:
+        return new_tool("unknown", hosted=write_json(item))  # type: ignore[no-any-return]
+    tag, name, schema = item.get("type"), item.get("name"), item.get("input_schema")
+    if tag in (None, "custom") and type(name) is str and type(schema) is dict:
+        return new_tool(  # type: ignore[no-any-return]
+            name, text(item.get("description")), write_json(schema), flag(item.get("strict"))
+        )
+    known = [word for word in (name, tag) if type(word) is str and word]
+    return new_tool(known[0] if known else "unknown", hosted=write_json(item))  # type: ignore[no-any-return]
+
+
+def _with_residue(tool: Tool, residue: Residue) -> Tool:
+    fields = {name: getattr(tool, name) for name in Tool.__struct_fields__}
+    return new_tool(**{**fields, "residue": residue})  # type: ignore[no-any-return]
+
+
+def read_tool_choice(body: Object) -> Any:
+    """The tool choice of a request, or absent."""
+    choice = body.get("tool_choice")
+    kind = choice.get("type") if type(choice) is dict else None
+    if type(kind) is str and kind in _CHOICES:
+        return new_tool_choice(_CHOICES[kind])
+    if kind == "tool" and type(choice.get("name")) is str and choice["name"]:
+        return new_tool_choice("named", (choice["name"],))
+    return absent
+
+
+# --- writing -----------------------------------------------------------------------------------
+
+
+def write_settings(request: Request, report: Report) -> Object:
+    """Every field of the body but system and messages."""
+    at_home = request.source == NAME
+    body: Object = {}
+    put(body, "model", request.model)
+    _write_tools(request, body, report, at_home=at_home)
+    _write_choice(request, body, report, at_home=at_home)
+    controls = request.controls
+    put(body, "max_tokens", controls.max_tokens)
+    _write_sampling(controls, body, report, at_home=at_home)
+    if isinstance(controls.output, OutputFormat):
+        _write_output(controls.output, body, report)
+    if isinstance(controls.thinking, Thinking):
+        if at_home:
+            _write_own_thinking(controls.thinking, body)
+        else:
+            _write_thinking(controls.thinking, body, report)
+    if controls.user is not absent:
+        body["metadata"] = {"user_id": controls.user}
+    put(body, "stream", request.stream)
+    if not at_home:
+        _make_room(body, report)
+        if controls.candidates == 1:
+            controls = controls.replace(candidates=absent)
+        drop_controls(controls, _KNOWN, report)
+    return body
+
+
+def _write_sampling(controls: Controls, body: Object, report: Report, *, at_home: bool) -> None:
+    for name in ("temperature", "top_p"):
+        value: Any = getattr(controls, name)
+        if value is not absent and not at_home and not 0 <= value <= 1:
+            value = min(max(value, 0), 1)
+            report.lose("CONTROL_CHANGED", f"@{name}", f"{name} is within 0 and 1")
+        put(body, name, value)
+    put(body, "top_k", controls.top_k)
+    if isinstance(controls.stop, tuple):
+        stops = [stop for stop in controls.stop if at_home or stop.strip()]
+        if len(stops) < len(controls.stop):
+            report.lose("CONTROL_CHANGED", "@stop", "a stop sequence needs a visible character")
+        if stops:
+            body["stop_sequences"] = stops
+
+
+def _write_output(output: OutputFormat, body: Object, report: Report) -> None:
+    if output.kind == "text":
+        return
+    if not isinstance(output.schema, str):
+        report.lose("CONTROL_DROPPED", "@output", "Messages take no JSON format without a schema")
+        return
+    schema = decode_json(output.schema)
+    body.setdefault("output_config", {})["format"] = {"type": "json_schema", "schema": schema}
+    if output.description is not absent or output.strict is False:
+        detail = "the format has no description and is always strict"
+        report.lose("CONTROL_CHANGED", "@output", detail)
+
+
+# --- thinking
+
+
+def _write_own_thinking(thinking: Thinking, body: Object) -> None:
+    if thinking.effort is not absent:
+        body.setdefault("output_config", {})["effort"] = thinking.effort
+    if thinking.enabled is absent:
+        return
+    if not thinking.enabled:
+        body["thinking"] = {"type": "disabled"}
+        return
+    mode: Object = {"type": "adaptive" if thinking.adaptive else "enabled"}
+    put(mode, "budget_tokens", thinking.budget)
+    put(mode, "display", thinking.summary)
+    body["thinking"] = mode
+
+
+def _write_thinking(thinking: Thinking, body: Object, report: Report) -> None:
+    """Thinking as a server takes it: a budget, an effort with adaptive thinking, or a switch."""
+    model = body.get("model")
+    effort = _effort(thinking, report)
+    if thinking.enabled is False or effort == "none" or thinking.budget == 0:
+        body["thinking"] = {"type": "disabled"}
+        return
+    budget = thinking.budget
+    if effort is not None and budget is absent and thinks_by_budget(model):
+        budget = BUDGETS[effort]
+        report.lose("CONTROL_CHANGED", "@thinking", "an effort became a token budget")
+    elif effort is not None:
+        body.setdefault("output_config", {})["effort"] = effort
+    mode: Object | None = None
+    if isinstance(budget, int) and budget > 0 and not thinking.adaptive:
+        mode = {"type": "enabled", "budget_tokens": _budget(budget, report)}
+    elif effort is not None or thinking.enabled or thinking.adaptive or budget is not absent:
+        mode = {"type": "adaptive"}
+    if mode is None:
+        report.lose("CONTROL_DROPPED", "@thinking", "thoughts are shown only when thinking is on")
+        return
+    if thinking.summary is not absent:
+        is_hidden = thinking.summary in ("omitted", "none")
+        mode["display"] = "omitted" if is_hidden else "summarized"
+    body["thinking"] = mode
+
+
+def _effort(thinking: Thinking, report: Report) -> str | None:
+    word = thinking.effort
+    if not isinstance(word, str):
+        return None
+    if word in _EFFORTS or word == "none":
+        return word
+    nearest = "low" if word == "minimal" else "medium"
+    report.lose("CONTROL_CHANGED", "@thinking", f"effort {word!r} became {nearest!r}")
+    return nearest
+
+
+def _budget(budget: int, report: Report) -> int:
+    if budget < LEAST_BUDGET:
+        report.lose("CONTROL_CHANGED", "@thinking", f"a budget is at least {LEAST_BUDGET} tokens")
+    return max(budget, LEAST_BUDGET)
+
+
+def _make_room(body: Object, report: Report) -> None:
+    """Settle what thinking, the limit, sampling and forced tools demand of each other."""
+    thinking = body.get("thinking", {})
+    is_thinking = thinking.get("type") in ("enabled", "adaptive")
+    if is_thinking and body.get("tool_choice", {}).get("type") in ("any", "tool"):
+        report.lose("CONTROL_DROPPED", "@thinking", "a forced tool leaves no room for thinking")
+        del body["thinking"]
+        is_thinking = False
+    budget = thinking.get("budget_tokens") if is_thinking else None
+    if "max_tokens" not in body:
+        body["max_tokens"] = DEFAULT_MAX_TOKENS + (budget or 0)
+        detail = f"max_tokens is required; {body['max_tokens']} was sent"
+        report.lose("CONTROL_DEFAULTED", "@max_tokens", detail)
+    elif budget is not None and budget >= body["max_tokens"]:
+        if body["max_tokens"] > LEAST_BUDGET:
+            thinking["budget_tokens"] = body["max_tokens"] - 1
+            report.lose("CONTROL_CHANGED", "@thinking", "the budget stays below max_tokens")
+        else:
+            del body["thinking"]
+            is_thinking = False
+            report.lose("CONTROL_DROPPED", "@thinking", "max_tokens leaves no room for thinking")
+    if is_thinking:
+        for name in ("temperature", "top_k"):
+            if body.get(name, 1) != 1 or (name == "top_k" and name in body):
+                del body[name]
+                report.lose("CONTROL_DROPPED", f"@{name}", f"thinking allows no {name}")
+
+
+# --- tools
+
+
+def _write_tools(request: Request, body: Object, report: Report, *, at_home: bool) -> None:
+    choice = request.tool_choice
+    allowed: tuple[str, ...] | None = None
+    if isinstance(choice, ToolChoice) and choice.mode == "allowed":
+        allowed = choice.names
+    for index, tool in enumerate(request.tools):
+        place = f"tools[{index}]"
+        if allowed is not None and tool.name not in allowed:
+            report.lose("TOOL_DROPPED", place, f"{tool.name!r} is not among the allowed tools")
+            continue
+        residue = own_residue(tool, NAME)
+        if residue is None:
+            report_residue(tool, report, place)
+            if tool.hosted is not absent and (request.source or NAME) != NAME:
+                report.lose("TOOL_DROPPED", place, f"Messages have no tool {tool.name!r}")
+                continue
+        written = _write_tool(tool) if at_home else _legal_tool(tool, place, report)
+        if residue is not None:
+            written = recall(written, residue.part)
+        body.setdefault("tools", []).append(written)
+
+
+def _write_tool(tool: Tool) -> Any:
+    if isinstance(tool.hosted, str):
+        return decode_json(tool.hosted)
+    written: Object = {"name": tool.name}
+    put(written, "description", tool.description)
+    if isinstance(tool.schema, str):
+        written["input_schema"] = decode_json(tool.schema)
+    put(written, "strict", tool.strict)
+    return written
+
+
+def _legal_tool(tool: Tool, place: str, report: Report) -> Any:
+    written = _write_tool(tool)
+    if tool.hosted is not absent:
+        return written
+    if tool.is_freeform:
+        report.lose("FREEFORM_WRAPPED", place)
+        written["input_schema"] = _FREEFORM_PARAMETERS
+    schema = written.setdefault("input_schema", _NO_PARAMETERS)
+    if schema.get("type") != "object":
+        written["input_schema"] = {**schema, "type": "object"}
+    if tool.strict is None:
+        del written["strict"]
+    return written
+
+
+def _write_choice(request: Request, body: Object, report: Report, *, at_home: bool) -> None:
+    choice, parallel = request.tool_choice, request.controls.parallel_calls
+    written: Object | None = None
+    if isinstance(choice, ToolChoice):
+        written = _chosen(choice, report)
+    if not at_home:
+        written = _legal_choice(written, body, report)
+        if written is None and parallel is not absent and body.get("tools"):
+            written = {"type": "auto"}
+        if written is None and parallel is False:
+            report.lose("CONTROL_DROPPED", "@parallel_calls", "without tools there are no calls")
+    if written is None:
+        return
+    if parallel is not absent and written["type"] != "none":
+        written["disable_parallel_tool_use"] = not parallel
+    body["tool_choice"] = written
+
+
+def _chosen(choice: ToolChoice, report: Report) -> Object:
+    if choice.mode == "named":
+        return {"type": "tool", "name": choice.names[0]}
+    if choice.mode == "allowed":
+        report.lose("CONTROL_CHANGED", "@tool_choice", "only the allowed tools were sent")
+        return {"type": "any" if choice.must_call else "auto"}
+    return {"type": _CHOICE_WORDS[choice.mode]}
+
+
+def _legal_choice(written: Object | None, body: Object, report: Report) -> Object | None:
+    """The choice, unless there is nothing to choose from."""
+    if written is None or written["type"] == "none":
+        return written
+    tools = body.get("tools", [])
+    names = {tool.get("name") for tool in tools if type(tool) is dict}
+    if tools and (written["type"] != "tool" or written["name"] in names):
+        return written
+    report.lose("CONTROL_DROPPED", "@tool_choice", "no such tool was sent")
+    return None
