@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from cannery.errors import MessageError
 from cannery.messages.checked import CheckedMeta, check_items, check_text, maker
@@ -54,7 +55,7 @@ class Array(tuple[Any, ...]):
 class Dictionary(Struct, frozen=True, gc=False, eq=False, metaclass=CheckedMeta):
     """An immutable mapping whose values are immutable too; equal to a dict of the same items."""
 
-    _proxy: MappingProxyType[str, Any]
+    _proxy: MappingProxyType[str, Any] = MappingProxyType({})
 
     if TYPE_CHECKING:
 
@@ -73,6 +74,13 @@ class Dictionary(Struct, frozen=True, gc=False, eq=False, metaclass=CheckedMeta)
                 "Dictionary", f"expected a mapping or pairs, got {type(items).__name__}"
             ) from None
         return freeze(plain, "Dictionary")  # type: ignore[no-any-return]
+
+    def __post_init__(self) -> None:
+        # CPython (3.11 to 3.14) calls a class past its metaclass where the same line of code has
+        # called builtin classes before: ``convert(value)`` with dict, then with Dictionary.
+        given: Any = self._proxy
+        if type(given) is not MappingProxyType:
+            force_setattr(self, "_proxy", MappingProxyType(dict(Dictionary._make(given).items())))
 
     def __getitem__(self, key: str) -> Any:
         return self._proxy[key]

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from cannery.errors import ContentNotFoundError, MessageError
 from cannery.messages.absence import Absential, absent
-from cannery.messages.checked import CheckedMeta, check_name, check_text, maker
+from cannery.messages.checked import CheckedMeta, check_name, check_text, maker, rebuild
 
 _CONTENT_ID = re.compile(r"sha256:[0-9a-f]{64}")
 _ELIDED_ID = re.compile(r"sha256:[0-9a-f]*(?:\.\.\.|…)")
@@ -86,6 +86,12 @@ class Location(Struct, frozen=True, gc=False, metaclass=CheckedMeta):
         if kind not in ("url", "file"):
             raise MessageError("Location.kind", f"must be 'url' or 'file', got {kind!r}")
         return maker(cls)(kind, check_name("Location.value", value))  # type: ignore[no-any-return]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return rebuild, (Location, self.kind, self.value)
+
+
+new_location = maker(Location)
 
 
 @runtime_checkable
