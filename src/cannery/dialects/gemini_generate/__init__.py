@@ -1,0 +1,67 @@
+"""Gemini generateContent (``POST /v1beta/models/{model}:generateContent``).
+
+Oddities: the model and the choice to stream are in the URL; keys come in camelCase and snake_case, mixed; calls often have
+no id and results find them by name and order; any part may carry a ``thoughtSignature`` that Gemini 3 insists on; the system
+instruction is one field. Written against the types of google-genai 3.1.0 (2026-11-15).
+"""
+
+from __future__ import annotations
+
+from cannery.dialects.gemini_generate.errors import read_error, write_error
+from cannery.dialects.gemini_generate.models import RULES, rules_for
+from cannery.dialects.gemini_generate.reading import read_request
+from cannery.dialects.gemini_generate.responses import read_response, write_response
+from cannery.dialects.gemini_generate.settings import CONTROL_PATHS, MODELLED, write_settings
+from cannery.dialects.gemini_generate.spelling import NAME, Object, read_form
+from cannery.dialects.gemini_generate.streaming import GeminiStreamReader, GeminiStreamWriter
+from cannery.dialects.gemini_generate.writing import MessageWriter
+from cannery.messages.requests import Request
+from cannery.wire.contract import Dialect, Piece, Route
+from cannery.wire.losses import Report
+from cannery.wire.residues import own_residue, recall
+
+
+def write_request(request: Request, pieces: list[Piece], report: Report) -> Object:
+    """The body of a request."""
+    model = request.model if isinstance(request.model, str) else None
+    writer = MessageWriter(report, at_home=request.source == NAME, model=model)
+    residue = own_residue(request, NAME)
+    shapes, _ = read_form(None if residue is None else residue.form)
+    body = write_settings(request, report, shapes)
+    if residue is not None:
+        body = recall(body, residue.envelope)
+    messages = writer.messages(pieces)
+    contents = messages["contents"]
+    if "content" in shapes and len(contents) == 1:
+        messages["contents"] = contents[0]
+    return {**body, **messages}
+
+
+_KINDS = {
+    ("POST", "/models/{model}:generateContent"): "generate",
+    ("POST", "/models/{model}:streamGenerateContent"): "stream",
+    ("POST", "/models/{model}:countTokens"): "count",
+    ("GET", "/models"): "models",
+    ("GET", "/models/{model}"): "model",
+}
+
+DIALECT = Dialect(
+    name=NAME,
+    rules=RULES,
+    read_request=read_request,
+    write_request=write_request,
+    read_response=read_response,
+    write_response=write_response,
+    stream_reader=GeminiStreamReader,
+    stream_writer=GeminiStreamWriter,
+    read_error=read_error,
+    write_error=write_error,
+    routes=tuple(
+        Route(method, f"{version}{path}", kind)
+        for version in ("/v1beta", "/v1", "")
+        for (method, path), kind in _KINDS.items()
+    ),
+    control_paths=CONTROL_PATHS,
+    modelled=MODELLED,
+    rules_for=rules_for,
+)

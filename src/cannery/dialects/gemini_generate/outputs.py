@@ -1,0 +1,61 @@
+"""What a tool answered, as the object that ``functionResponse.response`` has to be, and back.
+
+Any object is itself. Text and lists stand under ``output``, a failure under ``error``; text that spells an object becomes
+that object, unless reading it back would take it for one of these wrappings.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from cannery.dialects.gemini_generate.spelling import Object
+from cannery.messages.absence import absent
+from cannery.messages.content import new_data
+from cannery.messages.json_text import decode_json, is_json, write_json
+from cannery.wire.arguments import object_input
+
+OUTPUT, ERROR = "output", "error"
+
+
+def wrap_text(text: str) -> Any:
+    """The response object of a tool that answered with text."""
+    bare = text.strip()
+    if bare.startswith("{"):
+        spelled = object_input(text)
+        if spelled is not None and not _is_wrapping(text):
+            return spelled
+    elif bare.startswith("[") and is_json(text) and "\\u" not in text:
+        return {OUTPUT: msgspec.Raw(text.encode())}
+    return {OUTPUT: text}
+
+
+def wrap_data(json: str) -> Any:
+    """The response object of a tool that answered with a JSON value."""
+    return object_input(json) if json.lstrip().startswith("{") else {OUTPUT: raw(json)}
+
+
+def raw(json: str) -> Any:
+    """A JSON value that goes to the wire as it is spelled."""
+    return decode_json(json) if "\\u" in json else msgspec.Raw(json.encode())
+
+
+def unwrap(response: Object) -> tuple[Any, Any]:
+    """What a response object says, and whether it says that the tool failed."""
+    if len(response) == 1:
+        output, error = response.get(OUTPUT), response.get(ERROR)
+        if type(output) is str:
+            return output, absent
+        if type(output) is list:
+            return new_data(write_json(output)), absent
+        if ERROR in response:
+            return (error if type(error) is str else new_data(write_json(error))), True
+    return new_data(write_json(response)), absent
+
+
+def _is_wrapping(text: str) -> bool:
+    value = decode_json(text)
+    if len(value) != 1:
+        return False
+    return ERROR in value or type(value.get(OUTPUT)) in (str, list)

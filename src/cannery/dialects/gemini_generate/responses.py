@@ -1,0 +1,198 @@
+"""Whole generateContent answers, both ways. Further candidates stay in the residue."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+from cannery.dialects.gemini_generate.reading import MessageReader
+from cannery.dialects.gemini_generate.settings import whole
+from cannery.dialects.gemini_generate.spelling import NAME, Object, camel, get
+from cannery.dialects.gemini_generate.writing import MessageWriter
+from cannery.messages.absence import absent
+from cannery.messages.canisters import InvocationCanisterClass
+from cannery.messages.conversation import Conversation
+from cannery.messages.requests import FinishReason, Response, Usage, new_response, new_usage
+from cannery.messages.residue import Residue
+from cannery.wire.bodies import guarded, read_object
+from cannery.wire.contract import Piece
+from cannery.wire.controls import text
+from cannery.wire.losses import Report
+from cannery.wire.residues import own_residue, patch_text, recall
+
+FINISH = {
+    "STOP": FinishReason.Stop,
+    "MAX_TOKENS": FinishReason.Length,
+    **dict.fromkeys(
+        (
+            "SAFETY",
+            "RECITATION",
+            "BLOCKLIST",
+            "PROHIBITED_CONTENT",
+            "SPII",
+            "IMAGE_SAFETY",
+            "IMAGE_PROHIBITED_CONTENT",
+            "IMAGE_RECITATION",
+        ),
+        FinishReason.Filter,
+    ),
+    **dict.fromkeys(
+        (
+            "MALFORMED_FUNCTION_CALL",
+            "UNEXPECTED_TOOL_CALL",
+            "TOO_MANY_TOOL_CALLS",
+            "MALFORMED_RESPONSE",
+        ),
+        FinishReason.Malformed,
+    ),
+    "CONTINUATION": FinishReason.Pause,
+}
+FINISH_WORDS = {
+    FinishReason.Stop: "STOP",
+    FinishReason.Length: "MAX_TOKENS",
+    FinishReason.Tool: "STOP",
+    FinishReason.StopSequence: "STOP",
+    FinishReason.Refusal: "SAFETY",
+    FinishReason.Filter: "SAFETY",
+    FinishReason.Pause: "CONTINUATION",
+    FinishReason.ContextWindow: "MAX_TOKENS",
+    FinishReason.Malformed: "MALFORMED_RESPONSE",
+    FinishReason.Error: "OTHER",
+    FinishReason.Other: "OTHER",
+}
+
+
+def read_finish(word: Any, *, has_calls: bool) -> Any:
+    """Why the model stopped; Gemini says STOP also when it waits for tools."""
+    if type(word) is not str or word == "FINISH_REASON_UNSPECIFIED":
+        return absent
+    finish = FINISH.get(word, FinishReason.Other)
+    return FinishReason.Tool if has_calls and finish is FinishReason.Stop else finish
+
+
+def is_blocked(body: Object) -> bool:
+    """Whether the prompt was refused, so that there is no answer."""
+    return type(get(get(body, "promptFeedback"), "blockReason")) is str
+
+
+def call_stem(identifier: Any) -> str:
+    """What the made ids of an answer's calls begin with: they differ between the answers of a conversation."""
+    if type(identifier) is not str or not identifier:
+        return "call_"
+    return f"call_{hashlib.sha256(identifier.encode()).hexdigest()[:8]}_"
+
+
+def read_response(body: bytes, paths: list[str] | None = None) -> Response:
+    """The answer that a body gives."""
+    value = read_object(NAME, body)
+    return guarded(NAME, lambda: _read_response(value, paths))  # type: ignore[no-any-return]
+
+
+def _read_response(body: Object, paths: list[str] | None) -> Response:
+    identifier = get(body, "responseId")
+    reader = MessageReader(get(body, "modelVersion"), call_stem(identifier))
+    rest, finish = _read_candidates(body, reader)
+    if finish is absent and not reader.canisters and is_blocked(body):
+        finish = FinishReason.Filter
+    if paths is not None:
+        paths.extend(reader.paths)
+    known = (
+        Conversation.trusted(reader.canisters),
+        finish,
+        read_usage(get(body, "usageMetadata")),
+        text(get(body, "modelVersion")),
+        text(identifier),
+    )
+    response = new_response(*known, source=NAME)
+    patch = patch_text(_write_settings(response), rest, camel)
+    if patch is None:
+        return response  # type: ignore[no-any-return]
+    return new_response(*known, residue=Residue(NAME, envelope=patch), source=NAME)  # type: ignore[no-any-return]
+
+
+def _read_candidates(body: Object, reader: MessageReader) -> tuple[Object, Any]:
+    """Read the first candidate; gives the body without what was said, and why the model stopped."""
+    candidates = body.get("candidates")
+    if candidates is None or candidates == []:
+        return body, absent
+    listed = reader.list(candidates, "candidates")
+    candidate = reader.object(listed[0], "candidates[0]")
+    content = candidate.get("content")
+    rest = candidate
+    if content is not None:
+        path = "candidates[0].content"
+        said = reader.object(content, path)
+        reader.take_ids([said])
+        reader.content(said, "model", path)
+        rest = {key: item for key, item in candidate.items() if key != "content"}
+    has_calls = any(isinstance(one, InvocationCanisterClass) for one in reader.canisters)
+    finish = read_finish(get(candidate, "finishReason"), has_calls=has_calls)
+    return {**body, "candidates": [rest, *listed[1:]]}, finish
+
+
+def read_usage(value: Any) -> Any:
+    """Token counts, or absent; thoughts count as output."""
+    prompt = whole(get(value, "promptTokenCount"))
+    if prompt is absent:
+        return absent
+    thoughts = whole(get(value, "thoughtsTokenCount"))
+    answer = whole(get(value, "candidatesTokenCount"))
+    return new_usage(
+        prompt,
+        (answer or 0) + (thoughts or 0),
+        cache_read=whole(get(value, "cachedContentTokenCount")),
+        reasoning=thoughts,
+    )
+
+
+def write_usage(usage: Usage) -> Object:
+    """Token counts in the usual form."""
+    thoughts = usage.reasoning if isinstance(usage.reasoning, int) else 0
+    body: Object = {
+        "promptTokenCount": usage.input,
+        "candidatesTokenCount": max(0, usage.output - thoughts),
+        "totalTokenCount": usage.total,
+    }
+    if usage.reasoning is not absent:
+        body["thoughtsTokenCount"] = usage.reasoning
+    if usage.cache_read is not absent:
+        body["cachedContentTokenCount"] = usage.cache_read
+    return body
+
+
+def write_response(response: Response, report: Report) -> Object:
+    """The body of an answer."""
+    body = _write_settings(response)
+    residue = own_residue(response, NAME)
+    if residue is not None:
+        body = recall(body, residue.envelope)
+    if not response.canisters:
+        return body
+    at_home = response.source == NAME
+    writer = MessageWriter(report, at_home=at_home, model=_name(response.model))
+    pieces = [Piece(canister, index) for index, canister in enumerate(response.canisters)]
+    content = writer.content(pieces, "model")
+    if content is not None:
+        candidates = body.get("candidates") or [{"index": 0}]
+        body = {**body, "candidates": [{"content": content, **candidates[0]}, *candidates[1:]]}
+    return body
+
+
+def _name(model: Any) -> str | None:
+    return model if isinstance(model, str) else None
+
+
+def _write_settings(response: Response) -> Object:
+    """An answer without what was said."""
+    candidate: Object = {}
+    if isinstance(response.finish, FinishReason):
+        candidate["finishReason"] = FINISH_WORDS[response.finish]
+    candidate["index"] = 0
+    body: Object = {"candidates": [candidate]}
+    if isinstance(response.usage, Usage):
+        body["usageMetadata"] = write_usage(response.usage)
+    if isinstance(response.model, str):
+        body["modelVersion"] = response.model
+    if isinstance(response.identifier, str):
+        body["responseId"] = response.identifier
+    return body

@@ -1,0 +1,414 @@
+"""Everything in a generateContent request that is not a message: tools, tool choice and controls, both ways.
+
+The model and the choice to stream stand in the URL, so no body has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import product
+from typing import Any
+
+from cannery.dialects.gemini_generate.models import takes_levels
+from cannery.dialects.gemini_generate.schemas import is_capital, to_capitals, to_json_schema
+from cannery.dialects.gemini_generate.spelling import (
+    NAME,
+    Object,
+    camel,
+    get,
+    read_form,
+    snake,
+    spelled,
+    write_form,
+)
+from cannery.messages.absence import absent
+from cannery.messages.json_text import decode_json, write_json
+from cannery.messages.requests import (
+    Controls,
+    OutputFormat,
+    Request,
+    Thinking,
+    Tool,
+    ToolChoice,
+    new_controls,
+    new_output_format,
+    new_thinking,
+    new_tool,
+    new_tool_choice,
+)
+from cannery.messages.residue import Residue
+from cannery.wire.controls import BUDGETS, drop_controls, number, put, text
+from cannery.wire.foreign import report_residue
+from cannery.wire.losses import Report
+from cannery.wire.residues import own_residue, patch_text, recall
+
+CONFIG, CHOICE = "generationConfig", "toolConfig.functionCallingConfig"
+_FIELDS = {
+    "max_tokens": "maxOutputTokens",
+    "temperature": "temperature",
+    "top_p": "topP",
+    "top_k": "topK",
+    "stop": "stopSequences",
+    "seed": "seed",
+    "presence_penalty": "presencePenalty",
+    "frequency_penalty": "frequencyPenalty",
+    "candidates": "candidateCount",
+}
+_SCHEMA_KEYS = ("responseSchema", "responseJsonSchema")
+CONTROL_PATHS = {
+    **{name: f"{CONFIG}.{key}" for name, key in _FIELDS.items()},
+    "output": f"{CONFIG}.responseMimeType",
+    "thinking": f"{CONFIG}.thinkingConfig",
+    "tool_choice": CHOICE,
+}
+# What parallel calls and usage at the end of a stream ask for is what Gemini does anyway.
+_KNOWN = frozenset(CONTROL_PATHS) | {"parallel_calls", "include_usage"}
+_MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
+_LEVELS = {"minimal": "MINIMAL", "low": "LOW", "medium": "MEDIUM", "high": "HIGH"}
+_FREEFORM = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
+_JSON, _TEXT, _ENUM = "application/json", "text/plain", "text/x.enum"
+_SEEDS = range(-(2**31), 2**31)
+
+
+def _spellings(path: str) -> Iterator[str]:
+    """Every way to spell a path."""
+    for steps in product(*((step, snake(step)) for step in path.split("."))):
+        yield ".".join(steps)
+
+
+MODELLED = frozenset(
+    spelling
+    for path in (
+        *CONTROL_PATHS.values(),
+        *(f"{CONFIG}.{key}" for key in _SCHEMA_KEYS),
+        *(f"{CONFIG}.thinkingConfig.{key}" for key in ("thinkingBudget", "thinkingLevel")),
+        f"{CONFIG}.thinkingConfig.includeThoughts",
+        f"{CHOICE}.mode",
+        f"{CHOICE}.allowedFunctionNames",
+        "toolConfig",
+        "tools",
+        # of a response
+        "candidates[0].finishReason",
+        "candidates[0].index",
+        "responseId",
+        "modelVersion",
+        *(f"usageMetadata.{kind}TokenCount" for kind in ("prompt", "candidates", "total")),
+    )
+    for spelling in _spellings(path)
+)
+
+# --- reading -----------------------------------------------------------------------------------
+
+
+def whole(value: Any) -> Any:
+    """An integer, also spelled as digits or as a float (protobuf's JSON takes all three), or absent."""
+    if type(value) is str and value.isascii() and value.removeprefix("-").isdecimal():
+        return int(value) if len(value) < 19 else absent
+    if type(value) is float and value.is_integer() and abs(value) < 2**53:
+        return int(value)
+    return value if type(value) is int else absent
+
+
+def read_controls(body: Object) -> Controls:
+    """The controls of a request; what has an unexpected type is left to the residue."""
+    config = get(body, CONFIG)
+    if type(config) is not dict:
+        return new_controls()  # type: ignore[no-any-return]
+    stop = get(config, "stopSequences")
+    is_stop = type(stop) is list and stop and all(type(item) is str for item in stop)
+    return new_controls(  # type: ignore[no-any-return]
+        max_tokens=whole(get(config, "maxOutputTokens")),
+        temperature=number(get(config, "temperature")),
+        top_p=number(get(config, "topP")),
+        top_k=whole(get(config, "topK")),
+        stop=tuple(stop) if is_stop else absent,
+        seed=whole(get(config, "seed")),
+        presence_penalty=number(get(config, "presencePenalty")),
+        frequency_penalty=number(get(config, "frequencyPenalty")),
+        candidates=whole(get(config, "candidateCount")),
+        output=_read_output(config),
+        thinking=_read_thinking(get(config, "thinkingConfig")),
+    )
+
+
+def read_shapes(body: Object) -> list[str]:
+    """The shapes of settings that a request remembers."""
+    config = get(body, CONFIG)
+    schema = get(config, "responseSchema")
+    if type(schema) is not dict or type(get(config, "responseJsonSchema")) is dict:
+        return []
+    return ["responseSchema", "capitals" if is_capital(schema) else ""]
+
+
+def _read_output(config: Object) -> Any:
+    kind = get(config, "responseMimeType")
+    given, own = get(config, "responseJsonSchema"), get(config, "responseSchema")
+    schema = given if type(given) is dict else to_json_schema(own)
+    if type(schema) is dict and kind in (_JSON, _ENUM, None):
+        return new_output_format("schema", write_json(schema))
+    if kind == _JSON:
+        return new_output_format("json")
+    return new_output_format("text") if kind == _TEXT else absent
+
+
+def _read_thinking(value: Any) -> Any:
+    budget, level = whole(get(value, "thinkingBudget")), text(get(value, "thinkingLevel"))
+    shown = get(value, "includeThoughts")
+    found: Object = {"summary": "auto"} if shown is True else {}
+    if isinstance(budget, int):
+        found["enabled"] = budget != 0
+        if budget < 0:
+            found["adaptive"] = True
+        elif budget:
+            found["budget"] = budget
+    elif isinstance(level, str) and level.upper() in _LEVELS.values():
+        found["effort"] = level.lower()
+    return new_thinking(**found) if found else absent
+
+
+def read_tools(body: Object) -> tuple[Tool, ...]:
+    """The tools of a request: one for each declared function, and one for each thing that Google runs."""
+    listed = body.get("tools")
+    if type(listed) is not list:
+        return ()
+    return tuple(tool for group in listed for tool in _read_group(group))
+
+
+def _read_group(group: Any) -> Iterator[Tool]:
+    key = spelled(group, "functionDeclarations") if type(group) is dict else ""
+    declared = group.get(key) if key else None
+    if not group or not key or (declared is not None and not _are_named(declared)):
+        yield _hosted(group, "")
+        return
+    joined = ""
+    for item in declared or ():
+        yield _read_declaration(item, [joined, key if key != "functionDeclarations" else ""])
+        joined = "joined"
+    for name, value in group.items():
+        if name != key or declared is None:
+            yield _hosted({name: value}, joined)
+            joined = "joined"
+
+
+def _are_named(declared: Any) -> bool:
+    return (
+        type(declared) is list
+        and bool(declared)
+        and all(type(item) is dict and type(item.get("name")) is str for item in declared)
+    )
+
+
+def _hosted(group: Any, joined: str) -> Tool:
+    name = next(iter(group), "") if type(group) is dict else ""
+    residue = Residue(NAME, form=write_form(["hosted", joined]))
+    return new_tool(camel(name) or "unknown", hosted=write_json(group), residue=residue)  # type: ignore[no-any-return]
+
+
+def _read_declaration(item: Object, shapes: list[str]) -> Tool:
+    schema, own = get(item, "parametersJsonSchema"), get(item, "parameters")
+    if type(schema) is not dict and type(own) is dict:
+        schema = to_json_schema(own)
+        shapes = [*shapes, "parameters", "capitals" if is_capital(own) else ""]
+    known = (
+        item["name"],
+        text(item.get("description")),
+        write_json(schema) if type(schema) is dict else absent,
+    )
+    tool = new_tool(*known)
+    form = write_form(shapes)
+    part = patch_text(_write_declaration(tool, frozenset(shapes)), item, camel)
+    if form is None and part is None:
+        return tool  # type: ignore[no-any-return]
+    return new_tool(*known, residue=Residue(NAME, part=part, form=form))  # type: ignore[no-any-return]
+
+
+def read_tool_choice(body: Object) -> Any:
+    """The tool choice of a request, or absent."""
+    config = get(get(body, "toolConfig"), "functionCallingConfig")
+    mode, allowed = get(config, "mode"), get(config, "allowedFunctionNames")
+    if type(mode) is not str:
+        return absent
+    names: tuple[str, ...] = ()
+    if type(allowed) is list and all(type(name) is str for name in allowed):
+        names = tuple(allowed)
+    match mode.upper():
+        case "NONE":
+            return new_tool_choice("none")
+        case "ANY" if names:
+            if len(names) == 1:
+                return new_tool_choice("named", names)
+            return new_tool_choice("allowed", names, must_call=True)
+        case "ANY":
+            return new_tool_choice("required")
+        case "AUTO" | "VALIDATED":
+            return new_tool_choice("allowed", names) if names else new_tool_choice("auto")
+    return absent
+
+
+# --- writing -----------------------------------------------------------------------------------
+
+
+def write_settings(request: Request, report: Report, shapes: frozenset[str]) -> Object:
+    """Every field of the body but the messages, in the usual form."""
+    body: Object = {}
+    _write_tools(request, body, report)
+    _write_choice(request.tool_choice, body)
+    config = _write_controls(request, report, shapes)
+    if config:
+        body[CONFIG] = config
+    return body
+
+
+def _write_controls(request: Request, report: Report, shapes: frozenset[str]) -> Object:
+    controls, at_home = request.controls, request.source == NAME
+    config: Object = {}
+    for name, key in _FIELDS.items():
+        put(config, key, getattr(controls, name))
+    if isinstance(controls.stop, tuple):
+        config["stopSequences"] = list(controls.stop)
+    if not at_home:
+        _fit_limits(config, report)
+    if isinstance(controls.output, OutputFormat):
+        config.update(_write_output(controls.output, report, shapes))
+    if isinstance(controls.thinking, Thinking):
+        model = request.model if isinstance(request.model, str) and not at_home else None
+        thinking = _write_thinking(controls.thinking, model, report)
+        if thinking:
+            config["thinkingConfig"] = thinking
+    if controls.parallel_calls is False:
+        report.lose("CONTROL_DROPPED", "@parallel_calls", "Gemini may always call in parallel")
+    drop_controls(controls, _KNOWN, report)
+    return config
+
+
+def _fit_limits(config: Object, report: Report) -> None:
+    if len(config.get("stopSequences", ())) > 5:
+        del config["stopSequences"][5:]
+        report.lose("CONTROL_CHANGED", "@stop", "Gemini takes five stop sequences")
+    if config.get("candidateCount", 1) > 8:
+        config["candidateCount"] = 8
+        report.lose("CONTROL_CHANGED", "@candidates", "Gemini gives at most eight candidates")
+    if config.get("seed", 0) not in _SEEDS:
+        del config["seed"]
+        report.lose("CONTROL_DROPPED", "@seed", "Gemini takes a seed of 32 bits")
+
+
+def _write_output(output: OutputFormat, report: Report, shapes: frozenset[str]) -> Object:
+    if output.kind == "text":
+        return {"responseMimeType": _TEXT}
+    config: Object = {"responseMimeType": _JSON}
+    if isinstance(output.schema, str):
+        schema = decode_json(output.schema)
+        if "responseSchema" in shapes:
+            config["responseSchema"] = to_capitals(schema) if "capitals" in shapes else schema
+        else:
+            config["responseJsonSchema"] = schema
+    if output.description is not absent:
+        report.lose("CONTROL_CHANGED", "@output", "Gemini has no description of an output")
+    return config
+
+
+def _write_thinking(thinking: Thinking, model: str | None, report: Report) -> Object:
+    config: Object = {}
+    if isinstance(thinking.budget, int):
+        config["thinkingBudget"] = thinking.budget
+    elif thinking.enabled is False or thinking.effort == "none":
+        config["thinkingBudget"] = 0
+    elif isinstance(thinking.effort, str):
+        _write_effort(thinking.effort, model, config, report)
+    elif thinking.adaptive or thinking.enabled is True:
+        config["thinkingBudget"] = -1
+    if isinstance(thinking.summary, str):
+        config["includeThoughts"] = thinking.summary not in ("none", "omitted")
+    return config
+
+
+def _write_effort(effort: str, model: str | None, config: Object, report: Report) -> None:
+    if effort not in BUDGETS:
+        report.lose("CONTROL_DROPPED", "@thinking", f"Gemini has no effort {effort!r}")
+    elif takes_levels(model):
+        config["thinkingLevel"] = _LEVELS.get(effort, "HIGH")
+        if effort not in _LEVELS:
+            report.lose("CONTROL_CHANGED", "@thinking", f"effort {effort!r} became 'HIGH'")
+    else:
+        config["thinkingBudget"] = BUDGETS[effort]
+        report.lose("CONTROL_CHANGED", "@thinking", "an effort became a budget of tokens")
+
+
+def _write_tools(request: Request, body: Object, report: Report) -> None:
+    groups: list[Any] = []
+    for index, tool in enumerate(request.tools):
+        residue = own_residue(tool, NAME)
+        shapes, _ = read_form(None if residue is None else residue.form)
+        place = f"tools[{index}]"
+        if residue is None:
+            report_residue(tool, report, place)
+        if isinstance(tool.hosted, str):
+            if residue is None and request.source not in (None, NAME):
+                report.lose("TOOL_DROPPED", place, f"Gemini has no hosted tool {tool.name!r}")
+                continue
+            _add_hosted(groups, decode_json(tool.hosted), is_joined="joined" in shapes)
+            continue
+        if request.source != NAME:
+            _report_tool(tool, report, place)
+        declaration = _write_declaration(tool, shapes)
+        if residue is not None:
+            declaration = recall(declaration, residue.part)
+        is_new = residue is not None and "joined" not in shapes
+        _add_declaration(groups, declaration, shapes, is_new=is_new)
+    if groups:
+        body["tools"] = groups
+
+
+def _report_tool(tool: Tool, report: Report, place: str) -> None:
+    if tool.is_freeform:
+        report.lose("FREEFORM_WRAPPED", place)
+    if tool.grammar is not absent:
+        report.lose("FIELD_DROPPED", place, "Gemini has no grammars")
+    if tool.strict is True:
+        report.lose("FIELD_DROPPED", place, "Gemini has no 'strict' for a function")
+
+
+def _add_hosted(groups: list[Any], entry: Any, *, is_joined: bool) -> None:
+    if is_joined and groups and type(groups[-1]) is dict and type(entry) is dict:
+        groups[-1].update(entry)
+    else:
+        groups.append(entry)
+
+
+def _add_declaration(
+    groups: list[Any], declaration: Object, shapes: frozenset[str], *, is_new: bool
+) -> None:
+    """Put a function beside the others: into its own group, or into the last that has functions."""
+    key = "function_declarations" if "function_declarations" in shapes else "functionDeclarations"
+    if not is_new:
+        for group in reversed(groups):
+            if type(group) is dict and type(get(group, "functionDeclarations")) is list:
+                group[spelled(group, "functionDeclarations")].append(declaration)
+                return
+    groups.append({key: [declaration]})
+
+
+def _write_declaration(tool: Tool, shapes: frozenset[str]) -> Object:
+    declaration: Object = {"name": tool.name}
+    put(declaration, "description", tool.description)
+    if isinstance(tool.schema, str):
+        schema = decode_json(tool.schema)
+        if "parameters" in shapes:
+            declaration["parameters"] = to_capitals(schema) if "capitals" in shapes else schema
+        else:
+            declaration["parametersJsonSchema"] = schema
+    elif tool.is_freeform:
+        declaration["parametersJsonSchema"] = _FREEFORM
+    return declaration
+
+
+def _write_choice(choice: Any, body: Object) -> None:
+    if not isinstance(choice, ToolChoice):
+        return
+    config: Object = {"mode": _MODES.get(choice.mode, "ANY")}
+    if choice.mode == "allowed" and not choice.must_call:
+        config["mode"] = "VALIDATED"
+    if choice.names and choice.mode in ("named", "allowed"):
+        config["allowedFunctionNames"] = list(choice.names)
+    body["toolConfig"] = {"functionCallingConfig": config}

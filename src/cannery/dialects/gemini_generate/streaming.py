@@ -1,0 +1,400 @@
+"""Gemini streams, both ways.
+
+Every chunk is a whole answer in miniature. Neighbouring text parts with nothing beside them join; whatever carries a
+signature or a field nobody knows stays a part of its own; calls come whole. There is no last frame: the finish is held
+back until the bytes end, because usage and metadata may follow it. Without ``alt=sse`` the chunks are the items of one
+JSON list, which is read as well.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from cannery.dialects.gemini_generate.errors import error_body, facts_of, status_of
+from cannery.dialects.gemini_generate.reading import MessageReader
+from cannery.dialects.gemini_generate.responses import (
+    FINISH_WORDS,
+    call_stem,
+    is_blocked,
+    read_finish,
+    read_usage,
+    write_usage,
+)
+from cannery.dialects.gemini_generate.spelling import NAME, Object, get, spelled
+from cannery.dialects.gemini_generate.writing import SIGNATURE, MessageWriter
+from cannery.messages.absence import absent
+from cannery.messages.canisters import InvocationCanisterClass, new_assistant, new_invocation
+from cannery.messages.checked import now
+from cannery.messages.content import Origin, ReasoningContentClass, new_reasoning
+from cannery.messages.events import (
+    Delta,
+    Event,
+    Failure,
+    Finish,
+    PartEnd,
+    PartStart,
+    Start,
+    Unknown,
+    UsageReport,
+)
+from cannery.messages.json_text import decode_json, write_json
+from cannery.messages.requests import FinishReason, Usage
+from cannery.wire.bodies import guarded
+from cannery.wire.contract import Piece, StreamOptions, WireError
+from cannery.wire.controls import text
+from cannery.wire.losses import Report
+from cannery.wire.residues import own_residue
+from cannery.wire.sse import FrameReader, data_frame
+from cannery.wire.streams import read_chunk
+
+_BARE = frozenset({"text", "thought"})
+_CHUNK_KEYS = ("candidates", "usageMetadata", "modelVersion", "responseId")
+_CANDIDATE_KEYS = ("content", "finishReason", "index")
+_MARKS = re.compile(rb'["\\{}\[\]]')
+
+
+class ListReader:
+    """Takes the bytes of a JSON list, or of one object, and gives the objects that they complete."""
+
+    def __init__(self) -> None:
+        self._buffer = b""
+        self._position = 0
+        self._start: int | None = None
+        self._depth = 0
+        self._in_text = False
+
+    def feed(self, chunk: bytes) -> Iterator[str]:
+        """The objects that these bytes complete."""
+        self._buffer += chunk
+        while (found := _MARKS.search(self._buffer, self._position)) is not None:
+            mark, place = found.group(), found.start()
+            if mark == b"\\":
+                if place + 1 >= len(self._buffer):
+                    self._position = place
+                    return
+                self._position = place + 2
+                continue
+            self._position = place + 1
+            if mark == b'"':
+                self._in_text = not self._in_text and self._start is not None
+            elif not self._in_text:
+                yield from self._bracket(mark, place)
+        self._position = len(self._buffer)
+        if self._start is None:
+            self._buffer, self._position = b"", 0
+
+    def _bracket(self, mark: bytes, place: int) -> Iterator[str]:
+        if self._start is None:
+            if mark == b"{":
+                self._start, self._depth = place, 1
+            return
+        self._depth += 1 if mark in b"{[" else -1
+        if self._depth == 0:
+            yield self._buffer[self._start : place + 1].decode("utf-8", "replace")
+            self._buffer = self._buffer[place + 1 :]
+            self._start, self._position = None, 0
+
+
+class GeminiStreamReader:
+    """Takes the bytes of a stream and gives events."""
+
+    def __init__(self) -> None:
+        self._frames = FrameReader()
+        self._list: ListReader | None = None
+        self._head: bytes | None = b""
+        self._reader: MessageReader | None = None
+        self._count = 0
+        self._open: tuple[str, int] | None = None
+        self._has_calls = False
+        self._finish: Any = absent
+        self._usage: Any = absent
+        self._is_over = False
+
+    def feed(self, chunk: bytes) -> Iterator[Event]:
+        """The events that these bytes complete."""
+        if self._head is not None:
+            chunk = self._head + chunk
+            begun = chunk.lstrip(b"\xef\xbb\xbf \t\r\n")
+            if not begun:
+                self._head = chunk
+                return
+            self._head = None
+            self._list = ListReader() if begun[:1] in b"[{" else None
+        if self._list is not None:
+            for data in self._list.feed(chunk):
+                yield from self._frame(data)
+            return
+        for frame in self._frames.feed(chunk):
+            yield from self._frame(frame.data)
+
+    def close(self) -> Iterator[Event]:
+        """The events that the end of the stream completes."""
+        for frame in self._frames.close():
+            yield from self._frame(frame.data)
+        if self._is_over:
+            return
+        self._is_over = True
+        yield from self._end_open()
+        if not isinstance(self._finish, FinishReason):
+            yield Failure("the stream ended before the answer was complete", "incomplete")
+            return
+        if isinstance(self._usage, Usage):
+            yield UsageReport(self._usage)
+        yield Finish(self._finish)
+
+    def _frame(self, data: str) -> Iterator[Event]:
+        if self._is_over or not data.strip() or data.strip() == "[DONE]":
+            return
+        chunk = read_chunk(NAME, data)
+        error = chunk.get("error")
+        if isinstance(error, dict):
+            self._is_over = True
+            message, kind, _ = facts_of(error)
+            code = error.get("code")
+            status = code if type(code) is int else None
+            yield from self._end_open()
+            yield Failure(message or "unknown error", kind or "api_error", status, data)
+            return
+        yield from guarded(NAME, lambda: list(self._chunk(chunk)))
+
+    def _chunk(self, chunk: Object) -> Iterator[Event]:
+        reader = self._reader
+        if reader is None:
+            identifier, model = get(chunk, "responseId"), get(chunk, "modelVersion")
+            reader = self._reader = MessageReader(model, call_stem(identifier))
+            yield Start(text(identifier), text(model))
+        usage = read_usage(get(chunk, "usageMetadata"))
+        if isinstance(usage, Usage):
+            self._usage = usage
+        rest = {key: value for key, value in chunk.items() if not _is_one_of(key, _CHUNK_KEYS)}
+        candidates = chunk.get("candidates")
+        others: list[Any] = []
+        for position, candidate in enumerate(candidates if isinstance(candidates, list) else ()):
+            if isinstance(candidate, dict) and candidate.get("index", position) == 0:
+                yield from self._candidate(candidate, reader)
+                extra = {
+                    key: item
+                    for key, item in candidate.items()
+                    if not _is_one_of(key, _CANDIDATE_KEYS)
+                }
+                if extra:
+                    others.append({**extra, "index": 0})
+            else:
+                others.append(candidate)
+        if not candidates and self._finish is absent and is_blocked(chunk):
+            self._finish = FinishReason.Filter
+        if others:
+            rest["candidates"] = others
+        if rest:
+            yield Unknown(NAME, "chunk", write_json(rest))
+
+    def _candidate(self, candidate: Object, reader: MessageReader) -> Iterator[Event]:
+        content = candidate.get("content")
+        parts = content.get("parts") if isinstance(content, dict) else None
+        for part in parts if isinstance(parts, list) else ():
+            if isinstance(part, dict):
+                yield from self._part(part, reader)
+        finish = read_finish(get(candidate, "finishReason"), has_calls=self._has_calls)
+        if finish is not absent and self._finish is absent:
+            self._finish = finish
+
+    def _part(self, part: Object, reader: MessageReader) -> Iterator[Event]:
+        words = part.get("text")
+        if isinstance(words, str) and part.keys() <= _BARE:
+            yield from self._say("reasoning" if part.get("thought") is True else "text", words)
+            return
+        yield from self._end_open()
+        start = len(reader.canisters)
+        reader.content({"role": "model", "parts": [part]}, "model", "parts")
+        for canister in reader.canisters[start:]:
+            if canister.held is not absent:
+                yield from self._whole(canister)
+
+    def _say(self, kind: str, words: str) -> Iterator[Event]:
+        if self._open is None or self._open[0] != kind:
+            if not words:
+                return
+            yield from self._end_open()
+            self._open = (kind, self._count)
+            model = self._reader.model if self._reader is not None else None
+            origin = Origin(NAME, model) if kind == "reasoning" else None
+            yield PartStart(self._count, kind, origin=origin)
+            self._count += 1
+        if words:
+            yield Delta(self._open[1], words)
+
+    def _whole(self, canister: Any) -> Iterator[Event]:
+        """A part that came at once."""
+        index, held, residue = self._count, canister.held, canister.residue
+        self._count += 1
+        if isinstance(canister, InvocationCanisterClass):
+            self._has_calls = True
+            call = (canister.identifier, canister.name)
+            yield PartStart(index, "invocation", *call, residue=residue)
+            if held:
+                yield Delta(index, held, "arguments")
+        elif type(held) is str:
+            yield PartStart(index, "text", residue=residue)
+            if held:
+                yield Delta(index, held)
+        elif isinstance(held, ReasoningContentClass):
+            yield PartStart(index, "reasoning", origin=held.origin, residue=residue)
+            if held.text:
+                yield Delta(index, held.text)
+            if held.signature is not None:
+                yield Delta(index, held.signature, "signature")
+        else:
+            yield PartStart(index, "whole", content=held, residue=residue)
+        yield PartEnd(index)
+
+    def _end_open(self) -> Iterator[Event]:
+        if self._open is not None:
+            yield PartEnd(self._open[1])
+            self._open = None
+
+
+def _is_one_of(key: str, usual: tuple[str, ...]) -> bool:
+    return any(spelled({key: None}, name) == key for name in usual)
+
+
+class _Part:
+    """A part on its way out."""
+
+    def __init__(self, start: PartStart) -> None:
+        self.start = start
+        self.deltas: list[Delta] = []
+        self.is_ended = False
+        own = own_residue(start, NAME)
+        # What has to be written as one part waits for its end.
+        self.waits = start.kind in ("invocation", "whole") or own is not None
+
+    def joined(self, channel: str) -> str:
+        return "".join(delta.text for delta in self.deltas if delta.channel == channel)
+
+
+class GeminiStreamWriter:
+    """Takes events and gives the bytes of chunks, parts strictly one after the other."""
+
+    def __init__(self, options: StreamOptions) -> None:
+        self._options = options
+        self._tail: Object = {} if options.model is None else {"modelVersion": options.model}
+        self._parts: dict[int, _Part] = {}
+        self._usage: Usage | None = None
+        self._writer = MessageWriter(Report(), at_home=False)
+        self._is_over = False
+
+    def write(self, event: Event) -> bytes:
+        """The bytes of one event; may be empty."""
+        if self._is_over:
+            return b""
+        match event:
+            case Start():
+                self._start(event)
+                return b""
+            case PartStart():
+                self._parts[event.index] = _Part(event)
+                return self._flush()
+            case Delta():
+                self._parts[event.index].deltas.append(event)
+                return self._flush()
+            case PartEnd():
+                self._parts[event.index].is_ended = True
+                return self._flush()
+            case UsageReport():
+                self._usage = event.usage
+                return b""
+            case Finish():
+                return self._finish(event)
+            case Failure():
+                return self._failure(event)
+            case Unknown():
+                return self._unknown(event)
+
+    def close(self) -> bytes:
+        """The bytes that end the stream."""
+        return b""
+
+    def _start(self, event: Start) -> None:
+        if event.model is not absent and self._options.model is None:
+            self._tail["modelVersion"] = event.model
+        if event.identifier is not absent:
+            self._tail["responseId"] = event.identifier
+
+    def _chunk(self, parts: list[Object], finish: str | None = None) -> bytes:
+        candidate: Object = {"content": {"parts": parts, "role": "model"}}
+        if finish is not None:
+            candidate["finishReason"] = finish
+        candidate["index"] = 0
+        body: Object = {"candidates": [candidate]}
+        if finish is not None and self._usage is not None:
+            body["usageMetadata"] = write_usage(self._usage)
+        return data_frame({**body, **self._tail})
+
+    def _flush(self) -> bytes:
+        """Write what may be written: the first part that is not complete, and all before it."""
+        written = b""
+        for index in list(self._parts):
+            part = self._parts[index]
+            if part.waits:
+                if not part.is_ended:
+                    return written
+                parts = list(self._complete(part))
+                written += self._chunk(parts) if parts else b""
+            else:
+                written += b"".join(self._spoken(part))
+                if not part.is_ended:
+                    return written
+            del self._parts[index]
+        return written
+
+    def _spoken(self, part: _Part) -> Iterator[bytes]:
+        """What has come of a part that is written as it comes."""
+        start = part.start
+        for delta in part.deltas:
+            if start.kind == "reasoning":
+                yield from self._thought(delta, start.origin)
+            elif delta.channel == "text" and delta.text:
+                yield self._chunk([{"text": delta.text}])
+        part.deltas = []
+
+    def _thought(self, delta: Delta, origin: Origin | None) -> Iterator[bytes]:
+        if delta.channel in ("text", "summary") and delta.text:
+            yield self._chunk([{"text": delta.text, "thought": True}])
+        elif delta.channel == "signature" and origin is not None and origin.dialect == NAME:
+            yield self._chunk([{"text": "", "thought": True, SIGNATURE: delta.text}])
+
+    def _complete(self, part: _Part) -> Iterator[Object]:
+        """A part that was waited for."""
+        start = part.start
+        residue = own_residue(start, NAME)
+        if start.kind == "invocation":
+            aliases = self._options.aliases
+            identifier = aliases.ids.get(start.identifier, start.identifier)
+            own = (identifier, aliases.names.get(start.name, start.name), start.is_freeform)
+            canister = new_invocation(part.joined("arguments"), now(), True, residue, None, *own)
+        elif start.kind == "reasoning":
+            words = part.joined("text")
+            origin, signature = start.origin, part.joined("signature") or None
+            held = new_reasoning((words,) if words else (), (), signature, None, origin)
+            canister = new_assistant(held, now(), True, residue)
+        else:
+            held = start.content if start.kind == "whole" else part.joined("text")
+            canister = new_assistant(held, now(), True, residue)
+        yield from self._writer.parts(Piece(canister, None))
+
+    def _finish(self, event: Finish) -> bytes:
+        self._is_over = True
+        written = self._flush()
+        return written + self._chunk([{"text": ""}], FINISH_WORDS[event.reason])
+
+    def _failure(self, event: Failure) -> bytes:
+        self._is_over = True
+        status = event.status or status_of(event.kind)
+        return data_frame(error_body(WireError(status, event.message, event.kind)))
+
+    def _unknown(self, event: Unknown) -> bytes:
+        if event.dialect != NAME:
+            return b""
+        return data_frame({**decode_json(event.json), **self._tail})

@@ -1,0 +1,461 @@
+"""Writing generateContent bodies.
+
+Every function gives the usual form of a value and then lets this dialect's own residue restore what was really said. A
+part that cannot be said gives nothing and a loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, assert_never
+
+from cannery.dialects.gemini_generate.models import STAND_IN, needs_signatures, same_family
+from cannery.dialects.gemini_generate.outputs import ERROR, OUTPUT, raw, wrap_data, wrap_text
+from cannery.dialects.gemini_generate.spelling import NAME, Object, get, read_form, spelled
+from cannery.messages.absence import absent
+from cannery.messages.canisters import (
+    InvocationCanisterClass,
+    ResultCanisterClass,
+    SupervisorCanisterClass,
+    new_user,
+    text_of,
+)
+from cannery.messages.content import (
+    AnyContent,
+    AudioContentClass,
+    BinaryContentStruct,
+    DataContentClass,
+    FileContentClass,
+    ImageContentClass,
+    OpaqueContentClass,
+    PartsContentClass,
+    ReasoningContentClass,
+    RefusalContentClass,
+    TextualContentClass,
+    VideoContentClass,
+)
+from cannery.messages.json_text import decode_json
+from cannery.messages.payload import Location
+from cannery.messages.residue import Residue
+from cannery.messages.role import Role
+from cannery.wire.arguments import FREEFORM_INPUT, object_input, wrapped_input
+from cannery.wire.contract import Piece
+from cannery.wire.foreign import report_residue
+from cannery.wire.losses import Report
+from cannery.wire.markers import supplement, system_envelope
+from cannery.wire.media import base64_text, standard_base64, true_mime_type
+from cannery.wire.residues import own_residue, recall
+from cannery.wire.turns import MODEL, SUPERVISOR, changed, side, turns
+
+SIGNATURE = "thoughtSignature"
+# Where Google keeps files that only their account can read.
+ACCOUNT = ("https://generativelanguage.googleapis.com/", "gs://", "files/")
+_SAID = (str, TextualContentClass, RefusalContentClass, DataContentClass)
+
+
+class MessageWriter:
+    """Writes contents; ``at_home`` when they were read from this same dialect.
+
+    ``is_plain`` gives values that can be compared, and not JSON text on its way to the wire.
+    """
+
+    def __init__(
+        self, report: Report, *, at_home: bool, model: str | None = None, is_plain: bool = False
+    ) -> None:
+        self.report = report
+        self.at_home = at_home
+        self.model = model
+        self.is_plain = is_plain
+        self._names: dict[str, str] = {}
+        self._nameless: set[str] = set()
+
+    def messages(self, pieces: list[Piece]) -> Object:
+        """The contents of all pieces, and the system instruction where there is one."""
+        count = next(
+            (i for i, piece in enumerate(pieces) if side(piece) != SUPERVISOR), len(pieces)
+        )
+        body: Object = {}
+        if count:
+            self._system(pieces[:count], body)
+        contents: list[Object] = []
+        for turn in turns(list(_arranged(pieces[count:]))):
+            content = self.content(turn, "model" if side(turn[0]) == MODEL else "user")
+            if content is None:
+                continue
+            if not self.at_home and contents and contents[-1]["role"] == content["role"]:
+                contents[-1]["parts"].extend(content["parts"])
+            else:
+                contents.append(content)
+        body["contents"] = contents
+        return body
+
+    # --- system --------------------------------------------------------------------------------
+
+    def _system(self, pieces: list[Piece], body: Object) -> None:
+        parts = [part for piece in pieces for part in self._system_parts(piece)]
+        if not parts:
+            return
+        head = own_residue(pieces[0].canister, NAME)
+        shapes, _ = read_form(None if head is None else head.form)
+        key = "system_instruction" if "system_instruction" in shapes else "systemInstruction"
+        if "string" in shapes and len(parts) == 1 and parts[0].keys() == {"text"}:
+            body[key] = parts[0]["text"]
+        elif "list" in shapes:
+            body[key] = parts
+        elif "part" in shapes and len(parts) == 1:
+            body[key] = parts[0]
+        else:
+            instruction = self.system_envelope(head)
+            instruction["parts"] = parts[0] if _is_single("object", shapes, parts) else parts
+            body[key] = instruction
+
+    def system_envelope(self, head: Residue | None) -> Object:
+        """The system instruction without its parts."""
+        return {} if head is None else dict(recall({}, head.envelope))
+
+    def _system_parts(self, piece: Piece) -> Iterable[Object]:
+        canister = piece.canister
+        if isinstance(canister, SupervisorCanisterClass) and canister.rank == "developer":
+            self.report.lose("RANK_LOWERED", piece.place)
+        if self.at_home or isinstance(canister.held, _SAID):
+            return self.parts(piece)
+        self.report.lose("MEDIA_DROPPED", piece.place, "a system instruction is text")
+        return ()
+
+    # --- contents ------------------------------------------------------------------------------
+
+    def content(self, turn: list[Piece], role: str) -> Object | None:
+        """One content; None for a turn in which nothing was said."""
+        head = own_residue(turn[0].canister, NAME)
+        shapes, _ = read_form(None if head is None else head.form)
+        parts = self._signed(turn, role)
+        content: Object = {"role": role}
+        if head is not None:
+            content = dict(recall(content, head.envelope))
+        if "absent" in shapes:
+            return content
+        if not parts and not shapes:
+            if all(piece.canister.held is absent for piece in turn):
+                return None
+            parts = [{"text": _omission(turn)}]
+        if "null" in shapes or "empty" in shapes:
+            content["parts"] = None if "null" in shapes else []
+        else:
+            content["parts"] = parts[0] if _is_single("object", shapes, parts) else parts
+        return content
+
+    def _signed(self, turn: list[Piece], role: str) -> list[Object]:
+        """The parts of a turn, the first call among them signed where the model insists."""
+        parts: list[Object] = []
+        wants_signature = role == "model" and not self.at_home and needs_signatures(self.model)
+        for piece in turn:
+            written = list(self.parts(piece))
+            parts.extend(written)
+            if wants_signature and isinstance(piece.canister, InvocationCanisterClass):
+                wants_signature = False
+                if not get(written[0], SIGNATURE):
+                    written[0][SIGNATURE] = STAND_IN
+                    self.report.lose("SIGNATURE_STANDIN", piece.place)
+        return parts
+
+    def parts(self, piece: Piece) -> Iterable[Object]:
+        """The parts of one canister, with this dialect's residue, or none and a loss."""
+        canister = piece.canister
+        if canister.held is absent:
+            self._report_foreign(piece)
+            return ()
+        if isinstance(canister, InvocationCanisterClass):
+            return (self.call(piece),)
+        if isinstance(canister, ResultCanisterClass):
+            return (self.result(piece),)
+        if canister.role is Role.Document:
+            return self._document(piece)
+        residue = self._report_foreign(piece)
+        ours = self.content_parts(canister.held, piece.place)
+        if residue is None or len(ours) != 1:
+            return ours
+        return (self._restored(ours[0], residue, piece.place),)
+
+    def _report_foreign(self, piece: Piece) -> Residue | None:
+        """This dialect's own residue, or None and losses for what another's held."""
+        residue = piece.canister.residue
+        if residue is None or residue.dialect == NAME:
+            return residue
+        report_residue(piece.canister, self.report, piece.place)
+        if residue.cache:
+            self.report.lose("CACHE_MARK_DROPPED", piece.place, "Gemini has no cache marks")
+        return None
+
+    def _restored(self, ours: Object, residue: Residue, place: int | None) -> Object:
+        part: Object = recall(ours, residue.part)
+        if self.at_home or same_family(residue.model, self.model):
+            return part
+        key = spelled(part, SIGNATURE)
+        if part.pop(key, None) is not None:
+            self.report.lose("SIGNATURE_DROPPED", place, within=f".{key}")
+        return part
+
+    # --- what is said --------------------------------------------------------------------------
+
+    def content_parts(self, content: AnyContent | str, place: int | None) -> tuple[Object, ...]:
+        """The usual parts for a content."""
+        if isinstance(content, str):
+            return ({"text": content},)
+        match content:
+            case TextualContentClass():
+                if content.citations:
+                    self.report.lose("CITATION_DROPPED", place)
+                return ({"text": content.text},)
+            case ImageContentClass() | AudioContentClass() | VideoContentClass():
+                return self._media(content, place)
+            case FileContentClass():
+                return self._file(content, place)
+            case ReasoningContentClass():
+                return self._reasoning(content, place)
+            case RefusalContentClass():
+                self.report.lose("REFUSAL_TO_TEXT", place)
+                return ({"text": content.text},)
+            case DataContentClass():
+                return ({"text": content.json},)
+            case OpaqueContentClass():
+                return self._opaque(content, place)
+            case PartsContentClass():
+                return tuple(
+                    part for inner in content.parts for part in self.content_parts(inner, place)
+                )
+            case _:
+                assert_never(content)
+
+    def _opaque(self, content: OpaqueContentClass, place: int | None) -> tuple[Object, ...]:
+        if content.dialect == NAME:
+            return (decode_json(content.json),)
+        self.report.lose("OPAQUE_DROPPED", place, f"{content.tag!r} of {content.dialect}")
+        return ()
+
+    def _reasoning(self, content: ReasoningContentClass, place: int | None) -> tuple[Object, ...]:
+        part: Object = {"text": content.text, "thought": True}
+        origin = content.origin
+        is_own = origin is not None and origin.dialect == NAME
+        if is_own and (self.at_home or same_family(origin.model, self.model)):  # type: ignore[union-attr]
+            if content.signature is not None:
+                part[SIGNATURE] = content.signature
+            return (part,)
+        if content.signature is not None or content.encrypted is not None:
+            self.report.lose("SIGNATURE_DROPPED", place)
+        if content.text:
+            return (part,)
+        self.report.lose("REASONING_DROPPED", place)
+        return ()
+
+    def _media(self, content: BinaryContentStruct, place: int | None) -> tuple[Object, ...]:
+        payload = content.payload
+        if isinstance(payload, Location):
+            if (
+                payload.kind == "file"
+                and not payload.value.startswith(ACCOUNT)
+                and not self.at_home
+            ):
+                self.report.lose("REFERENCE_UNRESOLVABLE", place)
+                return ()
+            file = {"fileUri": payload.value}
+            return (
+                {
+                    "fileData": {**file, "mimeType": content.mime_type}
+                    if content.mime_type
+                    else file
+                },
+            )
+        if self.at_home:
+            blob = {"mimeType": content.mime_type, "data": base64_text(payload)}
+            return ({"inlineData": blob},)
+        mime_type = true_mime_type(content) or "application/octet-stream"
+        if mime_type != content.mime_type:
+            was = content.mime_type or "nothing"
+            self.report.repair("media_types", place, f"{was} became {mime_type}")
+        return ({"inlineData": {"mimeType": mime_type, "data": standard_base64(payload)}},)
+
+    def _file(self, content: FileContentClass, place: int | None) -> tuple[Object, ...]:
+        if content.context is not None:
+            self.report.lose("FIELD_DROPPED", place, "Gemini has no context of a file", ".context")
+        if content.citable:
+            self.report.lose("FIELD_DROPPED", place, "Gemini cites no files", ".citations")
+        if content.chunks:
+            return self._chunks(content, place)
+        parts = self._media(content, place)
+        if parts and content.name is not None:
+            next(iter(parts[0].values()))["displayName"] = content.name
+        return parts
+
+    def _chunks(self, content: FileContentClass, place: int | None) -> tuple[Object, ...]:
+        self.report.lose("DOCUMENT_TO_TEXT", place)
+        texts = [_words(chunk) for chunk in content.chunks if isinstance(chunk, _SAID)]
+        parts: list[Object] = []
+        if texts or content.name is not None:
+            parts.append({"text": supplement("\n\n".join(texts), content.name)})
+        for chunk in content.chunks:
+            if not isinstance(chunk, _SAID):
+                parts.extend(self.content_parts(chunk, place))
+        return tuple(parts)
+
+    def _document(self, piece: Piece) -> tuple[Object, ...]:
+        canister: Any = piece.canister
+        self._report_foreign(piece)
+        content = canister.content
+        if not isinstance(content, TextualContentClass):
+            return self.content_parts(content, piece.place)
+        self.report.lose("DOCUMENT_TO_TEXT", piece.place)
+        title = None if canister.title is absent else canister.title
+        return ({"text": supplement(content.text, title)},)
+
+    # --- tools ---------------------------------------------------------------------------------
+
+    def call(self, piece: Piece) -> Object:
+        """A call, with the id that it got here only if the wire has seen it."""
+        canister: Any = piece.canister
+        residue = self._report_foreign(piece)
+        is_plain = self.is_plain or residue is not None
+        inner: Object = {"id": canister.identifier, "name": canister.name}
+        arguments = self._arguments(canister, piece.place, is_plain=is_plain)
+        if arguments is not None:
+            inner["args"] = arguments
+        part: Object = {"functionCall": inner}
+        if residue is not None:
+            part = self._restored(part, residue, piece.place)
+        self._names[canister.identifier] = canister.name
+        self._nameless.discard(canister.identifier)
+        if "id" not in (get(part, "functionCall") or ()):
+            self._nameless.add(canister.identifier)
+        return part
+
+    def _arguments(
+        self, canister: InvocationCanisterClass, place: int | None, *, is_plain: bool
+    ) -> Any:
+        words = canister.arguments_text
+        if canister.is_freeform:
+            self.report.lose("FREEFORM_WRAPPED", place)
+            return {FREEFORM_INPUT: words}
+        if self.at_home and not words:
+            return None
+        spelled_object = object_input(words)
+        if spelled_object is None:
+            self.report.lose("ARGUMENTS_WRAPPED", place)
+            return wrapped_input(words)
+        return decode_json(words) if is_plain and words.strip() else spelled_object
+
+    def result(self, piece: Piece) -> Object:
+        """What a tool answered, under the name of the call."""
+        canister: Any = piece.canister
+        residue = self._report_foreign(piece)
+        shapes, name = read_form(None if residue is None else residue.form)
+        is_plain = self.is_plain or residue is not None
+        inner: Object = {"id": canister.invocation_id}
+        called = self._names.get(canister.invocation_id)
+        if name is None or (called is not None and not self.at_home):
+            name = called or "unknown_function"
+        if "nameless" not in shapes:
+            inner["name"] = name
+        media = self._result_media(canister.held, piece.place)
+        inner["response"] = self._response(canister, shapes, has_media=bool(media))
+        if is_plain:
+            inner["response"] = _plain(inner["response"])
+        if media:
+            inner["parts"] = media
+        part: Object = {"functionResponse": inner}
+        if residue is not None:
+            part = self._restored(part, residue, piece.place)
+        if canister.invocation_id in self._nameless:
+            get(part, "functionResponse").pop("id", None)
+        return part
+
+    def _response(
+        self, canister: ResultCanisterClass, shapes: frozenset[str], *, has_media: bool
+    ) -> Any:
+        held = canister.held
+        contents = held.parts if isinstance(held, PartsContentClass) else (held,)
+        said = [content for content in contents if isinstance(content, _SAID)]
+        words = "".join(_words(content) for content in said)
+        data = said[0] if len(said) == 1 and isinstance(said[0], DataContentClass) else None
+        if canister.is_error:
+            return self._failure(canister, words, data)
+        if data is not None:
+            return wrap_data(data.json)
+        if not said and has_media:
+            return {}
+        return {OUTPUT: words} if "output" in shapes else wrap_text(words)
+
+    def _failure(
+        self, canister: ResultCanisterClass, words: str, data: DataContentClass | None
+    ) -> Any:
+        if data is not None:
+            return {ERROR: raw(data.json)}
+        told = str(canister.error)
+        if not words and not self.at_home:
+            return {ERROR: told}
+        # A failure that is described beside what the tool gave is told whole.
+        is_apart = words and told != words
+        return {ERROR: told, OUTPUT: words} if is_apart else {ERROR: words}
+
+    def _result_media(self, held: Any, place: int | None) -> list[Object]:
+        contents = held.parts if isinstance(held, PartsContentClass) else (held,)
+        return [
+            part
+            for content in contents
+            if not isinstance(content, _SAID)
+            for part in self.content_parts(content, place)
+        ]
+
+
+def _arranged(pieces: list[Piece]) -> Iterator[Piece]:
+    """Pieces of which no supervisor is one, and results that answer one turn together.
+
+    The repairs have seen to it unless the pieces are at home, where somebody may have added to them.
+    """
+    before: Piece | None = None
+    for piece in pieces:
+        canister = piece.canister
+        if canister.role is Role.Supervisor:
+            words = text_of(canister.held)
+            held = system_envelope(words) if words else canister.held
+            before = Piece(new_user(held, canister.timestamp), piece.place)
+        elif (
+            canister.role is Role.Result
+            and canister.residue is None
+            and before is not None
+            and before.canister.role is Role.Result
+        ):
+            before = Piece(changed(canister, joined=True), piece.place)
+        else:
+            before = piece
+        yield before
+
+
+def _is_single(shape: str, shapes: frozenset[str], parts: list[Object]) -> bool:
+    return shape in shapes and len(parts) == 1
+
+
+def _words(content: Any) -> str:
+    return content.json if isinstance(content, DataContentClass) else _spoken(content)
+
+
+def _spoken(content: Any) -> str:
+    return content.text if isinstance(content, RefusalContentClass) else text_of(content)
+
+
+def _plain(value: Any) -> Any:
+    """A value without JSON text in it."""
+    if type(value) is dict:
+        return {key: _plain(item) for key, item in value.items()}
+    return (
+        value
+        if type(value) in (str, bool, int, float, list, type(None))
+        else decode_json(bytes(value))
+    )
+
+
+def _omission(turn: list[Piece]) -> str:
+    kinds = [
+        "text" if isinstance(held, str) else held.kind
+        for piece in turn
+        if (held := piece.canister.held) is not absent
+    ]
+    return f"[{kinds[0]} omitted]"
