@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from cannery.messages.requests import Request, Response
-from cannery.wire.losses import Report
+from cannery.wire.losses import ENVELOPE, Report
 from cannery.wire.residues import dropped_keys
 
 _SIGNATURES = ("thoughtSignature", "thought_signature", "signature", "encrypted_content")
@@ -20,9 +20,10 @@ def report_residue(value: Any, report: Report, place: int | str | None) -> None:
     residue = value.residue
     if residue is None or isinstance(value, (Request, Response)):
         return
-    for patch in (residue.part, residue.envelope):
-        for path, held in dropped_keys(patch):
-            _report_field(path, held, report, place)
+    for path, held in dropped_keys(residue.part):
+        _report_field(path, held, report, place)
+    for path, held in dropped_keys(residue.envelope):
+        _report_field(path, held, report, place, ENVELOPE)
 
 
 def report_settings(value: Request | Response, modelled: Collection[str], report: Report) -> None:
@@ -34,11 +35,14 @@ def report_settings(value: Request | Response, modelled: Collection[str], report
             _report_field(path, held, report, "")
 
 
-def _report_field(path: str, held: Any, report: Report, place: int | str | None) -> None:
+def _report_field(
+    path: str, held: Any, report: Report, place: int | str | None, where: str = ""
+) -> None:
     key = path.rpartition(".")[2]
     if key in _MARKS or path in _SILENT or held in ("", [], {}):
         return
     if key in _SIGNATURES:
-        report.lose("SIGNATURE_DROPPED", place, within=path)
+        report.lose("SIGNATURE_DROPPED", place, within=where + path)
     else:
-        report.lose("FIELD_DROPPED", place, f"{key!r} is known only to its own dialect", path)
+        detail = f"{key!r} is known only to its own dialect"
+        report.lose("FIELD_DROPPED", place, detail, where + path)

@@ -6,6 +6,7 @@ the place in the source. ``CODES`` and ``REPAIRS`` are the tables that ``docs/lo
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,6 +16,9 @@ from cannery.errors import LossError
 
 INFO, DEGRADED, LOST, BLOCKED = "info", "degraded", "lost", "blocked"
 POLICIES = ("allow", "warn", "strict")
+# Before a path within: it starts at the wire message that holds the place, not at the place itself.
+ENVELOPE = "^"
+_MESSAGE = re.compile(r"choices\[\d+\]\.message|candidates\[\d+\]\.content|\w+(?:\[\d+\])?")
 
 CODES: Mapping[str, tuple[str, str]] = {
     "ARGUMENTS_WRAPPED": (DEGRADED, "arguments that are not a JSON object were wrapped in one"),
@@ -162,4 +166,8 @@ def enforce(policy: str, source: str | None, target: str, losses: tuple[Loss, ..
 def _path(place: Any, within: str, locate: Callable[[int | str], str]) -> str:
     if place is None:
         return "$"
-    return (locate(place) + within).removeprefix(".") or "$"
+    path = locate(place)
+    if within.startswith(ENVELOPE):
+        found = _MESSAGE.match(path)
+        path, within = found.group() if found else path, within.removeprefix(ENVELOPE)
+    return (path + within).removeprefix(".") or "$"

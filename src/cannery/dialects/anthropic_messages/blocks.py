@@ -1,7 +1,7 @@
 """Writing contents as blocks.
 
-Every function gives the usual form of a value. At home nothing is judged; abroad a block that the server would refuse is
-left out with a loss.
+Every function gives the usual form of a value. At home nothing is judged; abroad a block that the server would
+refuse is left out with a loss.
 """
 
 from __future__ import annotations
@@ -63,9 +63,7 @@ class BlockWriter:
         self.for_answer = for_answer
         self.model = model
 
-    def blocks(  # noqa: C901 - one case for each kind of content
-        self, content: AnyContent | str, place: Place
-    ) -> list[Object]:
+    def blocks(self, content: AnyContent | str, place: Place) -> list[Object]:
         """The blocks of a content: one, or none and a loss; several for several parts."""
         if isinstance(content, str):
             return self._said(content)

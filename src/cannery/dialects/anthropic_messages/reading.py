@@ -1,8 +1,8 @@
 """Reading Messages bodies.
 
-A message becomes one canister for each block, joined; what the model has no place for is remembered as the difference to
-what writing would give. The top-level system comes first, as supervisors; a message of role system is a supervisor at
-its place that remembers where it stood.
+A message becomes one canister for each block, joined; what the model has no place for is remembered as the difference
+to what writing would give. The top-level system comes first, as supervisors; a message of role system is a supervisor
+at its place that remembers where it stood.
 """
 
 from __future__ import annotations
@@ -337,8 +337,8 @@ def read_citation(item: Object) -> Citation:
     """A citation: it covers its whole text block, so that it has no span."""
     url = item.get("url", item.get("source"))
     title = item.get("title", item.get("document_title"))
-    facts = map(_text_or_none, (url, title, item.get("cited_text")))
-    return Citation(NAME, write_json(item), *facts)
+    cited = _text_or_none(item.get("cited_text"))
+    return Citation(NAME, write_json(item), _text_or_none(url), _text_or_none(title), cited)
 
 
 def _citable(block: Object) -> bool | None:

@@ -87,9 +87,7 @@ def read_usage(value: Any) -> Any:
     """Token counts, or absent."""
     if type(value) is not dict or type(value.get("input_tokens")) is not int:
         return absent
-    cached = {
-        name: value[key] for name, key in _CACHED.items() if type(value.get(key)) is int
-    }
+    cached = {name: value[key] for name, key in _CACHED.items() if type(value.get(key)) is int}
     details = value.get("output_tokens_details")
     thought = details.get("thinking_tokens") if type(details) is dict else None
     output = value.get("output_tokens")
@@ -159,9 +157,7 @@ def _complete(body: Object, canisters: tuple[AnyCanister, ...]) -> None:
     """Say what every answer of this server says."""
     has_calls = any(isinstance(canister, InvocationCanisterClass) for canister in canisters)
     is_refused = any(isinstance(canister.held, RefusalContentClass) for canister in canisters)
-    body["stop_reason"] = stop_word(
-        body["stop_reason"], has_calls=has_calls, is_refused=is_refused
-    )
+    body["stop_reason"] = stop_word(body["stop_reason"], has_calls=has_calls, is_refused=is_refused)
     body.setdefault("usage", write_usage(Usage()))
 
 

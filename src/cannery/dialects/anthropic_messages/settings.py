@@ -1,7 +1,7 @@
 """Everything in a Messages request that is not a message: tools, tool choice and controls, both ways.
 
-At home the usual form is only a base for the residue; abroad it is what the server accepts: a limit is always there, the
-temperature ends at 1, thinking needs room below the limit and no forced tool.
+At home the usual form is only a base for the residue; abroad it is what the server accepts: a limit is always there,
+the temperature ends at 1, thinking needs room below the limit and no forced tool.
 """
 
 from __future__ import annotations
@@ -172,8 +172,9 @@ def _with_residue(tool: Tool, residue: Residue) -> Tool:
 
 def read_tool_choice(body: Object) -> Any:
     """The tool choice of a request, or absent."""
-    choice = body.get("tool_choice")
-    kind = choice.get("type") if type(choice) is dict else None
+    given = body.get("tool_choice")
+    choice: Object = given if type(given) is dict else {}
+    kind = choice.get("type")
     if type(kind) is str and kind in _CHOICES:
         return new_tool_choice(_CHOICES[kind])
     if kind == "tool" and type(choice.get("name")) is str and choice["name"]:

@@ -60,7 +60,6 @@ _DELTAS = {
     "input_json_delta": ("partial_json", "arguments"),
 }
 _IMPLIED = {"text_delta": "text", "thinking_delta": "thinking"}
-_COUNTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 
 class MessagesStreamReader:
@@ -104,12 +103,14 @@ class MessagesStreamReader:
             case "error":
                 self._is_over = True
                 yield _failure(value, frame.data)
-                return
             case "message_start":
                 yield from self._start(value.get("message"))
-                return
-        if not self._is_started:
-            yield from self._start(None)
+            case _:
+                if not self._is_started:
+                    yield from self._start(None)
+                yield from self._later_event(kind, value, frame)
+
+    def _later_event(self, kind: Any, value: Object, frame: Frame) -> Iterator[Event]:
         match kind:
             case "content_block_start":
                 yield from self._block_start(value)
@@ -220,7 +221,9 @@ class _OpenBlock:
             call = (block["id"], block["name"])
             yield PartStart(self.index, "invocation", *call, residue=residue)
         elif self.kind is not None:
-            residue = _residue(block, {"type": self.tag}, "text", "thinking", "signature", "citations")
+            residue = _residue(
+                block, {"type": self.tag}, "text", "thinking", "signature", "citations"
+            )
             bound = origin if self.kind == "reasoning" else None
             yield PartStart(self.index, self.kind, origin=bound, residue=residue)
             for key, channel in ((self.tag, "text"), ("signature", "signature")):
@@ -366,7 +369,7 @@ class MessagesStreamWriter:
         self._is_begun = True
         start = self._start
         named = start.model if isinstance(start.model, str) else ""
-        message = {
+        message: Object = {
             "id": UNNAMED if start.identifier is absent else start.identifier,
             "type": "message",
             "role": "assistant",
@@ -527,9 +530,7 @@ class MessagesStreamWriter:
             spelled = wrapped_input(said)
         if spelled == {}:
             return b""
-        return self._block_delta(
-            part, "input_json_delta", "partial_json", encode(spelled).decode()
-        )
+        return self._block_delta(part, "input_json_delta", "partial_json", encode(spelled).decode())
 
     # --- end -----------------------------------------------------------------------------------
 

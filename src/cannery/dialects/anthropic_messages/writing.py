@@ -226,9 +226,7 @@ class MessageWriter(BlockWriter):
             ours["is_error"] = True
         return self.sealed(ours, piece)
 
-    def result_content(
-        self, canister: ResultCanisterClass, piece: Piece, form: str | None
-    ) -> Any:
+    def result_content(self, canister: ResultCanisterClass, piece: Piece, form: str | None) -> Any:
         """The content of a result: text as a string, anything else as blocks."""
         if form in _SHAPES and not canister.is_error:
             return _SHAPES[form].get("content", absent)
