@@ -1,8 +1,9 @@
 """OpenAI Responses (``POST /v1/responses``).
 
-Oddities: everything is an item of its own; ``instructions`` stand apart from the items; a call has two ids, and
-``call_id`` is the one that pairs; a reasoning item must keep what follows it; ids of items are made by the server alone, so
-what came from elsewhere has none. Written against the types of openai 3.49.0 (2026-11-15).
+Oddities: everything is an item of its own; ``instructions`` stand apart from the items; a call has
+two ids, and ``call_id`` is the one that pairs; a reasoning item must keep what follows it; ids of
+items are made by the server alone, so what came from elsewhere has none. Written against the types
+of openai 3.49.0 (2026-11-15).
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from cannery.dialects.openai_responses.settings import (
     NAME,
     write_settings,
 )
-from cannery.dialects.openai_responses.streaming import (
-    ResponsesStreamReader,
+from cannery.dialects.openai_responses.stream_reading import ResponsesStreamReader
+from cannery.dialects.openai_responses.stream_writing import (
     ResponsesStreamWriter,
 )
 from cannery.dialects.openai_responses.writing import ItemWriter, form_words

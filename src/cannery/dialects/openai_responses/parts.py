@@ -1,7 +1,7 @@
 """Writing the parts of Responses messages and tool outputs.
 
-What people and tools say is ``input_text``, ``input_image`` and ``input_file``; what the model says is ``output_text`` and
-``refusal``. A part that cannot be said gives nothing and a loss.
+What people and tools say is ``input_text``, ``input_image`` and ``input_file``; what the model says
+is ``output_text`` and ``refusal``. A part that cannot be said gives nothing and a loss.
 """
 
 from __future__ import annotations
@@ -147,9 +147,7 @@ class PartWriter:
             return []
         return [{**image, "image_url": f"data:{mime_type};base64,{standard_base64(payload)}"}]
 
-    def _image_elsewhere(
-        self, image: Object, payload: Location, place: int | None
-    ) -> list[Object]:
+    def _image_elsewhere(self, image: Object, payload: Location, place: int | None) -> list[Object]:
         if not is_fetchable(payload):
             self.report.lose("REFERENCE_UNRESOLVABLE", place)
             return []
@@ -228,10 +226,7 @@ class PartWriter:
                 self.drop_reasoning(content, place)
                 return []
             case (
-                ImageContentClass()
-                | AudioContentClass()
-                | VideoContentClass()
-                | FileContentClass()
+                ImageContentClass() | AudioContentClass() | VideoContentClass() | FileContentClass()
             ):
                 if self.at_home:
                     return self.input_parts(content, place)

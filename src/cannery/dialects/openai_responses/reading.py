@@ -1,8 +1,9 @@
 """Reading Responses bodies.
 
-An item becomes one canister, a message one for each part; what the model has no place for is remembered as the
-difference to what writing would give. An item of the model directly behind reasoning, or behind an item that nobody here
-knows, is joined to it: they are one turn. Roles are normalized first, so a client's odd spelling never comes back.
+An item becomes one canister, a message one for each part; what the model has no place for is
+remembered as the difference to what writing would give. An item of the model directly behind
+reasoning, or behind an item that nobody here knows, is joined to it: they are one turn. Roles are
+normalized first, so a client's odd spelling never comes back.
 """
 
 from __future__ import annotations
@@ -204,8 +205,10 @@ class ItemReader(Reader):
         mark = after(self._reasoning_id) if role == "assistant" else ""
         own = "" if head.residue is None else head.residue.form or ""
         remember(head, dialect=NAME, form=" ".join(filter(None, (words, own, mark))))
-        self.writer._reasoning_id = self._reasoning_id
-        written = self.writer.message([Piece(canister, None) for canister in self.canisters[start:]])
+        self.writer.reasoning_id = self._reasoning_id
+        written = self.writer.message(
+            [Piece(canister, None) for canister in self.canisters[start:]]
+        )
         remember(head, dialect=NAME, envelope=patch_text(written, item))
 
     def _role(self, item: Object, path: str) -> str:
@@ -320,7 +323,7 @@ class ItemReader(Reader):
         canister = new_invocation(arguments, self.when, False, None, None, *own)
         self.add(canister, path)
         remember(canister, dialect=NAME, form=after(self._reasoning_id))
-        self.writer._reasoning_id = self._reasoning_id
+        self.writer.reasoning_id = self._reasoning_id
         part = patch_text(self.writer.call(Piece(canister, None)), item)
         remember(canister, dialect=NAME, part=part)
 
@@ -374,7 +377,7 @@ class ItemReader(Reader):
             _texts(item.get("content"), "reasoning_text"),
             _texts(item.get("summary"), "summary_text"),
             None,
-            encrypted if type(encrypted) is str else None,
+            encrypted if type(encrypted) is str and encrypted else None,
             Origin(NAME, self.model),
         )
         canister = self.add(new_assistant(held, self.when), path)

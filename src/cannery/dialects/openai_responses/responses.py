@@ -1,7 +1,8 @@
 """Whole Responses answers, both ways.
 
-An answer that came from elsewhere needs complete items with ids: they are derived from the answer's own identifier, so
-the same answer gives the same bytes. Reasoning from elsewhere is shown as a summary and carries no payload.
+An answer that came from elsewhere needs complete items with ids: they are derived from the answer's
+own identifier, so the same answer gives the same bytes. Reasoning from elsewhere is shown as a
+summary and carries no payload.
 """
 
 from __future__ import annotations
@@ -120,7 +121,7 @@ def write_response(response: Response, report: Report) -> Object:
     """The body of an answer."""
     body = _write_body(response, report)
     residue = own_residue(response, NAME)
-    return body if residue is None else recall(body, residue.envelope)  # type: ignore[no-any-return]
+    return body if residue is None else recall(body, residue.envelope)
 
 
 def _write_body(response: Response, report: Report) -> Object:
@@ -201,7 +202,7 @@ class AnswerWriter(ItemWriter):
                 written.append(item)
         return written
 
-    def is_detached(self, canister: AnyCanister) -> bool:
+    def is_detached(self, canister: AnyCanister) -> bool:  # noqa: ARG002 - ItemWriter asks for it
         """Never: an answer is what its server made it."""
         return False
 
@@ -235,7 +236,11 @@ class AnswerWriter(ItemWriter):
         status = {"status": "completed"} if kind == "function_call" else {}
         return {**call, "id": item_id(self.identifier, kind, self.position), **status}
 
-    def reasoning(self, piece: Piece, follower: Piece | None) -> Object | None:
+    def reasoning(
+        self,
+        piece: Piece,
+        follower: Piece | None,  # noqa: ARG002 - ItemWriter asks for it
+    ) -> Object | None:
         """A reasoning item: this dialect's own as it was, any other as a summary to be shown."""
         content: ReasoningContentClass = piece.canister.held
         residue = own_residue(piece.canister, NAME)

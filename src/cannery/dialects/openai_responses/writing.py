@@ -1,13 +1,15 @@
 """Writing Responses items.
 
-Every function gives the usual form of a value and then lets this dialect's own residue restore what was really said.
-What came from elsewhere becomes easy messages and bare calls: ids of items are made by the server alone, and an
-assistant's message with parts needs one. A reasoning item and what followed it stay together or lose their ids together.
+Every function gives the usual form of a value and then lets this dialect's own residue restore
+what was really said. What came from elsewhere becomes easy messages and bare calls: ids of items
+are made by the server alone, and an assistant's message with parts needs one. A reasoning item and
+what followed it stay together or lose their ids together.
 
-The residue's ``form`` is a list of words: ``list`` (the content was a list), ``empty``, ``null``, ``absent`` (no content at
-all), ``part`` (an unknown part of a message, not an item), ``custom`` (the output of a custom tool), ``bare`` (reasoning
-without an id), ``followed`` (reasoning with something behind it), ``instructions``, ``input`` (the whole input was a
-string), and ``after:<id>``, the reasoning item before this one.
+The residue's ``form`` is a list of words: ``list`` (the content was a list), ``empty``, ``null``,
+``absent`` (no content at all), ``part`` (an unknown part of a message, not an item), ``custom``
+(the output of a custom tool), ``bare`` (reasoning without an id), ``followed`` (reasoning with
+something behind it), ``instructions``, ``input`` (the whole input was a string), and
+``after:<id>``, the reasoning item before this one.
 """
 
 from __future__ import annotations
@@ -103,7 +105,7 @@ class ItemWriter(PartWriter):
     def __init__(self, report: Report, *, at_home: bool, model: Any = None) -> None:
         super().__init__(report, at_home=at_home)
         self.model = model if isinstance(model, str) else None
-        self._reasoning_id: str | None = None
+        self.reasoning_id: str | None = None
         self._freeform: set[str] = set()
 
     def items(self, pieces: list[Piece]) -> list[Object]:
@@ -117,7 +119,7 @@ class ItemWriter(PartWriter):
             if item is not None:
                 written.append(item)
             if side(group[0]) != MODEL:
-                self._reasoning_id = None
+                self.reasoning_id = None
         return written
 
     def report_silent(self, pieces: list[Piece]) -> None:
@@ -143,7 +145,7 @@ class ItemWriter(PartWriter):
     def is_detached(self, canister: AnyCanister) -> bool:
         """Whether the reasoning item that belongs to an item is gone: its id must go too."""
         before = reasoning_before(own_residue(canister, NAME))
-        return before is not None and before != self._reasoning_id
+        return before is not None and before != self.reasoning_id
 
     # --- messages ------------------------------------------------------------------------------
 
@@ -193,15 +195,16 @@ class ItemWriter(PartWriter):
     def call(self, piece: Piece) -> Object:
         """A call of a function or a custom tool."""
         canister: Any = piece.canister
+        residue = own_residue(canister, NAME)
         ours: Object = {"call_id": canister.identifier, "name": canister.name}
         if canister.is_freeform:
             self._freeform.add(canister.identifier)
             ours = {"type": "custom_tool_call", **ours, "input": canister.held}
         else:
-            is_blank = not self.at_home and not canister.held.strip()
+            is_foreign = residue is None and not self.at_home
+            is_blank = is_foreign and not canister.held.strip()
             arguments = "{}" if is_blank else canister.held
             ours = {"type": "function_call", **ours, "arguments": arguments}
-        residue = own_residue(canister, NAME)
         if residue is None:
             report_residue(canister, self.report, piece.place)
             if canister.residue is not None and canister.residue.cache:
@@ -276,7 +279,7 @@ class ItemWriter(PartWriter):
             is_needed = "followed" in words or not self.at_home
             has_id = type(identifier) is str or "bare" in words
             if has_id and (not is_needed or _belongs(follower, identifier)):
-                self._reasoning_id = identifier if type(identifier) is str else None
+                self.reasoning_id = identifier if type(identifier) is str else None
                 return item
         elif residue is None:
             report_residue(canister, self.report, piece.place)
@@ -298,7 +301,8 @@ def _belongs(follower: Piece | None, identifier: Any) -> bool:
         return False
     if is_item(follower) or isinstance(follower.canister.held, ReasoningContentClass):
         return True
-    return reasoning_before(own_residue(follower.canister, NAME)) == identifier
+    before = reasoning_before(own_residue(follower.canister, NAME))
+    return bool(before == identifier)
 
 
 def reasoning_item(content: ReasoningContentClass) -> Object:

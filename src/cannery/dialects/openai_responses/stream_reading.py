@@ -1,0 +1,319 @@
+"""Reading Responses streams.
+
+Events name an item by ``output_index`` and a part of it by ``content_index`` or ``summary_index``,
+so items may interleave. Deltas pass through as they come; the finished item has the last word, and
+whatever no delta said is made up from it: servers may leave deltas out, and a reasoning item is
+sealed only when it is done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from cannery.dialects.openai_responses.reading import ItemReader, read_citation
+from cannery.dialects.openai_responses.responses import read_finish, read_usage
+from cannery.dialects.openai_responses.settings import NAME
+from cannery.dialects.openai_responses.writing import reasoning_item
+from cannery.messages.absence import absent
+from cannery.messages.canisters import AnyCanister
+from cannery.messages.content import Origin, TextualContentClass, new_reasoning
+from cannery.messages.events import (
+    Delta,
+    Event,
+    Failure,
+    Finish,
+    PartEnd,
+    PartStart,
+    Start,
+    Unknown,
+    UsageReport,
+)
+from cannery.messages.requests import FinishReason, Usage
+from cannery.messages.residue import Residue
+from cannery.wire.bodies import Object, guarded
+from cannery.wire.controls import text
+from cannery.wire.residues import patch_text
+from cannery.wire.sse import FrameReader
+from cannery.wire.streams import read_chunk
+
+_CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
+_PARTS = {"output_text": "text", "refusal": "refusal"}
+# What an event adds to: the channel, and the field that numbers its segment.
+_DELTAS = {
+    "response.output_text.delta": ("text", None),
+    "response.refusal.delta": ("text", None),
+    "response.reasoning_text.delta": ("text", "content_index"),
+    "response.reasoning_summary_text.delta": ("summary", "summary_index"),
+    "response.function_call_arguments.delta": ("arguments", None),
+    "response.custom_tool_call_input.delta": ("arguments", None),
+}
+_SILENT = frozenset({"response.created", "response.in_progress", "response.queued", "keepalive"})
+_ENDS = frozenset({"response.completed", "response.incomplete"})
+
+
+class _Part:
+    """A part under way: its number, its kind once it has started, and what was said of it."""
+
+    def __init__(self, index: int) -> None:
+        self.index = index
+        self.kind: str | None = None
+        self.said: dict[tuple[str, int], str] = {}
+        self.citations = 0
+
+
+class _Item:
+    """An item under way; a message has a part for each of its contents, any other item has one."""
+
+    def __init__(self, value: Object) -> None:
+        self.value = value
+        self.kind = value.get("type")
+        self.parts: dict[int, _Part] = {}
+        self.is_done = False
+
+
+class ResponsesStreamReader:
+    """Takes the bytes of a stream and gives events."""
+
+    def __init__(self) -> None:
+        self._frames = FrameReader()
+        self._reader = ItemReader()
+        self._is_started = False
+        self._is_over = False
+        self._items: dict[int, _Item] = {}
+        self._last: _Item | None = None
+        self._count = 0
+
+    def feed(self, chunk: bytes) -> Iterator[Event]:
+        """The events that these bytes complete."""
+        for frame in self._frames.feed(chunk):
+            yield from self._frame(frame.data)
+
+    def close(self) -> Iterator[Event]:
+        """The events that the end of the stream completes."""
+        for frame in self._frames.close():
+            yield from self._frame(frame.data)
+        if not self._is_over:
+            self._is_over = True
+            yield Failure("the stream ended before the answer was complete", "incomplete")
+
+    def _frame(self, data: str) -> Iterator[Event]:
+        if self._is_over or data.strip() == "[DONE]":
+            return
+        event = read_chunk(NAME, data)
+        events: list[Event] = guarded(NAME, lambda: list(self._event(event, data)))
+        yield from events
+
+    def _event(self, event: Object, data: str) -> Iterator[Event]:
+        kind = event.get("type")
+        error = event if kind == "error" else event.get("error")
+        response = event.get("response")
+        if kind == "response.failed" and type(response) is dict:
+            error = response.get("error") or {}
+        if type(error) is dict:
+            self._is_over = True
+            yield _failure(error, data)
+            return
+        yield from self._start(response if type(response) is dict else {})
+        if kind in _ENDS:
+            yield from self._end(response if type(response) is dict else {})
+        elif kind in _DELTAS:
+            yield from self._delta(event, *_DELTAS[str(kind)])
+        elif kind == "response.output_item.added":
+            yield from self._added(event)
+        elif kind == "response.output_item.done":
+            yield from self._done(event.get("output_index"), event.get("item"))
+        elif kind == "response.content_part.added":
+            yield from self._part_added(event)
+        elif kind == "response.output_text.annotation.added":
+            yield from self._annotation(event)
+        elif kind not in _SILENT and "output_index" not in event:
+            yield Unknown(NAME, str(kind), data)
+
+    def _start(self, response: Object) -> Iterator[Event]:
+        if self._is_started:
+            return
+        self._is_started = True
+        model = text(response.get("model"))
+        self._reader.model = None if model is absent else model
+        yield Start(text(response.get("id")), model)
+
+    # --- items ---------------------------------------------------------------------------------
+
+    def _added(self, event: Object) -> Iterator[Event]:
+        index, value = event.get("output_index"), event.get("item")
+        if type(index) is not int or type(value) is not dict or index in self._items:
+            return
+        item = self._items[index] = _Item(value)
+        if item.kind == "reasoning":
+            yield self._open(item, 0, "reasoning")
+        elif item.kind in _CALLS:
+            yield self._open(item, 0, "invocation")
+        elif item.kind != "message":
+            self._part(item, 0)
+        self._last = item
+
+    def _part(self, item: _Item, position: int) -> _Part:
+        """A part of an item, numbered when it is first heard of."""
+        part = item.parts.get(position)
+        if part is None:
+            part = item.parts[position] = _Part(self._count)
+            self._count += 1
+        return part
+
+    def _open(self, item: _Item, position: int, kind: str, content: Any = None) -> PartStart:
+        """The start of a part."""
+        is_joined = bool(item.parts) or self._is_alone(self._last)
+        part = self._part(item, position)
+        part.kind = kind
+        call = ("", "", False)
+        if kind == "invocation":
+            identifier = item.value.get("call_id") or item.value.get("id") or f"call_{part.index}"
+            is_freeform = item.kind == "custom_tool_call"
+            call = (str(identifier), str(item.value.get("name") or ""), is_freeform)
+        origin = Origin(NAME, self._reader.model) if kind == "reasoning" else None
+        residue = _first_residue(item, position)
+        return PartStart(part.index, kind, *call, content, origin, residue, is_joined)
+
+    @staticmethod
+    def _is_alone(item: _Item | None) -> bool:
+        """Whether an item is nothing that a target could send as a turn of its own."""
+        return item is not None and item.kind != "message" and item.kind not in _CALLS
+
+    def _part_added(self, event: Object) -> Iterator[Event]:
+        item = self._found(event)
+        position, part = event.get("content_index"), event.get("part")
+        if item is None or item.kind != "message" or type(position) is not int:
+            return
+        if position in item.parts:
+            return
+        kind = _PARTS.get(str(part.get("type"))) if type(part) is dict else None
+        if kind is None:
+            self._part(item, position)
+        else:
+            yield self._open(item, position, kind)
+
+    def _found(self, event: Object) -> _Item | None:
+        index = event.get("output_index")
+        item = self._items.get(index) if type(index) is int else None
+        return None if item is None or item.is_done else item
+
+    def _started(self, event: Object) -> _Part | None:
+        """The part that an event is about, if it has started."""
+        item = self._found(event)
+        if item is None:
+            return None
+        position = event.get("content_index") if item.kind == "message" else 0
+        part = item.parts.get(position) if type(position) is int else None
+        return None if part is None or part.kind is None else part
+
+    def _delta(self, event: Object, channel: str, counter: str | None) -> Iterator[Event]:
+        part, words = self._started(event), event.get("delta")
+        segment = 0 if counter is None else event.get(counter)
+        if part is None or type(words) is not str or type(segment) is not int:
+            return
+        yield from self._say(part, channel, words, segment)
+
+    def _say(self, part: _Part, channel: str, words: str, segment: int = 0) -> Iterator[Event]:
+        part.said[channel, segment] = part.said.get((channel, segment), "") + words
+        yield Delta(part.index, words, channel, segment)
+
+    def _complete(self, part: _Part, channel: str, whole: str, segment: int = 0) -> Iterator[Event]:
+        """Say what no delta has said."""
+        said = part.said.get((channel, segment))
+        if said is None or (whole.startswith(said) and len(whole) > len(said)):
+            rest = whole[len(said or "") :]
+            if rest or part.kind == "reasoning":
+                yield from self._say(part, channel, rest, segment)
+
+    def _annotation(self, event: Object) -> Iterator[Event]:
+        part = self._started(event)
+        if part is not None and part.kind == "text" and "annotation" in event:
+            part.citations += 1
+            citation = read_citation(event["annotation"])
+            yield Delta(part.index, "", "citation", citation=citation)
+
+    # --- ends ----------------------------------------------------------------------------------
+
+    def _done(self, index: Any, value: Any) -> Iterator[Event]:
+        if type(index) is not int or type(value) is not dict:
+            return
+        if index not in self._items:
+            yield from self._added({"output_index": index, "item": value})
+        item = self._items[index]
+        if item.is_done:
+            return
+        canisters = self._reader.item(value, f"output[{index}]")
+        for position, canister in enumerate(canisters):
+            yield from self._finish_part(item, position, canister)
+        for position, part in item.parts.items():
+            if position >= len(canisters) and part.kind is not None:
+                yield PartEnd(part.index)
+        item.is_done = True
+
+    def _finish_part(self, item: _Item, position: int, canister: AnyCanister) -> Iterator[Event]:
+        held: Any = canister.held
+        part = self._part(item, position) if position in item.parts else None
+        if part is None or part.kind is None:
+            kind = _kind_of(canister)
+            yield self._open(item, position, kind, held if kind == "whole" else None)
+            part = item.parts[position]
+        if part.kind == "invocation":
+            yield from self._complete(part, "arguments", held)
+        elif part.kind == "reasoning":
+            for channel, texts in (("text", held.texts), ("summary", held.summaries)):
+                for segment, words in enumerate(texts):
+                    yield from self._complete(part, channel, words, segment)
+            if held.encrypted:
+                yield Delta(part.index, held.encrypted, "encrypted")
+        elif part.kind != "whole":
+            yield from self._complete(part, "text", held if type(held) is str else held.text)
+            citations = held.citations if isinstance(held, TextualContentClass) else ()
+            for citation in citations[part.citations :]:
+                yield Delta(part.index, "", "citation", citation=citation)
+        yield PartEnd(part.index, canister.residue)
+
+    def _end(self, response: Object) -> Iterator[Event]:
+        self._is_over = True
+        output = response.get("output")
+        for index, value in enumerate(output if type(output) is list else ()):
+            yield from self._done(index, value)
+        for item in self._items.values():
+            for part in item.parts.values():
+                if not item.is_done and part.kind is not None:
+                    yield PartEnd(part.index)
+        usage = read_usage(response.get("usage"))
+        if isinstance(usage, Usage):
+            yield UsageReport(usage)
+        finish = read_finish(response, self._reader.canisters)
+        yield Finish(finish if isinstance(finish, FinishReason) else FinishReason.Other)
+
+
+def _kind_of(canister: AnyCanister) -> str:
+    if canister.role.value == "invocation":
+        return "invocation"
+    held = canister.held
+    kind = "text" if type(held) is str else held.kind
+    return kind if kind in ("text", "refusal", "reasoning") else "whole"
+
+
+def _first_residue(item: _Item, position: int) -> Residue | None:
+    """What is known of an item when it begins, so that a writer of this dialect can keep its id."""
+    rest = {key: value for key, value in item.value.items() if key not in ("content", "summary")}
+    if item.kind == "message":
+        if position:
+            return None
+        return Residue(NAME, envelope=patch_text({"role": "assistant"}, rest))
+    if item.kind == "reasoning":
+        rest.pop("encrypted_content", None)
+        base = reasoning_item(new_reasoning())
+        return Residue(NAME, part=patch_text(base, {**rest, "summary": []}))
+    if item.kind in _CALLS:
+        base = {key: rest.get(key) for key in ("type", "call_id", "name", _CALLS[item.kind])}
+        return Residue(NAME, part=patch_text(base, rest))
+    return None
+
+
+def _failure(error: Object, raw: str) -> Failure:
+    kind = error.get("code") or error.get("type") or "api_error"
+    return Failure(str(error.get("message") or "unknown error"), str(kind), raw=raw)

@@ -1,0 +1,429 @@
+"""Writing Responses streams.
+
+Items may be under way side by side, so nothing has to wait: a call or a thought is an item of its
+own, and texts that follow each other are the parts of one message, which ends when something else
+begins. What this dialect's own stream said of an item, its id above all, is kept; anything else
+gets the ids and fields that a whole answer would have.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cannery.dialects.openai_responses.parts import PartWriter, write_citation
+from cannery.dialects.openai_responses.responses import (
+    NO_IDENTIFIER,
+    answer_body,
+    ending,
+    item_id,
+)
+from cannery.dialects.openai_responses.settings import NAME
+from cannery.messages.absence import absent
+from cannery.messages.checked import now
+from cannery.messages.content import OpaqueContentClass, ReasoningContentClass
+from cannery.messages.events import (
+    Delta,
+    Event,
+    Failure,
+    Finish,
+    PartEnd,
+    PartStart,
+    Start,
+    Unknown,
+    UsageReport,
+)
+from cannery.messages.json_text import decode_json
+from cannery.messages.requests import FinishReason, Usage
+from cannery.messages.residue import Residue
+from cannery.wire.bodies import Object
+from cannery.wire.contract import StreamOptions
+from cannery.wire.losses import Report
+from cannery.wire.residues import recall
+from cannery.wire.sse import named_frame
+
+_TEXT = {"text": ("output_text", "text"), "refusal": ("refusal", "refusal")}
+_SEGMENTS = {
+    "summary": (
+        "reasoning_summary_part",
+        "reasoning_summary_text",
+        "summary_index",
+        "summary_text",
+    ),
+    "text": ("content_part", "reasoning_text", "content_index", "reasoning_text"),
+}
+_LIMITED = frozenset({"rate_limit_error", "rate_limit_exceeded", "429"})
+
+
+class _Item:
+    """An item under way."""
+
+    def __init__(self, output_index: int, value: Object) -> None:
+        self.output_index = output_index
+        self.value = value
+        self.open_parts = 0
+        self.is_sealed = False
+        self.residue: Residue | None = None
+
+    @property
+    def place(self) -> Object:
+        """How events name the item."""
+        return {"item_id": self.value["id"], "output_index": self.output_index}
+
+
+class _Part:
+    """A part under way."""
+
+    def __init__(self, start: PartStart) -> None:
+        self.start = start
+        self.item: _Item | None = None
+        self.content_index = 0
+        self.words: list[str] = []
+        self.annotations: list[Any] = []
+        self.encrypted: list[str] = []
+        # Channel and segment -> position on the wire and what was said.
+        self.segments: dict[tuple[str, int], tuple[int, list[str]]] = {}
+
+    @property
+    def is_own(self) -> bool:
+        """Whether this dialect made the thought: then it goes on as it is."""
+        origin = self.start.origin
+        return origin is not None and origin.dialect == NAME
+
+
+class ResponsesStreamWriter:
+    """Takes events and gives the bytes of a stream."""
+
+    def __init__(self, options: StreamOptions) -> None:
+        self._options = options
+        self._body = answer_body(NO_IDENTIFIER, options.model or "", int(now().timestamp()))
+        self._number = 0
+        self._is_started = False
+        self._is_over = False
+        self._parts: dict[int, _Part] = {}
+        self._message: _Item | None = None
+        self._output: dict[int, Object] = {}
+        self._count = 0
+        self._usage: Usage | None = None
+
+    def write(self, event: Event) -> bytes:
+        """The bytes of one event; may be empty."""
+        if self._is_over:
+            return b""
+        match event:
+            case Start():
+                return self._start(event)
+            case PartStart():
+                return self._begin() + self._part_start(event)
+            case Delta():
+                part = self._parts.get(event.index)
+                return b"" if part is None else self._delta(part, event)
+            case PartEnd():
+                part = self._parts.pop(event.index, None)
+                return b"" if part is None else self._part_end(part, event.residue)
+            case UsageReport():
+                self._usage = event.usage
+                return b""
+            case Finish():
+                return self._finish(event.reason)
+            case Failure():
+                return self._fail(event)
+            case Unknown():
+                return b""
+
+    def close(self) -> bytes:
+        """The bytes that end the stream."""
+        return b""
+
+    def _emit(self, kind: str, **fields: Any) -> bytes:
+        name = f"response.{kind}"
+        frame = named_frame(name, {"type": name, "sequence_number": self._number, **fields})
+        self._number += 1
+        return frame
+
+    # --- the answer ----------------------------------------------------------------------------
+
+    def _start(self, event: Start) -> bytes:
+        if event.identifier is not absent and event.identifier:
+            self._body["id"] = event.identifier
+        if event.model is not absent and not self._options.model:
+            self._body["model"] = event.model
+        return self._begin()
+
+    def _begin(self) -> bytes:
+        if self._is_started:
+            return b""
+        self._is_started = True
+        created = self._emit("created", response=self._body)
+        return created + self._emit("in_progress", response=self._body)
+
+    def _finish(self, reason: FinishReason) -> bytes:
+        written = self._begin()
+        for index in list(self._parts):
+            written += self._part_end(self._parts.pop(index), None)
+        written += self._seal()
+        fields = ending(reason, self._usage)
+        self._is_over = True
+        return written + self._emit(fields["status"], response={**self._answer(), **fields})
+
+    def _fail(self, event: Failure) -> bytes:
+        written = self._begin()
+        self._is_over = True
+        code = "rate_limit_exceeded" if event.kind in _LIMITED else "server_error"
+        error = {"code": code, "message": event.message, "type": event.kind}
+        fields = {**ending(None, self._usage), "status": "failed", "error": error}
+        return written + self._emit("failed", response={**self._answer(), **fields})
+
+    def _answer(self) -> Object:
+        output = [self._output[index] for index in sorted(self._output)]
+        return {**self._body, "output": output}
+
+    # --- items ---------------------------------------------------------------------------------
+
+    def _add(self, value: Object, kept: str | None) -> tuple[_Item, bytes]:
+        """Begin an item; its id is the one it had here, or one that a whole answer would have."""
+        known: Object = recall(value, kept)
+        if type(known.get("id")) is not str:
+            known = {**known, "id": item_id(self._body["id"], value["type"], self._count)}
+        item = _Item(self._count, known)
+        self._count += 1
+        shown = {**known, "status": "in_progress"} if "status" in known else known
+        return item, self._emit("output_item.added", output_index=item.output_index, item=shown)
+
+    def _done(self, item: _Item, value: Object) -> bytes:
+        value = {**value, "id": item.value["id"]}
+        self._output[item.output_index] = value
+        return self._emit("output_item.done", output_index=item.output_index, item=value)
+
+    def _seal(self) -> bytes:
+        """End the message under way, now or with its last open part."""
+        message, self._message = self._message, None
+        if message is None:
+            return b""
+        message.is_sealed = True
+        return b"" if message.open_parts else self._end_message(message)
+
+    def _end_message(self, message: _Item) -> bytes:
+        value = {**message.value, "status": "completed"}
+        if message.residue is not None:
+            base = {"role": "assistant", "content": value["content"]}
+            value = recall(base, message.residue.envelope)
+        return self._done(message, value)
+
+    # --- parts ---------------------------------------------------------------------------------
+
+    def _part_start(self, event: PartStart) -> bytes:
+        part = self._parts[event.index] = _Part(event)
+        if event.kind in _TEXT:
+            return self._start_text(part)
+        sealed = self._seal()
+        if event.kind == "whole":
+            return sealed + self._whole(event)
+        if event.kind == "invocation":
+            part.item, added = self._add(self._call(part, ""), _kept(event.residue))
+            return sealed + added
+        return sealed + (self._open_thought(part) if part.is_own else b"")
+
+    def _start_text(self, part: _Part) -> bytes:
+        written = b""
+        if _opens_message(part.start.residue):
+            written += self._seal()
+        if self._message is None:
+            written += self._start_message(part.start.residue)
+        message = part.item = self._message
+        assert message is not None  # noqa: S101 - it was just made
+        message.open_parts += 1
+        part.content_index = len(message.value["content"])
+        message.value["content"].append(None)
+        empty = _spoken_part(part, "")
+        return written + self._emit(
+            "content_part.added", **message.place, content_index=part.content_index, part=empty
+        )
+
+    def _start_message(self, residue: Residue | None) -> bytes:
+        value = {"type": "message", "status": "in_progress", "role": "assistant", "content": []}
+        kept = residue.envelope if residue is not None and residue.dialect == NAME else None
+        self._message, added = self._add(value, kept)
+        self._message.value = {**self._message.value, "content": []}
+        return added
+
+    def _call(self, part: _Part, arguments: str) -> Object:
+        start = part.start
+        name = self._options.aliases.names.get(start.name, start.name)
+        call: Object = {"call_id": start.identifier, "name": name}
+        if start.is_freeform:
+            return {"type": "custom_tool_call", **call, "input": arguments}
+        call = {"type": "function_call", **call, "arguments": arguments}
+        return call if _kept(start.residue) else {**call, "status": "completed"}
+
+    def _open_thought(self, part: _Part) -> bytes:
+        value = {"type": "reasoning", "summary": []}
+        part.item, added = self._add(value, _kept(part.start.residue))
+        return added
+
+    def _whole(self, event: PartStart) -> bytes:
+        content = event.content
+        if isinstance(content, OpaqueContentClass):
+            if content.dialect != NAME:
+                return b""
+            return self._opaque(decode_json(content.json))
+        if isinstance(content, ReasoningContentClass):
+            return self._whole_thought(event, content)
+        parts = PartWriter(Report(), at_home=False).output_parts(content, None)
+        return b"".join(
+            self._whole_text("refusal" if part["type"] == "refusal" else "text", part)
+            for part in parts
+        )
+
+    def _opaque(self, value: Object) -> bytes:
+        index = self._count
+        self._count += 1
+        self._output[index] = value
+        added = self._emit("output_item.added", output_index=index, item=value)
+        return added + self._emit("output_item.done", output_index=index, item=value)
+
+    def _whole_text(self, kind: str, value: Object) -> bytes:
+        part = _Part(PartStart(-1, kind))
+        written = self._start_text(part)
+        written += self._delta(part, Delta(-1, value[_TEXT[kind][1]]))
+        return written + self._part_end(part, None)
+
+    def _whole_thought(self, event: PartStart, content: ReasoningContentClass) -> bytes:
+        part = _Part(PartStart(-1, "reasoning", origin=content.origin, residue=event.residue))
+        written = self._open_thought(part) if part.is_own else b""
+        for channel, texts in (("text", content.texts), ("summary", content.summaries)):
+            for segment, words in enumerate(texts):
+                written += self._delta(part, Delta(-1, words, channel, segment))
+        part.encrypted = [content.encrypted] if content.encrypted else []
+        return written + self._part_end(part, event.residue)
+
+    # --- deltas --------------------------------------------------------------------------------
+
+    def _delta(self, part: _Part, event: Delta) -> bytes:
+        kind = part.start.kind
+        if kind == "reasoning":
+            return self._think(part, event)
+        if kind in _TEXT and event.channel == "citation":
+            return self._cite(part, event)
+        if part.item is None or not event.text or event.channel not in ("text", "arguments"):
+            return b""
+        part.words.append(event.text)
+        if kind == "invocation":
+            name = "custom_tool_call_input" if part.start.is_freeform else "function_call_arguments"
+            return self._emit(f"{name}.delta", **part.item.place, delta=event.text)
+        place = {**part.item.place, "content_index": part.content_index}
+        if kind == "refusal":
+            return self._emit("refusal.delta", **place, delta=event.text)
+        return self._emit("output_text.delta", **place, delta=event.text, logprobs=[])
+
+    def _cite(self, part: _Part, event: Delta) -> bytes:
+        annotation = None if event.citation is None else write_citation(event.citation)
+        if annotation is None or part.item is None:
+            return b""
+        part.annotations.append(annotation)
+        return self._emit(
+            "output_text.annotation.added",
+            **part.item.place,
+            content_index=part.content_index,
+            annotation_index=len(part.annotations) - 1,
+            annotation=annotation,
+        )
+
+    def _think(self, part: _Part, event: Delta) -> bytes:
+        if event.channel == "encrypted":
+            part.encrypted.append(event.text)
+        if event.channel not in _SEGMENTS or not (event.text or part.is_own):
+            return b""
+        written = b"" if part.item is not None else self._open_thought(part)
+        channel = event.channel if part.is_own else "summary"
+        added, name, counter, tag = _SEGMENTS[channel]
+        key = (event.channel, event.segment)
+        place = part.item.place if part.item is not None else {}
+        if key not in part.segments:
+            position = sum(1 for other, _ in part.segments if not part.is_own or other == channel)
+            part.segments[key] = (position, [])
+            empty = {"type": tag, "text": ""}
+            written += self._emit(f"{added}.added", **place, **{counter: position}, part=empty)
+        position, words = part.segments[key]
+        words.append(event.text)
+        if not event.text:
+            return written
+        return written + self._emit(
+            f"{name}.delta", **place, **{counter: position}, delta=event.text
+        )
+
+    # --- ends ----------------------------------------------------------------------------------
+
+    def _part_end(self, part: _Part, residue: Residue | None) -> bytes:
+        if part.item is None:
+            return b""
+        own = residue or part.start.residue
+        own = own if own is not None and own.dialect == NAME else None
+        if part.start.kind == "invocation":
+            return self._end_call(part, part.item, own)
+        if part.start.kind == "reasoning":
+            return self._end_thought(part, part.item, own)
+        return self._end_text(part, part.item, own)
+
+    def _end_text(self, part: _Part, message: _Item, own: Residue | None) -> bytes:
+        tag, key = _TEXT[part.start.kind]
+        words = "".join(part.words)
+        value = _spoken_part(part, words)
+        if own is not None:
+            value = recall(value, own.part)
+            message.residue = own if part.content_index == 0 else message.residue
+        message.value["content"][part.content_index] = value
+        place = {**message.place, "content_index": part.content_index}
+        extra: Object = {"logprobs": []} if tag == "output_text" else {}
+        written = self._emit(f"{tag}.done", **place, **{key: words}, **extra)
+        written += self._emit("content_part.done", **place, part=value)
+        message.open_parts -= 1
+        if message.is_sealed and not message.open_parts:
+            written += self._end_message(message)
+        return written
+
+    def _end_call(self, part: _Part, item: _Item, own: Residue | None) -> bytes:
+        is_freeform = part.start.is_freeform
+        key = "input" if is_freeform else "arguments"
+        name = "custom_tool_call_input" if is_freeform else "function_call_arguments"
+        written = b""
+        if not (part.words or is_freeform or own):
+            written = self._delta(part, Delta(part.start.index, "{}", "arguments"))
+        words = "".join(part.words)
+        call = self._call(part, words)
+        if own is not None:
+            call.pop("status", None)
+            call = recall(call, own.part)
+        written += self._emit(f"{name}.done", **item.place, **{key: words})
+        return written + self._done(item, call)
+
+    def _end_thought(self, part: _Part, item: _Item, own: Residue | None) -> bytes:
+        written = b""
+        value: Object = {"type": "reasoning", "summary": []}
+        for (channel, _), (position, words) in part.segments.items():
+            shown = channel if part.is_own else "summary"
+            added, name, counter, tag = _SEGMENTS[shown]
+            whole = {"type": tag, "text": "".join(words)}
+            place = {**item.place, counter: position}
+            written += self._emit(f"{name}.done", **place, text=whole["text"])
+            written += self._emit(f"{added}.done", **place, part=whole)
+            value.setdefault("summary" if shown == "summary" else "content", []).append(whole)
+        if part.is_own and part.encrypted:
+            value["encrypted_content"] = "".join(part.encrypted)
+        if own is not None:
+            value = recall(value, own.part)
+        return written + self._done(item, value)
+
+
+def _spoken_part(part: _Part, words: str) -> Object:
+    tag, key = _TEXT[part.start.kind]
+    annotations = {"annotations": list(part.annotations)} if tag == "output_text" else {}
+    return {"type": tag, key: words, **annotations}
+
+
+def _kept(residue: Residue | None) -> str | None:
+    """The patch of an item that is one part, in this dialect's own residue."""
+    return residue.part if residue is not None and residue.dialect == NAME else None
+
+
+def _opens_message(residue: Residue | None) -> bool:
+    return residue is not None and residue.dialect == NAME and residue.envelope is not None
