@@ -41,6 +41,7 @@ CODES: Mapping[str, tuple[str, str]] = {
     "MEDIA_MOVED": (DEGRADED, "media of a tool result follow in a user message"),
     "MEDIA_TO_TEXT": (DEGRADED, "media were replaced by a text that names them"),
     "MEDIA_TYPE_UNSUPPORTED": (LOST, "the target does not take this media type"),
+    "NAME_HIDDEN": (INFO, "the name of a file is kept where the model does not see it"),
     "OPAQUE_DROPPED": (LOST, "a block that only its own dialect understands was left out"),
     "PREFILL_DROPPED": (DEGRADED, "the target does not continue a trailing assistant message"),
     "RANK_LOWERED": (INFO, "the target does not tell developer from system"),

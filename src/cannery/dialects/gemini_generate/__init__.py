@@ -1,8 +1,8 @@
 """Gemini generateContent (``POST /v1beta/models/{model}:generateContent``).
 
-Oddities: the model and the choice to stream are in the URL; keys come in camelCase and snake_case, mixed; calls often have
-no id and results find them by name and order; any part may carry a ``thoughtSignature`` that Gemini 3 insists on; the system
-instruction is one field. Written against the types of google-genai 3.1.0 (2026-11-15).
+Oddities: the model and the choice to stream are in the URL; keys come in camelCase and snake_case, mixed; calls often
+have no id and results find them by name and order; any part may carry a ``thoughtSignature`` that Gemini 3 insists on;
+the system instruction is one field. Written against the types of google-genai 3.1.0 (2026-11-15).
 """
 
 from __future__ import annotations

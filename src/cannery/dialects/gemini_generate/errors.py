@@ -71,7 +71,7 @@ def facts_of(error: Object) -> tuple[str, str | None, str | None]:
     status = str(word) if word is not None else None
     code = error.get("code")
     known = status or (_STATUSES.get(code) if type(code) is int else None)
-    return str(error.get("message") or ""), _KINDS.get(known or "", None), status
+    return str(error.get("message") or ""), _KINDS.get(known or ""), status
 
 
 def write_error(error: WireError) -> bytes:

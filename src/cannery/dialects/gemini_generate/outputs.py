@@ -1,7 +1,7 @@
 """What a tool answered, as the object that ``functionResponse.response`` has to be, and back.
 
-Any object is itself. Text and lists stand under ``output``, a failure under ``error``; text that spells an object becomes
-that object, unless reading it back would take it for one of these wrappings.
+Any object is itself. Text and lists stand under ``output``, a failure under ``error``; text that spells an object
+becomes that object, unless reading it back would take it for one of these wrappings.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Reading generateContent bodies.
 
-A content becomes one canister for each part, joined; what the model has no place for is remembered as the difference to
-what writing would give. Calls without an id get one from their place in the conversation, and results find their call by
-id or else by name and order; neither id goes back to Gemini.
+A content becomes one canister for each part, joined; what the model has no place for is remembered as the difference
+to what writing would give. Calls without an id get one from their place in the conversation, and results find their
+call by id or else by name and order; neither id goes back to Gemini.
 """
 
 from __future__ import annotations

@@ -242,7 +242,8 @@ def read_tool_choice(body: Object) -> Any:
             return new_tool_choice("required")
         case "AUTO" | "VALIDATED":
             return new_tool_choice("allowed", names) if names else new_tool_choice("auto")
-    return absent
+        case _:
+            return absent
 
 
 # --- writing -----------------------------------------------------------------------------------

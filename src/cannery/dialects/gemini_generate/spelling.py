@@ -15,7 +15,7 @@ NAME = "gemini_generate"
 Object = dict[str, Any]
 _HUMP = re.compile(r"[A-Z]")
 _UNDERSCORE = re.compile(r"_([a-z0-9])")
-_NAME_TOKEN = "name:"
+_NAME_MARK = "name:"
 
 
 @lru_cache(maxsize=512)
@@ -50,7 +50,7 @@ def write_form(shapes: Iterable[str], name: str | None = None) -> str | None:
     """The shapes of a message and the name on a result as the form of a residue."""
     tokens = [shape for shape in shapes if shape]
     if name is not None:
-        tokens.append(_NAME_TOKEN + name)  # always last: a name may hold anything
+        tokens.append(_NAME_MARK + name)  # always last: a name may hold anything
     return "\n".join(tokens) or None
 
 
@@ -58,5 +58,5 @@ def read_form(form: str | None) -> tuple[frozenset[str], str | None]:
     """The shapes and the name of a form."""
     if not form:
         return frozenset(), None
-    before, found, name = form.partition(_NAME_TOKEN)
+    before, found, name = form.partition(_NAME_MARK)
     return frozenset(before.split()), (name if found else None)

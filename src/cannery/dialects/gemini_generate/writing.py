@@ -283,7 +283,9 @@ class MessageWriter:
             return self._chunks(content, place)
         parts = self._media(content, place)
         if parts and content.name is not None:
+            # The model sees it only beside Google's own tools (google-genai 3.1.0, Blob.display_name).
             next(iter(parts[0].values()))["displayName"] = content.name
+            self.report.lose("NAME_HIDDEN", place)
         return parts
 
     def _chunks(self, content: FileContentClass, place: int | None) -> tuple[Object, ...]:
@@ -354,8 +356,8 @@ class MessageWriter:
             name = called or "unknown_function"
         if "nameless" not in shapes:
             inner["name"] = name
-        media = self._result_media(canister.held, piece.place)
-        inner["response"] = self._response(canister, shapes, has_media=bool(media))
+        media, texts = self._result_media(canister.held, piece.place)
+        inner["response"] = self._response(canister, shapes, texts, has_media=bool(media))
         if is_plain:
             inner["response"] = _plain(inner["response"])
         if media:
@@ -368,18 +370,24 @@ class MessageWriter:
         return part
 
     def _response(
-        self, canister: ResultCanisterClass, shapes: frozenset[str], *, has_media: bool
+        self,
+        canister: ResultCanisterClass,
+        shapes: frozenset[str],
+        texts: list[str],
+        *,
+        has_media: bool,
     ) -> Any:
         held = canister.held
         contents = held.parts if isinstance(held, PartsContentClass) else (held,)
         said = [content for content in contents if isinstance(content, _SAID)]
         words = "".join(_words(content) for content in said)
+        words = "\n\n".join(filter(None, [words, *texts]))
         data = said[0] if len(said) == 1 and isinstance(said[0], DataContentClass) else None
         if canister.is_error:
             return self._failure(canister, words, data)
-        if data is not None:
+        if data is not None and not texts:
             return wrap_data(data.json)
-        if not said and has_media:
+        if not words and not said and has_media:
             return {}
         return {OUTPUT: words} if "output" in shapes else wrap_text(words)
 
@@ -395,14 +403,17 @@ class MessageWriter:
         is_apart = words and told != words
         return {ERROR: told, OUTPUT: words} if is_apart else {ERROR: words}
 
-    def _result_media(self, held: Any, place: int | None) -> list[Object]:
+    def _result_media(self, held: Any, place: int | None) -> tuple[list[Object], list[str]]:
+        """The media of a result, and the documents among them that became text."""
         contents = held.parts if isinstance(held, PartsContentClass) else (held,)
-        return [
+        parts = [
             part
             for content in contents
             if not isinstance(content, _SAID)
             for part in self.content_parts(content, place)
         ]
+        media = [part for part in parts if "text" not in part]
+        return media, [part["text"] for part in parts if "text" in part]
 
 
 def _arranged(pieces: list[Piece]) -> Iterator[Piece]:
