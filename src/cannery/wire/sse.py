@@ -78,11 +78,28 @@ class FrameReader:
         return frame
 
 
+# Clients that split by Unicode's lines (httpx, google-genai) would end a frame at these.
+_LINE_ENDS = (
+    (b"\xc2\x85", rb"\u0085"),
+    (b"\xe2\x80\xa8", rb"\u2028"),
+    (b"\xe2\x80\xa9", rb"\u2029"),
+)
+
+
+def _one_line(value: Any) -> bytes:
+    """The JSON of a value, with nothing in it that anybody takes for the end of a line."""
+    encoded = encode(value)
+    if not encoded.isascii():
+        for character, escape in _LINE_ENDS:
+            encoded = encoded.replace(character, escape)
+    return encoded
+
+
 def data_frame(value: Any) -> bytes:
     """A frame without a name whose data is JSON."""
-    return b"data: " + encode(value) + b"\n\n"
+    return b"data: " + _one_line(value) + b"\n\n"
 
 
 def named_frame(name: str, value: Any) -> bytes:
     """A frame with a name whose data is JSON."""
-    return b"event: " + name.encode() + b"\ndata: " + encode(value) + b"\n\n"
+    return b"event: " + name.encode() + b"\ndata: " + _one_line(value) + b"\n\n"
