@@ -57,10 +57,9 @@ def _chat_part(part: Body, kind: str, path: str) -> Leaves:
             image = part.get("image_url")
             yield located(image.get("url") if isinstance(image, dict) else image, path)
         case "input_audio":
-            audio = part.get("input_audio") or {}
-            yield inline(audio.get("data"), path)
+            yield inline(_holder(part, "input_audio").get("data"), path)
         case "file":
-            yield from _file(part.get("file") or {}, path)
+            yield from _file(_holder(part, "file"), path)
         case _:
             yield Leaf("opaque", part, path)
 
@@ -96,7 +95,7 @@ def responses(body: Body) -> Leaves:
     for index, item in enumerate(objects(body.get("input"))):
         path = f"$.input[{index}]"
         kind = item.get("type") or ("message" if "role" in item else "item_reference")
-        yield from _ITEMS.get(kind, _other_item)(item, path)
+        yield from _ITEMS.get(str(kind), _other_item)(item, path)
 
 
 def _message_item(item: Body, path: str) -> Leaves:
@@ -178,7 +177,7 @@ def _block(block: Body, kind: str, path: str) -> Leaves:
         case "text":
             yield from _said(kind, block.get("text"), f"{path}.text")
         case "image":
-            yield from _source(block.get("source") or {}, path)
+            yield from _source(_holder(block, "source"), path)
         case "document":
             yield from _document(block, path)
         case "search_result":
@@ -223,7 +222,7 @@ def _titles(block: Body, keys: tuple[str, ...], path: str) -> Leaves:
 
 def _document(block: Body, path: str) -> Leaves:
     yield from _titles(block, ("title", "context"), path)
-    source = block.get("source") or {}
+    source = _holder(block, "source")
     match source.get("type"):
         case "text":
             yield from _said("document", source.get("data"), f"{path}.source.data")
@@ -302,6 +301,12 @@ def _gemini_media(part: Body, path: str) -> Leaves:
         yield located(get(file, "fileUri"), path)
     elif not set(part) <= {"thought", "thoughtSignature", "thought_signature"}:
         yield Leaf("opaque", part, path)
+
+
+def _holder(part: Body, key: str) -> Body:
+    """The object under a key, empty when it is none."""
+    held = part.get(key)
+    return held if isinstance(held, dict) else {}
 
 
 def _said(kind: str, text: Any, path: str) -> Leaves:

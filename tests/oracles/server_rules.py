@@ -6,6 +6,7 @@ names, empty text, limits, media. Each rule names its source in the dialect's mo
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from .rules import anthropic_messages, gemini_generate, openai_chat, openai_responses
@@ -15,16 +16,24 @@ def check_request_rules(dialect: str, body: Any, *, model: str | None = None) ->
     """The broken rules as `path: code: sentence`; `model` (Gemini) switches on signature rules."""
     if not isinstance(body, dict):
         return ["$: object: the body is no object"]
+    try:
+        return list(_rules(dialect, body, model))
+    except (AttributeError, KeyError, TypeError) as error:
+        # The rules presuppose the shapes that the types prove.
+        return [f"$: shape: a value has the wrong type: {error}"]
+
+
+def _rules(dialect: str, body: dict[str, Any], model: str | None) -> Iterator[str]:
     match dialect:
         case "openai_chat":
-            return list(openai_chat.check(body))
+            return openai_chat.check(body)
         case "openai_responses":
-            return list(openai_responses.check(body))
+            return openai_responses.check(body)
         case "anthropic_messages":
-            return list(anthropic_messages.check(body))
+            return anthropic_messages.check(body)
         case "gemini_generate":
-            return list(gemini_generate.check(body, model))
-    raise LookupError(f"no such dialect: {dialect}")
+            return gemini_generate.check(body, model)
+    raise ValueError(f"no such dialect: {dialect}")
 
 
 def codes(problems: list[str]) -> set[str]:

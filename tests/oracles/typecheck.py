@@ -86,7 +86,7 @@ class Walker:
         return [] if test(value) else [f"{path}: {_show(value)} is no {hint.__name__}"]
 
     def _enum(self, hint: type[enum.Enum], value: Any, path: str) -> list[str]:
-        members = {member.value for member in hint}
+        members = [member.value for member in hint]
         if hint.__name__ in self.loose_enums and isinstance(value, str):
             value = value.upper()
         return [] if value in members else [f"{path}: {_show(value)} is no {hint.__name__}"]
@@ -136,7 +136,8 @@ class Walker:
         if allows_extra(hint):
             return []
         known = {name for key in keys for name in key.names}
-        return [f"{path}.{name}: {hint.__name__} has no such key" for name in value.keys() - known]
+        unknown = [name for name in value if name not in known]
+        return [f"{path}.{name}: {hint.__name__} has no such key" for name in unknown]
 
     def _union(self, options: tuple[Any, ...], value: Any, path: str) -> list[str]:
         options = tuple(o for option in options for o in _flatten(option))

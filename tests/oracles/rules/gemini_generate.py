@@ -87,7 +87,8 @@ def _part(part: Body, path: str, *, is_model: bool) -> Iterator[str]:
     yield from _media(part, path)
     for key in ("functionCall", "functionResponse"):
         if key in given:
-            yield from names_are_legal([(f"{path}.{key}.name", get(part, key).get("name"))], _NAME)
+            named = [(f"{path}.{key}.name", get(get(part, key), "name"))]
+            yield from names_are_legal(named, _NAME)
     yield from _call(get(part, "functionCall"), f"{path}.functionCall")
     response = get(part, "functionResponse")
     if response is not None and not isinstance(get(response, "response"), dict):
@@ -192,9 +193,8 @@ def _controls(config: Any) -> Iterator[str]:
     if not isinstance(config, dict):
         return
     path = "$.generationConfig"
-    yield from in_range(config, "temperature", 0, 2, path)
-    yield from in_range(config, "topP", 0, 1, path)
-    yield from in_range(config, "candidateCount", 1, 8, path)
+    for key, low, high in (("temperature", 0, 2), ("topP", 0, 1), ("candidateCount", 1, 8)):
+        yield from in_range({key: get(config, key)}, key, low, high, path)
     stops = get(config, "stopSequences")
     if isinstance(stops, list) and len(stops) > 5:
         yield finding(f"{path}.stopSequences", "stop-limit", "at most 5 sequences")
