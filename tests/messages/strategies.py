@@ -274,4 +274,22 @@ def invocations_described(draw, common):
 
 
 CANISTERS = canisters_described().map(lambda pair: pair[0])
-CONVERSATIONS = st.lists(CANISTERS, max_size=8).map(cannery.Conversation)
+CONVERSATIONS = st.lists(CANISTERS, max_size=3).map(cannery.Conversation)
+
+# Small ones, for what depends on roles and marks only.
+LIGHT_CANISTERS = st.builds(
+    lambda make, joined: make().replace(joined=joined),
+    st.sampled_from(
+        [
+            lambda: cannery.user("u"),
+            lambda: cannery.assistant("a"),
+            cannery.assistant,
+            lambda: cannery.supervisor("s"),
+            lambda: cannery.document("d"),
+            lambda: cannery.invocation("1", "f"),
+            lambda: cannery.result("1", "r"),
+        ]
+    ),
+    st.booleans(),
+)
+LIGHT_CONVERSATIONS = st.lists(LIGHT_CANISTERS, max_size=8).map(cannery.Conversation)

@@ -7,8 +7,8 @@ residue. Calling a class checks what it is given; ``new_request`` and its like d
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from cannery.errors import MessageError
 from cannery.messages.absence import Absential, absent
@@ -27,6 +27,7 @@ from cannery.messages.checked import (
 from cannery.messages.conversation import Conversation
 from cannery.messages.immutable import freeze
 from cannery.messages.json_text import is_json, is_json_object, read_json, write_json
+from cannery.messages.protocols import Canister
 from cannery.messages.residue import Residue
 
 Check = Callable[[str, Any], Any]
@@ -115,6 +116,20 @@ class Tool(CheckedStruct, frozen=True, gc=False):
     hosted: Absential[str] = absent
     residue: Residue | None = None
 
+    if TYPE_CHECKING:
+
+        def __init__(  # noqa: PLR0917 - the fields by position
+            self,
+            name: str,
+            description: Absential[str] = absent,
+            schema: Absential[str | Mapping[str, Any]] = absent,
+            strict: Absential[bool | None] = absent,
+            is_freeform: bool = False,  # noqa: FBT001, FBT002 - the fields by position
+            grammar: Absential[str | Mapping[str, Any]] = absent,
+            hosted: Absential[str | Mapping[str, Any]] = absent,
+            residue: Residue | None = None,
+        ) -> None: ...
+
     checks: ClassVar[dict[str, Check]] = {
         "name": check_name,
         "description": check_text,
@@ -142,6 +157,16 @@ class ToolChoice(CheckedStruct, frozen=True, gc=False):
     names: tuple[str, ...] = ()
     must_call: bool = False
     is_freeform: bool = False
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            mode: str,
+            names: str | Iterable[str] = (),
+            must_call: bool = False,  # noqa: FBT001, FBT002 - the fields by position
+            is_freeform: bool = False,  # noqa: FBT001, FBT002 - the same
+        ) -> None: ...
 
     checks: ClassVar[dict[str, Check]] = {
         "mode": _word("auto", "none", "required", "named", "allowed"),
@@ -253,6 +278,20 @@ class Request(CheckedStruct, frozen=True, gc=False):
     residue: Residue | None = None
     source: str | None = None
 
+    if TYPE_CHECKING:
+
+        def __init__(  # noqa: PLR0917 - the same
+            self,
+            conversation: Iterable[Canister],
+            model: Absential[str] = absent,
+            tools: Iterable[Tool] = (),
+            tool_choice: Absential[ToolChoice] = absent,
+            controls: Controls = DEFAULT_CONTROLS,
+            stream: Absential[bool] = absent,
+            residue: Residue | None = None,
+            source: str | None = None,
+        ) -> None: ...
+
     checks: ClassVar[dict[str, Check]] = {
         "conversation": _conversation,
         "model": check_text,
@@ -299,6 +338,20 @@ class Response(CheckedStruct, frozen=True, gc=False):
     stop_sequence: Absential[str] = absent
     residue: Residue | None = None
     source: str | None = None
+
+    if TYPE_CHECKING:
+
+        def __init__(  # noqa: PLR0917 - the same
+            self,
+            canisters: Iterable[Canister],
+            finish: Absential[FinishReason] = absent,
+            usage: Absential[Usage] = absent,
+            model: Absential[str] = absent,
+            identifier: Absential[str] = absent,
+            stop_sequence: Absential[str] = absent,
+            residue: Residue | None = None,
+            source: str | None = None,
+        ) -> None: ...
 
     checks: ClassVar[dict[str, Check]] = {
         "canisters": _conversation,
