@@ -1,0 +1,104 @@
+"""The OpenAPI document and the page that shows it, both written from the routes."""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+from cannery.gateway.routing import Router, vendor_of
+
+_WORDS = {
+    "generate": "A reply of a model.",
+    "stream": "A reply of a model, as it comes.",
+    "count": "How many tokens a request has.",
+    "models": "The models that can be asked for.",
+    "model": "One model.",
+}
+_OWN = {
+    "/healthz": "Whether the process is alive.",
+    "/readyz": "Whether it can serve and record.",
+    "/metrics": "Counters and histograms for Prometheus.",
+    "/openapi.json": "This interface as an OpenAPI document.",
+    "/docs": "This page.",
+}
+_HEADERS = {
+    "X-Cannery-Conversation": "The conversation to file the exchange in; the reply names the one that it went to.",
+    "X-Cannery-Loss-Policy": "allow, warn or strict: with strict, a translation that would lose something is a 422.",
+    "X-Request-Id": "An id for logs; one is made if it is missing.",
+}
+
+
+def openapi(router: Router) -> dict[str, Any]:
+    """The OpenAPI 3.1 document."""
+    from cannery import __version__
+
+    paths: dict[str, Any] = {}
+    for dialect in router.dialects:
+        for route in dialect.routes:
+            for path in (route.path, f"/{vendor_of(dialect)}{route.path}"):
+                operations = paths.setdefault(path, {})
+                operations.setdefault(route.method.lower(), _operation(dialect.name, route))
+    for path, words in _OWN.items():
+        paths[path] = {"get": {"summary": words, "tags": ["operations"], "responses": _OK}}
+    info = {"title": "Cannery gateway", "version": __version__}
+    return {"openapi": "3.1.0", "info": info, "paths": dict(sorted(paths.items()))}
+
+
+_OK = {"200": {"description": "The answer."}}
+
+
+def _operation(dialect: str, route: Any) -> dict[str, Any]:
+    parameters: list[dict[str, Any]] = [
+        {"name": name, "in": "header", "description": words, "schema": {"type": "string"}}
+        for name, words in _HEADERS.items()
+    ]
+    if "{model}" in route.path:
+        where = {"name": "model", "in": "path", "required": True, "schema": {"type": "string"}}
+        parameters.append(where)
+    operation: dict[str, Any] = {
+        "summary": _WORDS.get(route.kind, route.kind),
+        "tags": [dialect],
+        "parameters": parameters,
+        "responses": {**_OK, "default": {"description": "An error in the same dialect."}},
+    }
+    if route.method == "POST":
+        content = {"application/json": {"schema": {"type": "object"}}}
+        operation["requestBody"] = {"required": True, "content": content}
+    return operation
+
+
+_STYLE = """body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}
+table{border-collapse:collapse;width:100%}td,th{text-align:left;padding:.3rem .6rem;border-bottom:1px solid #8884}
+code{font-size:.9em}@media(prefers-color-scheme:dark){body{background:#111;color:#ddd}a{color:#8cf}}"""
+
+
+def docs_page(router: Router) -> bytes:
+    """A page for people; it needs no script and loads nothing."""
+    rows = []
+    for dialect in router.dialects:
+        prefix = f"/{vendor_of(dialect)}"
+        for route in dialect.routes:
+            words = _WORDS.get(route.kind, route.kind)
+            rows.append(
+                (dialect.name, f"{route.method} {route.path}", f"{prefix}{route.path}", words)
+            )
+    rows += [("", f"GET {path}", "", words) for path, words in _OWN.items()]
+    head = "<tr><th>dialect<th>endpoint<th>also at<th>gives</tr>"
+    body = "".join("<tr>" + "".join(f"<td>{_cell(cell)}" for cell in row) + "</tr>" for row in rows)
+    headers = "".join(
+        f"<tr><td><code>{name}</code><td>{html.escape(words)}</tr>"
+        for name, words in _HEADERS.items()
+    )
+    page = (
+        '<!doctype html><html lang="en"><meta charset="utf-8"><title>Cannery gateway</title>'
+        f"<style>{_STYLE}</style><h1>Cannery gateway</h1>"
+        '<p>Any client, any provider, every exchange kept. <a href="/openapi.json">OpenAPI</a></p>'
+        f"<h2>Endpoints</h2><table>{head}{body}</table>"
+        f"<h2>Headers</h2><table>{headers}</table></html>"
+    )
+    return page.encode()
+
+
+def _cell(text: str) -> str:
+    shown = html.escape(text)
+    return f"<code>{shown}</code>" if "/" in text else shown

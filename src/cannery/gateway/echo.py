@@ -1,0 +1,163 @@
+"""The built-in upstream ``echo``: no model, no network, and it says so.
+
+It repeats the last user text. When the request demands a call (``tool_choice``), or the last user text says ``call <tool>``, it
+calls that tool once with arguments made from the tool's schema; given a result, it repeats the result.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from cannery.gateway.identifiers import new_identifier
+from cannery.messages import (
+    Conversation,
+    Delta,
+    Event,
+    FinishReason,
+    Request,
+    Response,
+    ResultCanisterClass,
+    Tool,
+    ToolChoice,
+    Usage,
+    UserCanisterClass,
+    absent,
+    assistant,
+    invocation,
+    unfold,
+)
+from cannery.messages.content import TextualContentClass
+from cannery.messages.json_text import write_json
+
+_CALL = re.compile(r"\bcall\s+[`'\"]?([A-Za-z0-9_.-]+)", re.IGNORECASE)
+_WORDS = re.compile(r"\S+\s*|\s+")
+_SAMPLES: dict[str, Any] = {
+    "string": "echo",
+    "integer": 1,
+    "number": 1.5,
+    "boolean": True,
+    "array": [],
+    "object": {},
+    "null": None,
+}
+
+
+def answer(request: Request) -> Response:
+    """What echo says to a request."""
+    heard = _last_words(request)
+    tool = _wanted_tool(request, heard)
+    if tool is None:
+        said, finish = [assistant(f"echo: {heard}" if heard else "echo")], FinishReason.Stop
+    else:
+        call_id = f"call_{new_identifier()}"
+        if tool.is_freeform:
+            said = [invocation(tool.name, heard, identifier=call_id)]
+        else:
+            said = [invocation(tool.name, _arguments(tool), identifier=call_id)]
+        finish = FinishReason.Tool
+    usage = Usage(count_tokens(request), max(1, sum(len(str(one)) for one in said) // 40))
+    model = request.model if isinstance(request.model, str) else "echo"
+    return Response(Conversation(said), finish, usage, model, f"echo-{new_identifier()}")
+
+
+def events(response: Response) -> Iterator[Event]:
+    """An answer word by word, as a model would give it."""
+    for event in unfold(response):
+        if isinstance(event, Delta) and event.channel == "text":
+            for words in _WORDS.findall(event.text):
+                yield Delta(event.index, words)
+        else:
+            yield event
+
+
+def count_tokens(request: Request) -> int:
+    """A rough count: four characters a token, and a little for each message."""
+    characters = sum(len(_text_of(canister)) for canister in request.conversation)
+    schemas = sum(len(tool.schema) for tool in request.tools if isinstance(tool.schema, str))
+    return max(1, (characters + schemas) // 4 + 3 * len(request.conversation))
+
+
+def _text_of(canister: Any) -> str:
+    held = canister.held
+    if isinstance(held, str):
+        return held
+    if isinstance(held, TextualContentClass):
+        return held.text
+    return "" if held is absent else "#" * 400
+
+
+def _last_words(request: Request) -> str:
+    """The text of the last user or result turn."""
+    words: list[str] = []
+    kind: type | None = None
+    for canister in reversed(request.conversation):
+        if not isinstance(canister, (UserCanisterClass, ResultCanisterClass)):
+            if kind is not None:
+                break
+            continue
+        if kind is not None and type(canister) is not kind:
+            break
+        kind = type(canister)
+        text = _spoken(canister)
+        if text:
+            words.append(text)
+        if not canister.joined and kind is UserCanisterClass:
+            break
+    return "\n".join(reversed(words))
+
+
+def _spoken(canister: Any) -> str:
+    held = canister.held
+    if isinstance(held, (str, TextualContentClass)):
+        return _text_of(canister)
+    return "" if held is absent else f"[{type(held).__name__.removesuffix('ContentClass').lower()}]"
+
+
+def _wanted_tool(request: Request, heard: str) -> Tool | None:
+    """The tool that has to be called, if one has."""
+    tools = {tool.name: tool for tool in request.tools if tool.hosted is absent}
+    choice = request.tool_choice
+    if not tools or (isinstance(choice, ToolChoice) and choice.mode == "none"):
+        return None
+    if request.conversation and isinstance(request.conversation[-1], ResultCanisterClass):
+        return None
+    if isinstance(choice, ToolChoice):
+        named = [tools[name] for name in choice.names if name in tools]
+        if named and (choice.mode == "named" or choice.must_call):
+            return named[0]
+        if choice.mode == "required":
+            return next(iter(tools.values()))
+    asked = _CALL.search(heard)
+    return tools.get(asked[1].rstrip(".")) if asked else None
+
+
+def _arguments(tool: Tool) -> str:
+    schema = tool.parameters
+    return write_json({} if schema is absent else _sample(schema, 0), "arguments")
+
+
+def _sample(schema: Any, depth: int) -> Any:
+    """A small value that a JSON schema accepts, in the usual cases."""
+    if not hasattr(schema, "get") or depth > 8:
+        return {}
+    if "const" in schema:
+        return schema["const"]
+    for key in ("enum", "examples"):
+        if schema.get(key):
+            return schema[key][0]
+    for key in ("anyOf", "oneOf", "allOf"):
+        if schema.get(key):
+            return _sample(schema[key][0], depth + 1)
+    kind = schema.get("type", "object")
+    kind = (kind if isinstance(kind, str) else kind[0]).lower()
+    if kind == "object":
+        properties = schema.get("properties") or {}
+        required = schema.get("required") or ()
+        return {
+            name: _sample(properties[name], depth + 1) for name in required if name in properties
+        }
+    if kind == "array" and schema.get("minItems"):
+        return [_sample(schema.get("items") or {}, depth + 1)]
+    return _SAMPLES.get(kind, "echo")

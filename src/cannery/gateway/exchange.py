@@ -1,0 +1,446 @@
+"""One exchange: choose an upstream, say the call to it, and say its answer to the caller.
+
+A call passes through as it came when the caller and the upstream speak the same dialect and nothing in it has to change;
+otherwise it goes through the model. Either way the recorder gets what was said once the caller has been served.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from pyreqwest.exceptions import PyreqwestError
+from pyreqwest.http import HeaderMap
+
+from cannery.errors import CanneryError, DialectError
+from cannery.gateway import echo
+from cannery.gateway.calls import Call, HangUp
+from cannery.gateway.hearing import Relay, Translation
+from cannery.gateway.ingress import RoleGate, caller_key
+from cannery.gateway.metrics import Metrics
+from cannery.gateway.peek import Glance, gist, glance
+from cannery.gateway.recorder import Entry, Recorder
+from cannery.gateway.refusals import Header, Refusal, UpstreamFailure, refuse
+from cannery.gateway.sending import Opened, Sender
+from cannery.gateway.state import State
+from cannery.gateway.upstreams import Choice, Upstream, Upstreams
+from cannery.messages import Request, Response, Usage, absent
+from cannery.translation import nativize_request, nativize_response, unaliased
+from cannery.wire.bodies import read_value
+from cannery.wire.contract import Dialect, StreamOptions, WireError
+from cannery.wire.losses import POLICIES, Aliases, Rendered
+
+EVENT_STREAM = "text/event-stream"
+_STREAM_HEADERS: list[Header] = [("cache-control", "no-cache"), ("x-accel-buffering", "no")]
+_FORWARDED = {
+    "anthropic": ("anthropic-version", "anthropic-beta"),
+    "openai": ("openai-beta", "openai-organization", "openai-project"),
+}
+_RETURNED = ("retry-after", "retry-after-ms", "x-should-retry")
+
+
+class Exchanges:
+    """Answers calls for a reply of a model."""
+
+    def __init__(
+        self,
+        upstreams: Upstreams,
+        *,
+        roles: RoleGate,
+        metrics: Metrics,
+        recorder: Recorder,
+        policy: str,
+        reply_bytes: int,
+    ) -> None:
+        self.upstreams = upstreams
+        self.senders: Mapping[str, Sender] = {
+            upstream.name: Sender(upstream.row)
+            for upstream in upstreams.all
+            if not upstream.is_echo
+        }
+        self._roles = roles
+        self._metrics = metrics
+        self._recorder = recorder
+        self._state = State(recorder)
+        self._policy = policy
+        self._reply_bytes = reply_bytes
+
+    async def close(self) -> None:
+        """Let go of all connections."""
+        for sender in self.senders.values():
+            await sender.close()
+
+    # --- the way in ----------------------------------------------------------------------------
+
+    async def answer(self, call: Call) -> None:
+        """Answer a call; the error of one that cannot be answered is raised before anything is said."""
+        seen = glance(call.dialect.name, call.body)
+        if call.model is None and seen is not None:
+            call.model = seen.model
+        if seen is not None and seen.stream:
+            call.stream = True
+        watch = HangUp(call.proto)
+        try:
+            if seen is not None and seen.has_exact_roles and not seen.is_stateful:
+                self._roles.pass_exact(seen.messages)
+                choice = self.upstreams.choose(call.model)
+                call.upstream = choice.upstream.name
+                if self._can_pass(call, choice):
+                    await self._pass_through(call, choice)
+                    return
+            else:
+                call.body = self._roles.normalize(call, call.dialect.name, call.body)
+            await self._translate(call, seen)
+        except asyncio.CancelledError:
+            if not watch.is_gone:
+                raise
+            task = asyncio.current_task()
+            if task is not None:
+                task.uncancel()
+            call.status = 499
+        finally:
+            watch.close()
+
+    def _can_pass(self, call: Call, choice: Choice) -> bool:
+        return (
+            not choice.upstream.is_echo
+            and choice.model == call.model
+            and call.dialect in choice.upstream.dialects
+        )
+
+    def read(self, call: Call) -> tuple[Request, Choice]:
+        """The request that a call makes, and who is to answer it."""
+        request = call.dialect.read_request(call.body, None)
+        if call.model is None and isinstance(request.model, str):
+            call.model = request.model
+        choice = self.upstreams.choose(call.model)
+        call.upstream = choice.upstream.name
+        return request, choice
+
+    def policy(self, call: Call) -> str:
+        """What the caller wants done about losses."""
+        asked = call.header("x-cannery-loss-policy")
+        if asked is None:
+            return self._policy
+        policy = str(asked).strip().lower()
+        if policy not in POLICIES:
+            raise refuse(400, f"X-Cannery-Loss-Policy must be one of {', '.join(POLICIES)}")
+        return policy
+
+    # --- as it came ----------------------------------------------------------------------------
+
+    async def _pass_through(self, call: Call, choice: Choice) -> None:
+        upstream = choice.upstream
+        self._metrics.passed.add(upstream.name)
+        entry = self._recorder.open(call)
+        if entry is not None:
+            # Reading the history takes the loop's time while the upstream thinks.
+            asyncio.get_running_loop().call_soon(entry.read_body)
+        headers = self._headers(call, upstream, call.dialect, is_same=True)
+        url = self._url(call, choice, call.dialect)
+        if call.stream:
+            await self._relay(call, choice, entry, url, headers)
+            return
+        answer = await self.senders[upstream.name].send(url, headers, call.body)
+        self._take_headers(call, answer.headers)
+        if answer.status != 200:
+            raise self._upstream_refusal(call, call.dialect, answer)
+        seen = gist(call.dialect.name, answer.body)
+        if seen is None:
+            raise _invalid(upstream)
+        call.tokens = (seen.input_tokens, seen.output_tokens)
+        if entry is not None:
+            entry.settle(call, said=answer.body)
+        call.reply(200, call.headers(), answer.body)
+        if entry is not None:
+            entry.complete()
+
+    async def _relay(
+        self,
+        call: Call,
+        choice: Choice,
+        entry: Entry | None,
+        url: str,
+        headers: dict[str, str],
+    ) -> None:
+        upstream = choice.upstream
+        async with self.senders[upstream.name].open(url, headers, call.body) as opened:
+            self._take_headers(call, opened.headers)
+            await self._check_opened(call, call.dialect, upstream, opened)
+            if entry is not None:
+                entry.settle(call)
+            if not _is_stream(opened):
+                response = self._read_response(call.dialect, upstream, await opened.rest())
+                await self._say_whole_as_stream(call, response, entry, StreamOptions())
+                return
+            relay = Relay(call.dialect)
+            await self._forward(call, opened, upstream, relay)
+        if entry is not None:
+            entry.complete_stream(relay.said)
+
+    # --- through the model ---------------------------------------------------------------------
+
+    async def _translate(self, call: Call, seen: Glance | None) -> None:
+        request, choice = self.read(call)
+        if isinstance(request.stream, bool):
+            call.stream = call.stream or request.stream
+        policy = self.policy(call)
+        upstream = choice.upstream
+        request = self._state.expand(call, request, upstream) if _needs_state(seen) else request
+        entry = self._recorder.open(call)
+        if entry is not None:
+            entry.request = request
+        if upstream.is_echo:
+            await self._echo(call, request, entry)
+            return
+        target = upstream.dialect_for(call.dialect)
+        rendered = self._render(call, request, choice, target, policy)
+        if entry is not None:
+            asyncio.get_running_loop().call_soon(entry.read_request)
+        headers = self._headers(call, upstream, target, is_same=target is call.dialect)
+        url = self._url(call, choice, target)
+        if call.stream:
+            await self._interpret(call, request, choice, entry, rendered, url, headers)
+            return
+        answer = await self.senders[upstream.name].send(url, headers, rendered.body)
+        self._take_headers(call, answer.headers)
+        if answer.status != 200:
+            raise self._upstream_refusal(call, target, answer)
+        response = self._read_response(target, upstream, answer.body)
+        self._reply_whole(call, response, rendered.aliases, entry)
+
+    def _render(
+        self, call: Call, request: Request, choice: Choice, target: Dialect, policy: str
+    ) -> Rendered:
+        upstream = choice.upstream
+        changes: dict[str, Any] = {}
+        if choice.model is not None and request.model != choice.model:
+            changes["model"] = choice.model
+        if call.stream != request.stream and (call.stream or request.stream is not absent):
+            changes["stream"] = call.stream
+        if call.stream and target.name == "openai_chat" and target is not call.dialect:
+            changes["controls"] = msgspec.structs.replace(request.controls, include_usage=True)
+        if changes:
+            request = request.replace(**changes)
+        rendered = nativize_request(
+            request,
+            target.name,
+            policy=policy,
+            without=upstream.row.without_repairs,
+            rules=upstream.rules(target, choice.model),
+        )
+        call.losses, call.repairs = rendered.losses, rendered.repairs
+        return rendered
+
+    def _reply_whole(
+        self, call: Call, response: Response, aliases: Aliases, entry: Entry | None
+    ) -> None:
+        self._take_usage(call, response)
+        response = self._state.named(call, unaliased(response, aliases), entry)
+        written = nativize_response(response, call.dialect.name)
+        call.losses += written.losses
+        if entry is not None:
+            entry.settle(call, response=response)
+        call.reply(200, call.headers(), written.body)
+        if entry is not None:
+            entry.complete()
+
+    async def _interpret(  # noqa: PLR0913 - everything that a stream is made of
+        self,
+        call: Call,
+        request: Request,
+        choice: Choice,
+        entry: Entry | None,
+        rendered: Rendered,
+        url: str,
+        headers: dict[str, str],
+    ) -> None:
+        upstream = choice.upstream
+        target = upstream.dialect_for(call.dialect)
+        options = self._options(call, request, rendered.aliases)
+        async with self.senders[upstream.name].open(url, headers, rendered.body) as opened:
+            self._take_headers(call, opened.headers)
+            await self._check_opened(call, target, upstream, opened)
+            if entry is not None:
+                entry.settle(call)
+            if not _is_stream(opened):
+                response = self._read_response(target, upstream, await opened.rest())
+                await self._say_whole_as_stream(call, response, entry, options)
+                return
+            translation = Translation(target, call.dialect, options)
+            await self._forward(call, opened, upstream, translation)
+        if entry is not None:
+            self._finish_translation(call, translation, entry)
+
+    def _finish_translation(self, call: Call, translation: Translation, entry: Entry) -> None:
+        response = translation.response
+        self._take_usage(call, response)
+        if translation.folder.is_complete:
+            entry.response = response
+            entry.complete()
+        else:
+            entry.abort()
+
+    def _options(self, call: Call, request: Request, aliases: Aliases) -> StreamOptions:
+        asked = request.controls.include_usage is True
+        return StreamOptions(include_usage=asked, aliases=aliases, model=call.model)
+
+    # --- echo ----------------------------------------------------------------------------------
+
+    async def _echo(self, call: Call, request: Request, entry: Entry | None) -> None:
+        if request.model is absent and call.model is not None:
+            request = request.replace(model=call.model)
+        response = echo.answer(request)
+        if entry is not None:
+            entry.read_request()
+        if not call.stream:
+            self._reply_whole(call, response, Aliases(), entry)
+            return
+        if entry is not None:
+            entry.settle(call)
+        options = self._options(call, request, Aliases())
+        await self._say_whole_as_stream(call, response, entry, options)
+
+    async def _say_whole_as_stream(
+        self, call: Call, response: Response, entry: Entry | None, options: StreamOptions
+    ) -> None:
+        self._take_usage(call, response)
+        response = self._state.named(call, response, entry)
+        writer = call.dialect.stream_writer(options)
+        transport = call.begin(200, [*call.headers(EVENT_STREAM), *_STREAM_HEADERS])
+        for event in echo.events(response):
+            chunk = writer.write(event)
+            if chunk:
+                await transport.send_bytes(chunk)
+        chunk = writer.close()
+        if chunk:
+            await transport.send_bytes(chunk)
+        if entry is not None:
+            entry.response = response
+            entry.complete()
+
+    # --- what both ways share ------------------------------------------------------------------
+
+    async def _forward(
+        self, call: Call, opened: Opened, upstream: Upstream, voice: Relay | Translation
+    ) -> None:
+        """Say what an upstream says, as it says it."""
+        transport = call.begin(200, [*call.headers(EVENT_STREAM), *_STREAM_HEADERS])
+        size = 0
+        try:
+            while (chunk := await opened.read()) is not None:
+                size += len(chunk)
+                said = voice.feed(chunk)
+                if said:
+                    await transport.send_bytes(said)
+                if size > self._reply_bytes:
+                    last = voice.fail("the reply is larger than the gateway allows", "too_large")
+                    break
+            else:
+                last = voice.close()
+        except PyreqwestError as error:
+            failure = self.senders[upstream.name].failure(error)
+            self._metrics.failures.add(upstream.name, failure.code)
+            last = voice.fail(str(failure), failure.code)
+        if last:
+            await transport.send_bytes(last)
+
+    async def _check_opened(
+        self, call: Call, dialect: Dialect, upstream: Upstream, opened: Opened
+    ) -> None:
+        if opened.status != 200:
+            try:
+                body = await opened.rest()
+            except PyreqwestError as error:
+                raise self.senders[upstream.name].failure(error) from None
+            raise self._upstream_refusal(
+                call, dialect, (opened.status, opened.headers, body, opened.attempts)
+            )
+
+    def _read_response(self, dialect: Dialect, upstream: Upstream, body: bytes) -> Response:
+        try:
+            return dialect.read_response(body, None)
+        except DialectError:
+            raise _invalid(upstream) from None
+
+    def _headers(
+        self, call: Call, upstream: Upstream, target: Dialect, *, is_same: bool
+    ) -> dict[str, str]:
+        key = caller_key(call) if upstream.row.forward_key else None
+        headers = upstream.headers(target, key)
+        if is_same:
+            for name in _FORWARDED.get(target.name.partition("_")[0], ()):
+                value = call.header(name)
+                if value is not None:
+                    headers[name] = value
+        return headers
+
+    def _url(self, call: Call, choice: Choice, target: Dialect) -> str:
+        kind = "stream" if call.stream else "generate"
+        url = choice.upstream.url(target, kind, choice.model)
+        if call.stream and target.name.startswith("gemini"):
+            return f"{url}?alt=sse"
+        if target is call.dialect and "beta=" in call.query:
+            return f"{url}?{call.query}"
+        return url
+
+    def _take_headers(self, call: Call, headers: HeaderMap) -> None:
+        call.upstream_id = headers.get("x-request-id") or headers.get("request-id")
+
+    def _take_usage(self, call: Call, response: Response) -> None:
+        if isinstance(response.usage, Usage):
+            call.tokens = (response.usage.input, response.usage.output)
+
+    def _upstream_refusal(
+        self, call: Call, dialect: Dialect, answer: tuple[int, HeaderMap, bytes, int]
+    ) -> CanneryError:
+        """An upstream's error, in the caller's dialect, with its status, request id and advice on trying again."""
+        status, headers, body, attempts = answer
+        if status < 400:
+            return UpstreamFailure(
+                call.upstream, f"answered with status {status}", "upstream_invalid"
+            )
+        returned: list[Header] = []
+        for name in _RETURNED:
+            value = headers.get(name)
+            if value is not None:
+                returned.append((name, value))
+        if attempts > 1:
+            returned = [header for header in returned if header[0] != "x-should-retry"]
+            returned.append(("x-should-retry", "false"))
+        error = dialect.read_error(status, body)
+        error = msgspec.structs.replace(error, request_id=call.upstream_id or error.request_id)
+        if dialect is call.dialect and _is_json(dialect, body):
+            return Verbatim(error, returned, body)
+        return Refusal(error, returned)
+
+
+class Verbatim(Refusal):
+    """An upstream's error that the caller can read as it came."""
+
+    def __init__(self, error: WireError, headers: list[Header], body: bytes) -> None:
+        super().__init__(error, headers)
+        self.body = body
+
+
+def _needs_state(seen: Glance | None) -> bool:
+    return seen is None or seen.is_stateful
+
+
+def _is_stream(opened: Opened) -> bool:
+    kind = opened.headers.get("content-type") or EVENT_STREAM
+    return not kind.lower().startswith("application/json")
+
+
+def _is_json(dialect: Dialect, body: bytes) -> bool:
+    try:
+        return isinstance(read_value(dialect.name, body), dict)
+    except DialectError:
+        return False
+
+
+def _invalid(upstream: Upstream) -> UpstreamFailure:
+    problem = "answered with something that is not a reply"
+    return UpstreamFailure(upstream.name, problem, "upstream_invalid")

@@ -1,0 +1,160 @@
+"""The application that the HTTP server calls: one method for every request, one place where anything unforeseen is caught.
+
+``configure`` puts a whole new set of rooms in place at once; calls under way finish in the old ones.
+"""
+
+from __future__ import annotations
+
+import os
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from cannery.errors import CanneryError
+from cannery.gateway.calls import Call
+from cannery.gateway.exchange import Exchanges, Verbatim
+from cannery.gateway.ingress import RoleGate, check_key, read_body
+from cannery.gateway.logs import Log
+from cannery.gateway.metrics import Metrics
+from cannery.gateway.operations import Operations
+from cannery.gateway.recorder import Recorder
+from cannery.gateway.refusals import Refusal, UpstreamFailure, body_of, refuse, to_refusal
+from cannery.gateway.routing import Match, Router
+from cannery.gateway.settings import Settings
+from cannery.gateway.upstreams import Upstreams
+
+if TYPE_CHECKING:
+    from granian.rsgi import HTTPProtocol, Scope
+
+_GENERATING = frozenset({"generate", "stream"})
+
+
+class Gateway:
+    """Answers HTTP requests."""
+
+    def __init__(self, settings: Settings, log: Log, recorder: Recorder) -> None:
+        self.router = Router()
+        self.metrics = Metrics()
+        self.log = log
+        self.recorder = recorder
+        self.active = 0
+        self.is_draining = False
+        self.roles = RoleGate(None, development=False)
+        self.configure(settings)
+        self.operations = Operations(self)
+
+    def configure(self, settings: Settings) -> None:
+        """Take new settings; calls under way go on with the old ones."""
+        mappings = settings.role_mappings
+        upstreams = Upstreams(settings, os.environ)
+        self.keys = settings.api_keys(os.environ)
+        self.roles.configure(mappings, development=settings.server.development)
+        self.log.set_level(settings.server.log_level)
+        self.settings = settings
+        self.limits = settings.limits
+        self.exchanges = Exchanges(
+            upstreams,
+            roles=self.roles,
+            metrics=self.metrics,
+            recorder=self.recorder,
+            policy=settings.losses.policy,
+            reply_bytes=settings.limits.reply_bytes,
+        )
+
+    async def __rsgi__(self, scope: Scope, proto: HTTPProtocol) -> None:
+        """Answer one request."""
+        match = self.router.find(scope.method, scope.path, scope.headers.get)
+        if not isinstance(match, Match):
+            await self.operations.answer(scope, proto, match)
+            return
+        call = Call(scope, proto, match.dialect, match.kind)
+        call.model = match.model
+        self.active += 1
+        try:
+            await self._answer(call)
+        except CanneryError as error:
+            self._refuse(call, error)
+        except Exception as error:  # noqa: BLE001 - the gateway's edge: whatever it is, the caller gets an answer
+            self.log.write("error", "defect", request_id=call.request_id, problem=repr(error)[:500])
+            self._refuse(call, refuse(500, "the gateway failed; its log says why", code="internal"))
+        finally:
+            self.active -= 1
+            self._account(call)
+
+    async def _answer(self, call: Call) -> None:
+        if self.active > self.limits.concurrent_calls or self.is_draining:
+            raise refuse(
+                503, "the gateway is busy", code="overloaded", headers=[("retry-after", "1")]
+            )
+        if self.keys:
+            check_key(call, self.keys)
+        if call.kind in _GENERATING:
+            call.body = await read_body(call, self.limits)
+            await self.exchanges.answer(call)
+        else:
+            await self.operations.inform(call)
+
+    def _refuse(self, call: Call, error: CanneryError) -> None:
+        """Answer with an error, unless an answer has already begun."""
+        if isinstance(error, UpstreamFailure):
+            self.metrics.failures.add(error.upstream, error.code)
+        if call.status:
+            return
+        refusal = to_refusal(error)
+        headers = call.headers() + refusal.headers
+        if isinstance(refusal, Verbatim):
+            body = refusal.body
+        else:
+            body = body_of(refusal, call.dialect, call.upstream_id or call.request_id)
+        try:
+            call.reply(refusal.error.status, headers, body)
+        except RuntimeError:
+            # The caller is no longer there to be told.
+            call.status = 499
+
+    def _account(self, call: Call) -> None:
+        now = perf_counter()
+        metrics = self.metrics
+        name, upstream, status = call.dialect.name, call.upstream, str(call.status)
+        metrics.calls.add(name, upstream, call.kind, status)
+        metrics.seconds.observe(now - call.started, name, upstream)
+        if call.first_byte:
+            metrics.first_byte.observe(call.first_byte - call.started, name, upstream)
+        taken, given = call.tokens
+        if taken:
+            metrics.tokens.add(upstream, "input", by=taken)
+        if given:
+            metrics.tokens.add(upstream, "output", by=given)
+        for loss in call.losses:
+            metrics.losses.add(loss.code)
+        for repair in call.repairs:
+            metrics.repairs.add(repair.name)
+        if self.log.is_info:
+            self._log(call, now)
+
+    def _log(self, call: Call, now: float) -> None:
+        self.log.write(
+            "info",
+            "call",
+            request_id=call.request_id,
+            dialect=call.dialect.name,
+            kind=call.kind,
+            upstream=call.upstream,
+            status=call.status,
+            stream=call.stream,
+            seconds=round(now - call.started, 6),
+            input_tokens=call.tokens[0],
+            output_tokens=call.tokens[1],
+            losses=len(call.losses),
+            conversation=call.conversation,
+        )
+        if self.log.is_debug and (call.losses or call.repairs):
+            self.log.write(
+                "debug",
+                "translation",
+                request_id=call.request_id,
+                losses=call.losses,
+                repairs=call.repairs,
+            )
+
+
+__all__ = ["Gateway", "Refusal"]

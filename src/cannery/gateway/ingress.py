@@ -1,0 +1,203 @@
+"""What happens to a call before anybody is asked: keys, limits, and roles as the dialects want them.
+
+Role normalization has no switch. A body whose roles are all spelled right is left alone; otherwise only the roles are changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hmac
+from collections.abc import Iterable
+from typing import Any
+
+from cannery.errors import RoleError, WireRoleError
+from cannery.gateway.calls import Call
+from cannery.gateway.peek import Shape, shape_of
+from cannery.gateway.refusals import refuse
+from cannery.gateway.settings import Limits
+from cannery.roles.counters import RoleCounters
+from cannery.roles.mappings import RoleMappings
+from cannery.roles.normalization import normalize_role, normalize_roles
+from cannery.roles.vocabularies import CLIENT
+from cannery.wire.bodies import encode, read_object
+
+_KEY_HEADERS = ("x-api-key", "x-goog-api-key", "api-key")
+
+
+def caller_key(call: Call) -> str | None:
+    """The key that a client shows, wherever its generation puts it."""
+    bearer = call.header("authorization")
+    if bearer and bearer[:7].lower() == "bearer ":
+        return str(bearer[7:]).strip()
+    for name in _KEY_HEADERS:
+        found = call.header(name)
+        if found:
+            return str(found).strip()
+    for pair in call.query.split("&") if "key=" in call.query else ():
+        name, _, value = pair.partition("=")
+        if name == "key":
+            return value
+    return None
+
+
+def check_key(call: Call, keys: tuple[bytes, ...]) -> None:
+    """Refuse a caller without one of the gateway's own keys; every key is compared, in constant time."""
+    shown = (caller_key(call) or "").encode()
+    is_known = False
+    for key in keys:
+        is_known |= hmac.compare_digest(shown, key)
+    if not is_known:
+        message = "invalid API key" if shown else "an API key is required"
+        raise refuse(401, message, code="invalid_api_key", headers=[("www-authenticate", "Bearer")])
+
+
+def check_head(call: Call, limits: Limits) -> int | None:
+    """Refuse what is too large by its own account; the length of the body, if it says one."""
+    size = sum(len(name) + len(value) for name, value in call.scope.headers.items())
+    if size > limits.header_bytes:
+        raise refuse(431, f"the headers are larger than {limits.header_bytes} bytes")
+    length = call.header("content-length")
+    if length is None:
+        return None
+    if not length.isdigit():
+        raise refuse(400, "content-length is not a number")
+    if int(length) > limits.body_bytes:
+        raise _too_large(limits)
+    return int(length)
+
+
+async def read_body(call: Call, limits: Limits) -> bytes:
+    """The body of a call, within the limits of size and time."""
+    length = check_head(call, limits)
+    encoding = call.header("content-encoding")
+    if encoding not in (None, "identity"):
+        raise refuse(415, f"content-encoding {encoding!r} is not supported")
+    task = asyncio.current_task()
+    handle = asyncio.get_running_loop().call_later(limits.body_seconds, _give_up, task)
+    try:
+        if length is not None:
+            body = bytes(await call.proto())
+        else:
+            body = await _read_unannounced(call, limits)
+    except asyncio.CancelledError:
+        if task is None or not task.cancelling() or not handle.cancelled():
+            raise _too_slow(limits, task) from None
+        raise
+    finally:
+        handle.cancel()
+    if length is not None and len(body) < length:
+        raise refuse(400, "the body is shorter than its content-length")
+    return body
+
+
+def _give_up(task: asyncio.Task[Any] | None) -> None:
+    if task is not None:
+        task.cancel()
+
+
+def _too_slow(limits: Limits, task: asyncio.Task[Any] | None) -> Exception:
+    if task is not None:
+        task.uncancel()
+    close = [("connection", "close")]
+    return refuse(408, f"the body took longer than {limits.body_seconds:g} s", headers=close)
+
+
+async def _read_unannounced(call: Call, limits: Limits) -> bytes:
+    pieces: list[bytes] = []
+    size = 0
+    async for piece in call.proto:
+        size += len(piece)
+        if size > limits.body_bytes:
+            raise _too_large(limits)
+        pieces.append(bytes(piece))
+    return b"".join(pieces)
+
+
+def _too_large(limits: Limits) -> Exception:
+    close = [("connection", "close")]
+    return refuse(413, f"the body is larger than {limits.body_bytes} bytes", headers=close)
+
+
+class RoleGate:
+    """Normalizes the roles of bodies."""
+
+    def __init__(self, mappings: RoleMappings | None, *, development: bool) -> None:
+        self.counters = RoleCounters()
+        self._mappings = mappings
+        self._development = development
+
+    def configure(self, mappings: RoleMappings | None, *, development: bool) -> None:
+        """Take other settings and keep the counts."""
+        self._mappings = mappings
+        self._development = development
+
+    def pass_exact(self, messages: int) -> None:
+        """Count messages whose roles are right as they are."""
+        self.counters.accept(messages)
+
+    def normalize(self, call: Call, dialect: str, body: bytes) -> bytes:
+        """A body with the roles that its dialect spells; RoleError if one stands for nothing."""
+        shape = shape_of(dialect)
+        value = read_object(dialect, body)
+        messages = value.get(shape.messages)
+        if not isinstance(messages, list):
+            return body
+        places = list(_with_roles(messages, shape))
+        spoken = [messages[index] for index in places]
+        roles = self._normalized(call, dialect, shape, spoken, places)
+        if all(message.get("role") == role for message, role in zip(spoken, roles, strict=True)):
+            return body
+        for index, role in zip(places, roles, strict=True):
+            messages[index] = {**messages[index], "role": role}
+        return encode(value)
+
+    def _normalized(
+        self, call: Call, dialect: str, shape: Shape, spoken: list[Any], places: list[int]
+    ) -> list[str]:
+        client = _client_of(call)
+        try:
+            report = normalize_roles(
+                spoken,
+                vocabulary=shape.vocabulary,
+                mappings=self._mappings,
+                client=client,
+                path=shape.messages,
+                development=self._development,
+                counters=self.counters,
+            )
+        except RoleError as error:
+            raise _as_clients_read_it(error, dialect, shape, places) from None
+        return [str(message["role"]) for message in report.messages]
+
+
+def _with_roles(messages: list[Any], shape: Shape) -> Iterable[int]:
+    """The positions of the messages that have a role to be normalized."""
+    for index, message in enumerate(messages):
+        if not isinstance(message, dict):
+            continue
+        if "role" in message or shape.messages == "messages":
+            yield index
+
+
+def _as_clients_read_it(
+    error: RoleError, dialect: str, shape: Shape, places: list[int]
+) -> RoleError:
+    """The refusal in the words of the client vocabulary, with the position in the body that was sent."""
+    position = (error.path or "").split(".")[1:2]
+    index = places[int(position[0])] if position and position[0].isdigit() else 0
+    path = f"{shape.messages}.{index}.role"
+    try:
+        normalize_role(error.received, vocabulary=CLIENT, path=path)
+    except RoleError as clear:
+        return WireRoleError(dialect, clear)
+    text = str(error).replace(str(error.path), path, 1)
+    return WireRoleError(dialect, RoleError(text, received=error.received, path=path))
+
+
+def _client_of(call: Call) -> str | None:
+    """The name by which the configuration may know a client: its own word, or the start of its user agent."""
+    named = call.header("x-cannery-client")
+    if named:
+        return str(named)
+    agent = call.header("user-agent")
+    return str(agent).partition("/")[0].strip() if agent else None

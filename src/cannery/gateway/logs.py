@@ -1,0 +1,77 @@
+"""Structured logs: one JSON object a line on standard error, with the call's request id, written behind the reply's back.
+
+What clients and models say, and keys, are never given to a log line; losses with their paths are logged at level debug.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from datetime import UTC, datetime
+from typing import Any, TextIO
+
+import msgspec
+
+LEVELS = {"debug": 10, "info": 20, "warning": 30, "error": 40}
+_FLUSH_SECONDS = 0.2
+_encode = msgspec.json.Encoder(enc_hook=str).encode
+
+
+class Log:
+    """Takes facts and writes lines."""
+
+    def __init__(self, level: str = "info", stream: TextIO | None = None) -> None:
+        self._stream = stream or sys.stderr
+        self._lines: list[bytes] = []
+        self._is_scheduled = False
+        self.set_level(level)
+
+    def set_level(self, level: str) -> None:
+        """Write only what is at least this important."""
+        self._least = LEVELS[level]
+        self.is_debug = self._least <= LEVELS["debug"]
+        self.is_info = self._least <= LEVELS["info"]
+
+    def write(self, level: str, event: str, **facts: Any) -> None:
+        """Write one line, soon."""
+        if LEVELS[level] < self._least:
+            return
+        time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        self._lines.append(_encode({"time": time, "level": level, "event": event, **facts}))
+        if self._is_scheduled:
+            return
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:
+            self.flush()
+            return
+        self._is_scheduled = True
+        loop.call_later(_FLUSH_SECONDS, self.flush)
+
+    def flush(self) -> None:
+        """Write what is waiting."""
+        self._is_scheduled = False
+        lines, self._lines = self._lines, []
+        if not lines:
+            return
+        try:
+            self._stream.write(b"\n".join(lines).decode() + "\n")
+            self._stream.flush()
+        except (OSError, ValueError):
+            # Nobody reads the log any more; the calls go on.
+            return
+
+
+class Bridge(logging.Handler):
+    """Takes what the library logs (role transformations in development mode) into the same lines."""
+
+    def __init__(self, log: Log) -> None:
+        super().__init__()
+        self._log = log
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one record."""
+        level = record.levelname.lower()
+        shown = level if level in LEVELS else "info"
+        self._log.write(shown, "library", logger=record.name, text=record.getMessage())

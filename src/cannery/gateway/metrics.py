@@ -1,0 +1,122 @@
+"""Counters and histograms in Prometheus' text format.
+
+All of them live on the event loop's thread and in dictionaries of bounded size: labels are names from the configuration,
+dialects, statuses and our own codes, never what a client chooses.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping
+
+_SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
+
+Labels = tuple[str, ...]
+
+
+class Counter:
+    """Numbers that only grow, by labels."""
+
+    def __init__(self, name: str, help_text: str, labels: Labels) -> None:
+        self.name = name
+        self.help_text = help_text
+        self.labels = labels
+        self.values: dict[Labels, float] = {}
+
+    def add(self, *labels: str, by: float = 1) -> None:
+        """Count something."""
+        self.values[labels] = self.values.get(labels, 0) + by
+
+    def lines(self) -> Iterable[str]:
+        """The lines of the text format."""
+        yield f"# HELP {self.name} {self.help_text}"
+        yield f"# TYPE {self.name} counter"
+        for labels, value in sorted(self.values.items()):
+            yield f"{self.name}{_labelled(self.labels, labels)} {value:g}"
+
+
+class Histogram:
+    """Durations in seconds, by labels."""
+
+    def __init__(self, name: str, help_text: str, labels: Labels) -> None:
+        self.name = name
+        self.help_text = help_text
+        self.labels = labels
+        self._counts: dict[Labels, list[int]] = {}
+        self._sums: dict[Labels, float] = {}
+
+    def observe(self, seconds: float, *labels: str) -> None:
+        """Take one duration."""
+        counts = self._counts.get(labels)
+        if counts is None:
+            counts = self._counts[labels] = [0] * (len(_SECONDS) + 1)
+            self._sums[labels] = 0.0
+        counts[bisect_left(_SECONDS, seconds)] += 1
+        self._sums[labels] += seconds
+
+    def lines(self) -> Iterable[str]:
+        """The lines of the text format."""
+        yield f"# HELP {self.name} {self.help_text}"
+        yield f"# TYPE {self.name} histogram"
+        names = (*self.labels, "le")
+        for labels, counts in sorted(self._counts.items()):
+            total = 0
+            for bound, count in zip((*_SECONDS, "+Inf"), counts, strict=True):
+                total += count
+                yield f"{self.name}_bucket{_labelled(names, (*labels, str(bound)))} {total}"
+            yield f"{self.name}_sum{_labelled(self.labels, labels)} {self._sums[labels]:.6f}"
+            yield f"{self.name}_count{_labelled(self.labels, labels)} {total}"
+
+
+class Metrics:
+    """Everything that the gateway counts."""
+
+    def __init__(self) -> None:
+        of_call = ("dialect", "upstream")
+        self.calls = Counter(
+            "cannery_requests_total",
+            "Requests by outcome.",
+            ("dialect", "upstream", "kind", "status"),
+        )
+        self.seconds = Histogram(
+            "cannery_request_duration_seconds", "From request to the end of the reply.", of_call
+        )
+        self.first_byte = Histogram(
+            "cannery_time_to_first_byte_seconds", "From request to the first byte.", of_call
+        )
+        self.tokens = Counter(
+            "cannery_tokens_total", "Tokens as upstreams count them.", ("upstream", "direction")
+        )
+        self.losses = Counter("cannery_losses_total", "Losses by code.", ("code",))
+        self.repairs = Counter("cannery_repairs_total", "Repairs by name.", ("name",))
+        self.failures = Counter(
+            "cannery_upstream_failures_total",
+            "Upstreams that did not answer.",
+            ("upstream", "code"),
+        )
+        self.recorded = Counter(
+            "cannery_recorded_total", "Exchanges by what became of their recording.", ("outcome",)
+        )
+        self.passed = Counter(
+            "cannery_passed_through_total", "Requests sent on as they came.", ("upstream",)
+        )
+
+    def text(self, gauges: Mapping[str, tuple[str, float]], more: Iterable[Counter] = ()) -> str:
+        """All of it, with gauges (name → help and value) as they are now."""
+        lines: list[str] = []
+        for metric in (*vars(self).values(), *more):
+            lines += metric.lines()
+        for name, (help_text, value) in gauges.items():
+            lines += [f"# HELP {name} {help_text}", f"# TYPE {name} gauge", f"{name} {value:g}"]
+        return "\n".join(lines) + "\n"
+
+
+def _labelled(names: Labels, values: Labels) -> str:
+    if not names:
+        return ""
+    pairs = (f'{name}="{_escape(value)}"' for name, value in zip(names, values, strict=True))
+    return "{" + ",".join(pairs) + "}"
+
+
+def _escape(value: str) -> str:
+    return value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,209 @@
+"""Everything that is not an exchange: health, readiness, metrics, documents, model lists, token counts, and unknown paths."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from cannery.gateway import echo
+from cannery.gateway.calls import Call
+from cannery.gateway.documents import docs_page, openapi
+from cannery.gateway.ingress import caller_key, check_key, read_body
+from cannery.gateway.metrics import Counter
+from cannery.gateway.refusals import Refusal, body_of, refuse
+from cannery.gateway.routing import NoMatch
+from cannery.messages import Request
+from cannery.translation import nativize_request
+from cannery.wire.bodies import encode, read_object
+
+if TYPE_CHECKING:
+    from granian.rsgi import HTTPProtocol, Scope
+
+    from cannery.gateway.gateway import Gateway
+
+_TEXT = "text/plain; version=0.0.4; charset=utf-8"
+_EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class Operations:
+    """Answers what operators and clients ask beside exchanges."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+        self._pages = {
+            "/healthz": self._health,
+            "/readyz": self._ready,
+            "/metrics": self._metrics,
+            "/openapi.json": self._openapi,
+            "/docs": self._docs,
+            "/": self._docs,
+        }
+
+    async def answer(self, scope: Scope, proto: HTTPProtocol, missed: NoMatch) -> None:
+        """Answer a path that no dialect has."""
+        page = self._pages.get(scope.path)
+        if page is not None and scope.method in ("GET", "HEAD"):
+            status, kind, body = page()
+            headers = [("content-type", kind), ("cache-control", "no-store")]
+            proto.response_bytes(status, headers, b"" if scope.method == "HEAD" else body)
+            return
+        call = Call(scope, proto, missed.dialect, "unknown")
+        refusal = self._missed(call, missed)
+        body = body_of(refusal, call.dialect, call.request_id)
+        call.reply(refusal.error.status, call.headers() + refusal.headers, body)
+        self._gateway.metrics.calls.add(call.dialect.name, "-", "unknown", str(call.status))
+
+    def _missed(self, call: Call, missed: NoMatch) -> Refusal:
+        path, method = call.scope.path, call.scope.method
+        upgrade = str(call.header("upgrade") or "").lower()
+        if upgrade == "websocket" and path.endswith("/responses"):
+            message = "WebSocket is not spoken here; send POST instead"
+            return refuse(
+                426, message, code="websocket_unsupported", headers=[("upgrade", "HTTP/1.1")]
+            )
+        if missed.allowed:
+            allowed = ", ".join(missed.allowed)
+            message = f"{method} is not allowed for {path}; use {allowed}"
+            return refuse(405, message, code="method_not_allowed", headers=[("allow", allowed)])
+        return refuse(404, f"there is nothing at {method} {path}; see /docs", code="unknown_path")
+
+    # --- pages ---------------------------------------------------------------------------------
+
+    def _health(self) -> tuple[int, str, bytes]:
+        return 200, "application/json", b'{"status":"ok"}'
+
+    def _ready(self) -> tuple[int, str, bytes]:
+        problems = list(self._gateway.recorder.problems())
+        if self._gateway.is_draining:
+            problems.append("shutting down")
+        state = {"status": "unavailable" if problems else "ready", "problems": problems}
+        return 503 if problems else 200, "application/json", encode(state)
+
+    def _metrics(self) -> tuple[int, str, bytes]:
+        gateway = self._gateway
+        gauges = {
+            "cannery_active_requests": ("Requests under way.", float(gateway.active)),
+            **gateway.recorder.gauges(),
+        }
+        return 200, _TEXT, gateway.metrics.text(gauges, self._role_counters()).encode()
+
+    def _role_counters(self) -> Iterable[Counter]:
+        counts = self._gateway.roles.counters.snapshot()
+        seen = Counter("cannery_role_messages_total", "Messages whose roles were looked at.", ())
+        seen.add(by=counts.messages)
+        changed = Counter(
+            "cannery_role_transformations_total", "Roles that were changed.", ("before", "after")
+        )
+        for (before, after), count in counts.transformations.items():
+            changed.add(before, after, by=count)
+        refused = Counter("cannery_role_rejections_total", "Roles that were refused.", ("reason",))
+        for reason, count in counts.rejections.items():
+            refused.add(reason, by=count)
+        return seen, changed, refused
+
+    def _openapi(self) -> tuple[int, str, bytes]:
+        return 200, "application/json", encode(openapi(self._gateway.router))
+
+    def _docs(self) -> tuple[int, str, bytes]:
+        return 200, "text/html; charset=utf-8", docs_page(self._gateway.router)
+
+    # --- models and counts ---------------------------------------------------------------------
+
+    async def inform(self, call: Call) -> None:
+        """Answer a call for something other than a reply of a model."""
+        if call.kind == "count":
+            await self._count(call)
+        elif call.kind in ("models", "model"):
+            self._models(call)
+        else:
+            raise refuse(501, f"{call.kind} is not offered", code="not_offered")
+
+    def _models(self, call: Call) -> None:
+        known = dict(self._gateway.exchanges.upstreams.model_names())
+        vendor = call.dialect.name.partition("_")[0]
+        describe = _DESCRIPTIONS.get(vendor, _describe_openai)
+        if call.model is None:
+            listed = [describe(name, owner) for name, owner in known.items()]
+            body = _LISTS.get(vendor, _list_openai)(listed)
+        else:
+            name = call.model.removeprefix("models/")
+            owner = known.get(name) or self._gateway.exchanges.upstreams.choose(name).upstream.name
+            body = describe(name, owner)
+        call.reply(200, call.headers(), encode(body))
+
+    async def _count(self, call: Call) -> None:
+        gateway = self._gateway
+        call.body = await read_body(call, gateway.limits)
+        call.body = gateway.roles.normalize(call, call.dialect.name, call.body)
+        request, choice = gateway.exchanges.read(call)
+        target = choice.upstream.dialect_for(call.dialect)
+        has_count = any(route.kind == "count" for route in target.routes)
+        headers = call.headers()
+        if choice.upstream.is_echo or target is not call.dialect or not has_count:
+            tokens = echo.count_tokens(request)
+            headers.append(("x-cannery-estimated", "true"))
+            call.reply(200, headers, encode(_COUNTS[call.dialect.name](tokens)))
+            return
+        sender = gateway.exchanges.senders[choice.upstream.name]
+        body = call.body
+        if request.model != choice.model and isinstance(request.model, str):
+            body = self._renamed(request, choice.model, target.name)
+        key = caller_key(call) if choice.upstream.row.forward_key else None
+        url = choice.upstream.url(target, "count", choice.model)
+        answer = await sender.send(url, choice.upstream.headers(target, key), body)
+        read_object(target.name, answer.body)
+        call.reply(answer.status, headers, answer.body)
+
+    def _renamed(self, request: Request, model: str | None, dialect: str) -> bytes:
+        return nativize_request(request.replace(model=model), dialect).body
+
+    def check(self, call: Call) -> None:
+        """Refuse a caller without a key where keys are asked for."""
+        if self._gateway.keys:
+            check_key(call, self._gateway.keys)
+
+
+def _describe_openai(name: str, owner: str) -> dict[str, Any]:
+    created = int(_EPOCH.timestamp())
+    return {"id": name, "object": "model", "created": created, "owned_by": owner}
+
+
+def _describe_anthropic(name: str, _: str) -> dict[str, Any]:
+    created = _EPOCH.isoformat().replace("+00:00", "Z")
+    return {"type": "model", "id": name, "display_name": name, "created_at": created}
+
+
+def _describe_gemini(name: str, _: str) -> dict[str, Any]:
+    methods = ["generateContent", "streamGenerateContent", "countTokens"]
+    return {
+        "name": f"models/{name}",
+        "displayName": name,
+        "supportedGenerationMethods": methods,
+    }
+
+
+def _list_openai(listed: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"object": "list", "data": listed}
+
+
+def _list_anthropic(listed: list[dict[str, Any]]) -> dict[str, Any]:
+    first, last = (listed[0]["id"], listed[-1]["id"]) if listed else (None, None)
+    return {"data": listed, "has_more": False, "first_id": first, "last_id": last}
+
+
+def _list_gemini(listed: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"models": listed}
+
+
+_DESCRIPTIONS = {
+    "openai": _describe_openai,
+    "anthropic": _describe_anthropic,
+    "gemini": _describe_gemini,
+}
+_LISTS = {"openai": _list_openai, "anthropic": _list_anthropic, "gemini": _list_gemini}
+_COUNTS: dict[str, Any] = {
+    "anthropic_messages": lambda tokens: {"input_tokens": tokens},
+    "gemini_generate": lambda tokens: {"totalTokens": tokens},
+    "openai_responses": lambda tokens: {"object": "response.input_tokens", "input_tokens": tokens},
+}

@@ -1,0 +1,78 @@
+"""Errors on their way to a caller: one value, said in the caller's dialect.
+
+Whose fault it was decides the status: ours and the caller's come from the errors' own hints, an upstream's stay as they came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import structs
+
+from cannery.errors import (
+    CanneryError,
+    DialectError,
+    LossError,
+    RoleError,
+    UpstreamError,
+)
+from cannery.gateway.upstreams import UnknownModelError
+from cannery.wire.contract import Dialect, WireError
+
+JSON = "application/json"
+Header = tuple[str, str]
+
+
+class Refusal(CanneryError):
+    """A call that gets an error for an answer."""
+
+    def __init__(self, error: WireError, headers: Iterable[Header] = ()) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.headers = list(headers)
+        self.status_hint = error.status
+
+
+class UpstreamFailure(UpstreamError):
+    """An upstream that did not answer, or not with anything that can be passed on."""
+
+    def __init__(self, upstream: str, problem: str, code: str, status: int = 502) -> None:
+        super().__init__(f"upstream {upstream!r} {problem}")
+        self.upstream = upstream
+        self.code = code
+        self.status_hint = status
+
+
+def refuse(
+    status: int, message: str, *, code: str | None = None, headers: Iterable[Header] = ()
+) -> Refusal:
+    """An error of the gateway's own."""
+    return Refusal(WireError(status, message, code=code), headers)
+
+
+def to_refusal(error: CanneryError) -> Refusal:
+    """Any error of ours as one for the caller."""
+    match error:
+        case Refusal():
+            return error
+        case RoleError():
+            told = WireError(400, str(error), code="invalid_role", parameter=error.path)
+        case DialectError():
+            told = WireError(400, f"{error.path}: {error.problem}", parameter=error.path)
+        case LossError():
+            told = WireError(422, str(error), code="translation_would_lose")
+        case UnknownModelError():
+            told = WireError(404, str(error), code="model_not_found", parameter="model")
+        case UpstreamFailure():
+            told = WireError(error.status_hint, str(error), code=error.code)
+        case _:
+            told = WireError(error.status_hint, str(error))
+    return Refusal(told)
+
+
+def body_of(refusal: Refusal, dialect: Dialect, request_id: str) -> bytes:
+    """The body of an error in the caller's dialect."""
+    error = refusal.error
+    if error.request_id is None:
+        error = structs.replace(error, request_id=request_id)
+    return dialect.write_error(error)

@@ -1,0 +1,160 @@
+"""Which dialect and which endpoint a path stands for, read off the dialects' own routes.
+
+A path is taken apart from the left: an optional prefix (``/openai``, ``/anthropic``, ``/gemini``: the vendor in a dialect's
+name), an optional version (``/v1``, ``/v1beta``: clients of two generations use different ones), and the endpoint. Where
+several dialects have the same endpoint, headers decide. ``{model}`` is matched from the right, because a model's name may
+hold slashes and arrives decoded.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+from msgspec import Struct
+
+from cannery.translation import dialect_names, find_dialect
+from cannery.wire.contract import Dialect, Route
+
+Headers = Callable[[str], str | None]
+DEFAULT_DIALECT = "openai_chat"
+_VERSION = re.compile(r"/v\d+(?:(?:alpha|beta)\d*)?(?=/)")
+_SIGNS = (
+    ("anthropic", ("anthropic-version", "anthropic-beta", "x-api-key")),
+    ("gemini", ("x-goog-api-key", "x-goog-api-client")),
+)
+_AGENTS = (
+    ("anthropic", "anthropic"),
+    ("claude", "anthropic"),
+    ("google-genai", "gemini"),
+    ("gemini", "gemini"),
+)
+
+
+class Match(Struct, frozen=True):
+    """The endpoint that a path leads to."""
+
+    dialect: Dialect
+    kind: str
+    model: str | None = None
+
+
+class NoMatch(Struct, frozen=True):
+    """A path that leads nowhere: in whose dialect to say so, and which methods would have led somewhere."""
+
+    dialect: Dialect
+    allowed: tuple[str, ...] = ()
+
+
+class _Pattern(Struct, frozen=True):
+    method: str
+    before: str
+    after: str
+    match: Match
+
+    def model(self, path: str) -> str | None:
+        """The model that a path names, if the path is one of these."""
+        if not path.startswith(self.before) or not path.endswith(self.after):
+            return None
+        return path[len(self.before) : len(path) - len(self.after)] or None
+
+
+class Router:
+    """The endpoints of all dialects."""
+
+    def __init__(self, names: Iterable[str] | None = None) -> None:
+        self.dialects = [find_dialect(name) for name in (names or dialect_names())]
+        self.vendors = {vendor_of(dialect) for dialect in self.dialects}
+        self._exact: dict[tuple[str, str], list[Match]] = {}
+        self._patterns: list[_Pattern] = []
+        for dialect in self.dialects:
+            for route in dialect.routes:
+                self._add(dialect, route)
+        # Longer endings first: ``{model}`` alone would take everything.
+        self._patterns.sort(key=lambda pattern: -len(pattern.after))
+        self._known: dict[tuple[str, str], Match] = {}
+
+    def _add(self, dialect: Dialect, route: Route) -> None:
+        path = _VERSION.sub("", route.path, count=1)
+        before, mark, after = path.partition("{model}")
+        match = Match(dialect, route.kind)
+        if mark:
+            self._patterns.append(_Pattern(route.method, before, after, match))
+        else:
+            self._exact.setdefault((route.method, path), []).append(match)
+
+    def find(self, method: str, path: str, headers: Headers) -> Match | NoMatch:
+        """Where a path leads."""
+        known = self._known.get((method, path))
+        if known is not None:
+            return known
+        vendor, endpoint = self._split(path)
+        found = self._exact.get((method, endpoint))
+        if found is not None:
+            mine = [match for match in found if vendor in (None, vendor_of(match.dialect))]
+            if len(mine) == 1:
+                self._known[method, path] = mine[0]
+            if mine:
+                return self._choose(mine, headers)
+        matches = list(self._by_pattern(method, endpoint, vendor))
+        if matches:
+            return self._choose(matches, headers)
+        return NoMatch(self.guess(vendor, headers), self._allowed(endpoint, vendor))
+
+    def _split(self, path: str) -> tuple[str | None, str]:
+        vendor = None
+        first, _, rest = path[1:].partition("/")
+        if first in self.vendors:
+            vendor, path = first, f"/{rest}"
+        return vendor, _VERSION.sub("", path, count=1) if _VERSION.match(path) else path
+
+    def _by_pattern(self, method: str, endpoint: str, vendor: str | None) -> Iterable[Match]:
+        for pattern in self._patterns:
+            dialect = pattern.match.dialect
+            if pattern.method != method or vendor not in (None, vendor_of(dialect)):
+                continue
+            model = pattern.model(endpoint)
+            if model is not None:
+                yield Match(dialect, pattern.match.kind, model)
+                if pattern.after:
+                    return
+
+    def _allowed(self, endpoint: str, vendor: str | None) -> tuple[str, ...]:
+        methods = {method for method, path in self._exact if path == endpoint}
+        methods.update(
+            pattern.method
+            for pattern in self._patterns
+            if pattern.model(endpoint) and vendor in (None, vendor_of(pattern.match.dialect))
+        )
+        return tuple(sorted(methods))
+
+    def _choose(self, matches: list[Match], headers: Headers) -> Match:
+        if len(matches) == 1:
+            return matches[0]
+        vendor = _sniff(headers) or "openai"
+        for match in matches:
+            if vendor_of(match.dialect) == vendor:
+                return match
+        return matches[0]
+
+    def guess(self, vendor: str | None, headers: Headers) -> Dialect:
+        """The dialect in which to answer a path that none of them has."""
+        wanted = vendor or _sniff(headers) or "openai"
+        for dialect in self.dialects:
+            if vendor_of(dialect) == wanted:
+                return dialect
+        return find_dialect(DEFAULT_DIALECT)
+
+
+def vendor_of(dialect: Dialect) -> str:
+    """The prefix under which a dialect is mounted."""
+    return dialect.name.partition("_")[0]
+
+
+def _sniff(headers: Headers) -> str | None:
+    """The vendor whose client these headers come from."""
+    for vendor, names in _SIGNS:
+        if any(headers(name) is not None for name in names):
+            return vendor
+    agent = (headers("user-agent") or "").lower()
+    return next((vendor for word, vendor in _AGENTS if agent.startswith(word)), None)

@@ -1,0 +1,193 @@
+"""Starting and stopping: the HTTP server, signals, and what is printed for a person.
+
+One process, one event loop. SIGHUP reads the configuration again; SIGTERM and SIGINT stop taking calls and let those under
+way finish.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TextIO
+
+from cannery.errors import CanneryError, ConfigurationError
+from cannery.gateway.gateway import Gateway
+from cannery.gateway.logs import Bridge, Log
+from cannery.gateway.recorder import Recorder
+from cannery.gateway.settings import Settings, is_loopback, load_settings
+from cannery.roles.normalization import LOGGER_NAME
+
+_BACKLOG = 2048
+
+
+def serve(
+    config: str | os.PathLike[str] | None = None,
+    *,
+    announce: TextIO | None = None,
+    ready: Callable[[int], object] | None = None,
+    **changes: Any,
+) -> None:
+    """Run the gateway until it is told to stop.
+
+    ``changes`` are single settings of ``[server]`` and ``[recording]`` (host, port, development, log_level, store, enabled, …);
+    ``ready`` is called with the port once calls are taken.
+    """
+    read = _reader(config, changes)
+    settings = read()
+    check_exposure(settings)
+    try:
+        import uvloop
+    except ImportError:  # pragma: no cover - uvloop has no build for every platform
+        runner = asyncio.Runner()
+    else:
+        runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
+    with runner:
+        runner.run(_run(read, settings, announce or sys.stdout, ready))
+
+
+def _reader(
+    config: str | os.PathLike[str] | None, changes: dict[str, Any]
+) -> Callable[[], Settings]:
+    return lambda: load_settings(config, **changes)
+
+
+def check_exposure(settings: Settings) -> None:
+    """Refuse to listen where others can reach it without keys."""
+    if not is_loopback(settings.server.host) and not settings.api_keys(os.environ):
+        raise ConfigurationError(
+            "server.host",
+            f"{settings.server.host} can be reached from other machines; set [keys] first, or listen on 127.0.0.1",
+        )
+
+
+async def _run(
+    read: Callable[[], Settings],
+    settings: Settings,
+    announce: TextIO,
+    ready: Callable[[int], object] | None,
+) -> None:
+    log = Log(settings.server.log_level)
+    bridge = Bridge(log)
+    library = logging.getLogger(LOGGER_NAME)
+    library.addHandler(bridge)
+    library.setLevel(logging.INFO)
+    recorder = Recorder.of(settings, log)
+    gateway = Gateway(settings, log, recorder)
+    port = settings.server.port or _free_port(settings.server.host)
+    server = _server(gateway, settings, port)
+    loop = asyncio.get_running_loop()
+    stopping = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    loop.add_signal_handler(signal.SIGHUP, lambda: _reload(gateway, read))
+    serving = loop.create_task(server.serve())
+    await recorder.start()
+    announce.write(banner(settings, port, gateway))
+    announce.flush()
+    if ready is not None:
+        ready(port)
+    stop = loop.create_task(stopping.wait())
+    await asyncio.wait({serving, stop}, return_when=asyncio.FIRST_COMPLETED)
+    await _drain(gateway, settings.server.drain_seconds)
+    server.stop()
+    with contextlib.suppress(asyncio.TimeoutError):
+        await asyncio.wait_for(serving, settings.server.drain_seconds)
+    await gateway.exchanges.close()
+    await recorder.close()
+    log.flush()
+    library.removeHandler(bridge)
+
+
+def _server(gateway: Gateway, settings: Settings, port: int) -> Any:
+    from granian.constants import HTTPModes, Interfaces
+    from granian.http import HTTP1Settings, HTTP2Settings
+    from granian.server.embed import Server
+
+    limits = settings.limits
+    return Server(
+        gateway,
+        address=settings.server.host,
+        port=port,
+        interface=Interfaces.RSGI,
+        http=HTTPModes.auto,
+        # An upgrade then arrives as an ordinary request, and is answered with 426.
+        websockets=False,
+        backlog=_BACKLOG,
+        log_enabled=False,
+        http1_settings=HTTP1Settings(
+            header_read_timeout=int(limits.header_seconds * 1000),
+            max_buffer_size=max(8192, limits.header_bytes * 2),
+        ),
+        http2_settings=HTTP2Settings(max_headers_size=limits.header_bytes),
+    )
+
+
+async def _drain(gateway: Gateway, seconds: float) -> None:
+    """Let calls under way finish."""
+    gateway.is_draining = True
+    deadline = asyncio.get_running_loop().time() + seconds
+    while gateway.active and asyncio.get_running_loop().time() < deadline:
+        await asyncio.sleep(0.02)
+
+
+def _reload(gateway: Gateway, read: Callable[[], Settings]) -> None:
+    try:
+        settings = read()
+        check_exposure(settings)
+        gateway.configure(settings)
+    except CanneryError as error:
+        gateway.log.write("error", "reload_refused", problem=str(error))
+        return
+    gateway.log.write("info", "reloaded", upstreams=len(settings.upstreams))
+
+
+def _free_port(host: str) -> int:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.socket(family) as probe:
+        probe.bind((host.strip("[]"), 0))
+        return int(probe.getsockname()[1])
+
+
+def banner(settings: Settings, port: int, gateway: Gateway) -> str:
+    """Base URLs, ready to paste."""
+    host = settings.server.host
+    host = f"[{host}]" if ":" in host else host
+    base = f"http://{host}:{port}"
+    upstreams = gateway.exchanges.upstreams.all
+    names = ", ".join(upstream.name for upstream in upstreams) or "none"
+    model = "echo" if settings.echo else "<model>"
+    body = f'{{"model":"{model}","messages":[{{"role":"user","content":"Hello"}}]}}'
+    note = ""
+    if [upstream.name for upstream in upstreams] == ["echo"]:
+        note = (
+            "  (echo is built in and only repeats what it is told: set OPENAI_API_KEY, ANTHROPIC_API_KEY or\n"
+            "   GEMINI_API_KEY, or write a configuration, to reach a model)\n"
+        )
+    key = "any key will do" if not gateway.keys else "use one of the gateway's keys"
+    return f"""Cannery gateway on {base}  ({key})
+upstreams: {names}
+{note}recording: {gateway.recorder.description}
+
+OpenAI SDK      OPENAI_BASE_URL={base}/openai/v1
+Anthropic SDK   ANTHROPIC_BASE_URL={base}/anthropic
+Google SDK      GOOGLE_GEMINI_BASE_URL={base}/gemini
+Claude Code     ANTHROPIC_BASE_URL={base}/anthropic claude
+Cline           API provider "OpenAI Compatible", base URL {base}/openai/v1
+curl            curl {base}/v1/chat/completions -H 'content-type: application/json' \\
+                  -d '{body}'
+docs            {base}/docs
+"""
+
+
+def default_configuration() -> Path | None:
+    """The configuration file of the user, if there is one."""
+    base = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
+    path = Path(base) / "cannery" / "gateway.toml"
+    return path if path.is_file() else None

@@ -1,0 +1,277 @@
+"""The configuration: a TOML file, checked before anything starts, every problem with its line.
+
+Keys never stand in the file: a row names the environment variable that holds one. A value that exists is valid; a file
+that is not is refused whole, so that a reload never leaves the gateway half configured.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+from cannery.errors import ConfigurationError
+from cannery.gateway.toml_lines import Place, find_lines, line_of
+from cannery.roles.mappings import RoleMappings
+from cannery.translation import dialect_names
+from cannery.wire.contract import Rules
+from cannery.wire.losses import POLICIES
+
+_PATH = re.compile(r"(?P<problem>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
+_STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
+AUTHENTICATIONS = ("bearer", "x-api-key", "x-goog-api-key", "none")
+
+
+class Server(Struct, forbid_unknown_fields=True, frozen=True):
+    """Where the gateway listens."""
+
+    host: str = "127.0.0.1"
+    port: int = 8484
+    development: bool = False
+    log_level: str = "info"
+    drain_seconds: float = 30.0
+
+
+class Limits(Struct, forbid_unknown_fields=True, frozen=True):
+    """What a client may ask for, and how long it may take."""
+
+    body_bytes: int = 64 << 20
+    header_bytes: int = 64 << 10
+    reply_bytes: int = 256 << 20
+    header_seconds: float = 15.0
+    body_seconds: float = 60.0
+    concurrent_calls: int = 2048
+
+
+class Keys(Struct, forbid_unknown_fields=True, frozen=True):
+    """The gateway's own API keys: environment variables that hold them, and a file with one a line."""
+
+    variables: tuple[str, ...] = ()
+    file: str | None = None
+
+
+class Recording(Struct, forbid_unknown_fields=True, frozen=True):
+    """Where exchanges are kept."""
+
+    enabled: bool = True
+    store: str | None = None
+    queue: int = 10_000
+
+
+class Roles(Struct, forbid_unknown_fields=True, frozen=True):
+    """Role names beyond the usual ones, for everybody and for single clients."""
+
+    mappings: dict[str, str] = field(default_factory=dict)
+    clients: dict[str, dict[str, str]] = field(default_factory=dict)
+
+
+class Losses(Struct, forbid_unknown_fields=True, frozen=True):
+    """What to do when the upstream's dialect cannot say everything."""
+
+    policy: str = "warn"
+
+
+class Timeouts(Struct, forbid_unknown_fields=True, frozen=True):
+    """How long an upstream may take, in seconds: to connect, between two reads, and in all (0: no limit)."""
+
+    connect: float = 10.0
+    read: float = 600.0
+    total: float = 0.0
+
+
+class Row(Struct, forbid_unknown_fields=True, frozen=True):
+    """One upstream as the file describes it."""
+
+    name: str
+    url: str
+    dialect: str | tuple[str, ...] = "openai_chat"
+    key_variable: str | None = None
+    auth: str | None = None
+    models: tuple[str, ...] = ("*",)
+    aliases: dict[str, str] = field(default_factory=dict)
+    headers: dict[str, str] = field(default_factory=dict)
+    quirks: dict[str, Any] = field(default_factory=dict)
+    without_repairs: tuple[str, ...] = ()
+    timeouts: Timeouts = Timeouts()
+    retries: int = 0
+    forward_key: bool = False
+
+    @property
+    def dialects(self) -> tuple[str, ...]:
+        """The dialects that the upstream speaks, the preferred one first."""
+        return (self.dialect,) if isinstance(self.dialect, str) else self.dialect
+
+
+class Settings(Struct, forbid_unknown_fields=True, frozen=True):
+    """Everything that can be set."""
+
+    server: Server = Server()
+    limits: Limits = Limits()
+    keys: Keys = Keys()
+    recording: Recording = Recording()
+    roles: Roles = Roles()
+    losses: Losses = Losses()
+    echo: bool = True
+    upstreams: tuple[Row, ...] = ()
+
+    @property
+    def role_mappings(self) -> RoleMappings | None:
+        """The role mappings, or None if there are none."""
+        if not self.roles.mappings and not self.roles.clients:
+            return None
+        return RoleMappings(self.roles.mappings, self.roles.clients)
+
+    def api_keys(self, environment: Mapping[str, str]) -> tuple[bytes, ...]:
+        """The keys that clients may show."""
+        found = [environment.get(name, "").strip() for name in self.keys.variables]
+        if self.keys.file is not None:
+            lines = Path(self.keys.file).expanduser().read_text(encoding="utf-8").splitlines()
+            found += [line.strip() for line in lines if not line.lstrip().startswith("#")]
+        return tuple(key.encode() for key in found if key)
+
+
+def load_settings(path: str | os.PathLike[str] | None = None, **changes: Any) -> Settings:
+    """The settings of a file (none: the defaults), with single settings of ``[server]`` and ``[recording]`` changed."""
+    settings = Settings() if path is None else read_settings(Path(path))
+    parts = {"server": settings.server, "recording": settings.recording}
+    for name, value in changes.items():
+        if value is None:
+            continue
+        part = "server" if name in Server.__struct_fields__ else "recording"
+        parts[part] = msgspec.structs.replace(parts[part], **{name: value})
+    return msgspec.structs.replace(settings, **parts)
+
+
+def read_settings(path: Path) -> Settings:
+    """The settings of a file; ConfigurationError names the line of what is wrong."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeError) as error:
+        raise ConfigurationError(str(path), f"cannot be read: {error}") from None
+    return parse_settings(text, str(path))
+
+
+def parse_settings(text: str, name: str = "configuration") -> Settings:
+    """The settings that a text spells."""
+    try:
+        values = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise ConfigurationError(name, f"not TOML: {error}") from None
+    lines = find_lines(text)
+    try:
+        settings = msgspec.convert(values, Settings)
+    except msgspec.ValidationError as error:
+        problem, place = _locate(str(error), values)
+        raise _refusal(name, lines, place, problem) from None
+    for place, problem in _problems(settings):
+        raise _refusal(name, lines, place, problem)
+    return settings
+
+
+def _refusal(name: str, lines: dict[Place, int], place: Place, problem: str) -> ConfigurationError:
+    line = line_of(lines, place)
+    setting = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place)
+    where = name if line is None else f"{name}, line {line}"
+    return ConfigurationError(f"{where}: {setting.lstrip('.') or 'file'}", problem)
+
+
+def _locate(text: str, values: Any) -> tuple[str, Place]:
+    """What msgspec says, taken apart into the problem and its place; an unknown key is a place of its own."""
+    match = _PATH.match(text)
+    problem, path = (match["problem"], match["path"] or "") if match else (text, "")
+    place: list[str | int] = []
+    for name, index in _STEP.findall(path):
+        place.append(name or (int(index) if index.isdigit() else index))
+    unknown = re.search(r"unknown field `(.+?)`", problem)
+    if unknown:
+        place.append(unknown[1])
+        problem = f"there is no setting {unknown[1]!r} here"
+    return problem, _with_positions(tuple(place), values)
+
+
+def _with_positions(place: Place, values: Any) -> Place:
+    """A place with the position of the row in question, which msgspec leaves open."""
+    if place[:2] != ("upstreams", "..."):
+        return tuple(step for step in place if step != "...")
+    for index, row in enumerate(values["upstreams"]):
+        try:
+            msgspec.convert(row, Row)
+        except msgspec.ValidationError:
+            return ("upstreams", index, *(step for step in place[2:] if step != "..."))
+    return ("upstreams",)
+
+
+def _problems(settings: Settings) -> list[tuple[Place, str]]:
+    """What the types alone cannot refuse."""
+    problems: list[tuple[Place, str]] = []
+    if settings.losses.policy not in POLICIES:
+        problems.append((("losses", "policy"), f"must be one of {', '.join(POLICIES)}"))
+    if not 0 <= settings.server.port <= 65535:
+        problems.append((("server", "port"), "must lie between 0 and 65535"))
+    if settings.server.log_level not in ("debug", "info", "warning", "error"):
+        problems.append((("server", "log_level"), "must be debug, info, warning or error"))
+    try:
+        _ = settings.role_mappings
+    except ConfigurationError as error:
+        problems.append((("roles",), str(error)))
+    seen: set[str] = {"echo"}
+    for index, row in enumerate(settings.upstreams):
+        problems += [(("upstreams", index, key), text) for key, text in _row_problems(row, seen)]
+        seen.add(row.name)
+    return problems
+
+
+def _row_problems(row: Row, seen: set[str]) -> list[tuple[str, str]]:
+    problems: list[tuple[str, str]] = []
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", row.name):
+        problems.append(("name", "must be a word of letters, digits, '.', '_' and '-'"))
+    if row.name in seen:
+        problems.append(("name", f"there are two upstreams named {row.name!r}"))
+    if not re.match(r"https?://[^/\s]+", row.url):
+        problems.append(("url", "must begin with http:// or https:// and a host"))
+    problems += [
+        ("dialect", f"unknown dialect {name!r}; known: {', '.join(dialect_names())}")
+        for name in row.dialects
+        if name not in dialect_names()
+    ]
+    if not row.dialects:
+        problems.append(("dialect", "names no dialect"))
+    if row.auth is not None and row.auth not in AUTHENTICATIONS:
+        problems.append(("auth", f"must be one of {', '.join(AUTHENTICATIONS)}"))
+    if not 0 <= row.retries <= 10:
+        problems.append(("retries", "must lie between 0 and 10"))
+    try:
+        msgspec.convert({**msgspec.to_builtins(Rules()), **row.quirks}, Rules)
+        unknown = [key for key in row.quirks if key not in Rules.__struct_fields__]
+    except msgspec.ValidationError as error:
+        problems.append(("quirks", str(error)))
+    else:
+        known = ", ".join(Rules.__struct_fields__)
+        problems += [("quirks", f"there is no quirk {key!r}; known: {known}") for key in unknown]
+    return problems
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def default_store() -> str:
+    """Where conversations are kept when nothing else is said: the user's data directory."""
+    chosen = os.environ.get("CANNERY_STORE")
+    if chosen:
+        return chosen
+    base = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
+    return str(Path(base) / "cannery")

@@ -1,0 +1,192 @@
+"""Who answers: the rows of the configuration as ready-made values, and which of them a model name leads to.
+
+A row's URL is what a provider's SDK takes as its base URL; ``join_url`` puts a dialect's route behind it. A new endpoint is a
+row, a new spelling is a dialect, a quirk is a field.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterable, Mapping
+from urllib.parse import quote, urlsplit
+
+import msgspec
+from msgspec import Struct
+
+from cannery.errors import NotFoundError
+from cannery.gateway.settings import Row, Settings
+from cannery.translation import find_dialect
+from cannery.wire.contract import Dialect, Rules
+
+ECHO = "echo"
+_VERSION = re.compile(r"^/v\d+(?:(?:alpha|beta)\d*)?(?=/)")
+_ENDS_IN_VERSION = re.compile(r"/v\d+(?:(?:alpha|beta)\d*)?$")
+_AUTHENTICATION = {"openai": "bearer", "anthropic": "x-api-key", "gemini": "x-goog-api-key"}
+_ANTHROPIC_VERSION = "2023-06-01"
+
+# What an environment variable alone makes available.
+DEFAULT_ROWS = (
+    Row(
+        "openai",
+        "https://api.openai.com/v1",
+        ("openai_chat", "openai_responses"),
+        "OPENAI_API_KEY",
+        models=("gpt-*", "chatgpt-*", "codex-*", "o1*", "o3*", "o4*"),
+    ),
+    Row(
+        "anthropic",
+        "https://api.anthropic.com",
+        "anthropic_messages",
+        "ANTHROPIC_API_KEY",
+        models=("claude-*",),
+    ),
+    Row(
+        "gemini",
+        "https://generativelanguage.googleapis.com",
+        "gemini_generate",
+        "GEMINI_API_KEY",
+        models=("gemini-*", "gemma-*"),
+    ),
+)
+
+
+class UnknownModelError(NotFoundError):
+    """No upstream answers to this model name."""
+
+    def __init__(self, model: str | None, known: Iterable[str]) -> None:
+        shown = "no model was named" if model is None else f"no upstream has the model {model!r}"
+        listed = ", ".join(sorted(known)) or "none"
+        super().__init__(f"{shown}; upstreams: {listed}")
+        self.model = model
+
+
+class Upstream(Struct, frozen=True):
+    """One upstream, ready to be asked."""
+
+    row: Row
+    key: str | None
+    dialects: tuple[Dialect, ...]
+
+    @property
+    def name(self) -> str:
+        """Its name in the configuration."""
+        return self.row.name
+
+    @property
+    def is_echo(self) -> bool:
+        """Whether it is the built-in one that repeats what it is told."""
+        return self.row.name == ECHO
+
+    def dialect_for(self, caller: Dialect) -> Dialect:
+        """The dialect to speak to it: the caller's own if it knows it."""
+        return caller if caller in self.dialects else self.dialects[0]
+
+    def rules(self, dialect: Dialect, model: str | None) -> Rules | None:
+        """The rules of the provider with this endpoint's quirks, or None if it has none."""
+        if not self.row.quirks:
+            return None
+        return msgspec.structs.replace(dialect.rules_of(model), **self.row.quirks)
+
+    def url(self, dialect: Dialect, kind: str, model: str | None) -> str:
+        """The address of an endpoint; NotFoundError if the dialect has none of that kind."""
+        for wanted in (kind, "generate"):
+            for route in dialect.routes:
+                if route.kind == wanted:
+                    path = route.path.replace("{model}", quote(model or "", safe="/:@"))
+                    return join_url(self.row.url, path, dialect.name)
+            if kind != "stream":
+                break
+        raise NotFoundError(f"{self.name}: {dialect.name} has no endpoint to {kind}")
+
+    def headers(self, dialect: Dialect, caller_key: str | None = None) -> dict[str, str]:
+        """The headers of a request, authentication included."""
+        vendor = dialect.name.partition("_")[0]
+        headers = {"content-type": "application/json", **self.row.headers}
+        key = caller_key if self.row.forward_key and caller_key else self.key
+        if key:
+            scheme = self.row.auth or _AUTHENTICATION.get(vendor, "bearer")
+            if scheme == "bearer":
+                headers["authorization"] = f"Bearer {key}"
+            elif scheme != "none":
+                headers[scheme] = key
+        if vendor == "anthropic":
+            headers.setdefault("anthropic-version", _ANTHROPIC_VERSION)
+        return headers
+
+
+class Choice(Struct, frozen=True):
+    """The upstream for a call, and what the model is called there."""
+
+    upstream: Upstream
+    model: str | None
+
+
+class Upstreams:
+    """All upstreams, in the order in which their patterns are tried."""
+
+    def __init__(self, settings: Settings, environment: Mapping[str, str]) -> None:
+        rows = list(settings.upstreams)
+        names = {row.name for row in rows}
+        rows += [
+            row
+            for row in DEFAULT_ROWS
+            if row.name not in names and environment.get(row.key_variable or "")
+        ]
+        self.all = [_upstream(row, environment) for row in rows]
+        if settings.echo:
+            patterns = (ECHO, "echo-*") if rows else (ECHO, "*")
+            echo = Row(ECHO, "http://127.0.0.1", models=patterns)
+            self.all.append(Upstream(echo, None, (find_dialect("openai_chat"),)))
+        self._by_name = {upstream.name: upstream for upstream in self.all}
+        self._chosen: dict[str | None, Choice] = {}
+
+    def choose(self, model: str | None) -> Choice:
+        """Who answers to a model name: by alias, by ``upstream/model``, then by pattern."""
+        found = self._chosen.get(model)
+        if found is None:
+            found = self._choose(model)
+            if len(self._chosen) < 10_000:
+                self._chosen[model] = found
+        return found
+
+    def _choose(self, model: str | None) -> Choice:
+        name = "" if model is None else model.removeprefix("models/")
+        for upstream in self.all:
+            if name in upstream.row.aliases:
+                return Choice(upstream, upstream.row.aliases[name])
+        prefix, mark, rest = name.partition("/")
+        if mark and rest and prefix in self._by_name:
+            return Choice(self._by_name[prefix], rest)
+        for upstream in self.all:
+            if any(fnmatch.fnmatchcase(name, pattern) for pattern in upstream.row.models):
+                return Choice(upstream, model)
+        raise UnknownModelError(model, self._by_name)
+
+    def model_names(self) -> list[tuple[str, str]]:
+        """Each model that is known by name, with its upstream."""
+        found: dict[str, str] = {}
+        for upstream in self.all:
+            for name in (*upstream.row.aliases, *upstream.row.models):
+                if not set(name) & set("*?["):
+                    found.setdefault(name, upstream.name)
+        return list(found.items())
+
+
+def _upstream(row: Row, environment: Mapping[str, str]) -> Upstream:
+    key = environment.get(row.key_variable) if row.key_variable else None
+    return Upstream(row, key or None, tuple(find_dialect(name) for name in row.dialects))
+
+
+def join_url(base: str, path: str, dialect: str) -> str:
+    """A route behind a base URL, whether or not the base already has the version in it.
+
+    OpenAI-compatible servers live below any path (``/api/v1``, ``/v1beta/openai``), so for them a base with a path is taken to
+    have the version in it.
+    """
+    base = base.rstrip("/")
+    root = urlsplit(base).path
+    has_version = _ENDS_IN_VERSION.search(root) is not None
+    if has_version or (root and dialect.startswith("openai")):
+        path = _VERSION.sub("", path)
+    return base + path
