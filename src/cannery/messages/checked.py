@@ -24,7 +24,6 @@ from cannery.errors import MessageError
 
 trusted: Callable[..., Any] = msgspec.StructMeta.__call__
 _REQUIRED = object()
-_MAKE = re.compile(r"\w+\._make\(\)")
 
 
 class CheckedMeta(msgspec.StructMeta):
@@ -38,7 +37,7 @@ class CheckedMeta(msgspec.StructMeta):
             text = str(error)
             if "_make()" not in text:
                 raise
-            raise TypeError(_MAKE.sub(f"{cls.__name__}()", text)) from None
+            raise TypeError(re.sub(r"\w+\._make\(\)", f"{cls.__name__}()", text)) from None
 
 
 def maker(cls: Any) -> Callable[..., Any]:

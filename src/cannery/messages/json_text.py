@@ -18,8 +18,9 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder().decode
 _decode_object = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _decode_raw = msgspec.json.Decoder(msgspec.Raw).decode
-_BRACKETS = re.compile(r'"(?:[^"\\]|\\.)*+"|[\[\]{}]', re.DOTALL)
-_ESCAPES = re.compile(
+# Compiled when they are needed, which is rarely: importing stays cheap.
+_BRACKETS = r'(?s:"(?:[^"\\]|\\.)*+"|[\[\]{}])'
+_ESCAPES = (
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"  # a pair: one character
     r"|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})"  # half of one
     r"|\\."
@@ -74,7 +75,7 @@ def _without_lone_surrogates(text: str | bytes) -> str | None:
         return None
     changed = utf8(text).decode()
     if "\\u" in changed:
-        changed = _ESCAPES.sub(lambda found: "\\ufffd" if found[1] else found[0], changed)
+        changed = re.sub(_ESCAPES, lambda found: "\\ufffd" if found[1] else found[0], changed)
     return None if changed == text else changed
 
 
@@ -135,7 +136,7 @@ def depth(text: str | bytes) -> int:
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
     level = deepest = 0
-    for found in _BRACKETS.finditer(text):
+    for found in re.finditer(_BRACKETS, text):
         bracket = found.group()
         if bracket in "[{":
             level += 1

@@ -18,10 +18,10 @@ from cannery.messages.absence import Absential, absent
 from cannery.messages.checked import CheckedMeta, check_name, check_text, maker, rebuild
 
 _CONTENT_ID = re.compile(r"sha256:[0-9a-f]{64}")
-_ELIDED_ID = re.compile(r"sha256:[0-9a-f]*(?:\.\.\.|…)")
+_ELIDED_ID = r"sha256:[0-9a-f]*(?:\.\.\.|…)"  # compiled when it is needed, which is rarely
 _NOTHING = "sha256:" + hashlib.sha256().hexdigest()
 _URL_SAFE = str.maketrans("-_", "+/")
-_NOT_BASE64 = re.compile(r"[^A-Za-z0-9+/]")
+_NOT_BASE64 = r"[^A-Za-z0-9+/]"  # the same
 
 
 class Base64(Struct, frozen=True, gc=False, eq=False):
@@ -37,7 +37,7 @@ class Base64(Struct, frozen=True, gc=False, eq=False):
         except (binascii.Error, ValueError):
             pass
         plain = "".join(text.split()).translate(_URL_SAFE).rstrip("=")
-        if _NOT_BASE64.search(plain) or len(plain) % 4 == 1:
+        if re.search(_NOT_BASE64, plain) or len(plain) % 4 == 1:
             return None
         return binascii.a2b_base64(plain + "=" * (-len(plain) % 4))
 
@@ -134,7 +134,7 @@ def check_content_id(where: str, value: object) -> str | None:
     text = check_text(where, value)
     if _CONTENT_ID.fullmatch(text):
         return text
-    if _ELIDED_ID.fullmatch(text):
+    if re.fullmatch(_ELIDED_ID, text):
         return None
     raise MessageError(where, f"not 'sha256:' and 64 lower-case hex digits: {text[:80]!r}")
 
