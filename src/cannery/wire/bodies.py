@@ -32,8 +32,19 @@ def to_bytes(dialect: str, body: Any) -> bytes:
     if isinstance(body, str):
         return body.encode("utf-8", "replace")
     if isinstance(body, (Mapping, list)):
-        return encode(thaw(body))
+        return _encode_values(dialect, body)
     raise DialectError(dialect, "$", f"expected a JSON body, got {type(body).__name__}")
+
+
+def _encode_values(dialect: str, body: Any) -> bytes:
+    try:
+        plain = thaw(body)
+        return encode(plain)
+    except UnicodeEncodeError:
+        # Escaped lone surrogates are read as such.
+        return json.dumps(plain).encode()
+    except (TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise DialectError(dialect, "$", f"not JSON values: {error}") from None
 
 
 def read_value(dialect: str, body: bytes) -> Any:

@@ -24,7 +24,11 @@ from cannery.dialects.openai_responses.stream_writing import (
     ResponsesStreamWriter,
 )
 from cannery.dialects.openai_responses.writing import ItemWriter, form_words
-from cannery.messages.canisters import SupervisorCanisterClass
+from cannery.messages.canisters import (
+    AssistantCanisterClass,
+    SupervisorCanisterClass,
+    text_of,
+)
 from cannery.messages.requests import Request
 from cannery.wire.contract import Dialect, Piece, Route, Rules
 from cannery.wire.foreign import report_residue
@@ -52,6 +56,8 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> dict
             report_residue(pieces[0].canister, report, pieces[0].place)
         pieces = pieces[1:]
     items = writer.items(pieces)
+    if not at_home and pieces and _is_prefill(pieces[-1]):
+        report.lose("PREFILL_DROPPED", pieces[-1].place)
     words = form_words(residue)
     if len(pieces) == 1 and "input" in form_words(own_residue(pieces[0].canister, NAME)):
         body["input"] = items[0]["content"]
@@ -75,6 +81,12 @@ def _leads_as_instructions(pieces: list[Piece], *, at_home: bool) -> bool:
     is_marked = residue is not None and (residue.dialect == NAME or bool(residue.cache))
     is_single = len(pieces) > 1 and not pieces[1].canister.joined
     return is_single and not is_marked and canister.rank != "developer" and bool(canister.held)
+
+
+def _is_prefill(piece: Piece) -> bool:
+    """Whether the model was meant to go on where this ends; here it starts anew."""
+    canister = piece.canister
+    return isinstance(canister, AssistantCanisterClass) and bool(text_of(canister.held))
 
 
 DIALECT = Dialect(

@@ -383,7 +383,7 @@ class ItemReader(Reader):
         canister = self.add(new_assistant(held, self.when), path)
         identifier = item.get("id")
         self._reasoning_id = identifier if type(identifier) is str and identifier else None
-        form = None if type(identifier) is str else "bare"
+        form = None if self._reasoning_id else "bare"
         part = patch_text(reasoning_item(held), item)
         remember(canister, dialect=NAME, part=part, form=form, model=self.model)
 

@@ -67,7 +67,7 @@ class _Item:
 
     def __init__(self, value: Object) -> None:
         self.value = value
-        self.kind = value.get("type")
+        self.kind = str(value.get("type"))
         self.parts: dict[int, _Part] = {}
         self.is_done = False
 
@@ -105,7 +105,7 @@ class ResponsesStreamReader:
         yield from events
 
     def _event(self, event: Object, data: str) -> Iterator[Event]:
-        kind = event.get("type")
+        kind = str(event.get("type"))
         error = event if kind == "error" else event.get("error")
         response = event.get("response")
         if kind == "response.failed" and type(response) is dict:
@@ -118,7 +118,7 @@ class ResponsesStreamReader:
         if kind in _ENDS:
             yield from self._end(response if type(response) is dict else {})
         elif kind in _DELTAS:
-            yield from self._delta(event, *_DELTAS[str(kind)])
+            yield from self._delta(event, *_DELTAS[kind])
         elif kind == "response.output_item.added":
             yield from self._added(event)
         elif kind == "response.output_item.done":
@@ -128,7 +128,7 @@ class ResponsesStreamReader:
         elif kind == "response.output_text.annotation.added":
             yield from self._annotation(event)
         elif kind not in _SILENT and "output_index" not in event:
-            yield Unknown(NAME, str(kind), data)
+            yield Unknown(NAME, kind, data)
 
     def _start(self, response: Object) -> Iterator[Event]:
         if self._is_started:
@@ -247,17 +247,20 @@ class ResponsesStreamReader:
         for position, canister in enumerate(canisters):
             yield from self._finish_part(item, position, canister)
         for position, part in item.parts.items():
-            if position >= len(canisters) and part.kind is not None:
+            if position not in range(len(canisters)) and part.kind is not None:
                 yield PartEnd(part.index)
         item.is_done = True
 
     def _finish_part(self, item: _Item, position: int, canister: AnyCanister) -> Iterator[Event]:
         held: Any = canister.held
-        part = self._part(item, position) if position in item.parts else None
-        if part is None or part.kind is None:
-            kind = _kind_of(canister)
+        kind = _kind_of(canister)
+        if position not in item.parts or item.parts[position].kind is None:
             yield self._open(item, position, kind, held if kind == "whole" else None)
-            part = item.parts[position]
+        part = item.parts[position]
+        if part.kind != kind:
+            # The finished item contradicts its own beginning: what was said stands.
+            yield PartEnd(part.index)
+            return
         if part.kind == "invocation":
             yield from self._complete(part, "arguments", held)
         elif part.kind == "reasoning":

@@ -276,9 +276,12 @@ class ItemWriter(PartWriter):
             item: Object = recall(reasoning_item(canister.held), residue.part)
             identifier = item.get("id")
             words = form_words(residue)
-            is_needed = "followed" in words or not self.at_home
-            has_id = type(identifier) is str or "bare" in words
-            if has_id and (not is_needed or _belongs(follower, identifier)):
+            if "bare" in words:
+                may_stand = self.at_home
+            else:
+                is_alone = self.at_home and "followed" not in words
+                may_stand = is_alone or _belongs(follower, identifier)
+            if may_stand:
                 self.reasoning_id = identifier if type(identifier) is str else None
                 return item
         elif residue is None:

@@ -1,0 +1,72 @@
+"""Between Responses and every other dialect: valid by types and rules, and nothing vanishes."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cannery.translation import dialect_names, translate
+from tests.oracles.corpus import DIALECTS, request_cases, response_cases
+from tests.oracles.leaves import is_named, missing_leaves
+from tests.oracles.sdk_types import validate_request, validate_response
+from tests.oracles.server_rules import check_request_rules
+
+NAME = "openai_responses"
+OTHERS = [name for name in DIALECTS if name != NAME and name in dialect_names()]
+INBOUND = [case for name in OTHERS for case in request_cases(name)]
+ANSWERS = [case for name in OTHERS for case in response_cases(name)]
+# Its title is the file's name, which the walker does not look at.
+CARRIED_AS_NAME = {"tool_result_media"}
+
+
+def name(case):
+    return f"{case.dialect}-{case.id}"
+
+
+@pytest.mark.parametrize("case", INBOUND, ids=name)
+def test_request_from_elsewhere_is_valid_here(case):
+    rendered = translate(case.raw, source=case.dialect, target=NAME)
+    body = json.loads(rendered.body)
+
+    assert validate_request(NAME, body) == []
+    assert check_request_rules(NAME, {"model": case.url_model or "m", **body}) == []
+
+
+@pytest.mark.parametrize("case", INBOUND, ids=name)
+def test_nothing_from_elsewhere_vanishes(case):
+    rendered = translate(case.raw, source=case.dialect, target=NAME)
+    paths = [entry.path for entry in (*rendered.losses, *rendered.repairs)]
+    missing = missing_leaves(case.dialect, json.loads(case.raw), NAME, json.loads(rendered.body))
+
+    silent = [leaf for leaf in missing if not is_named(leaf, paths)]
+    assert [leaf for leaf in silent if case.id not in CARRIED_AS_NAME] == []
+
+
+@pytest.mark.parametrize("case", ANSWERS, ids=name)
+def test_answer_from_elsewhere_is_valid_here(case):
+    rendered = translate(case.raw, source=case.dialect, target=NAME, kind="response")
+
+    assert validate_response(NAME, json.loads(rendered.body)) == []
+
+
+@pytest.mark.parametrize("case", ANSWERS, ids=name)
+def test_answer_from_elsewhere_is_the_same_bytes_every_time(case):
+    bodies = {
+        json.dumps({**json.loads(rendered.body), "created_at": 0})
+        for _ in range(2)
+        if (rendered := translate(case.raw, source=case.dialect, target=NAME, kind="response"))
+    }
+
+    assert len(bodies) == 1
+
+
+@pytest.mark.parametrize("case", request_cases(NAME), ids=name)
+def test_nothing_of_a_request_vanishes_on_the_way_to_chat(case):
+    rendered = translate(case.raw, source=NAME, target="openai_chat")
+    body = json.loads(rendered.body)
+    paths = [entry.path for entry in (*rendered.losses, *rendered.repairs)]
+    missing = missing_leaves(NAME, json.loads(case.raw), "openai_chat", body)
+
+    assert [leaf for leaf in missing if not is_named(leaf, paths)] == []
+    assert validate_request("openai_chat", body) == []

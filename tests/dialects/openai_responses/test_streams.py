@@ -1,0 +1,226 @@
+"""Responses streams: any split, the same answer as the whole body, and what the SDK accepts."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from cannery.messages import fold, unfold
+from cannery.messages.events import Delta, Failure, Finish, PartEnd, PartStart, Start, UsageReport
+from cannery.messages.requests import FinishReason, Usage
+from cannery.translation import (
+    dialect_names,
+    nativize_response,
+    nativize_stream,
+    normalize_response,
+    normalize_stream,
+)
+from cannery.wire.contract import StreamOptions
+from cannery.wire.losses import Aliases
+from tests.oracles.corpus import DIALECTS, response_cases, stream_cases
+from tests.oracles.sdk_streams import parse_stream
+from tests.oracles.stream_rules import check_stream_rules
+
+NAME = "openai_responses"
+READ = stream_cases(NAME)
+FINISHED = [case for case in READ if not case.ends_in_error]
+SOURCES = [case for name in DIALECTS if name in dialect_names() for case in stream_cases(name)]
+WHOLES = [case for name in DIALECTS if name in dialect_names() for case in response_cases(name)]
+
+
+def name(case):
+    return f"{case.dialect}-{case.id}"
+
+
+def events_of(data, size=None, dialect=NAME):
+    size = size or len(data)
+    return list(
+        normalize_stream([data[at : at + size] for at in range(0, len(data), size)], dialect)
+    )
+
+
+def written(events, **options):
+    return b"".join(nativize_stream(events, NAME, options=StreamOptions(**options)))
+
+
+def last(transcript):
+    return json.loads(transcript.split(b"data: ")[-1])
+
+
+@pytest.mark.parametrize("case", READ, ids=name)
+@pytest.mark.parametrize("size", [1, 2, 3, 7])
+def test_any_split_gives_the_same_events(case, size):
+    assert events_of(case.data, size) == events_of(case.data)
+
+
+@pytest.mark.parametrize("case", FINISHED, ids=name)
+def test_a_stream_folds_to_the_whole_answer(case):
+    folded = fold(events_of(case.data))
+    whole = normalize_response(case.whole_case.body, NAME)
+
+    assert folded.canisters == whole.canisters
+    assert (folded.finish, folded.usage) == (whole.finish, whole.usage)
+    assert (folded.model, folded.identifier) == (whole.model, whole.identifier)
+    output = json.loads(nativize_response(folded, NAME).body)["output"]
+    assert output == case.whole_case.body["output"]
+
+
+@pytest.mark.parametrize("case", FINISHED, ids=name)
+def test_every_part_starts_and_ends_once_and_the_finish_comes_last(case):
+    events = events_of(case.data)
+
+    assert isinstance(events[0], Start)
+    assert isinstance(events[-1], Finish)
+    started = [event.index for event in events if isinstance(event, PartStart)]
+    ended = [event.index for event in events if isinstance(event, PartEnd)]
+    assert sorted(started) == sorted(ended) == sorted(set(started))
+
+
+@pytest.mark.parametrize("case", [case for case in READ if case.ends_in_error], ids=name)
+def test_an_error_in_mid_stream_is_a_failure(case):
+    failure = events_of(case.data)[-1]
+
+    assert isinstance(failure, Failure)
+    assert failure.kind == "server_error"
+
+
+@pytest.mark.parametrize("case", FINISHED, ids=name)
+def test_a_stream_that_ends_early_is_a_failure(case):
+    cut = case.data[: case.data.rindex(b"event: response.")]
+
+    assert events_of(cut)[-1] == Failure(
+        "the stream ended before the answer was complete", "incomplete"
+    )
+
+
+@pytest.mark.parametrize("case", SOURCES, ids=name)
+def test_what_is_written_is_what_the_sdk_accepts(case):
+    transcript = written(events_of(case.data, dialect=case.dialect))
+
+    assert check_stream_rules(NAME, transcript) == []
+    accumulated = parse_stream(NAME, [transcript])
+    assert case.extended or accumulated.problems == []
+    if case.dialect == NAME and not case.ends_in_error:
+        assert last(transcript)["response"]["output"] == case.whole_case.body["output"]
+
+
+@pytest.mark.parametrize("case", WHOLES, ids=name)
+def test_a_stream_ends_with_the_output_of_the_whole_answer(case):
+    response = normalize_response(case.body, case.dialect)
+    transcript = written(unfold(response) if response.finish else [*unfold(response), stop()])
+
+    whole = json.loads(nativize_response(response, NAME).body)
+    assert last(transcript)["response"]["output"] == whole["output"]
+    assert check_stream_rules(NAME, transcript) == []
+
+
+def stop():
+    return Finish(FinishReason.Stop)
+
+
+def test_parts_that_interleave_are_not_mixed():
+    events = [
+        Start("r", "m"),
+        PartStart(0, "text"),
+        PartStart(1, "invocation", "c1", "f"),
+        PartStart(2, "invocation", "c2", "g"),
+        Delta(1, '{"a"', "arguments"),
+        Delta(2, '{"b"', "arguments"),
+        Delta(0, "late"),
+        Delta(2, ":2}", "arguments"),
+        PartEnd(2),
+        Delta(1, ":1}", "arguments"),
+        PartStart(3, "text"),
+        Delta(3, "more"),
+        PartEnd(0),
+        PartEnd(1),
+        PartEnd(3),
+        UsageReport(Usage(1, 2)),
+        Finish(FinishReason.Tool),
+    ]
+    transcript = written(events)
+
+    assert check_stream_rules(NAME, transcript) == []
+    assert parse_stream(NAME, [transcript]).problems == []
+    output = last(transcript)["response"]["output"]
+    assert [item.get("arguments") for item in output] == [None, '{"a":1}', '{"b":2}', None]
+    assert [item["content"][0]["text"] for item in (output[0], output[3])] == ["late", "more"]
+
+
+def test_texts_in_a_row_are_parts_of_one_message():
+    parts = [
+        event
+        for index in range(3)
+        for event in (PartStart(index, "text"), Delta(index, str(index)), PartEnd(index))
+    ]
+    transcript = written([Start("r", "m"), *parts, stop()])
+
+    (message,) = last(transcript)["response"]["output"]
+    assert [part["text"] for part in message["content"]] == ["0", "1", "2"]
+
+
+def test_reasoning_from_elsewhere_is_shown_without_its_signature():
+    events = [
+        Start("r", "m"),
+        PartStart(0, "reasoning"),
+        Delta(0, "hm"),
+        Delta(0, "sig", "signature"),
+        PartEnd(0),
+        PartStart(1, "reasoning"),
+        Delta(1, "sealed", "encrypted"),
+        PartEnd(1),
+        PartStart(2, "text"),
+        Delta(2, "hi"),
+        PartEnd(2),
+        stop(),
+    ]
+    transcript = written(events)
+
+    thought, message = last(transcript)["response"]["output"]
+    assert thought["summary"] == [{"type": "summary_text", "text": "hm"}]
+    assert message["content"][0]["text"] == "hi"
+    assert b"sig" not in transcript
+    assert b"sealed" not in transcript
+
+
+def test_names_map_back():
+    events = [Start("r", "m"), PartStart(0, "invocation", "c", "a_1"), PartEnd(0), stop()]
+    transcript = written(events, aliases=Aliases({"a_1": "a.1"}))
+
+    assert last(transcript)["response"]["output"][0]["name"] == "a.1"
+    assert last(transcript)["response"]["output"][0]["arguments"] == "{}"
+
+
+@pytest.mark.parametrize("events", [[], [Start("r", "m")], [Start("r", "m"), PartStart(0, "text")]])
+def test_a_failure_is_said_at_any_time(events):
+    transcript = written([*events, Failure("slow down", "rate_limit_error"), stop()])
+
+    response = last(transcript)["response"]
+    assert response["status"] == "failed"
+    assert response["error"]["code"] == "rate_limit_exceeded"
+    assert events_of(transcript)[-1].message == "slow down"
+    assert parse_stream(NAME, [transcript]).problems == []
+
+
+def test_a_server_that_sends_no_deltas_is_understood():
+    case = next(case for case in FINISHED if case.id == "reasoning_summary_encrypted")
+    frames = case.data.split(b"\n\n")
+    bare = b"\n\n".join([frames[0], *frames[-2:]])
+
+    assert fold(events_of(bare)).canisters == fold(events_of(case.data)).canisters
+
+
+def test_codex_gets_the_end_of_every_item_before_the_end_of_the_answer():
+    case = next(case for case in READ if case.id == "parallel_tools_interleaved")
+    kinds = [
+        json.loads(line[6:])["type"]
+        for line in written(events_of(case.data)).split(b"\n")
+        if line.startswith(b"data: ")
+    ]
+
+    assert kinds[:2] == ["response.created", "response.in_progress"]
+    assert kinds[-1] == "response.completed"
+    assert (
+        kinds.count("response.output_item.done") == kinds.count("response.output_item.added") == 2
+    )
