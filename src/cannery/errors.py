@@ -82,9 +82,10 @@ class WireRoleError(DialectError, RoleError):  # type: ignore[misc]  # a path is
     """A message of a wire body has a role that is not accepted; the text is the role error's own."""
 
     def __init__(self, dialect: str, error: RoleError) -> None:
-        path = error.path or "role"
-        DialectError.__init__(self, dialect, path, str(error).removeprefix(f"{path}: "))
-        self.args = (str(error),)
+        Exception.__init__(self, str(error))
+        self.dialect = dialect
+        self.path = error.path or "role"
+        self.problem = str(error).removeprefix(f"{self.path}: ")
         self.received = error.received
         self.suggestions = error.suggestions
 

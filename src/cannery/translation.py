@@ -8,9 +8,12 @@ from __future__ import annotations
 import difflib
 import importlib
 import pkgutil
+import re
 from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from cannery.errors import InputError, UnknownDialectError
 from cannery.messages.absence import absent
@@ -22,13 +25,17 @@ from cannery.repairs.aliases import name_alias
 from cannery.wire.bodies import encode, to_bytes
 from cannery.wire.contract import Dialect, Piece, Rules, StreamOptions
 from cannery.wire.foreign import report_settings
-from cannery.wire.losses import POLICIES, Aliases, Rendered, Report, enforce
+from cannery.wire.losses import POLICIES, Aliases, Envelope, Rendered, Report, enforce
 from cannery.wire.turns import changed
 
 if TYPE_CHECKING:
     from cannery.messages.events import Event
 
 Body = Any
+# What a body says where it must name a model and nobody gave one.
+UNKNOWN_MODEL = "unknown"
+# The path of a wire message, at the start of the path of anything in it.
+_MESSAGE = re.compile(r"choices\[\d+\]\.message|candidates\[\d+\]\.content|\w+\[\d+\]")
 
 
 @lru_cache(maxsize=1)
@@ -95,6 +102,9 @@ def _nativize_request(
         if "function_names" not in without:
             request = _renamed(request, rules, report)
         _report_settings(request, report)
+        if target.names_model and request.model is absent:
+            report.lose("MODEL_UNKNOWN", "model")
+            request = msgspec.structs.replace(request, model=UNKNOWN_MODEL)
     written = target.write_request(request, pieces, report)
     return _rendered(written, request, name, policy, report, body, "request")
 
@@ -201,7 +211,10 @@ def _locator(source: str | None, body: bytes | None, kind: str) -> Any:
         read = dialect.read_request if kind == "request" else dialect.read_response
         read(body, paths)
 
-    def locate(place: int | str) -> str:
+    def locate(place: int | str | Envelope) -> str:
+        if isinstance(place, Envelope):
+            found = _MESSAGE.match(locate(place.position))
+            return found.group() if found else locate(place.position)
         if isinstance(place, int):
             return paths[place] if place < len(paths) else f"conversation[{place}]"
         if place.startswith("@"):
@@ -222,15 +235,23 @@ def translate(
     target: str,
     policy: str = "warn",
     kind: str = "request",
+    model: str | None = None,
     without: Collection[str] = (),
 ) -> Rendered:
-    """A body of one dialect as a body of another, with what could not be said."""
+    """A body of one dialect as a body of another, with what could not be said.
+
+    ``model`` names the model for the target; without it the body's own stays.
+    """
+    check_policy(policy)
     data = body if type(body) is bytes else to_bytes(source, body)
     if kind == "request":
-        plain = _translate_plain(data, find_dialect(source), find_dialect(target), policy)
-        if plain is not None:
-            return plain
+        if model is None:
+            plain = _translate_plain(data, find_dialect(source), find_dialect(target))
+            if plain is not None:
+                return plain
         request = find_dialect(source).read_request(data, None)
+        if model is not None:
+            request = request.replace(model=model)
         return _nativize_request(request, target, policy, without, None, data)
     if kind == "response":
         response = find_dialect(source).read_response(data, None)
@@ -238,11 +259,9 @@ def translate(
     raise InputError(f"kind must be 'request' or 'response', got {kind!r}")
 
 
-def _translate_plain(
-    body: bytes, source: Dialect, target: Dialect, policy: str
-) -> Rendered | None:
+def _translate_plain(body: bytes, source: Dialect, target: Dialect) -> Rendered | None:
     """A body of nothing but plain turns that need no repair and lose nothing; None for any other."""
-    if source.read_plain is None or target.write_plain is None or policy not in POLICIES:
+    if source.read_plain is None or target.write_plain is None:
         return None
     plain = source.read_plain(body)
     written = None if plain is None else target.write_plain(plain)

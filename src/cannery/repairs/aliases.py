@@ -53,21 +53,26 @@ def call_ids(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:
         if isinstance(piece.canister, InvocationCanisterClass)
     }
     used: set[str] = set()
-    current: dict[str, str] = {}
+    waiting: dict[str, list[str]] = {}
+    latest: dict[str, str] = {}
     arranged: list[Piece] = []
     for piece in pieces:
         canister = piece.canister
         if isinstance(canister, InvocationCanisterClass):
             original = canister.identifier
             alias = _fresh(original, rules, used, taken)
-            current[original] = alias
+            waiting.setdefault(original, []).append(alias)
+            latest[original] = alias
             used.add(alias)
             if alias != original:
                 report.repair("call_ids", piece.place, f"call id {original!r} became {alias!r}")
                 report.ids[alias] = original
                 piece = Piece(changed(canister, identifier=alias), piece.place)  # noqa: PLW2901 - the rewritten one
         elif isinstance(canister, ResultCanisterClass):
-            alias = current.get(canister.invocation_id, canister.invocation_id)
+            # Calls that share an id are answered in their order.
+            queue = waiting.get(canister.invocation_id)
+            known = latest.get(canister.invocation_id, canister.invocation_id)
+            alias = queue.pop(0) if queue else known
             if alias != canister.invocation_id:
                 rewritten = changed(canister, invocation_id=alias)
                 piece = Piece(rewritten, piece.place, is_synthetic=piece.is_synthetic)  # noqa: PLW2901 - the rewritten one
@@ -108,5 +113,6 @@ def name_alias(name: str, rules: Rules, report: Report, place: int | str | None)
         return name
     alias = alias_of(name, rules.name_pattern, rules.name_length)
     report.repair("function_names", place, f"function name {name!r} became {alias!r}")
+    report.lose("NAME_CHANGED", place, f"function name {name!r} became {alias!r}")
     report.names[alias] = name
     return alias

@@ -110,7 +110,7 @@ def _marked(piece: Piece, mark: str) -> UserCanisterClass:
 def first_user(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:
     """Put a placeholder user turn before an assistant that speaks first."""
     start = leading_count(pieces)
-    if not rules.starts_with_user:
+    if not rules.starts_with_user and pieces:
         return pieces
     if start < len(pieces) and side(pieces[start]) == USER:
         return pieces

@@ -125,6 +125,8 @@ class Dialect(Struct, frozen=True, gc=False):
     control_paths: Mapping[str, str]
     # Top-level fields that reading turns into facts of the model, whatever their spelling.
     modelled: frozenset[str] = frozenset()
+    # Whether a request body must name its model; elsewhere the URL does.
+    names_model: bool = True
     rules_for: Callable[[str | None], Rules] | None = None
     # Shortcuts for common shapes; None where a dialect has none, and each gives None for what it does not take.
     read_plain: Callable[[bytes], PlainRequest | None] | None = None

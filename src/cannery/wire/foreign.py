@@ -15,7 +15,7 @@ _MARKS = ("cache_control", "prompt_cache_breakpoint")
 _SILENT = frozenset({".id", ".status", ".type", ".index", ".object", ".role", ".strict"})
 
 
-def report_residue(value: Any, report: Report, place: int | str | None) -> None:
+def report_residue(value: Any, report: Report, place: Place) -> None:
     """Name what the foreign residue of a canister or tool holds and the target will not see."""
     residue = value.residue
     if residue is None or isinstance(value, (Request, Response)):
@@ -36,7 +36,7 @@ def report_settings(value: Request | Response, modelled: Collection[str], report
 
 
 def _report_field(
-    path: str, held: Any, report: Report, place: int | str | None, where: str = ""
+    path: str, held: Any, report: Report, place: Place, where: str = ""
 ) -> None:
     key = path.rpartition(".")[2]
     if key in _MARKS or path in _SILENT or held in ("", [], {}):

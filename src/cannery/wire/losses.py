@@ -42,6 +42,8 @@ CODES: Mapping[str, tuple[str, str]] = {
     "MEDIA_TO_TEXT": (DEGRADED, "media were replaced by a text that names them"),
     "MEDIA_TYPE_UNSUPPORTED": (LOST, "the target does not take this media type"),
     "NAME_HIDDEN": (INFO, "the name of a file is kept where the model does not see it"),
+    "MODEL_UNKNOWN": (INFO, "the source body names no model; give one"),
+    "NAME_CHANGED": (INFO, "a function name that the target forbids was rewritten; replies map back"),
     "OPAQUE_DROPPED": (LOST, "a block that only its own dialect understands was left out"),
     "PREFILL_DROPPED": (DEGRADED, "the target does not continue a trailing assistant message"),
     "RANK_LOWERED": (INFO, "the target does not tell developer from system"),
@@ -76,6 +78,15 @@ REPAIRS: Mapping[str, str] = {
     "single_system": "leading system and developer texts became one system message",
     "unanswered_calls": "a call without a result got a synthetic error result",
 }
+
+
+class Envelope(Struct, frozen=True, gc=False):
+    """The wire message that the canister at a position belongs to."""
+
+    position: int
+
+
+Place = int | str | Envelope | None
 
 
 class Loss(Struct, frozen=True, gc=False):
@@ -117,21 +128,22 @@ class Rendered(Struct, frozen=True, gc=False):
 class Report:
     """Collects losses and repairs while a body is written.
 
-    A place is the position of a canister in the source conversation, the path of a request field, or ``@`` and the name
-    of a control. Places become paths of the source only when there is something to report.
+    A place is the position of a canister in the source conversation, an ``Envelope`` for the message that it belongs to, the
+    path of a request field, or ``@`` and the name of a control. Places become paths of the source only when there is
+    something to report.
     """
 
     def __init__(self) -> None:
-        self._losses: list[tuple[str, int | str | None, str, str]] = []
-        self._repairs: list[tuple[str, int | str | None, str]] = []
+        self._losses: list[tuple[str, Place, str, str]] = []
+        self._repairs: list[tuple[str, Place, str]] = []
         self.names: dict[str, str] = {}
         self.ids: dict[str, str] = {}
 
-    def lose(self, code: str, place: int | str | None, detail: str = "", within: str = "") -> None:
+    def lose(self, code: str, place: Place, detail: str = "", within: str = "") -> None:
         """Record a loss; ``within`` is the path below the place."""
         self._losses.append((code, place, detail or CODES[code][1], within))
 
-    def repair(self, name: str, place: int | str | None, detail: str = "") -> None:
+    def repair(self, name: str, place: Place, detail: str = "") -> None:
         """Record a repair."""
         self._repairs.append((name, place, detail or REPAIRS[name]))
 
@@ -140,7 +152,7 @@ class Report:
         """Whether nothing was lost or repaired."""
         return not (self._losses or self._repairs)
 
-    def losses(self, locate: Callable[[int | str], str]) -> tuple[Loss, ...]:
+    def losses(self, locate: Callable[[int | str | Envelope], str]) -> tuple[Loss, ...]:
         """The losses, each once, with paths."""
         found = dict.fromkeys(
             Loss(code, CODES[code][0], _path(place, within, locate), detail)
@@ -148,7 +160,7 @@ class Report:
         )
         return tuple(found)
 
-    def repairs(self, locate: Callable[[int | str], str]) -> tuple[Repair, ...]:
+    def repairs(self, locate: Callable[[int | str | Envelope], str]) -> tuple[Repair, ...]:
         """The repairs, each once, with paths."""
         found = dict.fromkeys(
             Repair(name, _path(place, "", locate), detail) for name, place, detail in self._repairs
@@ -164,7 +176,7 @@ def enforce(policy: str, source: str | None, target: str, losses: tuple[Loss, ..
             raise LossError(source, target, serious)
 
 
-def _path(place: Any, within: str, locate: Callable[[int | str], str]) -> str:
+def _path(place: Any, within: str, locate: Callable[[int | str | Envelope], str]) -> str:
     if place is None:
         return "$"
     path = locate(place)

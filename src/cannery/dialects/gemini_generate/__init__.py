@@ -47,6 +47,7 @@ _KINDS = {
 
 DIALECT = Dialect(
     name=NAME,
+    names_model=False,
     rules=RULES,
     read_request=read_request,
     write_request=write_request,

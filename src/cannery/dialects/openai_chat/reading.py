@@ -45,7 +45,7 @@ from cannery.messages.content import (
 from cannery.messages.conversation import Conversation
 from cannery.messages.json_text import write_json
 from cannery.messages.payload import Base64, Location
-from cannery.messages.requests import Request
+from cannery.messages.requests import Request, new_request
 from cannery.messages.residue import Residue
 from cannery.messages.role import Role
 from cannery.roles.normalization import normalize_role
@@ -82,7 +82,7 @@ def _read_request(body: Object, paths: list[str] | None) -> Request:
         paths.extend(reader.paths)
     model = body.get("model")
     is_old = type(body.get("max_tokens")) is int and "max_completion_tokens" not in body
-    request = Request(
+    request = new_request(
         Conversation.trusted(reader.canisters),
         model if type(model) is str else absent,
         read_tools(body),
@@ -97,7 +97,7 @@ def _read_request(body: Object, paths: list[str] | None) -> Request:
     if patch is None:
         return request
     form = "max_tokens" if is_old else None
-    return request.replace(residue=Residue(NAME, envelope=patch, form=form))
+    return msgspec.structs.replace(request, residue=Residue(NAME, envelope=patch, form=form))
 
 
 class MessageReader(Reader):
@@ -397,9 +397,9 @@ class MessageReader(Reader):
         key = "input" if kind == "custom" else "arguments"
         arguments = _argument_text(inner.get(key, ""))
         identifier = call.get("id")
-        own = (identifier if type(identifier) is str else "", name, kind == "custom")
-        if not own[0]:
-            own = (f"call_{len(self.canisters)}", *own[1:])
+        if type(identifier) is not str:
+            identifier = f"call_{len(self.canisters)}"
+        own = (identifier, name, kind == "custom")
         canister = new_invocation(arguments, self.when, True, None, None, *own)
         self.add(canister, path)
         part = patch_text(self.writer.call(Piece(canister, None)), call)
@@ -456,9 +456,9 @@ class MessageReader(Reader):
     def _answered(self, message: Object, role: str, path: str) -> str:
         if role == "tool":
             identifier = message.get("tool_call_id")
-            if type(identifier) is not str or not identifier:
+            if identifier is None:
                 self.fail(f"{path}.tool_call_id", "is required")
-            return identifier
+            return self.text(identifier, f"{path}.tool_call_id")
         name = self.text_field(message, "name", path)
         waiting = self._legacy.get(name)
         return waiting.pop(0) if waiting else f"function_call_{name}"

@@ -13,7 +13,7 @@ from cannery.messages.absence import absent
 from cannery.messages.content import Citation, TextualContentClass, new_text
 from cannery.messages.conversation import Conversation
 from cannery.messages.json_text import decode_json, write_json
-from cannery.messages.requests import FinishReason, Response, Usage
+from cannery.messages.requests import FinishReason, Response, Usage, new_response, new_usage
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object, guarded, read_object
 from cannery.wire.contract import Piece
@@ -66,7 +66,7 @@ def _read_response(body: Object, paths: list[str] | None) -> Response:
         finish = FINISH.get(str(choice.get("finish_reason")), absent)
     if paths is not None:
         paths.extend(reader.paths)
-    response = Response(
+    response = new_response(
         Conversation.trusted(reader.canisters),
         finish,
         read_usage(body.get("usage")),
@@ -75,7 +75,9 @@ def _read_response(body: Object, paths: list[str] | None) -> Response:
         source=NAME,
     )
     patch = patch_text(_write_body(response, Report()), body)
-    return response if patch is None else response.replace(residue=Residue(NAME, envelope=patch))
+    if patch is None:
+        return response  # type: ignore[no-any-return]
+    return msgspec.structs.replace(response, residue=Residue(NAME, envelope=patch))  # type: ignore[no-any-return]
 
 
 def _cite(reader: MessageReader, message: Object) -> None:
@@ -137,7 +139,7 @@ def read_usage(value: Any) -> Any:
         if type(inner := value.get(group)) is dict and type(inner.get(key)) is int
     }
     output = value.get("completion_tokens")
-    return Usage(value["prompt_tokens"], output if type(output) is int else 0, **found)
+    return new_usage(value["prompt_tokens"], output if type(output) is int else 0, **found)
 
 
 def write_usage(usage: Usage) -> Object:

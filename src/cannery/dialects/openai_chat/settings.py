@@ -6,7 +6,19 @@ from typing import Any
 
 from cannery.messages.absence import absent
 from cannery.messages.json_text import decode_json, write_json
-from cannery.messages.requests import Controls, OutputFormat, Request, Thinking, Tool, ToolChoice
+from cannery.messages.requests import (
+    Controls,
+    OutputFormat,
+    Request,
+    Thinking,
+    Tool,
+    ToolChoice,
+    new_controls,
+    new_output_format,
+    new_thinking,
+    new_tool,
+    new_tool_choice,
+)
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object
 from cannery.wire.controls import drop_controls, effort_of, flag, integer, number, put, text
@@ -65,7 +77,7 @@ def read_controls(body: Object) -> Controls:
     metadata = body.get("metadata")
     options = body.get("stream_options")
     effort = text(body.get("reasoning_effort"))
-    return Controls(
+    return new_controls(
         max_tokens=integer(body.get("max_tokens")) if limit is absent else limit,
         temperature=number(body.get("temperature")),
         top_p=number(body.get("top_p")),
@@ -76,7 +88,7 @@ def read_controls(body: Object) -> Controls:
         candidates=integer(body.get("n")),
         parallel_calls=flag(body.get("parallel_tool_calls")),
         output=_read_output(body.get("response_format")),
-        thinking=absent if effort is absent else Thinking(effort=effort),
+        thinking=absent if effort is absent else new_thinking(effort=effort),
         metadata=write_json(metadata) if type(metadata) is dict and metadata else absent,
         user=text(body.get("user")),
         include_usage=flag(options.get("include_usage")) if type(options) is dict else absent,
@@ -96,13 +108,13 @@ def _read_output(value: Any) -> Any:
         return absent
     kind = value.get("type")
     if kind == "text":
-        return OutputFormat("text")
+        return new_output_format("text")
     if kind == "json_object":
-        return OutputFormat("json")
+        return new_output_format("json")
     schema = value.get("json_schema")
     if kind != "json_schema" or type(schema) is not dict:
         return absent
-    return OutputFormat(
+    return new_output_format(
         "schema",
         write_json(schema["schema"]) if type(schema.get("schema")) is dict else absent,
         text(schema.get("name")),
@@ -128,7 +140,7 @@ def _read_tool(item: Any, key: str) -> Tool:
     if part is None and form is None:
         return tool
     fields = {name: getattr(tool, name) for name in Tool.__struct_fields__}
-    return Tool(**{**fields, "residue": Residue(NAME, part=part, form=form)})
+    return new_tool(**{**fields, "residue": Residue(NAME, part=part, form=form)})
 
 
 def _plain_tool(item: Any, key: str) -> Tool:
@@ -142,12 +154,12 @@ def _plain_tool(item: Any, key: str) -> Tool:
         ):
             return _named_tool(inner, is_freeform=kind == "custom")
     tag = item.get("type") if type(item) is dict else None
-    return Tool(name=tag if type(tag) is str else "unknown", hosted=write_json(item))
+    return new_tool(name=tag if type(tag) is str else "unknown", hosted=write_json(item))
 
 
 def _named_tool(inner: Object, *, is_freeform: bool) -> Tool:
     schema, grammar = inner.get("parameters"), inner.get("format")
-    return Tool(
+    return new_tool(
         inner["name"],
         text(inner.get("description")),
         write_json(schema) if type(schema) is dict else absent,
@@ -167,13 +179,13 @@ def read_tool_choice(body: Object) -> Any:
     """The tool choice of a request, or absent."""
     choice = body.get("tool_choice", body.get("function_call"))
     if choice in ("auto", "none", "required"):
-        return ToolChoice(choice)
+        return new_tool_choice(choice)
     if type(choice) is not dict:
         return absent
     if choice.get("type") == "allowed_tools" and type(choice.get("allowed_tools")) is dict:
         return _read_allowed(choice["allowed_tools"])
     name, is_freeform = _chosen(choice)
-    return absent if name is None else ToolChoice("named", (name,), is_freeform=is_freeform)
+    return absent if name is None else new_tool_choice("named", (name,), is_freeform=is_freeform)
 
 
 def _chosen(choice: Object) -> tuple[str | None, bool]:
@@ -190,7 +202,7 @@ def _read_allowed(allowed: Object) -> Any:
     names = [_chosen(tool)[0] for tool in tools if type(tool) is dict]
     if None in names or not names:
         return absent
-    return ToolChoice("allowed", tuple(map(str, names)), allowed.get("mode") == "required")
+    return new_tool_choice("allowed", tuple(map(str, names)), allowed.get("mode") == "required")
 
 
 # --- writing -----------------------------------------------------------------------------------
