@@ -84,6 +84,7 @@ class _Pool:
         self._said = [_Said(leaf.kind, [text]) for leaf in target for text in _texts(leaf)]
         self._values = [leaf for leaf in target if leaf.kind in ("call", "media", "result")]
         self._everything = list(_all_values(body))
+        self._said += [_Said("document", [name]) for name in _file_names(self._everything)]
 
     def take(self, leaf: Leaf) -> bool:
         """Find a place for the leaf and use it up."""
@@ -145,6 +146,14 @@ def _texts(leaf: Leaf) -> Iterator[str]:
         yield from (_clean(text) for text in _all_values(leaf.value) if isinstance(text, str))
     elif leaf.kind not in ("call", "media") and isinstance(leaf.value, str):
         yield _clean(leaf.value)
+
+
+def _file_names(values: list[Any]) -> Iterator[str]:
+    """Where a document's title may go in dialects that only name files."""
+    for holder in values:
+        if isinstance(holder, dict):
+            names = (holder.get(key) for key in ("filename", "displayName", "display_name"))
+            yield from (_clean(name) for name in names if isinstance(name, str))
 
 
 def _clean(text: str) -> str:

@@ -54,6 +54,10 @@ def pdf(data: str) -> dict[str, Any]:
     return turn({"type": "document", "source": source})
 
 
+def titled(title: str) -> dict[str, Any]:
+    return turn({"type": "document", "source": {"type": "text", "data": ""}, "title": title})
+
+
 def chat_image(url: str) -> dict[str, Any]:
     return turn({"type": "image_url", "image_url": {"url": url}})
 
@@ -87,6 +91,7 @@ FOUND = [
         chat_image("data:image/png;base64,//8="),
     ),
     (CLAUDE, pdf("eA=="), CHAT, turn({"type": "file", "file": {"file_data": "eA"}})),
+    (CLAUDE, titled("Q3"), CHAT, turn({"type": "file", "file": {"filename": "Q3.pdf"}})),
     (
         CLAUDE,
         turn({"type": "document", "source": {"type": "text", "data": "x"}}),
@@ -118,6 +123,7 @@ LOST = [
     (CHAT, chat_call('{"a":1}'), CLAUDE, words('f({"a":1})')),
     (CHAT, chat_result('{"temp": 3}'), GEMINI, gemini_result({"temp": 4})),
     (CLAUDE, pdf("eA=="), CHAT, turn({"type": "file", "file": {"file_data": "eQ=="}})),
+    (CLAUDE, titled("Q3"), CHAT, turn({"type": "file", "file": {}})),
     (CHAT, chat_image("https://e.com/a.png"), CLAUDE, words("https://e.com/a.png")),
     (CLAUDE, turn({"type": "hologram", "beam": "zap"}), CHAT, words("zip")),
 ]
