@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from cannery.messages.requests import Request, Response
-from cannery.wire.losses import ENVELOPE, Report
+from cannery.wire.losses import ENVELOPE, Place, Report
 from cannery.wire.residues import dropped_keys
 
 _SIGNATURES = ("thoughtSignature", "thought_signature", "signature", "encrypted_content")
@@ -35,9 +35,7 @@ def report_settings(value: Request | Response, modelled: Collection[str], report
             _report_field(path, held, report, "")
 
 
-def _report_field(
-    path: str, held: Any, report: Report, place: Place, where: str = ""
-) -> None:
+def _report_field(path: str, held: Any, report: Report, place: Place, where: str = "") -> None:
     key = path.rpartition(".")[2]
     if key in _MARKS or path in _SILENT or held in ("", [], {}):
         return
