@@ -6,13 +6,14 @@ it has come in every conversation.
 
 from __future__ import annotations
 
+import contextlib
 import sqlite3
 import zlib
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from cannery.errors import CanneryError, ConversationNotFoundError, DamageError
+from cannery.errors import CanneryError, ConversationNotFoundError
 from cannery.messages import AnyCanister
 from cannery.storage.history import Chain, decode_chain
 from cannery.storage.index import (
@@ -75,12 +76,10 @@ def _look(store: Store, connection: sqlite3.Connection, identifier: str) -> None
 
 def _row(store: Store, metadata: Metadata, row: Row | None, seen: int, length: int) -> Row:
     updated = metadata.updated
-    if length > metadata.position:
-        try:
+    if length > metadata.position and metadata.deleted is None:
+        with contextlib.suppress(CanneryError):
             last = store.handle(metadata.id).read(length - 1, length).canisters
             updated = max([updated, *(canister.timestamp for canister in last)])
-        except DamageError:
-            pass
     return Row(
         number=row.number if row else 0,
         id=metadata.id,

@@ -7,6 +7,7 @@ and ``files`` is the only module that touches the operating system.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -59,11 +60,14 @@ class DirectoryBackend:
         self._known_lock = threading.Lock()
         self.index_path: str | None = f"{files.root}/{INDEX}"
         self.recovered: tuple[Damage, ...] = ()
-        with medium(files.root):
+        with medium(files.root), contextlib.ExitStack() as undo:
             self._presence = Presence(files)
+            undo.callback(self._presence.close)
             self._commits = Commits(files, self._packs.forget)
+            undo.callback(self._commits.close)
+            self.recovered = tuple(self._presence.enter(self._commits))
+            undo.pop_all()
         self._change_log = ChangeLog(files, self._commits.tails)
-        self.recovered = tuple(self._presence.enter(self._commits))
         self._is_open = True
 
     # Writing
@@ -225,26 +229,24 @@ class DirectoryBackend:
         name = log_name(check_identifier(identifier))
         self._commits.place_pending()
         with medium(name):
-            try:
-                fd = self._files.open(name)
-            except FileNotFoundError:
-                return base
-            try:
-                return find_end(self._reader(fd), self._files.size(fd), name, base)
-            finally:
-                self._files.close(fd)
+            return self._commits.between(lambda: self._end(name, base))
+
+    def _end(self, name: str, base: int) -> int:
+        try:
+            fd = self._files.open(name)
+        except FileNotFoundError:
+            return base
+        try:
+            return find_end(self._reader(fd), self._files.size(fd), name, base)
+        finally:
+            self._files.close(fd)
 
     def read(self, identifier: str, base: int, start: int, stop: int | None = None) -> Reading:
         """The lines from one position to before another."""
         name = log_name(check_identifier(identifier))
         self._commits.place_pending()
         with medium(name):
-            reading = self._read(name, base, start, stop)
-            if reading.damages:
-                # Somebody may have been writing just now.
-                with self._commits.quiet():
-                    reading = self._read(name, base, start, stop)
-            return reading
+            return self._commits.between(lambda: self._read(name, base, start, stop))
 
     def _read(self, name: str, base: int, start: int, stop: int | None) -> Reading:
         try:
@@ -285,7 +287,7 @@ class DirectoryBackend:
 
     def inspect(self, progress: Progress | None = None) -> Inspection:
         """Re-derive every hash."""
-        self._commits.place_pending()
+        self._commits.place()
         with medium("content"):
             return inspect(self._files, self._packs, progress)
 

@@ -159,10 +159,11 @@ class Collector:
             for plan in plans:
                 self._rescue(plan, late)
             self._commits.distrust()
+            # The dead first: what is still there never misses its content.
+            self._bury(dead)
             for plan in plans:
                 self._put_in_place(plan)
             self._files.sync_directory(CONTENT)
-            self._bury(dead)
             self._change_log.prune()
             self._packs.forget()
             self._commits.begin_epoch()

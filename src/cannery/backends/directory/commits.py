@@ -13,7 +13,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from cannery.backends._contract import Damage, Durability
 from cannery.backends.directory.files import Files, medium, read_whole
@@ -38,10 +38,13 @@ from cannery.backends.directory.lines import next_position, unseal
 from cannery.backends.directory.placement import Placement
 from cannery.errors import CanneryError, StorageError, StoreUnavailableError
 
+T = TypeVar("T")
 Build: TypeAlias = Callable[[], tuple[Sequence[Operation], Any]]
 
 _LINGER = 0.001
 _BACKLOG = 1 << 20
+_PLACING = 1
+_TRIES = 3
 
 
 class Ticket(NamedTuple):
@@ -98,6 +101,8 @@ class _Lock:
     def __enter__(self) -> None:
         if os.getpid() != self._process:
             raise StorageError("the store was opened before a fork; open it again in this process")
+        if self._fd < 0:
+            raise StorageError("the store is closed")
         self._mutex.acquire()
         try:
             self._files.lock(self._fd)
@@ -114,6 +119,7 @@ class _Lock:
     def close(self) -> None:
         """Let go of the file."""
         self._files.close(self._fd)
+        self._fd = -1
 
 
 class _NeedsRecoveryError(Exception):
@@ -126,11 +132,15 @@ class Commits:
     def __init__(self, files: Files, forget: Callable[[], None]) -> None:
         self._files = files
         self._forget_above = forget
-        self._writing = _Lock(files, "write")
-        self._committing = _Lock(files, "commit")
+        with contextlib.ExitStack() as undo:
+            self._writing = _Lock(files, "write")
+            undo.callback(self._writing.close)
+            self._committing = _Lock(files, "commit")
+            undo.callback(self._committing.close)
+            self.journal = Journal(files)
+            undo.pop_all()
         self._placement = Placement(files)
         self._placing_epoch = 0
-        self.journal = Journal(files)
         # What this process knows of the journal; guarded by the write lock.
         self._epoch = 0
         self._end = START
@@ -320,6 +330,19 @@ class Commits:
         if written.pending > placed.position:
             self.place()
 
+    def between(self, read: Callable[[], T]) -> T:
+        """Read files while nobody is placing anything: all of a change is seen, or nothing of it."""
+        for _ in range(_TRIES):
+            before = self.journal.placed()
+            value = read()
+            if before is not None and not before.pending and self.journal.placed() == before:
+                return value
+        # Somebody is at it all the time, or has died over it.
+        with contextlib.suppress(StoreUnavailableError):
+            self.place()
+        with self._committing:
+            return read()
+
     def place(self) -> Progress | None:
         """Sync and place everything that is journaled; how far that came."""
         try:
@@ -338,6 +361,7 @@ class Commits:
             return placed
         try:
             self.journal.sync()
+            self.journal.note_placed(placed._replace(pending=_PLACING))
             self._placement.place(self._unplaced(placed.position, written.position))
         except OSError as error:
             with medium("journal"):
@@ -373,12 +397,13 @@ class Commits:
         """Give up what is journaled and not placed; the commit lock is held."""
         with self._writing:
             written = self.journal.written()
-            self.journal.note_written(Progress(0, 0))
-            if written is not None and written.position > placed.position:
-                lost = self._operations(placed.position, written.position)
-                self._placement.cut(lost)
-                self._leave_pack(lost)
-            self._placement.sync(self._operations(START, placed.position))
+            self.distrust()
+            end = placed.position if written is None else max(written.position, placed.position)
+            lost = self._operations(placed.position, end)
+            self._placement.cut(lost)
+            self._leave_pack(lost)
+            # Metadata may have been replaced already, and what was cut must not come back.
+            self._placement.sync(self._operations(START, end), is_partial=True)
             self._begin()
 
     def _leave_pack(self, lost: Iterable[Operation]) -> None:
@@ -412,9 +437,17 @@ class Commits:
         placed = self._place_all()
         with medium("journal"):
             if placed.position > START:
-                self._placement.sync(self._operations(START, placed.position))
+                self._sync(placed)
             if placed.position > START or (shrink and not self.journal.is_small()):
                 self._begin(shrink=shrink)
+
+    def _sync(self, placed: Progress) -> None:
+        try:
+            self._placement.sync(self._operations(START, placed.position))
+        except OSError:
+            # The kernel may take the pages for clean now: everything has to be written once more.
+            self.distrust()
+            raise
 
     def distrust(self) -> None:
         """Make every process recover before it writes again; both locks are held.
@@ -427,12 +460,6 @@ class Commits:
         """Make every process forget what it knew of files; both locks are held and the journal is empty."""
         with medium("journal"):
             self._begin()
-
-    @contextlib.contextmanager
-    def quiet(self) -> Iterator[None]:
-        """Hold the commit lock: no file is being written."""
-        with self._committing:
-            yield
 
     def _begin(self, *, shrink: bool = False) -> None:
         # A process that dies in between must not leave a state that points into the void epoch.
@@ -473,6 +500,8 @@ class Commits:
         elif not self.journal.is_blank():
             name = self.journal.keep_aside()
             damages.append(Damage("journal", f"damaged header; kept in {name}"))
+        if epoch is None:
+            self._files.sync_directory("")
         if epoch is None or end > START or damages or not is_first:
             self._begin()
         else:

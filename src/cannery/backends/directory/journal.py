@@ -6,6 +6,7 @@ written, synced and placed is decided in ``commits``.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import struct
 import zlib
@@ -84,9 +85,13 @@ class Journal:
 
     def __init__(self, files: Files) -> None:
         self._files = files
-        self._fd = files.open(JOURNAL, create=True)
-        self._state = files.open(STATE, create=True)
-        self._shared = files.share(self._state, 2 * _SLOT_DISTANCE)
+        with contextlib.ExitStack() as undo:
+            self._fd = files.open(JOURNAL, create=True)
+            undo.callback(files.close, self._fd)
+            self._state = files.open(STATE, create=True)
+            undo.callback(files.close, self._state)
+            self._shared = files.share(self._state, 2 * _SLOT_DISTANCE)
+            undo.pop_all()
         self._allocated = 0
 
     def close(self) -> None:

@@ -29,17 +29,29 @@ class Presence:
         check_marker(files)
         files.make_directory(LOCKS)
         self._live = files.open(f"{LOCKS}/live", create=True)
-        self._is_alone = files.lock(self._live, wait=False)
-        if not self._is_alone:
-            files.lock(self._live, shared=True)
-            check_marker(files)
-            return
+        self._is_alone = False
+        try:
+            self._is_alone = files.lock(self._live, wait=False)
+            if self._is_alone:
+                self._set_up()
+            else:
+                files.lock(self._live, shared=True)
+                check_marker(files)
+        except BaseException:
+            self.close()
+            raise
+
+    def _set_up(self) -> None:
         for name in DIRECTORIES:
-            files.make_directory(name)
-        if read_whole(files, MARKER) is None:
+            self._files.make_directory(name)
+        if read_whole(self._files, MARKER) is None:
             data = msgspec.json.encode({"format": _FORMAT, "version": _VERSION}) + b"\n"
-            write_whole(files, MARKER, data, durable=True)
-            files.sync_directory("")
+            write_whole(self._files, MARKER, data, durable=True)
+            self._files.sync_directory("")
+
+    def close(self) -> None:
+        """Let go of the lock."""
+        self._files.close(self._live)
 
     def enter(self, commits: Commits) -> list[Damage]:
         """Recover the store if nobody else is there; what was found on the way."""
@@ -61,7 +73,7 @@ class Presence:
                 if self._files.lock(self._live, wait=False):
                     commits.retire()
         finally:
-            self._files.close(self._live)
+            self.close()
 
 
 def check_marker(files: Files) -> None:

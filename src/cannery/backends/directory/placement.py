@@ -1,10 +1,12 @@
 """Carrying out journaled operations on their files, again and again with the same outcome.
 
-Content goes first, then lines, then the change log, then metadata: whoever sees a line finds its content.
+Content goes first, then lines, then metadata, then the change log: whoever sees a line finds its content, and
+whoever sees that something changed finds the change.
 """
 
 from __future__ import annotations
 
+import contextlib
 from collections import OrderedDict
 from collections.abc import Iterable
 
@@ -36,12 +38,19 @@ class Placement:
                 run[-1][1].append(data)
             else:
                 run.append((offset, [data]))
-        for name in sorted(runs, key=_rank):
-            fd = self._descriptor(name)
-            for offset, pieces in runs[name]:
-                self._files.write(fd, b"".join(pieces), offset)
+        names = sorted(runs, key=_rank)
+        noted = [name for name in names if name.startswith(CHANGES)]
+        for name in names[: len(names) - len(noted)]:
+            self._write(name, runs[name])
         if replaced:
             self._replace(replaced)
+        for name in noted:
+            self._write(name, runs[name])
+
+    def _write(self, name: str, run: list[tuple[int, list[bytes]]]) -> None:
+        fd = self._descriptor(name)
+        for offset, pieces in run:
+            self._files.write(fd, b"".join(pieces), offset)
 
     def _replace(self, replaced: dict[str, bytes]) -> None:
         """New files beside the old ones first: what can run out of space does so before anything shows."""
@@ -66,8 +75,8 @@ class Placement:
             if facts is not None and facts.size > start:
                 self._files.truncate(self._descriptor(name), start)
 
-    def sync(self, operations: Iterable[Operation]) -> None:
-        """Make everything durable that operations have touched."""
+    def sync(self, operations: Iterable[Operation], *, is_partial: bool = False) -> None:
+        """Make everything durable that operations have touched; ``is_partial``: as far as it is there."""
         names: dict[str, None] = {}
         directories: dict[str, None] = {}
         for kind, name, offset, _ in operations:
@@ -76,16 +85,19 @@ class Placement:
                 folder = parent(name)
                 directories[folder] = None
                 directories[parent(folder)] = None
+        forgiven: tuple[type[OSError], ...] = (FileNotFoundError,) if is_partial else ()
         for name in names:
-            fd = self._open.get(name)
-            if fd is None or name.endswith(".json"):
-                self._sync_closed(name)
-            else:
-                self._files.sync(fd)
+            with contextlib.suppress(*forgiven):
+                self._sync_file(name)
         for folder in sorted(directories, reverse=True):
-            self._files.sync_directory(folder)
+            with contextlib.suppress(*forgiven):
+                self._files.sync_directory(folder)
 
-    def _sync_closed(self, name: str) -> None:
+    def _sync_file(self, name: str) -> None:
+        fd = self._open.get(name)
+        if fd is not None:
+            self._files.sync(fd)
+            return
         fd = self._files.open(name)
         try:
             self._files.sync(fd)
