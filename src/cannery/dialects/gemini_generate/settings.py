@@ -194,8 +194,12 @@ def _are_named(declared: Any) -> bool:
     return (
         type(declared) is list
         and bool(declared)
-        and all(type(item) is dict and type(item.get("name")) is str for item in declared)
+        and all(type(item) is dict and _is_name(item.get("name")) for item in declared)
     )
+
+
+def _is_name(value: Any) -> bool:
+    return type(value) is str and bool(value)
 
 
 def _hosted(group: Any, joined: str) -> Tool:

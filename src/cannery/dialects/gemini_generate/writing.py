@@ -67,7 +67,7 @@ class MessageWriter:
         self.model = model
         self.is_plain = is_plain
         self._names: dict[str, str] = {}
-        self._nameless: set[str] = set()
+        self._idless: set[str] = set()
 
     def messages(self, pieces: list[Piece]) -> Object:
         """The contents of all pieces, and the system instruction where there is one."""
@@ -285,7 +285,8 @@ class MessageWriter:
         if parts and content.name is not None:
             # The model sees it only beside Google's own tools (google-genai 3.1.0, Blob.display_name).
             next(iter(parts[0].values()))["displayName"] = content.name
-            self.report.lose("NAME_HIDDEN", place)
+            if not self.at_home:
+                self.report.lose("NAME_HIDDEN", place)
         return parts
 
     def _chunks(self, content: FileContentClass, place: int | None) -> tuple[Object, ...]:
@@ -324,9 +325,9 @@ class MessageWriter:
         if residue is not None:
             part = self._restored(part, residue, piece.place)
         self._names[canister.identifier] = canister.name
-        self._nameless.discard(canister.identifier)
+        self._idless.discard(canister.identifier)
         if "id" not in (get(part, "functionCall") or ()):
-            self._nameless.add(canister.identifier)
+            self._idless.add(canister.identifier)
         return part
 
     def _arguments(
@@ -340,7 +341,8 @@ class MessageWriter:
             return None
         spelled_object = object_input(words)
         if spelled_object is None:
-            self.report.lose("ARGUMENTS_WRAPPED", place)
+            if not (self.at_home and canister.residue is not None):
+                self.report.lose("ARGUMENTS_WRAPPED", place)
             return wrapped_input(words)
         return decode_json(words) if is_plain and words.strip() else spelled_object
 
@@ -364,9 +366,9 @@ class MessageWriter:
             inner["parts"] = media
         part: Object = {"functionResponse": inner}
         if residue is not None:
-            part = self._restored(part, residue, piece.place)
-        if canister.invocation_id in self._nameless:
-            get(part, "functionResponse").pop("id", None)
+            return self._restored(part, residue, piece.place)
+        if canister.invocation_id in self._idless:
+            del inner["id"]
         return part
 
     def _response(
