@@ -15,8 +15,8 @@ recorder
 ledger
     what the running gateway remembers of histories, so that a reply can name its conversation at once
 
-A call goes ``server`` → ``routing`` → ``ingress`` → ``exchange`` → ``upstreams`` and back; every other module serves one
-of these. Nothing here is imported by ``import cannery``.
+A call goes ``server`` → ``routing`` → ``ingress`` → ``exchange`` → ``upstreams`` and back; every
+other module serves one of these. Nothing here is imported by ``import cannery``.
 """
 
 from cannery.gateway.serving import serve

@@ -7,15 +7,12 @@ from __future__ import annotations
 
 import asyncio
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
 
 from cannery.gateway.identifiers import new_request_id
 from cannery.gateway.refusals import JSON, Header
+from cannery.gateway.rsgi import HTTPProtocol, Scope, Transport
 from cannery.wire.contract import Dialect
 from cannery.wire.losses import Loss, Repair
-
-if TYPE_CHECKING:
-    from granian.rsgi import HTTPProtocol, Scope
 
 _LONGEST_ID = 128
 _GRACE_SECONDS = 0.25
@@ -30,6 +27,7 @@ class Call:
         "dialect",
         "first_byte",
         "header",
+        "is_stateful",
         "kind",
         "losses",
         "model",
@@ -59,6 +57,7 @@ class Call:
         self.model: str | None = None
         self.stream = kind == "stream"
         self.conversation: str | None = None
+        self.is_stateful = False
         self.upstream = "-"
         self.upstream_id: str | None = None
         self.losses: tuple[Loss, ...] = ()
@@ -91,7 +90,7 @@ class Call:
         self.first_byte = perf_counter()
         self.proto.response_bytes(status, headers, body)
 
-    def begin(self, status: int, headers: list[Header]) -> Any:
+    def begin(self, status: int, headers: list[Header]) -> Transport:
         """Begin a streamed answer."""
         self.status = status
         self.first_byte = perf_counter()

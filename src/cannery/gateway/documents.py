@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+from importlib.metadata import version
 from typing import Any
 
 from cannery.gateway.routing import Router, vendor_of
@@ -30,8 +31,6 @@ _HEADERS = {
 
 def openapi(router: Router) -> dict[str, Any]:
     """The OpenAPI 3.1 document."""
-    from cannery import __version__
-
     paths: dict[str, Any] = {}
     for dialect in router.dialects:
         for route in dialect.routes:
@@ -40,7 +39,7 @@ def openapi(router: Router) -> dict[str, Any]:
                 operations.setdefault(route.method.lower(), _operation(dialect.name, route))
     for path, words in _OWN.items():
         paths[path] = {"get": {"summary": words, "tags": ["operations"], "responses": _OK}}
-    info = {"title": "Cannery gateway", "version": __version__}
+    info = {"title": "Cannery gateway", "version": version("cannery")}
     return {"openapi": "3.1.0", "info": info, "paths": dict(sorted(paths.items()))}
 
 

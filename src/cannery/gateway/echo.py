@@ -1,7 +1,8 @@
 """The built-in upstream ``echo``: no model, no network, and it says so.
 
-It repeats the last user text. When the request demands a call (``tool_choice``), or the last user text says ``call <tool>``, it
-calls that tool once with arguments made from the tool's schema; given a result, it repeats the result.
+It repeats the last user text. When the request demands a call (``tool_choice``), or the last user
+text says ``call <tool>``, it calls that tool once with arguments made from the tool's schema;
+given a result, it repeats the result.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 from cannery.gateway.identifiers import new_identifier
 from cannery.messages import (
+    AnyCanister,
     Conversation,
     Delta,
     Event,
@@ -48,14 +50,13 @@ def answer(request: Request) -> Response:
     """What echo says to a request."""
     heard = _last_words(request)
     tool = _wanted_tool(request, heard)
+    said: list[AnyCanister]
     if tool is None:
         said, finish = [assistant(f"echo: {heard}" if heard else "echo")], FinishReason.Stop
     else:
         call_id = f"call_{new_identifier()}"
-        if tool.is_freeform:
-            said = [invocation(tool.name, heard, identifier=call_id)]
-        else:
-            said = [invocation(tool.name, _arguments(tool), identifier=call_id)]
+        words = heard if tool.is_freeform else _arguments(tool)
+        said = [invocation(call_id, tool.name, words, is_freeform=tool.is_freeform)]
         finish = FinishReason.Tool
     usage = Usage(count_tokens(request), max(1, sum(len(str(one)) for one in said) // 40))
     model = request.model if isinstance(request.model, str) else "echo"

@@ -1,7 +1,8 @@
 """One exchange: choose an upstream, say the call to it, and say its answer to the caller.
 
-A call passes through as it came when the caller and the upstream speak the same dialect and nothing in it has to change;
-otherwise it goes through the model. Either way the recorder gets what was said once the caller has been served.
+A call passes through as it came when the caller and the upstream speak the same dialect and
+nothing in it has to change; otherwise it goes through the model. Either way the recorder gets what
+was said once the caller has been served.
 """
 
 from __future__ import annotations
@@ -17,16 +18,18 @@ from pyreqwest.http import HeaderMap
 from cannery.errors import CanneryError, DialectError
 from cannery.gateway import echo
 from cannery.gateway.calls import Call, HangUp
+from cannery.gateway.entries import Entry
 from cannery.gateway.hearing import Relay, Translation
 from cannery.gateway.ingress import RoleGate, caller_key
 from cannery.gateway.metrics import Metrics
 from cannery.gateway.peek import Glance, gist, glance
-from cannery.gateway.recorder import Entry, Recorder
-from cannery.gateway.refusals import Header, Refusal, UpstreamFailure, refuse
+from cannery.gateway.recorder import Recorder
+from cannery.gateway.refusals import CallError, Header, NoAnswerError, refuse
+from cannery.gateway.rsgi import ProtocolClosed, Transport
 from cannery.gateway.sending import Opened, Sender
-from cannery.gateway.state import State
+from cannery.gateway.state import RESPONSES, Continuation, State, new_reply_id, take_state
 from cannery.gateway.upstreams import Choice, Upstream, Upstreams
-from cannery.messages import Request, Response, Usage, absent
+from cannery.messages import Folder, Request, Response, Usage, absent
 from cannery.translation import nativize_request, nativize_response, unaliased
 from cannery.wire.bodies import read_value
 from cannery.wire.contract import Dialect, StreamOptions, WireError
@@ -93,6 +96,8 @@ class Exchanges:
             else:
                 call.body = self._roles.normalize(call, call.dialect.name, call.body)
             await self._translate(call, seen)
+        except ProtocolClosed:
+            call.status = 499
         except asyncio.CancelledError:
             if not watch.is_gone:
                 raise
@@ -115,9 +120,7 @@ class Exchanges:
         request = call.dialect.read_request(call.body, None)
         if call.model is None and isinstance(request.model, str):
             call.model = request.model
-        choice = self.upstreams.choose(call.model)
-        call.upstream = choice.upstream.name
-        return request, choice
+        return request, self._choose(call)
 
     def policy(self, call: Call) -> str:
         """What the caller wants done about losses."""
@@ -134,6 +137,7 @@ class Exchanges:
     async def _pass_through(self, call: Call, choice: Choice) -> None:
         upstream = choice.upstream
         self._metrics.passed.add(upstream.name)
+        call.is_stateful = call.dialect.name == RESPONSES
         entry = self._recorder.open(call)
         if entry is not None:
             # Reading the history takes the loop's time while the upstream thinks.
@@ -152,6 +156,8 @@ class Exchanges:
             raise _invalid(upstream)
         call.tokens = (seen.input_tokens, seen.output_tokens)
         if entry is not None:
+            await entry.ready()
+            entry.reply_id = seen.identifier if call.is_stateful else None
             entry.settle(call, said=answer.body)
         call.reply(200, call.headers(), answer.body)
         if entry is not None:
@@ -170,28 +176,29 @@ class Exchanges:
             self._take_headers(call, opened.headers)
             await self._check_opened(call, call.dialect, upstream, opened)
             if entry is not None:
+                await entry.ready()
                 entry.settle(call)
             if not _is_stream(opened):
                 response = self._read_response(call.dialect, upstream, await opened.rest())
                 await self._say_whole_as_stream(call, response, entry, StreamOptions())
                 return
-            relay = Relay(call.dialect)
-            await self._forward(call, opened, upstream, relay)
-        if entry is not None:
-            entry.complete_stream(relay.said)
+            relay = Relay(call.dialect, is_heard=entry is not None)
+            await self._forward(call, opened, upstream, relay, entry)
+        self._finish_stream(call, relay.folder, entry)
 
     # --- through the model ---------------------------------------------------------------------
 
     async def _translate(self, call: Call, seen: Glance | None) -> None:
-        request, choice = self.read(call)
+        wanted = Continuation(call.body) if _is_plain(call, seen) else take_state(call)
+        request, choice = await self._read(call, wanted)
         if isinstance(request.stream, bool):
             call.stream = call.stream or request.stream
         policy = self.policy(call)
         upstream = choice.upstream
-        request = self._state.expand(call, request, upstream) if _needs_state(seen) else request
         entry = self._recorder.open(call)
         if entry is not None:
             entry.request = request
+            entry.tools = wanted.tools
         if upstream.is_echo:
             await self._echo(call, request, entry)
             return
@@ -209,7 +216,23 @@ class Exchanges:
         if answer.status != 200:
             raise self._upstream_refusal(call, target, answer)
         response = self._read_response(target, upstream, answer.body)
-        self._reply_whole(call, response, rendered.aliases, entry)
+        await self._reply_whole(call, unaliased(response, rendered.aliases), entry)
+
+    async def _read(self, call: Call, wanted: Continuation) -> tuple[Request, Choice]:
+        """The request that a call makes with its whole history, and who is to answer it."""
+        if call.model is not None:
+            choice = self._choose(call)
+            is_same = call.dialect in choice.upstream.dialects and not choice.upstream.is_echo
+            return await self._state.expand(call, wanted, is_same=is_same), choice
+        request = await self._state.expand(call, wanted, is_same=False)
+        if isinstance(request.model, str):
+            call.model = request.model
+        return request, self._choose(call)
+
+    def _choose(self, call: Call) -> Choice:
+        choice = self.upstreams.choose(call.model)
+        call.upstream = choice.upstream.name
+        return choice
 
     def _render(
         self, call: Call, request: Request, choice: Choice, target: Dialect, policy: str
@@ -234,20 +257,20 @@ class Exchanges:
         call.losses, call.repairs = rendered.losses, rendered.repairs
         return rendered
 
-    def _reply_whole(
-        self, call: Call, response: Response, aliases: Aliases, entry: Entry | None
-    ) -> None:
+    async def _reply_whole(self, call: Call, response: Response, entry: Entry | None) -> None:
         self._take_usage(call, response)
-        response = self._state.named(call, unaliased(response, aliases), entry)
+        response = response.replace(identifier=new_reply_id(call.dialect))
         written = nativize_response(response, call.dialect.name)
         call.losses += written.losses
         if entry is not None:
+            await entry.ready()
+            entry.reply_id = str(response.identifier) if call.is_stateful else None
             entry.settle(call, response=response)
         call.reply(200, call.headers(), written.body)
         if entry is not None:
             entry.complete()
 
-    async def _interpret(  # noqa: PLR0913 - everything that a stream is made of
+    async def _interpret(
         self,
         call: Call,
         request: Request,
@@ -264,24 +287,30 @@ class Exchanges:
             self._take_headers(call, opened.headers)
             await self._check_opened(call, target, upstream, opened)
             if entry is not None:
+                await entry.ready()
                 entry.settle(call)
             if not _is_stream(opened):
                 response = self._read_response(target, upstream, await opened.rest())
                 await self._say_whole_as_stream(call, response, entry, options)
                 return
-            translation = Translation(target, call.dialect, options)
-            await self._forward(call, opened, upstream, translation)
-        if entry is not None:
-            self._finish_translation(call, translation, entry)
+            identifier = new_reply_id(call.dialect)
+            translation = Translation(target, call.dialect, options, identifier)
+            await self._forward(call, opened, upstream, translation, entry)
+        self._finish_stream(call, translation.folder, entry)
 
-    def _finish_translation(self, call: Call, translation: Translation, entry: Entry) -> None:
-        response = translation.response
+    def _finish_stream(self, call: Call, folder: Folder, entry: Entry | None) -> None:
+        """Take down what was said; a stream that was not heard to its end is an answer broken off."""
+        response = folder.response()
         self._take_usage(call, response)
-        if translation.folder.is_complete:
-            entry.response = response
-            entry.complete()
-        else:
+        if entry is None:
+            return
+        if not folder.is_complete:
             entry.abort()
+            return
+        entry.response = response
+        if call.is_stateful and isinstance(response.identifier, str):
+            entry.reply_id = response.identifier
+        entry.complete()
 
     def _options(self, call: Call, request: Request, aliases: Aliases) -> StreamOptions:
         asked = request.controls.include_usage is True
@@ -296,10 +325,11 @@ class Exchanges:
         if entry is not None:
             entry.read_request()
         if not call.stream:
-            self._reply_whole(call, response, Aliases(), entry)
+            await self._reply_whole(call, response, entry)
             return
         if entry is not None:
-            entry.settle(call)
+            await entry.ready()
+            entry.settle(call, response=response)
         options = self._options(call, request, Aliases())
         await self._say_whole_as_stream(call, response, entry, options)
 
@@ -307,7 +337,7 @@ class Exchanges:
         self, call: Call, response: Response, entry: Entry | None, options: StreamOptions
     ) -> None:
         self._take_usage(call, response)
-        response = self._state.named(call, response, entry)
+        response = response.replace(identifier=new_reply_id(call.dialect))
         writer = call.dialect.stream_writer(options)
         transport = call.begin(200, [*call.headers(EVENT_STREAM), *_STREAM_HEADERS])
         for event in echo.events(response):
@@ -319,33 +349,49 @@ class Exchanges:
             await transport.send_bytes(chunk)
         if entry is not None:
             entry.response = response
+            entry.reply_id = str(response.identifier) if call.is_stateful else None
             entry.complete()
 
     # --- what both ways share ------------------------------------------------------------------
 
     async def _forward(
-        self, call: Call, opened: Opened, upstream: Upstream, voice: Relay | Translation
+        self,
+        call: Call,
+        opened: Opened,
+        upstream: Upstream,
+        voice: Relay | Translation,
+        entry: Entry | None,
     ) -> None:
-        """Say what an upstream says, as it says it."""
+        """Say what an upstream says, as it says it; a caller that hangs up leaves an answer broken off."""
         transport = call.begin(200, [*call.headers(EVENT_STREAM), *_STREAM_HEADERS])
+        try:
+            last = await self._speak(opened, upstream, voice, transport)
+            if last:
+                await transport.send_bytes(last)
+        except (asyncio.CancelledError, ProtocolClosed):
+            call.status = 499
+            if entry is not None:
+                entry.abort()
+            raise
+
+    async def _speak(
+        self, opened: Opened, upstream: Upstream, voice: Relay | Translation, transport: Transport
+    ) -> bytes:
         size = 0
         try:
             while (chunk := await opened.read()) is not None:
-                size += len(chunk)
                 said = voice.feed(chunk)
                 if said:
                     await transport.send_bytes(said)
+                voice.hear(chunk)
+                size += len(chunk)
                 if size > self._reply_bytes:
-                    last = voice.fail("the reply is larger than the gateway allows", "too_large")
-                    break
-            else:
-                last = voice.close()
+                    return voice.fail("the reply is larger than the gateway allows", "too_large")
         except PyreqwestError as error:
             failure = self.senders[upstream.name].failure(error)
             self._metrics.failures.add(upstream.name, failure.code)
-            last = voice.fail(str(failure), failure.code)
-        if last:
-            await transport.send_bytes(last)
+            return voice.fail(str(failure), failure.code)
+        return voice.close()
 
     async def _check_opened(
         self, call: Call, dialect: Dialect, upstream: Upstream, opened: Opened
@@ -399,7 +445,7 @@ class Exchanges:
         """An upstream's error, in the caller's dialect, with its status, request id and advice on trying again."""
         status, headers, body, attempts = answer
         if status < 400:
-            return UpstreamFailure(
+            return NoAnswerError(
                 call.upstream, f"answered with status {status}", "upstream_invalid"
             )
         returned: list[Header] = []
@@ -413,20 +459,27 @@ class Exchanges:
         error = dialect.read_error(status, body)
         error = msgspec.structs.replace(error, request_id=call.upstream_id or error.request_id)
         if dialect is call.dialect and _is_json(dialect, body):
-            return Verbatim(error, returned, body)
-        return Refusal(error, returned)
+            return VerbatimError(error, returned, body)
+        return CallError(error, returned)
 
 
-class Verbatim(Refusal):
+class VerbatimError(CallError):
     """An upstream's error that the caller can read as it came."""
 
     def __init__(self, error: WireError, headers: list[Header], body: bytes) -> None:
         super().__init__(error, headers)
-        self.body = body
+        self._body = body
+
+    def decorate(self, body: bytes) -> bytes:  # noqa: ARG002 - nothing is written anew
+        """The body as the upstream wrote it."""
+        return self._body
 
 
-def _needs_state(seen: Glance | None) -> bool:
-    return seen is None or seen.is_stateful
+def _is_plain(call: Call, seen: Glance | None) -> bool:
+    """Whether a body says nothing about state."""
+    if call.dialect.name == RESPONSES:
+        return False
+    return seen is not None and not seen.is_stateful
 
 
 def _is_stream(opened: Opened) -> bool:
@@ -441,6 +494,6 @@ def _is_json(dialect: Dialect, body: bytes) -> bool:
         return False
 
 
-def _invalid(upstream: Upstream) -> UpstreamFailure:
+def _invalid(upstream: Upstream) -> NoAnswerError:
     problem = "answered with something that is not a reply"
-    return UpstreamFailure(upstream.name, problem, "upstream_invalid")
+    return NoAnswerError(upstream.name, problem, "upstream_invalid")

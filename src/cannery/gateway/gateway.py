@@ -1,29 +1,27 @@
-"""The application that the HTTP server calls: one method for every request, one place where anything unforeseen is caught.
+"""The application that the HTTP server calls: one method for every request, one place that catches anything.
 
-``configure`` puts a whole new set of rooms in place at once; calls under way finish in the old ones.
+``configure`` puts a whole new set of rooms in place at once; calls under way finish in the old
+ones.
 """
 
 from __future__ import annotations
 
 import os
 from time import perf_counter
-from typing import TYPE_CHECKING
 
 from cannery.errors import CanneryError
 from cannery.gateway.calls import Call
-from cannery.gateway.exchange import Exchanges, Verbatim
+from cannery.gateway.exchange import Exchanges
 from cannery.gateway.ingress import RoleGate, check_key, read_body
 from cannery.gateway.logs import Log
 from cannery.gateway.metrics import Metrics
 from cannery.gateway.operations import Operations
 from cannery.gateway.recorder import Recorder
-from cannery.gateway.refusals import Refusal, UpstreamFailure, body_of, refuse, to_refusal
+from cannery.gateway.refusals import CallError, NoAnswerError, body_of, refuse, to_refusal
 from cannery.gateway.routing import Match, Router
+from cannery.gateway.rsgi import HTTPProtocol, Scope
 from cannery.gateway.settings import Settings
 from cannery.gateway.upstreams import Upstreams
-
-if TYPE_CHECKING:
-    from granian.rsgi import HTTPProtocol, Scope
 
 _GENERATING = frozenset({"generate", "stream"})
 
@@ -36,6 +34,7 @@ class Gateway:
         self.metrics = Metrics()
         self.log = log
         self.recorder = recorder
+        recorder.metrics = self.metrics
         self.active = 0
         self.is_draining = False
         self.roles = RoleGate(None, development=False)
@@ -95,16 +94,13 @@ class Gateway:
 
     def _refuse(self, call: Call, error: CanneryError) -> None:
         """Answer with an error, unless an answer has already begun."""
-        if isinstance(error, UpstreamFailure):
+        if isinstance(error, NoAnswerError):
             self.metrics.failures.add(error.upstream, error.code)
         if call.status:
             return
         refusal = to_refusal(error)
         headers = call.headers() + refusal.headers
-        if isinstance(refusal, Verbatim):
-            body = refusal.body
-        else:
-            body = body_of(refusal, call.dialect, call.upstream_id or call.request_id)
+        body = body_of(refusal, call.dialect, call.upstream_id or call.request_id)
         try:
             call.reply(refusal.error.status, headers, body)
         except RuntimeError:
@@ -157,4 +153,4 @@ class Gateway:
             )
 
 
-__all__ = ["Gateway", "Refusal"]
+__all__ = ["CallError", "Gateway"]

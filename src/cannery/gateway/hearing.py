@@ -1,7 +1,7 @@
 """Answers as they come: bytes of an upstream become bytes for a caller, and a Response for the record.
 
-One hearing a stream. It never raises for what an upstream does: a stream that breaks the dialect ends with the caller's own
-kind of error, and is known to be incomplete.
+One hearing a stream. It never raises for what an upstream does: a stream that breaks the dialect
+ends with the caller's own kind of error, and is known to be incomplete.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cannery.errors import CanneryError
-from cannery.messages import Event, Failure, Folder, Response
+from cannery.messages import Event, Failure, Folder, Start
 from cannery.wire.contract import Dialect, StreamOptions
 
 _ENDINGS = {
@@ -19,17 +19,22 @@ _ENDINGS = {
         b"response.completed",
         b"response.incomplete",
         b"response.failed",
-        b'"error"',
+        b"event: error",
     ),
     "gemini_generate": (b"finishReason", b"blockReason", b'"error"'),
 }
+
+_TAIL = 64
 
 
 class Translation:
     """A stream of one dialect on its way to another."""
 
-    def __init__(self, source: Dialect, target: Dialect, options: StreamOptions) -> None:
+    def __init__(
+        self, source: Dialect, target: Dialect, options: StreamOptions, identifier: str | None
+    ) -> None:
         self._reader = source.stream_reader()
+        self._identifier = identifier
         self._writer = target.stream_writer(options)
         self.folder = Folder()
         self.is_over = False
@@ -67,64 +72,64 @@ class Translation:
         written = b""
         feed, write = self.folder.feed, self._writer.write
         for event in events:
+            if type(event) is Start and self._identifier is not None:
+                event = Start(self._identifier, event.model)  # noqa: PLW2901 - the caller's id for it
             feed(event)
             written += write(event)
             if type(event) is Failure:
                 self.is_over = True
         return written
 
-    @property
-    def response(self) -> Response:
-        """What was said."""
-        return self.folder.response()
+    def hear(self, chunk: bytes) -> None:
+        """Nothing more to do: what is translated has been heard."""
 
 
 class Relay:
-    """A stream that is passed on as it comes; what it says is read only for the record."""
+    """A stream that is passed on as it comes; for the record it is read as well, behind the caller's back."""
 
-    def __init__(self, dialect: Dialect) -> None:
+    def __init__(self, dialect: Dialect, *, is_heard: bool) -> None:
         self._dialect = dialect
-        self._chunks: list[bytes] = []
-        self.size = 0
+        self._reader = dialect.stream_reader() if is_heard else None
+        self.folder = Folder()
+        self._tail = b""
+        self._has_ended = False
 
     def feed(self, chunk: bytes) -> bytes:
         """The same bytes."""
-        self._chunks.append(chunk)
-        self.size += len(chunk)
         return chunk
+
+    def hear(self, chunk: bytes) -> None:
+        """Take in what has been passed on."""
+        self._tail = self._tail[-_TAIL:] + chunk
+        if not self._has_ended:
+            endings = _ENDINGS.get(self._dialect.name, (b"",))
+            self._has_ended = any(ending in self._tail for ending in endings)
+        if self._reader is not None:
+            self._fold(self._reader.feed(chunk))
+
+    def _fold(self, events: Iterable[Event]) -> None:
+        try:
+            for event in events:
+                self.folder.feed(event)
+        except CanneryError as error:
+            self._reader = None
+            self.folder.feed(Failure(str(error), "upstream_invalid"))
 
     def close(self) -> bytes:
         """Nothing if the stream came to its end; else the error that says that it did not."""
-        endings = _ENDINGS.get(self._dialect.name)
-        if endings is None:
-            return b""
-        said = b"".join(self._chunks)
-        self._chunks = [said]
-        if any(said.rfind(ending) >= 0 for ending in endings):
+        if self._reader is not None:
+            self._fold(self._reader.close())
+        if self._reader is not None:
+            has_ended = self.folder.is_complete or self.folder.failure is not None
+        else:
+            has_ended = self._has_ended
+        if has_ended:
             return b""
         return self.fail("the stream ended before the answer was complete", "upstream_broken")
 
     def fail(self, message: str, kind: str) -> bytes:
         """The bytes that say that a stream goes no further."""
-        writer = self._dialect.stream_writer(StreamOptions())
-        separator = b"" if not self._chunks or self._chunks[-1].endswith(b"\n\n") else b"\n\n"
-        return separator + writer.write(Failure(message, kind))
-
-    @property
-    def said(self) -> bytes:
-        """Everything that came."""
-        return b"".join(self._chunks)
-
-
-def hear(dialect: Dialect, said: bytes) -> Folder:
-    """What a whole stream says; its folder knows whether it is complete."""
-    reader = dialect.stream_reader()
-    folder = Folder()
-    try:
-        for event in reader.feed(said):
-            folder.feed(event)
-        for event in reader.close():
-            folder.feed(event)
-    except CanneryError as error:
-        folder.feed(Failure(str(error), "upstream_invalid"))
-    return folder
+        failure = Failure(message, kind)
+        self.folder.feed(failure)
+        separator = b"" if not self._tail or self._tail.endswith(b"\n\n") else b"\n\n"
+        return separator + self._dialect.stream_writer(StreamOptions()).write(failure)

@@ -1,6 +1,7 @@
 """What happens to a call before anybody is asked: keys, limits, and roles as the dialects want them.
 
-Role normalization has no switch. A body whose roles are all spelled right is left alone; otherwise only the roles are changed.
+Role normalization has no switch. A body whose roles are all spelled right is left alone; otherwise
+only the roles are changed.
 """
 
 from __future__ import annotations

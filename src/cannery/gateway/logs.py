@@ -1,6 +1,7 @@
-"""Structured logs: one JSON object a line on standard error, with the call's request id, written behind the reply's back.
+"""Structured logs: one JSON object a line on standard error, with the request id, written behind the reply's back.
 
-What clients and models say, and keys, are never given to a log line; losses with their paths are logged at level debug.
+What clients and models say, and keys, are never given to a log line; losses with their paths are
+logged at level debug.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Counters and histograms in Prometheus' text format.
 
-All of them live on the event loop's thread and in dictionaries of bounded size: labels are names from the configuration,
-dialects, statuses and our own codes, never what a client chooses.
+All of them live on the event loop's thread and in dictionaries of bounded size: labels are names
+from the configuration, dialects, statuses and our own codes, never what a client chooses.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Everything that is not an exchange: health, readiness, metrics, documents, model lists, token counts, and unknown paths."""
+"""What is not an exchange: health, readiness, metrics, documents, model lists, token counts, unknown paths."""
 
 from __future__ import annotations
 
@@ -11,15 +11,14 @@ from cannery.gateway.calls import Call
 from cannery.gateway.documents import docs_page, openapi
 from cannery.gateway.ingress import caller_key, check_key, read_body
 from cannery.gateway.metrics import Counter
-from cannery.gateway.refusals import Refusal, body_of, refuse
+from cannery.gateway.refusals import CallError, body_of, refuse
 from cannery.gateway.routing import NoMatch
+from cannery.gateway.rsgi import HTTPProtocol, Scope
 from cannery.messages import Request
 from cannery.translation import nativize_request
 from cannery.wire.bodies import encode, read_object
 
 if TYPE_CHECKING:
-    from granian.rsgi import HTTPProtocol, Scope
-
     from cannery.gateway.gateway import Gateway
 
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
@@ -54,7 +53,7 @@ class Operations:
         call.reply(refusal.error.status, call.headers() + refusal.headers, body)
         self._gateway.metrics.calls.add(call.dialect.name, "-", "unknown", str(call.status))
 
-    def _missed(self, call: Call, missed: NoMatch) -> Refusal:
+    def _missed(self, call: Call, missed: NoMatch) -> CallError:
         path, method = call.scope.path, call.scope.method
         upgrade = str(call.header("upgrade") or "").lower()
         if upgrade == "websocket" and path.endswith("/responses"):

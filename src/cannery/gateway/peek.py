@@ -1,7 +1,8 @@
 """What a call's body says about where it goes, without reading the rest of it.
 
-A pass-through needs the model, the stream switch and the roles; everything else in the body is skipped over. A body that does
-not have the expected shape gives None, and the dialect says what is wrong with it.
+A pass-through needs the model, the stream switch and the roles; everything else in the body is
+skipped over. A body that does not have the expected shape gives None, and the dialect says what is
+wrong with it.
 """
 
 from __future__ import annotations

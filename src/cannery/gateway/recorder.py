@@ -1,55 +1,327 @@
-"""Recording, switched off: the interface that an exchange sees."""
+"""Recording: every exchange is filed behind the reply's back, in the conversation that its history belongs to.
+
+A reply never waits for the store and never fails because of it. Entries go through a bounded queue
+to a few threads, all of one conversation's to the same one, in order. What does not fit, or cannot
+be filed, is counted, and readiness says so.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import queue
+import threading
+import zlib
+from collections import OrderedDict
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from cannery.errors import CanneryError
 from cannery.gateway.calls import Call
-from cannery.messages import Request, Response
+from cannery.gateway.entries import Entry
+from cannery.gateway.filing import Filer
+from cannery.gateway.journal import Journal, Line
+from cannery.gateway.ledger import Digest, Ledger, Plan, Spot
+from cannery.gateway.logs import Log
+from cannery.gateway.metrics import Metrics
+from cannery.gateway.settings import Settings, default_store
+from cannery.messages import Conversation, FinishReason, Response
+from cannery.storage import open_store
+
+_THREADS = 4
+_RECENT = 256
+_MOST_REPLIES = 16_384
+_BATCH = 64
+_TRIES = 3
 
 
-class Entry:
-    """One exchange to be recorded."""
+class Reply:
+    """A reply that a caller may continue from: where its history lies, and what the thread keeps beside it."""
 
-    request: Request | None = None
-    response: Response | None = None
+    __slots__ = ("conversation", "history", "position", "tools")
 
-    def read_body(self) -> None:
-        """Read the history from the call's body."""
-
-    def read_request(self) -> None:
-        """Recognise the history of the request."""
-
-    def settle(
-        self, call: Call, *, said: bytes | None = None, response: Response | None = None
+    def __init__(
+        self, conversation: str | None, position: int, history: Conversation | None, tools: Any
     ) -> None:
-        """Name the conversation in the reply's headers."""
-
-    def complete(self) -> None:
-        """Record it."""
-
-    def complete_stream(self, said: bytes) -> None:
-        """Record it."""
-
-    def abort(self) -> None:
-        """Record that it was broken off."""
+        self.conversation = conversation
+        self.position = position
+        self.history = history
+        self.tools = tools
 
 
 class Recorder:
-    """Records nothing."""
+    """Files exchanges; with ``location`` None it only remembers what callers may continue from."""
 
-    description = "off"
+    def __init__(self, location: str | None, capacity: int, durability: str, log: Log) -> None:
+        self.location = location
+        self.ledger = Ledger()
+        self.metrics: Metrics | None = None
+        self._log = log
+        self._capacity = capacity
+        self._durability = durability
+        self._replies: OrderedDict[str, Reply] = OrderedDict()
+        self._filer: Filer | None = None
+        self._journal: Journal | None = None
+        self._journal_lock = threading.Lock()
+        self._problem: str | None = None
+        self._waiting = 0
+        self._queues: list[queue.SimpleQueue[Entry | None]] = []
+        self._threads: list[threading.Thread] = []
+        self._lookups = ThreadPoolExecutor(1, thread_name_prefix="cannery-lookup")
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     @classmethod
-    def of(cls, settings: object, log: object) -> "Recorder":
-        return cls()
+    def of(cls, settings: Settings, log: Log) -> Recorder:
+        """The recorder that the settings ask for."""
+        recording = settings.recording
+        location = (recording.store or default_store()) if recording.enabled else None
+        return cls(location, recording.queue, recording.durability, log)
 
-    async def start(self) -> None: ...
-    async def close(self) -> None: ...
-    def problems(self) -> list[str]:
-        return []
+    @property
+    def description(self) -> str:
+        """Where exchanges go, for a person."""
+        return "off" if self.location is None else f"every exchange, in {self.location}"
+
+    # --- life ----------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Open the store; one that cannot be opened is a problem, not an end."""
+        self._loop = asyncio.get_running_loop()
+        if self.location is None:
+            return
+        self._queues = [queue.SimpleQueue() for _ in range(_THREADS)]
+        await self._loop.run_in_executor(self._lookups, self._open)
+        for number, waiting in enumerate(self._queues):
+            name = f"cannery-recorder-{number}"
+            thread = threading.Thread(target=self._work, args=(waiting,), name=name, daemon=True)
+            thread.start()
+            self._threads.append(thread)
+
+    def _open(self) -> None:
+        location = str(self.location)
+        try:
+            store = open_store(location, durability=self._durability)  # type: ignore[arg-type]
+            if "://" not in location:
+                self._journal = Journal(Path(location).expanduser() / "gateway" / "exchanges.jsonl")
+                self._recall(self._journal.tail())
+        except (CanneryError, OSError) as error:
+            self._problem = f"the store cannot be opened: {error}"
+            self._log.write("error", "store_unavailable", problem=str(error))
+            return
+        self._filer = Filer(store)
+        self._problem = None
+
+    def _recall(self, lines: list[Line]) -> None:
+        for line in lines:
+            if line.reply is not None and line.outcome == "complete":
+                self._replies[line.reply] = Reply(
+                    line.conversation, line.position, None, line.tools
+                )
+        while len(self._replies) > _MOST_REPLIES:
+            self._replies.popitem(last=False)
+
+    async def close(self) -> None:
+        """File what is waiting, and close the store."""
+        for waiting in self._queues:
+            waiting.put(None)
+        loop = asyncio.get_running_loop()
+        for thread in self._threads:
+            await loop.run_in_executor(None, thread.join)
+        self._lookups.shutdown(wait=True)
+        if self._filer is not None:
+            self._filer.store.close()
+        if self._journal is not None:
+            self._journal.close()
+
+    # --- on the loop ---------------------------------------------------------------------------
+
+    @property
+    def is_on(self) -> bool:
+        """Whether exchanges are filed."""
+        return self.location is not None
+
+    def problems(self) -> Iterator[str]:
+        """Why recording does not work, if it does not."""
+        if self._problem is not None:
+            yield self._problem
+        if self.is_on and self._waiting >= self._capacity:
+            yield "the recording queue is full"
 
     def gauges(self) -> dict[str, tuple[str, float]]:
-        return {}
+        """What is waiting."""
+        up = 1.0 if self.is_on and self._problem is None else 0.0
+        return {
+            "cannery_recording_queue": ("Exchanges waiting to be filed.", float(self._waiting)),
+            "cannery_store_up": ("Whether the last filing worked.", up),
+        }
+
+    def look_up(
+        self, digests: list[Digest | None], named: str | None
+    ) -> Future[tuple[int, Spot, int] | None] | None:
+        """Ask the store for a history that the ledger does not know."""
+        filer = self._filer
+        if filer is None:
+            return None
+
+        def look() -> tuple[int, Spot, int] | None:
+            try:
+                return filer.look_up(digests) if named is None else filer.look_in(named, digests)
+            except (CanneryError, OSError) as error:
+                self._log_later("warning", "lookup_failed", problem=str(error))
+                return None
+
+        return self._lookups.submit(look)
+
+    def put(self, entry: Entry) -> None:
+        """Take an entry for filing."""
+        if self._waiting >= self._capacity or not self._queues:
+            self.count("dropped")
+            return
+        self._waiting += 1
+        root = entry.plan.root if entry.plan is not None else ""
+        self._queues[zlib.crc32(root.encode()) % len(self._queues)].put(entry)
+
+    def remember(
+        self, identifier: str, plan: Plan | None, position: int, history: Conversation, tools: Any
+    ) -> None:
+        """Remember a reply by the id that its caller knows; only the latest keep their history in memory."""
+        conversation = None if plan is None else plan.identifier
+        self._replies[identifier] = Reply(conversation, position, history, tools)
+        for name in list(self._replies)[-_RECENT - 8 : -_RECENT]:
+            old = self._replies[name]
+            if old.conversation is None:
+                del self._replies[name]
+            else:
+                old.history = None
+        while len(self._replies) > _MOST_REPLIES:
+            self._replies.popitem(last=False)
+
+    async def recall(self, identifier: str) -> tuple[Conversation, Any] | None:
+        """The history up to a reply, and what its thread keeps, from memory or from the store."""
+        reply = self._replies.get(identifier)
+        if reply is None:
+            return None
+        if reply.history is not None:
+            return reply.history, reply.tools
+        if reply.conversation is None:
+            return None
+        history = await self.load(reply.conversation, reply.position)
+        return None if history is None else (history, reply.tools)
+
+    async def load(self, identifier: str, stop: int | None = None) -> Conversation | None:
+        """The first messages of a conversation, once everything before is filed."""
+        filer = self._filer
+        if filer is None:
+            return None
+        await self.settle()
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._lookups, filer.load, identifier, stop)
+
+    async def settle(self) -> None:
+        """Wait until what was put so far is filed."""
+        deadline = 200
+        while self._waiting and deadline:
+            deadline -= 1
+            await asyncio.sleep(0.01)
 
     def open(self, call: Call) -> Entry | None:
-        """An entry for a call."""
-        return None
+        """An entry for a call, if its exchange is to be remembered."""
+        return Entry(self, call) if self.is_on or call.is_stateful else None
+
+    def count(self, outcome: str) -> None:
+        """Count what became of a recording."""
+        if self.metrics is not None:
+            self.metrics.recorded.add(outcome)
+
+    def _finished(self, outcomes: list[str], problem: str | None) -> None:
+        self._waiting -= len(outcomes)
+        for outcome in outcomes:
+            self.count(outcome)
+        if outcomes:
+            self._problem = problem
+
+    # --- on the threads ------------------------------------------------------------------------
+
+    def _work(self, waiting: queue.SimpleQueue[Entry | None]) -> None:
+        is_open = True
+        while is_open:
+            entries = [waiting.get()]
+            while len(entries) < _BATCH and not waiting.empty():
+                entries.append(waiting.get())
+            is_open = None not in entries
+            self._file_all([entry for entry in entries if entry is not None])
+
+    def _file_all(self, entries: list[Entry]) -> None:
+        outcomes: list[str] = []
+        lines: list[Line] = []
+        problem: str | None = None
+        for entry in entries:
+            outcome, failure = self._file(entry, lines)
+            outcomes.append(outcome)
+            problem = failure or problem
+        if lines and self._journal is not None:
+            try:
+                with self._journal_lock:
+                    self._journal.write(lines)
+            except OSError as error:
+                problem = f"the journal cannot be written: {error}"
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._finished, outcomes, problem)
+
+    def _file(self, entry: Entry, lines: list[Line]) -> tuple[str, str | None]:
+        if self._filer is None:
+            self._open()
+        if self._filer is None or entry.plan is None or entry.request is None:
+            return "failed", self._problem
+        try:
+            response = None if entry.is_aborted else entry.response
+            history = [*entry.request.conversation]
+            if response is not None:
+                history += response.canisters
+            model = response.model if response is not None else entry.request.model
+            named = model if isinstance(model, str) else None
+            identifier = self._filer.file(entry.plan, history, named)
+            if response is None:
+                self._filer.mark(identifier, "aborted")
+        except (CanneryError, OSError) as error:
+            problem = f"the store refuses: {error}"
+            if entry.tries < _TRIES and isinstance(error, OSError):
+                entry.tries += 1
+                return self._file(entry, lines)
+            self._log_later(
+                "error", "not_recorded", request_id=entry.request_id, problem=str(error)
+            )
+            return "failed", problem
+        outcome = "complete" if response is not None else "aborted"
+        lines.append(_line(entry, identifier, response, outcome))
+        return outcome, None
+
+    def _log_later(self, level: str, event: str, **facts: Any) -> None:
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(lambda: self._log.write(level, event, **facts))
+
+
+def _line(entry: Entry, identifier: str, response: Response | None, outcome: str) -> Line:
+    plan = entry.plan
+    said = 0 if response is None else len(response.canisters)
+    request = 0 if entry.request is None else len(entry.request.conversation)
+    position = 0 if plan is None else plan.position + request - plan.known + said
+    finish = None if response is None else response.finish
+    return Line(
+        time=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        request_id=entry.request_id,
+        conversation=identifier,
+        position=position,
+        outcome=outcome,
+        dialect=entry.dialect.name,
+        upstream=entry.upstream,
+        model=response.model if response is not None and isinstance(response.model, str) else None,
+        reply=entry.reply_id,
+        input_tokens=entry.tokens[0],
+        output_tokens=entry.tokens[1],
+        finish=finish.value if isinstance(finish, FinishReason) else None,
+        losses=tuple(sorted({loss.code for loss in entry.losses})),
+        tools=entry.tools,
+    )

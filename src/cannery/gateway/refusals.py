@@ -1,6 +1,7 @@
 """Errors on their way to a caller: one value, said in the caller's dialect.
 
-Whose fault it was decides the status: ours and the caller's come from the errors' own hints, an upstream's stay as they came.
+Whose fault it was decides the status: ours and the caller's come from the errors' own hints, an
+upstream's stay as they came.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ JSON = "application/json"
 Header = tuple[str, str]
 
 
-class Refusal(CanneryError):
+class CallError(CanneryError):
     """A call that gets an error for an answer."""
 
     def __init__(self, error: WireError, headers: Iterable[Header] = ()) -> None:
@@ -32,8 +33,12 @@ class Refusal(CanneryError):
         self.headers = list(headers)
         self.status_hint = error.status
 
+    def decorate(self, body: bytes) -> bytes:
+        """The body of the error, with whatever only this kind of error says."""
+        return body
 
-class UpstreamFailure(UpstreamError):
+
+class NoAnswerError(UpstreamError):
     """An upstream that did not answer, or not with anything that can be passed on."""
 
     def __init__(self, upstream: str, problem: str, code: str, status: int = 502) -> None:
@@ -45,15 +50,15 @@ class UpstreamFailure(UpstreamError):
 
 def refuse(
     status: int, message: str, *, code: str | None = None, headers: Iterable[Header] = ()
-) -> Refusal:
+) -> CallError:
     """An error of the gateway's own."""
-    return Refusal(WireError(status, message, code=code), headers)
+    return CallError(WireError(status, message, code=code), headers)
 
 
-def to_refusal(error: CanneryError) -> Refusal:
+def to_refusal(error: CanneryError) -> CallError:
     """Any error of ours as one for the caller."""
     match error:
-        case Refusal():
+        case CallError():
             return error
         case RoleError():
             told = WireError(400, str(error), code="invalid_role", parameter=error.path)
@@ -63,16 +68,16 @@ def to_refusal(error: CanneryError) -> Refusal:
             told = WireError(422, str(error), code="translation_would_lose")
         case UnknownModelError():
             told = WireError(404, str(error), code="model_not_found", parameter="model")
-        case UpstreamFailure():
+        case NoAnswerError():
             told = WireError(error.status_hint, str(error), code=error.code)
         case _:
             told = WireError(error.status_hint, str(error))
-    return Refusal(told)
+    return CallError(told)
 
 
-def body_of(refusal: Refusal, dialect: Dialect, request_id: str) -> bytes:
+def body_of(refusal: CallError, dialect: Dialect, request_id: str) -> bytes:
     """The body of an error in the caller's dialect."""
     error = refusal.error
     if error.request_id is None:
         error = structs.replace(error, request_id=request_id)
-    return dialect.write_error(error)
+    return refusal.decorate(dialect.write_error(error))

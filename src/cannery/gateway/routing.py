@@ -1,9 +1,10 @@
 """Which dialect and which endpoint a path stands for, read off the dialects' own routes.
 
-A path is taken apart from the left: an optional prefix (``/openai``, ``/anthropic``, ``/gemini``: the vendor in a dialect's
-name), an optional version (``/v1``, ``/v1beta``: clients of two generations use different ones), and the endpoint. Where
-several dialects have the same endpoint, headers decide. ``{model}`` is matched from the right, because a model's name may
-hold slashes and arrives decoded.
+A path is taken apart from the left: an optional prefix (``/openai``, ``/anthropic``, ``/gemini``:
+the vendor in a dialect's name), an optional version (``/v1``, ``/v1beta``: clients of two
+generations use different ones), and the endpoint. Where several dialects have the same endpoint,
+headers decide. ``{model}`` is matched from the right, because a model's name may hold slashes and
+arrives decoded.
 """
 
 from __future__ import annotations

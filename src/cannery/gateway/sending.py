@@ -1,14 +1,14 @@
 """Asking upstreams over HTTP: one client a row, time-outs and retries as the row says, every failure named.
 
-Nothing is retried once the first byte of an answer has come. Redirects are not followed: a row's URL is the only address that
-is ever asked.
+Nothing is retried once the first byte of an answer has come. Redirects are not followed: a row's
+URL is the only address that is ever asked.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import NamedTuple
 
@@ -23,7 +23,7 @@ from pyreqwest.http import HeaderMap
 from pyreqwest.request import RequestBuilder
 from pyreqwest.response import Response
 
-from cannery.gateway.refusals import UpstreamFailure
+from cannery.gateway.refusals import NoAnswerError
 from cannery.gateway.settings import Row, Timeouts
 
 _TRANSIENT = frozenset({429, 500, 502, 503, 504, 529})
@@ -81,7 +81,7 @@ class Sender:
             builder = self._prepared(self._client.post(url), headers, body)
             try:
                 answer = await self._whole(builder, attempt)
-            except UpstreamFailure as failure:
+            except NoAnswerError as failure:
                 if attempt > self._row.retries or failure.code != "upstream_unreachable":
                     raise
                 await asyncio.sleep(_wait(None, attempt))
@@ -99,7 +99,7 @@ class Sender:
             raise self._failure(error) from None
         return Answer(response.status, response.headers, body, attempt)
 
-    @asynccontextmanager
+    @contextlib.asynccontextmanager
     async def open(self, url: str, headers: dict[str, str], body: bytes) -> AsyncIterator[Opened]:
         """Send a body and take the answer as it comes."""
         attempt = 1
@@ -123,7 +123,7 @@ class Sender:
                 await asyncio.sleep(wait)
             attempt += 1
 
-    def failure(self, error: PyreqwestError) -> UpstreamFailure:
+    def failure(self, error: PyreqwestError) -> NoAnswerError:
         """A failure in mid-stream."""
         return self._failure(error)
 
@@ -135,17 +135,17 @@ class Sender:
             builder = builder.body_bytes(body)
         return builder if self._total is None else builder.timeout(self._total)
 
-    def _failure(self, error: PyreqwestError) -> UpstreamFailure:
+    def _failure(self, error: PyreqwestError) -> NoAnswerError:
         name = self._row.name
         if isinstance(error, ConnectTimeoutError):
             limit = self._row.timeouts.connect
             problem = f"did not accept a connection within {limit:g} s"
-            return UpstreamFailure(name, problem, "upstream_timeout", 504)
+            return NoAnswerError(name, problem, "upstream_timeout", 504)
         if isinstance(error, RequestTimeoutError):
-            return UpstreamFailure(name, "did not answer in time", "upstream_timeout", 504)
+            return NoAnswerError(name, "did not answer in time", "upstream_timeout", 504)
         if isinstance(error, ConnectError):
-            return UpstreamFailure(name, "cannot be reached", "upstream_unreachable")
-        return UpstreamFailure(name, "broke off its answer", "upstream_broken")
+            return NoAnswerError(name, "cannot be reached", "upstream_unreachable")
+        return NoAnswerError(name, "broke off its answer", "upstream_broken")
 
 
 def _build(timeouts: Timeouts) -> Client:
@@ -163,8 +163,6 @@ def _wait(asked: str | None, attempt: int) -> float:
     """How long to wait before the next attempt: what the upstream asks for, within reason."""
     wait = _BASE_WAIT * 2.0 ** (attempt - 1)
     if asked is not None:
-        try:
+        with contextlib.suppress(ValueError):
             wait = float(asked)
-        except ValueError:
-            pass
     return min(wait, _LONGEST_WAIT)

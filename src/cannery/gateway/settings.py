@@ -1,7 +1,8 @@
 """The configuration: a TOML file, checked before anything starts, every problem with its line.
 
-Keys never stand in the file: a row names the environment variable that holds one. A value that exists is valid; a file
-that is not is refused whole, so that a reload never leaves the gateway half configured.
+Keys never stand in the file: a row names the environment variable that holds one. A value that
+exists is valid; a file that is not is refused whole, so that a reload never leaves the gateway
+half configured.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from cannery.wire.losses import POLICIES
 
 _PATH = re.compile(r"(?P<problem>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
+DURABILITIES = ("sync", "group", "os")
 AUTHENTICATIONS = ("bearer", "x-api-key", "x-goog-api-key", "none")
 
 
@@ -63,6 +65,7 @@ class Recording(Struct, forbid_unknown_fields=True, frozen=True):
     enabled: bool = True
     store: str | None = None
     queue: int = 10_000
+    durability: str = "group"
 
 
 class Roles(Struct, forbid_unknown_fields=True, frozen=True):
@@ -217,6 +220,8 @@ def _problems(settings: Settings) -> list[tuple[Place, str]]:
         problems.append((("server", "port"), "must lie between 0 and 65535"))
     if settings.server.log_level not in ("debug", "info", "warning", "error"):
         problems.append((("server", "log_level"), "must be debug, info, warning or error"))
+    if settings.recording.durability not in DURABILITIES:
+        problems.append((("recording", "durability"), f"must be one of {', '.join(DURABILITIES)}"))
     try:
         _ = settings.role_mappings
     except ConfigurationError as error:

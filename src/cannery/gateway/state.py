@@ -1,23 +1,163 @@
-"""Conversations that a caller continues by naming the last reply."""
+"""Conversations continued by naming the last reply: ``previous_response_id``, ``conversation`` and ``thread``.
+
+The history comes from the recorder, and goes to the upstream whole, so that every upstream can be
+continued this way. An id that is not known here is left to an upstream of the same dialect, which
+may have made it.
+"""
 
 from __future__ import annotations
 
+from typing import Any
+
+from msgspec import Struct
+
 from cannery.gateway.calls import Call
-from cannery.gateway.recorder import Entry, Recorder
-from cannery.gateway.upstreams import Upstream
-from cannery.messages import Request, Response
+from cannery.gateway.identifiers import new_identifier
+from cannery.gateway.recorder import Recorder
+from cannery.gateway.refusals import CallError
+from cannery.messages import Conversation, Request, SupervisorCanisterClass, Tool
+from cannery.wire.bodies import encode, read_object
+from cannery.wire.contract import Dialect, WireError
+from cannery.wire.residues import own_residue
+
+_PREFIXES = {
+    "openai_responses": "resp_",
+    "anthropic_messages": "msg_",
+    "openai_chat": "chatcmpl-",
+    "gemini_generate": "",
+}
+RESPONSES, MESSAGES = "openai_responses", "anthropic_messages"
+
+
+class Continuation(Struct):
+    """What a call says about state: the reply to continue from, and whether its own reply is to be kept."""
+
+    body: bytes
+    previous: str | None = None
+    conversation: str | None = None
+    is_thread: bool = False
+    tools: Any = None
+
+
+def take_state(call: Call) -> Continuation:
+    """What a body says about state, and the body without it."""
+    name = call.dialect.name
+    if name not in (RESPONSES, MESSAGES):
+        return Continuation(call.body)
+    value = read_object(name, call.body)
+    found = Continuation(call.body)
+    if name == RESPONSES:
+        # Codex warms a connection up with this field; over HTTP it means nothing.
+        value.pop("generate", None)
+        previous = value.pop("previous_response_id", None)
+        found.previous = previous if isinstance(previous, str) else None
+        conversation = value.pop("conversation", None)
+        if isinstance(conversation, dict):
+            conversation = conversation.get("id")
+        found.conversation = conversation if isinstance(conversation, str) else None
+        call.is_stateful = value.get("store") is not False
+    else:
+        thread = value.pop("thread", None)
+        if isinstance(thread, dict):
+            found.is_thread = call.is_stateful = True
+            previous = thread.get("previous_message_id")
+            if thread.get("type") == "continue" and isinstance(previous, str):
+                found.previous = previous
+            found.tools = value.get("tools")
+    found.body = encode(value)
+    return found
 
 
 class State:
-    """Expands requests that name a reply instead of sending the history."""
+    """Finds histories by the ids that callers know."""
 
     def __init__(self, recorder: Recorder) -> None:
         self._recorder = recorder
 
-    def expand(self, call: Call, request: Request, upstream: Upstream) -> Request:
-        """The request with its whole history."""
-        return request
+    async def expand(self, call: Call, wanted: Continuation, *, is_same: bool) -> Request:
+        """The request of a call with its whole history; ``is_same``: the upstream may know ids of its own."""
+        dialect = call.dialect
+        if wanted.previous is None and wanted.conversation is None:
+            call.body = wanted.body
+            return dialect.read_request(call.body, None)
+        history, tools = await self._find(wanted)
+        if history is None:
+            if is_same:
+                return dialect.read_request(call.body, None)
+            raise _unknown(dialect, wanted)
+        call.body = wanted.body
+        request = dialect.read_request(call.body, None)
+        changes: dict[str, Any] = {}
+        if dialect.name == RESPONSES:
+            history = _without_instructions(history)
+        elif tools and not request.tools:
+            wanted.tools = tools
+            changes["tools"] = _read_tools(dialect, tools)
+        lead, rest = _split_lead(request.conversation)
+        changes["conversation"] = lead + history + rest
+        return request.replace(**changes)
 
-    def named(self, call: Call, response: Response, entry: Entry | None) -> Response:
-        """The response under an id that it can be found by."""
-        return response
+    async def _find(self, wanted: Continuation) -> tuple[Conversation | None, Any]:
+        if wanted.previous is not None:
+            found = await self._recorder.recall(wanted.previous)
+            return (None, None) if found is None else found
+        return await self._recorder.load(str(wanted.conversation)), None
+
+
+def new_reply_id(dialect: Dialect) -> str:
+    """An id for a reply that was translated, in the caller's style."""
+    return f"{_PREFIXES.get(dialect.name, '')}{new_identifier()}"
+
+
+def _split_lead(conversation: Conversation) -> tuple[Conversation, Conversation]:
+    """The instructions of the new request, which stand before the history, and the rest."""
+    count = 0
+    for canister in conversation:
+        if not isinstance(canister, SupervisorCanisterClass) or not _is_instruction(canister):
+            break
+        count += 1
+    return conversation[:count], conversation[count:]
+
+
+def _is_instruction(canister: SupervisorCanisterClass) -> bool:
+    residue = own_residue(canister, RESPONSES)
+    return residue is not None and "instructions" in (residue.form or "").split()
+
+
+def _without_instructions(history: Conversation) -> Conversation:
+    """A history without the instructions of earlier requests: they are not carried over."""
+    kept = [
+        canister
+        for canister in history
+        if not (isinstance(canister, SupervisorCanisterClass) and _is_instruction(canister))
+    ]
+    return Conversation.trusted(kept)
+
+
+def _read_tools(dialect: Dialect, tools: Any) -> tuple[Tool, ...]:
+    body = {"model": "-", "max_tokens": 1, "messages": [], "tools": tools}
+    return dialect.read_request(encode(body), None).tools
+
+
+def _unknown(dialect: Dialect, wanted: Continuation) -> CallError:
+    if dialect.name == MESSAGES:
+        message = f"no thread is known by {wanted.previous!r}; send the whole history"
+        error = WireError(404, message, kind="not_found_error", code="thread_not_found")
+        return ThreadError(error)
+    if wanted.previous is not None:
+        message = f"Previous response with id '{wanted.previous}' not found."
+        code, parameter = "previous_response_not_found", "previous_response_id"
+    else:
+        message = f"Conversation with id '{wanted.conversation}' not found."
+        code, parameter = "conversation_not_found", "conversation"
+    return CallError(WireError(404, message, code=code, parameter=parameter))
+
+
+class ThreadError(CallError):
+    """An error about a thread: its code stands where the SDK looks for it, so that it sends everything again."""
+
+    def decorate(self, body: bytes) -> bytes:
+        """The body of the error with the details that the SDK reads."""
+        value = read_object(MESSAGES, body)
+        value["error"]["details"] = {"error_code": self.error.code}
+        return encode(value)

@@ -1,7 +1,7 @@
 """Who answers: the rows of the configuration as ready-made values, and which of them a model name leads to.
 
-A row's URL is what a provider's SDK takes as its base URL; ``join_url`` puts a dialect's route behind it. A new endpoint is a
-row, a new spelling is a dialect, a quirk is a field.
+A row's URL is what a provider's SDK takes as its base URL; ``join_url`` puts a dialect's route
+behind it. A new endpoint is a row, a new spelling is a dialect, a quirk is a field.
 """
 
 from __future__ import annotations
@@ -181,8 +181,8 @@ def _upstream(row: Row, environment: Mapping[str, str]) -> Upstream:
 def join_url(base: str, path: str, dialect: str) -> str:
     """A route behind a base URL, whether or not the base already has the version in it.
 
-    OpenAI-compatible servers live below any path (``/api/v1``, ``/v1beta/openai``), so for them a base with a path is taken to
-    have the version in it.
+    OpenAI-compatible servers live below any path (``/api/v1``, ``/v1beta/openai``), so for them a
+    base with a path is taken to have the version in it.
     """
     base = base.rstrip("/")
     root = urlsplit(base).path

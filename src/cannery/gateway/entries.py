@@ -1,0 +1,208 @@
+"""One exchange on its way into the record: what was asked, what was said, and the conversation that both belong to."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any
+
+from cannery.errors import CanneryError
+from cannery.gateway.calls import Call
+from cannery.gateway.identifiers import new_identifier
+from cannery.gateway.ledger import Digest, Plan, Spot, named_key
+from cannery.gateway.refusals import refuse
+from cannery.messages import Request, Response, Role, prefix_digests
+from cannery.wire.losses import Loss
+
+if TYPE_CHECKING:
+    from cannery.gateway.recorder import Recorder
+
+_IDENTIFIER = re.compile(r"[0-9a-z][0-9a-z_-]{0,63}")
+_SPOKEN_BY_MODELS = frozenset({Role.Assistant, Role.Invocation, Role.Result})
+_LOOKUP_SECONDS = 0.05
+
+
+class Entry:
+    """An exchange to be filed."""
+
+    __slots__ = (
+        "_call",
+        "_claimed",
+        "_digests",
+        "_lookup",
+        "_recorder",
+        "dialect",
+        "is_aborted",
+        "is_stream",
+        "losses",
+        "named",
+        "plan",
+        "reply_id",
+        "request",
+        "request_id",
+        "response",
+        "said",
+        "tokens",
+        "tools",
+        "tries",
+        "upstream",
+    )
+
+    def __init__(self, recorder: Recorder, call: Call) -> None:
+        self._recorder = recorder
+        self._call = call
+        self._digests: list[Digest | None] = []
+        self._lookup: Future[tuple[int, Spot, int] | None] | None = None
+        self._claimed = 0
+        self.named = _named(call)
+        self.dialect = call.dialect
+        self.upstream = call.upstream
+        self.request_id = call.request_id
+        self.request: Request | None = None
+        self.response: Response | None = None
+        self.said: bytes | None = None
+        self.plan: Plan | None = None
+        self.reply_id: str | None = None
+        self.tools: Any = None
+        self.tokens = (0, 0)
+        self.losses: tuple[Loss, ...] = ()
+        self.is_stream = call.stream
+        self.is_aborted = False
+        self.tries = 0
+
+    # --- while the upstream thinks -------------------------------------------------------------
+
+    def read_body(self) -> None:
+        """Read the history of a call that is passed through; one that cannot be read is not recorded."""
+        try:
+            self.request = self.dialect.read_request(self._call.body, None)
+        except CanneryError:
+            self._recorder.count("unreadable")
+            return
+        self.read_request()
+
+    def read_request(self) -> None:
+        """Recognise the history, or ask the store for it."""
+        if self.request is None or not self._recorder.is_on:
+            return
+        history = self.request.conversation
+        self._digests = self._keys(list(prefix_digests(history, reasoning=False)))
+        if self._recorder.ledger.find(self._digests) is None and (
+            self.named or any(canister.role in _SPOKEN_BY_MODELS for canister in history)
+        ):
+            self._lookup = self._recorder.look_up(self._digests, self.named)
+
+    def _keys(self, digests: list[Digest | None]) -> list[Digest | None]:
+        """Digests by which the ledger knows a history; one that is named is known by its name."""
+        if self.named is None:
+            return digests
+        return [None if digest is None else named_key(self.named, digest) for digest in digests]
+
+    async def ready(self) -> None:
+        """Wait for the store's answer, but not for long."""
+        if self._lookup is None:
+            return
+        try:
+            found = await asyncio.wait_for(asyncio.wrap_future(self._lookup), _LOOKUP_SECONDS)
+        except TimeoutError:
+            return
+        if found is not None:
+            known, spot, end = found
+            digest = self._digests[known - 1]
+            if digest is not None:
+                self._recorder.ledger.learn(digest, spot, end)
+
+    # --- before the first byte -----------------------------------------------------------------
+
+    def settle(
+        self, call: Call, *, response: Response | None = None, said: bytes | None = None
+    ) -> None:
+        """Decide where the exchange is filed, and name that conversation in the reply."""
+        self.response, self.said = response, said
+        if self.request is None or not self._recorder.is_on:
+            return
+        ledger = self._recorder.ledger
+        plan = ledger.plan(self._digests)
+        if plan is None:
+            identifier = self.named or new_identifier()
+            plan = Plan("new", identifier, root=identifier)
+        elif plan.kind == "fork" and plan.known == len(self._digests):
+            plan = self._said_before(plan) or plan
+        self.plan = plan
+        if plan.kind != "known":
+            self._claimed = ledger.claim(plan, self._digests, plan.known, is_held=True)
+        call.conversation = plan.identifier
+
+    def _said_before(self, fork: Plan) -> Plan | None:
+        """A plan that files nothing, if the same was asked before and the answer is the same."""
+        response = self._read_response()
+        if response is None or self.request is None:
+            return None
+        history = self.request.conversation + response.canisters
+        digests = self._keys(list(prefix_digests(history, reasoning=False)))
+        found = self._recorder.ledger.find(digests)
+        if found is None or found[0] < len(_last_spoken(digests)):
+            return None
+        return Plan("known", found[1].identifier, len(history), found[1].position, root=fork.root)
+
+    def _read_response(self) -> Response | None:
+        if self.response is None and self.said is not None and not self.is_stream:
+            try:
+                self.response = self.dialect.read_response(self.said, None)
+            except CanneryError:
+                return None
+        return self.response
+
+    # --- afterwards ----------------------------------------------------------------------------
+
+    def complete(self) -> None:
+        """File it: everything was said."""
+        call, plan = self._call, self.plan
+        self.tokens, self.losses = call.tokens, call.losses
+        if self.request is None:
+            return
+        response = self._read_response()
+        if response is None:
+            self.abort()
+            return
+        history = self.request.conversation + response.canisters
+        position = 0
+        if plan is not None and plan.kind != "known":
+            digests = self._keys(list(prefix_digests(history, reasoning=False)))
+            start = len(self.request.conversation)
+            position = self._recorder.ledger.claim(plan, digests, start)
+        elif plan is not None:
+            position = plan.position
+        if self.reply_id is not None:
+            self._recorder.remember(self.reply_id, plan, position, history, self.tools)
+        if plan is not None:
+            self._recorder.put(self)
+
+    def abort(self) -> None:
+        """File what was asked, and that the answer was broken off."""
+        if self.plan is None:
+            return
+        self.is_aborted = True
+        self.tokens, self.losses = self._call.tokens, self._call.losses
+        self._recorder.ledger.give_up(self.plan, self._claimed)
+        self._recorder.put(self)
+
+
+def _named(call: Call) -> str | None:
+    """The conversation that the caller names, if it does."""
+    named = call.header("x-cannery-conversation")
+    if named is None:
+        return None
+    if not _IDENTIFIER.fullmatch(str(named)):
+        message = "X-Cannery-Conversation must be 1 to 64 of 0-9, a-z, '_' and '-', and begin with a letter or digit"
+        raise refuse(400, message, code="invalid_conversation")
+    return str(named)
+
+
+def _last_spoken(digests: list[Digest | None]) -> list[Digest | None]:
+    """A history without what adds nothing at its end."""
+    end = len(digests)
+    while end and digests[end - 1] is None:
+        end -= 1
+    return digests[:end]

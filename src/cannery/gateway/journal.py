@@ -1,0 +1,81 @@
+"""The gateway's own record of exchanges: one JSON line each, beside the conversations.
+
+It holds what a conversation has no place for: tokens, model, upstream, how the exchange ended, and
+the id under which a caller knows the reply. Callers that continue by such an id are served from it
+after a restart.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+_TAIL = 16 << 20
+_LARGEST = 256 << 20
+
+
+class Line(Struct, frozen=True, omit_defaults=True):
+    """One exchange."""
+
+    time: str
+    request_id: str
+    conversation: str
+    position: int
+    outcome: str
+    dialect: str
+    upstream: str
+    model: str | None = None
+    reply: str | None = None
+    input_tokens: int = 0
+    output_tokens: int = 0
+    finish: str | None = None
+    losses: tuple[str, ...] = ()
+    tools: Any = None
+
+
+_decode = msgspec.json.Decoder(Line).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class Journal:
+    """Appends lines to a file, and reads its end."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._file = self._open()
+
+    def _open(self) -> Any:
+        descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        return os.fdopen(descriptor, "ab", buffering=0)
+
+    def write(self, lines: list[Line]) -> None:
+        """Append lines; a file that has grown too large makes way for a new one."""
+        if self._file.tell() > _LARGEST:
+            self._file.close()
+            self.path.replace(self.path.with_suffix(".old.jsonl"))
+            self._file = self._open()
+        self._file.write(b"".join(_encode(line) + b"\n" for line in lines))
+
+    def tail(self) -> list[Line]:
+        """The latest lines; what cannot be read is left out."""
+        with self.path.open("rb") as file:
+            size = file.seek(0, os.SEEK_END)
+            file.seek(max(0, size - _TAIL))
+            if size > _TAIL:
+                file.readline()
+            found = []
+            for raw in file:
+                try:
+                    found.append(_decode(raw))
+                except msgspec.MsgspecError:
+                    continue
+        return found
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()

@@ -1,0 +1,62 @@
+"""The part of the RSGI interface that the gateway uses, as types; granian provides the values.
+
+https://github.com/emmett-framework/granian/blob/master/docs/spec/RSGI.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Protocol
+
+from granian.rsgi import ProtocolClosed as _Closed  # type: ignore[attr-defined]
+
+ProtocolClosed: type[Exception] = _Closed
+"""Raised by what is sent to a client that has gone."""
+
+
+class Headers(Protocol):
+    """The headers of a request; a name may come several times."""
+
+    def get(self, key: str, default: Any = None) -> Any:
+        """The first value of a name."""
+
+    def items(self) -> list[tuple[str, str]]:
+        """All of them."""
+
+
+class Scope(Protocol):
+    """The head of a request."""
+
+    method: str
+    path: str
+    query_string: str
+
+    @property
+    def headers(self) -> Headers:
+        """Its headers."""
+
+
+class Transport(Protocol):
+    """A streamed response under way."""
+
+    async def send_bytes(self, data: bytes) -> None:
+        """Send some more."""
+
+
+class HTTPProtocol(Protocol):
+    """The rest of a request, and its response."""
+
+    async def __call__(self) -> bytes:
+        """The whole body."""
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        """The body piece by piece."""
+
+    async def client_disconnect(self) -> None:
+        """Return when the client has gone."""
+
+    def response_bytes(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
+        """Respond whole."""
+
+    def response_stream(self, status: int, headers: list[tuple[str, str]]) -> Transport:
+        """Begin a streamed response."""
