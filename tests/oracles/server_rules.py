@@ -1,7 +1,9 @@
 """Judges request bodies by what the servers document or are known to refuse.
 
 Types say what a body may look like; these rules say what a server accepts: order, pairing, ids,
-names, empty text, limits, media. Each rule names its source in the dialect's module under `rules/`.
+names, empty text, limits, media. Most rest on SDK docstrings or on server errors quoted in public;
+`UNCONFIRMED` lists those that rest on common knowledge of the APIs only. A translation should keep
+them too, but where one of them disagrees with a live server, the server is right.
 """
 
 from __future__ import annotations
@@ -10,6 +12,17 @@ from collections.abc import Iterator
 from typing import Any
 
 from .rules import anthropic_messages, gemini_generate, openai_chat, openai_responses
+
+_COMMON = frozenset({"empty", "tool-choice", "name-duplicate", "media-mismatch"})
+_MORE = _COMMON | {"tools-missing", "id-duplicate"}
+UNCONFIRMED: dict[str, frozenset[str]] = {
+    "openai_chat": _MORE | {"image-url", "media-type", "refusal-alone"},
+    "openai_responses": _MORE | {"id-prefix", "part-role", "image-url", "media-type"},
+    "anthropic_messages": _MORE
+    | {"prefill-space", "cache-order", "stop-blank", "server-result-orphan", "range"},
+    "gemini_generate": _COMMON
+    | {"call-role", "response-role", "system-text", "stop-limit", "media-type"},
+}
 
 
 def check_request_rules(dialect: str, body: Any, *, model: str | None = None) -> list[str]:
@@ -34,6 +47,11 @@ def _rules(dialect: str, body: dict[str, Any], model: str | None) -> Iterator[st
         case "gemini_generate":
             return gemini_generate.check(body, model)
     raise ValueError(f"no such dialect: {dialect}")
+
+
+def confirmed(dialect: str, problems: list[str]) -> list[str]:
+    """The findings whose rule has a document or a quoted server error behind it."""
+    return [problem for problem in problems if not codes([problem]) <= UNCONFIRMED[dialect]]
 
 
 def codes(problems: list[str]) -> set[str]:

@@ -9,7 +9,7 @@ import pytest
 
 from tests.oracles.changes import Change, add, drop, put
 from tests.oracles.sdk_types import validate_request
-from tests.oracles.server_rules import check_request_rules, codes
+from tests.oracles.server_rules import UNCONFIRMED, check_request_rules, codes, confirmed
 
 PNG = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAA"
@@ -108,6 +108,10 @@ def image(url: str) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": url}}
 
 
+def shown(url: str) -> dict[str, Any]:
+    return {"type": "input_image", "detail": "auto", "image_url": url}
+
+
 def picture(media_type: str, data: str) -> dict[str, Any]:
     source = {"type": "base64", "media_type": media_type, "data": data}
     return {"type": "image", "source": source}
@@ -182,6 +186,11 @@ RESPONSES_BREAKS = [
     ("image-source", add("input", 0, "content", value={"type": "input_image", "detail": "auto"})),
     ("file-source", add("input", 0, "content", value={"type": "input_file"})),
     ("tool-choice", put("tool_choice", value={"type": "function", "name": "no"})),
+    ("tools-missing", lambda b: b.update(tools=[], tool_choice="required")),
+    ("name-duplicate", add("tools", value=copy.deepcopy(RESPONSES["tools"][0]))),
+    ("image-url", add("input", 0, "content", value=shown("file:///x.png"))),
+    ("media-type", add("input", 0, "content", value=shown("data:text/plain;base64,eA=="))),
+    ("media-mismatch", add("input", 0, "content", value=shown("data:image/gif;base64," + PNG))),
     ("format-name", put("text", value={"format": {"type": "json_schema", "name": "a b"}})),
     ("range", put("top_p", value=1.5)),
 ]
@@ -209,6 +218,7 @@ CLAUDE_BREAKS = [
     ("media-type", add("messages", 2, "content", value=picture("image/jpg", "eA=="))),
     ("base64", add("messages", 2, "content", value=picture("image/png", "data:x"))),
     ("tool-choice", put("tool_choice", value={"type": "tool", "name": "no"})),
+    ("name-duplicate", add("tools", value=copy.deepcopy(CLAUDE["tools"][0]))),
     ("tools-missing", lambda b: b.update(tools=[], tool_choice={"type": "any"})),
     ("prefill-space", add("messages", value={"role": "assistant", "content": "so "})),
     ("range", put("temperature", value=1.5)),
@@ -247,6 +257,13 @@ GEMINI_BREAKS = [
     ("response-object", drop("contents", 2, "parts", 0, "functionResponse", "response")),
     ("media-type", put("contents", 0, "parts", 0, value={"inlineData": {"data": "eA=="}})),
     ("file-source", put("contents", 0, "parts", 0, value={"fileData": {}})),
+    ("name-duplicate", put("tools", 0, "functionDeclarations", 1, "name", value="look")),
+    (
+        "media-mismatch",
+        put(
+            "contents", 0, "parts", 0, value={"inlineData": {"mimeType": "image/gif", "data": PNG}}
+        ),
+    ),
     ("ends-on-model", add("contents", value={"role": "model", "parts": [{"text": "x"}]})),
     ("system-text", put("systemInstruction", value={"parts": [{"fileData": {"fileUri": "x"}}]})),
     (
@@ -286,6 +303,13 @@ def test_a_broken_rule_is_found(dialect: str, code: str, change: Change):
     broken = copy.deepcopy(TAME[dialect])
     change(broken)
     assert code in codes(check_request_rules(dialect, broken))
+
+
+@pytest.mark.parametrize("dialect", TAME)
+def test_unconfirmed_rules_are_rules_and_can_be_left_out(dialect: str):
+    assert UNCONFIRMED[dialect] <= {code for name, code, _ in BREAKS if name == dialect}
+    doubtful, sure = "$: name-duplicate: twice", "$: call-unanswered: no result"
+    assert confirmed(dialect, [doubtful, sure]) == [sure]
 
 
 def test_newer_gemini_models_need_signatures():

@@ -1,9 +1,10 @@
 """Strategies that draw request and response bodies of the four dialects.
 
-`requests` and `responses` are wild: well-typed bodies with unknown keys and unknown block types on
-every level, odd texts, ids and names, results missing, doubled or out of order. `typed_requests` leaves
-out what no SDK type knows. `tame_requests` and `tame_responses` also keep to the server rules of the
-dialect, so that a translation of them has no excuse for breaking the target's.
+`requests` and `responses` are wild: well-typed bodies with unknown keys and unknown block types
+on every level, odd texts, ids and names, results missing, doubled or out of order.
+`typed_requests` leaves out what no SDK type knows. `tame_requests` and `tame_responses` also keep
+to the server rules of the dialect, so that a translation of them has no excuse for breaking the
+target's.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """What the generators of all dialects draw from: texts, JSON, arguments, media, unknown fields.
 
-A `Dice` wraps Hypothesis' draw with two switches. `extras` sprinkles unknown keys and unknown block
-types over every level. `orderly` keeps to the server rules of the dialect (pairing, order, legal ids
-and names, visible text); without it a body is only well-typed. Strategies are made once, at import:
-making them inside of a draw is what makes generation slow.
+A `Dice` wraps Hypothesis' draw with two switches. `extras` sprinkles unknown keys and unknown
+block types over every level. `orderly` keeps to the server rules of the dialect (pairing, order,
+legal ids and names, visible text); without it a body is only well-typed. Strategies are made once,
+at import: making them inside of a draw is what makes generation slow.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ Body = dict[str, Any]
 T = TypeVar("T")
 
 PNG = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAA"
+    "AABJRU5ErkJggg=="
 )
 JPEG = b"\xff\xd8\xff\xe0\x00\x10JFIF\xff\xfe\xfb"
 GIF = b"GIF89a\x01\x00\x01\x00\x80\x00\x00\xff\xfb\xbe;"

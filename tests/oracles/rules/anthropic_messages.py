@@ -4,6 +4,7 @@ Sources: docstrings of anthropic 2.8.0, platform documentation and quoted server
 server joins neighbouring turns of one role, so pairing is judged on joined turns: every tool_use
 is answered in the next user turn, results first. With `thread` of type continue the call lies on
 the server.
+Rules that rest on neither are listed in `server_rules.UNCONFIRMED`.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 Sources: docstrings of google-genai 3.1.0 and quoted server errors. Keys are read in both
 spellings. A turn of function calls comes right after a user turn, and exactly its responses, in
 order, come next.
+Rules that rest on neither are listed in `server_rules.UNCONFIRMED`.
 """
 
 from __future__ import annotations

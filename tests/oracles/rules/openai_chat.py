@@ -3,6 +3,7 @@
 Sources: API reference docstrings of openai 3.49.0 and quoted server errors. Beyond the shape:
 every call is answered right after its turn, exactly once; ids stay within 40 characters (the limit
 enforced through late 2025); names match `[A-Za-z0-9_-]{1,64}`.
+Rules that rest on neither are listed in `server_rules.UNCONFIRMED`.
 """
 
 from __future__ import annotations

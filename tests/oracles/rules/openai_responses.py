@@ -3,6 +3,7 @@
 Sources: docstrings of openai 3.49.0 and quoted server errors. `call_id` pairs a call with its
 output (`id` for local_shell); a reasoning item goes with the item that follows it; ids that only
 the server can mint keep their prefix.
+Rules that rest on neither are listed in `server_rules.UNCONFIRMED`.
 """
 
 from __future__ import annotations
