@@ -23,9 +23,9 @@ from cannery.messages.requests import Request, Response, Tool, ToolChoice
 from cannery.repairs import repair
 from cannery.repairs.aliases import name_alias
 from cannery.wire.bodies import encode, to_bytes
-from cannery.wire.contract import Dialect, Piece, Rules, StreamOptions
+from cannery.wire.contract import Dialect, Notes, Piece, Rules, StreamOptions
 from cannery.wire.foreign import report_settings
-from cannery.wire.losses import POLICIES, Aliases, Envelope, Rendered, Report, enforce
+from cannery.wire.losses import POLICIES, REPAIRS, Aliases, Envelope, Rendered, Report, enforce
 from cannery.wire.turns import changed
 
 if TYPE_CHECKING:
@@ -89,10 +89,11 @@ def _nativize_request(
 ) -> Rendered:
     check_policy(policy)
     target = find_dialect(name)
-    if target.write_fast is not None and rules is None:
-        fast = target.write_fast(request)
+    if target.write_fast is not None and rules is None and not without:
+        notes: Notes = []
+        fast = target.write_fast(request, notes, keep=body is None)
         if fast is not None:
-            return Rendered(fast)
+            return _noted(fast, notes, request.source, body)
     report = Report()
     pieces = [Piece(canister, index) for index, canister in enumerate(request.conversation)]
     if request.source != name:
@@ -264,8 +265,23 @@ def _translate_plain(body: bytes, source: Dialect, target: Dialect) -> Rendered 
     if source.read_plain is None or target.write_plain is None:
         return None
     plain = source.read_plain(body)
-    written = None if plain is None else target.write_plain(plain)
-    return None if written is None else Rendered(written)
+    notes: Notes = []
+    written = None if plain is None else target.write_plain(plain, notes)
+    return None if written is None else _noted(written, notes, source.name, body)
+
+
+def _noted(written: bytes, notes: Notes, source: str | None, body: bytes | None) -> Rendered:
+    """What a shortcut wrote, with what it had to say."""
+    if not notes:
+        return Rendered(written)
+    report = Report()
+    for name, place, detail in notes:
+        if name in REPAIRS:
+            report.repair(name, place, detail)
+        else:
+            report.lose(name, place, detail)
+    locate = _locator(source, body, "request")
+    return Rendered(written, report.losses(locate), report.repairs(locate))
 
 
 def check_policy(policy: str) -> None:

@@ -25,9 +25,25 @@ _NOT_BASE64 = r"[^A-Za-z0-9+/]"  # the same
 
 
 class Base64(Struct, frozen=True, gc=False, eq=False):
-    """Base64 text as it came, either alphabet, with or without padding or line breaks."""
+    """Base64 text as it came, either alphabet, with or without padding or line breaks.
 
-    text: str
+    A decoder that found the text in JSON without any escape hands it over as the bytes it saw, which may go into JSON
+    again as they are.
+    """
+
+    _held: str | bytes
+
+    @property
+    def text(self) -> str:
+        """The text."""
+        held = self._held
+        return held if type(held) is str else held.decode()  # type: ignore[union-attr]
+
+    @property
+    def raw(self) -> bytes | None:
+        """The text as bytes that JSON needs no escape for, where that is known."""
+        held = self._held
+        return held if type(held) is bytes else None
 
     def read(self) -> bytes | None:
         """The decoded bytes; None if the text is not base64."""

@@ -81,6 +81,17 @@ class StreamOptions(Struct, frozen=True, gc=False):
     aliases: Aliases = NO_ALIASES
 
 
+# What a shortcut has to say: losses and repairs as (code or name, place, detail).
+Notes = list[tuple[str, int | str, str]]
+
+
+class FastWriter(Protocol):
+    """Writes a request of common shape; with ``keep`` it keeps encoded turns for the next time."""
+
+    def __call__(self, request: Request, notes: Notes, *, keep: bool = False) -> bytes | None:
+        """The body, or None for any other request."""
+
+
 class Route(Struct, frozen=True, gc=False):
     """One endpoint of a dialect: ``{model}`` in the path stands for the model, ``kind`` says what is asked for.
 
@@ -130,8 +141,8 @@ class Dialect(Struct, frozen=True, gc=False):
     rules_for: Callable[[str | None], Rules] | None = None
     # Shortcuts for common shapes; None where a dialect has none, and each gives None for what it does not take.
     read_plain: Callable[[bytes], PlainRequest | None] | None = None
-    write_plain: Callable[[PlainRequest], bytes | None] | None = None
-    write_fast: Callable[[Request], bytes | None] | None = None
+    write_plain: Callable[[PlainRequest, Notes], bytes | None] | None = None
+    write_fast: FastWriter | None = None
 
     def rules_of(self, model: str | None) -> Rules:
         """The rules for one model."""

@@ -100,6 +100,19 @@ class PlainRequest(Struct, frozen=True, gc=False, kw_only=True):
     temperature: int | float = absent  # type: ignore[assignment]
     top_p: int | float = absent  # type: ignore[assignment]
     stream: bool = absent  # type: ignore[assignment]
+    # The instructions, where a dialect keeps them apart from the messages.
+    system: str = absent  # type: ignore[assignment]
+
+
+def split_system(request: PlainRequest) -> tuple[Any, list[Any]] | None:
+    """The system text (absent if there is none) and the turns; None if the system text is blank."""
+    messages: list[Any] = request.messages
+    system: Any = request.system
+    if messages and type(messages[0]) is PlainSystem:
+        if system is not absent:
+            return None
+        system, messages = messages[0].held, messages[1:]
+    return None if system is not absent and not system.strip() else (system, messages)
 
 
 def alternating(messages: list[Any], user: Any, assistant: Any) -> list[Any] | None:

@@ -7,20 +7,23 @@ and ``writing`` takes over. The tests hold both writers against each other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from cannery.dialects.anthropic_messages.models import rules_for
+from cannery.dialects.anthropic_messages.settings import DEFAULT_MAX_TOKENS, NAME
 from cannery.messages.absence import absent
 from cannery.messages.content import ImageContentClass
 from cannery.messages.payload import Base64
 from cannery.messages.requests import Request, new_controls
 from cannery.messages.role import Role
 from cannery.wire.bodies import encode
+from cannery.wire.contract import Notes
 from cannery.wire.arguments import is_plain_identifier, object_text
+from cannery.wire.fragments import find_prefix, keep_prefix
 from cannery.wire.media import sniff
-from cannery.wire.plain import PlainRequest, PlainSystem, alternating
+from cannery.wire.plain import PlainRequest, alternating, split_system
 
 _USER, _ASSISTANT, _SUPERVISOR = Role.User, Role.Assistant, Role.Supervisor
 _INVOCATION, _RESULT = Role.Invocation, Role.Result
@@ -84,29 +87,24 @@ class Body(Struct, frozen=True, gc=False):
     stream: Any = UNSET
 
 
-def write_plain(request: PlainRequest) -> bytes | None:
+def write_plain(request: PlainRequest, notes: Notes) -> bytes | None:
     """The body of a plain request that needs no repair; None for any other."""
-    messages = request.messages
-    temperature, top_p = request.temperature, request.top_p
-    limit = request.limit if request.old_limit is absent else request.old_limit
-    if limit is absent or (temperature is not absent and temperature > 1):
+    temperature, model = request.temperature, request.model
+    split = split_system(request)
+    if split is None or model is absent or (temperature is not absent and temperature > 1):
         return None
-    system: Any = UNSET
-    if messages and type(messages[0]) is PlainSystem:
-        system = messages[0].held
-        messages = messages[1:]
-        if not system.strip():
-            return None
+    system, messages = split
     written = alternating(messages, UserMessage, AssistantMessage)
     if written is None:
         return None
-    model, stream = request.model, request.stream
+    limit = request.limit if request.old_limit is absent else request.old_limit
+    top_p, stream = request.top_p, request.stream
     return encode(
         Body(
             written,
-            limit,
-            UNSET if model is absent else model,
-            system,
+            _limit(limit, notes),
+            model,
+            UNSET if system is absent else system,
             UNSET if temperature is absent else temperature,
             UNSET if top_p is absent else top_p,
             UNSET if stream is absent else stream,
@@ -114,35 +112,62 @@ def write_plain(request: PlainRequest) -> bytes | None:
     )
 
 
-def write_fast(request: Request) -> bytes | None:
-    """The body of a well-behaved request; None for any other."""
+def _limit(given: Any, notes: Notes) -> int:
+    if given is not absent:
+        return given  # type: ignore[no-any-return]
+    detail = f"max_tokens is required; {DEFAULT_MAX_TOKENS} was sent"
+    notes.append(("CONTROL_DEFAULTED", "@max_tokens", detail))
+    return DEFAULT_MAX_TOKENS
+
+
+def write_fast(request: Request, notes: Notes, *, keep: bool = False) -> bytes | None:
+    """The body of a well-behaved request; None for any other.
+
+    With ``keep`` the encoded turns are kept beside the conversation, so that writing it again with more at its end
+    encodes only what is new.
+    """
     settings = _settings(request)
-    if settings is None:
+    model = request.model
+    if settings is None or not isinstance(model, str) or request.source == NAME:
         return None
-    conversation = tuple(request.conversation)
+    canisters = tuple(request.conversation)
     system: Any = UNSET
-    if conversation and conversation[0].role is _SUPERVISOR:
-        system = _system(conversation[0])
+    if canisters and canisters[0].role is _SUPERVISOR:
+        system = _system(canisters[0])
         if system is None:
             return None
-    messages = write_messages(conversation, 0 if system is UNSET else 1)
-    if messages is None:
+    start = 0 if system is UNSET else 1
+    turns = _kept_turns(canisters, start, notes) if keep else _turns(canisters, start, notes, set())
+    if turns is None or not turns[0]:
+        return None
+    if canisters[-1].role is _ASSISTANT and rules_for(model).ends_with_user:
         return None
     limit, temperature, top_p = settings
-    return encode(
-        Body(
-            messages,
-            limit,
-            UNSET if request.model is absent else request.model,  # type: ignore[arg-type]
-            system,
-            temperature,
-            top_p,
-            UNSET if request.stream is absent else request.stream,
-        )
-    )
+    stream = UNSET if request.stream is absent else request.stream
+    body = Body(turns[0], _limit(limit, notes), model, system, temperature, top_p, stream)
+    return encode(body)
 
 
-def _settings(request: Request) -> tuple[int, Any, Any] | None:
+def _kept_turns(
+    canisters: tuple[Any, ...], start: int, notes: Notes
+) -> tuple[list[Any], int, int] | None:
+    """The turns of a conversation, all but the last taken from what was kept, and kept again."""
+    written: list[Any] = []
+    used: set[str] = set()
+    known = find_prefix(canisters, NAME)
+    if known is not None:
+        start, written, ids = known
+        used = set(ids)
+    turns = _turns(canisters, start, notes, used, after_user=bool(written))
+    if turns is None:
+        return None
+    fresh, last, count = turns
+    head = [*written, *(Raw(encode(turn)) for turn in fresh[:count])]
+    keep_prefix(canisters, last, NAME, head, used)
+    return [*head, *fresh[count:]], last, count
+
+
+def _settings(request: Request) -> tuple[Any, Any, Any] | None:
     controls = request.controls
     if request.tools or request.tool_choice is not absent:
         return None
@@ -150,7 +175,7 @@ def _settings(request: Request) -> tuple[int, Any, Any] | None:
     if residue is not None and residue.envelope is not None:
         return None
     limit, temperature, top_p = controls.max_tokens, controls.temperature, controls.top_p
-    if limit is absent or controls != new_controls(limit, temperature, top_p):
+    if controls != new_controls(limit, temperature, top_p):
         return None
     if temperature is absent:
         temperature = UNSET  # type: ignore[assignment]
@@ -165,130 +190,146 @@ def _system(canister: Any) -> str | None:
     return held if plain and held and not held.isspace() else None
 
 
-def write_messages(canisters: Sequence[Any], start: int) -> list[Any] | None:
-    """The messages of canisters that need no repair; None if one does."""
+def _turns(
+    canisters: tuple[Any, ...], index: int, notes: Notes, used: set[str], *, after_user: bool = False
+) -> tuple[list[Any], int, int] | None:
+    """The turns from a position on, where the last assistant turn starts, and how many turns stand before it.
+
+    ``used`` takes the call ids, since none may come twice.
+    """
     written: list[Any] = []
     take = written.append
     count = len(canisters)
-    index = start
-    after_user = False
+    calls: list[Any] = []
+    last, last_count = index, 0
     while index < count:
         canister = canisters[index]
-        if canister.residue is not None:
-            return None
-        role = canister.role
         held = canister.held
-        index += 1
-        follows = index < count and canisters[index].joined
-        if role is _USER:
-            if after_user:
+        role = canister.role
+        if role is _ASSISTANT:
+            if not after_user or canister.residue is not None:
                 return None
-            after_user = True
-            if not follows and type(held) is str:
-                if not held or held.isspace():
-                    return None
-                take(UserMessage(held))
-                continue
-            index -= 1
-            blocks, index = _user_blocks(canisters, index, count)
-            if blocks is None:
-                return None
-            take(UserMessage(blocks))
-        elif role is _ASSISTANT:
-            if not after_user:
-                return None
+            last, last_count = index, len(written)
+            index += 1
             after_user = False
-            if not follows and type(held) is str:
-                if index < count and canisters[index].role is _INVOCATION:
+            if index == count or canisters[index].role is not _INVOCATION:
+                if type(held) is not str or not held or held.isspace():
                     return None
-                if not held or held.isspace() or index == count:
+                if index < count and canisters[index].joined:
                     return None
                 take(AssistantMessage(held))
                 continue
-            exchange = _exchange(canisters, index, count, held)
-            if exchange is None:
+            said: list[Any] | None = _calls(canisters, index, count, held, used)
+            if said is None:
                 return None
-            said, answered, index = exchange
             take(AssistantMessage(said))
-            take(UserMessage(answered))
+            found = len(said) if held is absent else len(said) - 1
+            calls = canisters[index : index + found]  # type: ignore[assignment]
+            index += found
+        elif role is _USER or role is _RESULT:
+            if after_user:
+                return None
             after_user = True
+            # The commonest turn by far: one plain text, then the assistant.
+            if role is _USER and not calls and type(held) is str and canister.residue is None:
+                following = canisters[index + 1].role if index + 1 < count else None
+                if following is _ASSISTANT or following is None:
+                    if not held or held.isspace():
+                        return None
+                    take(UserMessage(held))
+                    index += 1
+                    continue
+            blocks = _user_turn(canisters, index, count, calls, notes)
+            if blocks is None:
+                return None
+            alone = blocks[0] if len(blocks) == 1 else None
+            take(UserMessage(alone.text if type(alone) is TextBlock else blocks))
+            index += len(blocks)
+            calls = []
         else:
             return None
-    return written if written else None
+    return None if calls else (written, last, last_count)
 
 
-def _user_blocks(
-    canisters: Sequence[Any], index: int, count: int
-) -> tuple[list[Any] | None, int]:
+def _user_turn(
+    canisters: tuple[Any, ...], index: int, count: int, calls: Any, notes: Notes
+) -> list[Any] | None:
+    """The answers to calls, in call order, and what the user says."""
     blocks: list[Any] = []
+    for call in calls:
+        block = _result(canisters[index], call.identifier) if index < count else None
+        if block is None:
+            return None
+        blocks.append(block)
+        index += 1
+    spoken = False
     while index < count:
         canister = canisters[index]
-        if blocks and not canister.joined:
+        role = canister.role
+        if role is _ASSISTANT:
             break
-        held = canister.held
-        if canister.role is not _USER or canister.residue is not None:
-            return None, index
-        if type(held) is str:
-            if not held or held.isspace():
-                return None, index
-            blocks.append(TextBlock(held))
-        elif type(held) is ImageContentClass and type(held.payload) is Base64:
-            text = held.payload.text
-            if sniff(held.payload) != held.mime_type or len(text) % 4 or "-" in text or "_" in text:
-                return None, index
-            blocks.append(ImageBlock(ImageSource(held.mime_type, Raw(f'"{text}"'))))
-        else:
-            return None, index
+        block = _user_block(canister) if role is _USER else None
+        if block is None:
+            return None
+        if spoken and not canister.joined:
+            notes.append(("alternation", index, ""))
+        spoken = True
+        blocks.append(block)
         index += 1
-    return blocks, index
+    return blocks
 
 
-def _exchange(
-    canisters: Sequence[Any], index: int, count: int, held: Any
-) -> tuple[list[Any], list[Any], int] | None:
-    """An assistant turn with calls and the user turn that answers them, in call order."""
+def _result(result: Any, identifier: str) -> ToolResult | None:
+    text = result.held
+    if (
+        result.role is not _RESULT
+        or type(text) is not str
+        or result.invocation_id != identifier
+        or result._error is not absent
+        or result.residue is not None
+        or not text
+        or text.isspace()
+    ):
+        return None
+    return ToolResult(identifier, text)
+
+
+def _user_block(canister: Any) -> TextBlock | ImageBlock | None:
+    held = canister.held
+    residue = canister.residue
+    if residue is not None and (residue.part or residue.envelope or residue.cache):
+        return None
+    if type(held) is str:
+        return TextBlock(held) if held and not held.isspace() else None
+    if type(held) is not ImageContentClass or type(held.payload) is not Base64:
+        return None
+    payload = held.payload
+    raw = payload.raw
+    if raw is None or sniff(payload) != held.mime_type or len(raw) % 4 or b"-" in raw or b"_" in raw:
+        return None
+    return ImageBlock(ImageSource(held.mime_type, Raw(b'"' + raw + b'"')))
+
+
+def _calls(
+    canisters: tuple[Any, ...], index: int, count: int, held: Any, used: set[str]
+) -> list[Any] | None:
+    """The blocks of an assistant turn with calls."""
     said: list[Any] = []
     if held is not absent:
         if type(held) is not str or not held or held.isspace():
             return None
         said.append(TextBlock(held))
-    first = index
     while index < count:
         call = canisters[index]
         if call.role is not _INVOCATION:
             break
         identifier, name = call.identifier, call.name
         arguments = object_text(call.held)
-        if arguments is None or call.residue is not None or call.is_freeform:
+        if arguments is None or call.residue is not None or call.is_freeform or identifier in used:
             return None
         if not (is_plain_identifier(identifier) and is_plain_identifier(name)):
             return None
+        used.add(identifier)
         said.append(ToolUse(identifier, name, arguments))
         index += 1
-    answered: list[Any] = []
-    for call in canisters[first:index]:
-        if index == count:
-            return None
-        result = canisters[index]
-        text = result.held
-        if (
-            result.role is not _RESULT
-            or type(text) is not str
-            or result.invocation_id != call.identifier
-            or result._error is not absent
-            or result.residue is not None
-            or not text
-            or text.isspace()
-        ):
-            return None
-        answered.append(ToolResult(call.identifier, text))
-        index += 1
-    if not answered or (len(answered) > 1 and _repeats(answered)):
-        return None
-    # What the user says next belongs into the same turn; the general writer knows how.
-    is_last = index == count
-    return (said, answered, index) if is_last or canisters[index].role is _ASSISTANT else None
-
-
-def _repeats(answered: list[ToolResult]) -> bool:
-    return len({result.tool_use_id for result in answered}) != len(answered)
+    return said

@@ -1,52 +1,17 @@
-"""Chat Completions errors: ``{"error": {message, type, param, code}}``."""
+"""Chat Completions errors, spelled as in all OpenAI dialects."""
 
 from __future__ import annotations
 
 from cannery.dialects.openai_chat.settings import NAME
-from cannery.errors import DialectError
-from cannery.wire.bodies import encode, read_value
 from cannery.wire.contract import WireError
-
-_KINDS = {
-    400: "invalid_request_error",
-    401: "authentication_error",
-    403: "permission_error",
-    404: "not_found_error",
-    409: "conflict_error",
-    413: "invalid_request_error",
-    422: "invalid_request_error",
-    429: "rate_limit_error",
-}
+from cannery.wire.openai_errors import read_openai_error, write_openai_error
 
 
 def read_error(status: int, body: bytes) -> WireError:
     """The error that a body tells of, whatever it is."""
-    try:
-        value = read_value(NAME, body)
-    except DialectError:
-        value = None
-    error = value.get("error") if isinstance(value, dict) else None
-    if isinstance(error, str):
-        return WireError(status, error)
-    if not isinstance(error, dict):
-        return WireError(status, body[:500].decode("utf-8", "replace").strip() or f"HTTP {status}")
-    return WireError(
-        status,
-        str(error.get("message") or f"HTTP {status}"),
-        *(
-            str(error[key]) if error.get(key) is not None else None
-            for key in ("type", "code", "param")
-        ),
-    )
+    return read_openai_error(NAME, status, body)
 
 
 def write_error(error: WireError) -> bytes:
     """The body of an error."""
-    kind = error.kind or _KINDS.get(error.status, "server_error")
-    inner = {
-        "message": error.message,
-        "type": kind,
-        "param": error.parameter,
-        "code": error.code,
-    }
-    return encode({"error": inner})
+    return write_openai_error(error)

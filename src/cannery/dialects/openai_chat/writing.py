@@ -216,12 +216,22 @@ class MessageWriter:
             return {"type": "file", "file": {"file_id": payload.value, **named}}
         if self.at_home:
             return {"type": "file", "file": {"file_data": data_url(content), **named}}
+        self._file_facts(content, place)
         if content.chunks or is_text_file(content):
             self.report.lose("DOCUMENT_TO_TEXT", place)
             return {"type": "text", "text": supplement(self._file_text(content), content.name)}
         mime_type = self._mime_type(content, place)
         url = f"data:{mime_type};base64,{standard_base64(payload)}"
         return {"type": "file", "file": {"file_data": url, "filename": content.name or "file"}}
+
+    def _file_facts(self, content: FileContentClass, place: int | None) -> None:
+        """Name what Chat has no field for."""
+        if content.context is not None:
+            self.report.lose("FIELD_DROPPED", place, "Chat has no notes on a file", ".context")
+        if content.citable:
+            self.report.lose("FIELD_DROPPED", place, "Chat cites no files", ".citations")
+        if content.name and not (content.chunks or is_text_file(content)):
+            self.report.lose("NAME_HIDDEN", place, within=".title")
 
     def _file_text(self, content: FileContentClass) -> str:
         if content.chunks:
