@@ -36,7 +36,8 @@ def test_request_from_elsewhere_is_valid_here(case):
 @pytest.mark.parametrize("case", INBOUND, ids=name)
 def test_nothing_from_elsewhere_vanishes(case):
     rendered = translate(case.raw, source=case.dialect, target=NAME)
-    paths = [entry.path for entry in (*rendered.losses, *rendered.repairs)]
+    paths = [loss.path for loss in rendered.losses]
+    paths += [repair.path for repair in rendered.repairs]
     missing = missing_leaves(case.dialect, json.loads(case.raw), NAME, json.loads(rendered.body))
 
     silent = [leaf for leaf in missing if not is_named(leaf, paths)]
@@ -52,20 +53,20 @@ def test_answer_from_elsewhere_is_valid_here(case):
 
 @pytest.mark.parametrize("case", ANSWERS, ids=name)
 def test_answer_from_elsewhere_is_the_same_bytes_every_time(case):
-    bodies = {
-        json.dumps({**json.loads(rendered.body), "created_at": 0})
+    first, second = (
+        json.loads(translate(case.raw, source=case.dialect, target=NAME, kind="response").body)
         for _ in range(2)
-        if (rendered := translate(case.raw, source=case.dialect, target=NAME, kind="response"))
-    }
+    )
 
-    assert len(bodies) == 1
+    assert {**first, "created_at": 0} == {**second, "created_at": 0}
 
 
 @pytest.mark.parametrize("case", request_cases(NAME), ids=name)
 def test_nothing_of_a_request_vanishes_on_the_way_to_chat(case):
     rendered = translate(case.raw, source=NAME, target="openai_chat")
     body = json.loads(rendered.body)
-    paths = [entry.path for entry in (*rendered.losses, *rendered.repairs)]
+    paths = [loss.path for loss in rendered.losses]
+    paths += [repair.path for repair in rendered.repairs]
     missing = missing_leaves(NAME, json.loads(case.raw), "openai_chat", body)
 
     assert [leaf for leaf in missing if not is_named(leaf, paths)] == []

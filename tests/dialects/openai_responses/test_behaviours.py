@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
 from cannery.errors import DialectError, LossError, RoleError
 from cannery.messages import (
     AudioContentClass,
+    Conversation,
     FileContentClass,
     ImageContentClass,
     Location,
@@ -41,8 +43,8 @@ def to_chat(*items, **fields):
     return json.loads(rendered.body), [loss.code for loss in rendered.losses]
 
 
-def nativized(*canisters, **fields):
-    rendered = nativize_request(Request(canisters, model="m", **fields), NAME)
+def nativized(*canisters: Any, **fields: Any) -> tuple[Any, list[str]]:
+    rendered = nativize_request(Request(Conversation(canisters), model="m", **fields), NAME)
     return json.loads(rendered.body), [loss.code for loss in rendered.losses]
 
 
@@ -195,7 +197,8 @@ def test_arguments_as_an_object_are_read():
     item = {"type": "function_call", "call_id": "c", "name": "f", "arguments": {"n": 1}}
     request = normalize_request({"model": "m", "input": [item]}, NAME)
 
-    assert request.conversation[0].arguments == {"n": 1}
+    call_read: Any = request.conversation[0]
+    assert call_read.arguments == {"n": 1}
     assert json.loads(nativize_request(request, NAME).body)["input"] == [item]
 
 
@@ -223,15 +226,18 @@ def test_an_error_flag_is_said_in_the_text_and_read_back(said):
 
     assert codes == ["ERROR_FLAG_TO_TEXT"]
     again = normalize_request(body, NAME)
-    assert again.conversation[1].is_error
-    assert again.conversation[1].text == (said or "error")
+    answer: Any = again.conversation[1]
+    assert answer.is_error
+    assert answer.text == (said or "error")
     assert json.loads(nativize_request(again, NAME).body) == body
 
 
 def test_success_gains_no_error_flag():
-    request = normalize_request({"model": "m", "input": [call("c"), output("c")]}, NAME)
+    answer: Any = normalize_request(
+        {"model": "m", "input": [call("c"), output("c")]}, NAME
+    ).conversation[1]
 
-    assert not request.conversation[1].is_error
+    assert not answer.is_error
 
 
 def test_media_of_a_tool_result_stay_in_it():
@@ -249,7 +255,8 @@ def test_an_empty_or_missing_output_is_kept():
     items = [call("a"), output("a", ""), call("b"), {**output("b"), "output": []}]
     request = normalize_request({"model": "m", "input": items}, NAME)
 
-    assert [c.text for c in request.conversation if c.role is Role.Result] == ["", ""]
+    answers: Any = request.conversation.by_role(Role.Result)
+    assert [answer.text for answer in answers] == ["", ""]
 
 
 def test_a_hosted_item_is_no_work_for_the_client_and_no_orphan():
@@ -401,9 +408,9 @@ def test_settings_survive_in_both_directions():
         max_tokens=9,
         temperature=0.5,
         top_p=0.9,
-        output=OutputFormat("schema", {"type": "object"}, "shape", strict=True),
+        output=OutputFormat("schema", '{"type":"object"}', "shape", strict=True),
         thinking=Thinking(effort="low", summary="auto"),
-        metadata={"k": "v"},
+        metadata='{"k":"v"}',
         user="u",
     )
     body, codes = nativized(user("q"), controls=controls)

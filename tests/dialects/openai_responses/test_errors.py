@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -24,7 +25,21 @@ from cannery.wire.contract import WireError
 from tests.oracles.corpus import request_cases, response_cases, stream_cases
 
 NAME = "openai_responses"
-ODD = [None, True, 0, -1, 1e300, "", "x", [], {}, [None], [[]], {"type": 5}, {"type": "message"}]
+ODD: list[Any] = [
+    None,
+    True,
+    0,
+    -1,
+    1e300,
+    "",
+    "x",
+    [],
+    {},
+    [None],
+    [[]],
+    {"type": 5},
+    {"type": "message"},
+]
 
 
 @pytest.mark.parametrize(

@@ -135,6 +135,13 @@ def test_untouched_items_come_back_after_any_other_is_removed(case):
         {"model": "m", "input": [{"type": "reasoning", "summary": []}]},
         {
             "model": "m",
+            "input": [
+                {"role": "assistant", "content": [{"type": "odd"}]},
+                {"role": "assistant", "content": "a message behind an unknown part"},
+            ],
+        },
+        {
+            "model": "m",
             "tools": [{"type": "function", "name": "f"}],
             "tool_choice": {"type": "mcp"},
         },
@@ -149,7 +156,7 @@ def test_a_big_image_is_held_once():
     part = {"type": "input_image", "image_url": url, "detail": "low"}
     body = {"model": "m", "input": [{"role": "user", "content": [part]}]}
 
-    canister = normalize_request(body, NAME).conversation[0]
+    canister: Any = normalize_request(body, NAME).conversation[0]
 
     assert len(canister.residue.part) < 200
     assert same(home_request(body), body)

@@ -118,6 +118,7 @@ class ItemReader(Reader):
         self.paths: list[str] = []
         self.writer = ItemWriter(Report(), at_home=True)
         self._reasoning_id: str | None = None
+        self._follows_alone = False
 
     def add(self, canister: AnyCanister, path: str) -> AnyCanister:
         """Take the next canister, with its place in the body."""
@@ -164,10 +165,13 @@ class ItemReader(Reader):
                 self._reasoning(item, path)
             case _:
                 self._other(item, kind, path)
-        if self.canisters[start].role not in _MODEL_ROLES:
+        head = self.canisters[start]
+        if head.role not in _MODEL_ROLES:
             self._reasoning_id = None
-        elif start and _is_alone(self.canisters[start - 1]):
+        elif self._follows_alone:
             self._follow(start, start - 1)
+        # What no target could send as a turn of its own takes the next item of the model with it.
+        self._follows_alone = head.role is Role.Assistant and kind != "message"
         return self.canisters[start:]
 
     def _follow(self, position: int, before: int) -> None:
@@ -435,13 +439,6 @@ def _unflagged(held: Any) -> tuple[Any, Any]:
         return held, absent
     rest = new_text(first.text[len(ERROR_PREFIX) :], first.mime_type, first.citations)
     return new_parts((rest, *held.parts[1:])), True
-
-
-def _is_alone(canister: AnyCanister) -> bool:
-    """Whether a canister of the model is nothing that a target could send as a turn of its own."""
-    if canister.role is not Role.Assistant or canister.held is absent:
-        return False
-    return type(canister.held) is not str and canister.held.kind in ("reasoning", "opaque")
 
 
 def _join(canister: AnyCanister) -> None:
