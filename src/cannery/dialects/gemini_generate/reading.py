@@ -278,7 +278,7 @@ class MessageReader(Reader):
             return self._reasoning(part, words) if is_thought and role == "model" else words
         if kind == "inlineData" and not is_thought:
             key = spelled(part, kind)
-            return self._inline(self.object(part[key], f"{path}.{key}"), f"{path}.{key}")
+            return self._inline(self.object(part[key], f"{path}.{key}"), part, f"{path}.{key}")
         if kind == "fileData" and not is_thought:
             key = spelled(part, kind)
             return self._located(self.object(part[key], f"{path}.{key}"), part, f"{path}.{key}")
@@ -297,12 +297,14 @@ class MessageReader(Reader):
         texts = (words,) if words else ()
         return new_reasoning(texts, (), signed, None, Origin(NAME, self.model))
 
-    def _inline(self, blob: Object, path: str) -> Any:
+    def _inline(self, blob: Object, part: Object, path: str) -> Any:
         payload = Base64(self.text_field(blob, "data", path))
         seen, mime_type = sniff(payload), _declared(blob)
         if seen is not None and _family(seen) != _family(mime_type):
             mime_type = seen
         mime_type = mime_type or "application/octet-stream"
+        if mime_type.startswith("text/") and not payload.is_readable:
+            return self._opaque(part, "inlineData")
         return _media(mime_type, mime_type, payload, _display_name(blob))
 
     def _located(self, file: Object, part: Object, path: str) -> Any:

@@ -233,19 +233,19 @@ class MessageWriter:
         return ()
 
     def _reasoning(self, content: ReasoningContentClass, place: int | None) -> tuple[Object, ...]:
-        part: Object = {"text": content.text, "thought": True}
         origin = content.origin
         is_own = origin is not None and origin.dialect == NAME
         if is_own and (self.at_home or same_family(origin.model, self.model)):  # type: ignore[union-attr]
+            part: Object = {"text": content.text, "thought": True}
             if content.signature is not None:
                 part[SIGNATURE] = content.signature
             return (part,)
         if content.signature is not None or content.encrypted is not None:
             self.report.lose("SIGNATURE_DROPPED", place)
-        if content.text:
-            return (part,)
-        self.report.lose("REASONING_DROPPED", place)
-        return ()
+        thoughts = [words for words in ("".join(content.texts), *content.summaries) if words]
+        if not thoughts:
+            self.report.lose("REASONING_DROPPED", place)
+        return tuple({"text": words, "thought": True} for words in thoughts)
 
     def _media(self, content: BinaryContentStruct, place: int | None) -> tuple[Object, ...]:
         payload = content.payload
