@@ -66,7 +66,7 @@ class BlockWriter:
     def blocks(self, content: AnyContent | str, place: Place) -> list[Object]:
         """The blocks of a content: one, or none and a loss; several for several parts."""
         if isinstance(content, str):
-            return self._said(content)
+            return self._said(content, place)
         block: Object | None = None
         match content:
             case TextualContentClass():
@@ -81,9 +81,9 @@ class BlockWriter:
                 block = self._reasoning(content, place)
             case RefusalContentClass():
                 self.report.lose("REFUSAL_TO_TEXT", place)
-                return self._said(content.text)
+                return self._said(content.text, place)
             case DataContentClass():
-                return self._said(content.json)
+                return self._said(content.json, place)
             case OpaqueContentClass():
                 block = self._opaque(content, place)
             case PartsContentClass():
@@ -92,14 +92,20 @@ class BlockWriter:
                 assert_never(content)
         return [] if block is None else [block]
 
-    def _said(self, text: str) -> list[Object]:
-        if not self.at_home and not text.strip():
-            return []
-        return [{"type": "text", "text": text}]
+    def _said(self, text: str, place: Place) -> list[Object]:
+        return [] if self._is_refused(text, place) else [{"type": "text", "text": text}]
+
+    def _is_refused(self, text: str, place: Place) -> bool:
+        """Whether the server refuses a text because there is nothing to see in it."""
+        if self.at_home or text.strip():
+            return False
+        if text:
+            self.report.lose("TEXT_DROPPED", place)
+        return True
 
     def _text(self, content: TextualContentClass, place: Place) -> Object | None:
         text = content.text
-        if not self.at_home and not text.strip():
+        if self._is_refused(text, place):
             return None
         block: Object = {"type": "text", "text": text}
         citations: list[Any] = []

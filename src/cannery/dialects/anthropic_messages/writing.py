@@ -42,7 +42,8 @@ _MEDIA = frozenset({"image", "document", "search_result"})
 class MessageWriter(BlockWriter):
     """Writes messages and the system field."""
 
-    has_short_mark = False
+    _has_short_mark = False
+    _last_place: int | None = None
 
     # --- messages ------------------------------------------------------------------------------
 
@@ -71,7 +72,7 @@ class MessageWriter(BlockWriter):
             if message is not None:
                 written.append(message)
         if not self.at_home and written and written[-1]["role"] == "assistant":
-            self._trim(written[-1], pieces[-1])
+            self._trim(written[-1])
         return written
 
     def _message(self, turn: list[Piece]) -> Object | None:
@@ -129,6 +130,7 @@ class MessageWriter(BlockWriter):
             for block in self.piece_blocks(piece):
                 if self.at_home or block["type"] not in _MEDIA:
                     blocks.append(block)
+                    self._last_place = piece.place
                 else:
                     detail = "Messages take no media from the assistant"
                     self.report.lose("MEDIA_DROPPED", piece.place, detail)
@@ -136,7 +138,7 @@ class MessageWriter(BlockWriter):
             return blocks
         return [omitted for omitted in _omitted(turn) if "reasoning" not in omitted["text"]]
 
-    def _trim(self, message: Object, piece: Piece) -> None:
+    def _trim(self, message: Object) -> None:
         """Take away the white space that no prefilled turn may end in."""
         content = message["content"]
         holder, key = (message, "content") if type(content) is str else (content[-1], "text")
@@ -144,7 +146,7 @@ class MessageWriter(BlockWriter):
         if type(said) is str and said != said.rstrip():
             holder[key] = said.rstrip()
             detail = "a trailing assistant message must not end in white space"
-            self.report.lose("TEXT_DROPPED", piece.place, detail)
+            self.report.lose("TEXT_DROPPED", self._last_place, detail)
 
     # --- pieces --------------------------------------------------------------------------------
 
@@ -188,11 +190,11 @@ class MessageWriter(BlockWriter):
         if block["type"] in _UNMARKED:
             self.report.lose("CACHE_MARK_DROPPED", piece.place, "thoughts take no cache mark")
             return
-        is_long = residue.cache == "long" and not self.has_short_mark
+        is_long = residue.cache == "long" and not self._has_short_mark
         if residue.cache == "long" and not is_long:
             detail = "a mark for one hour behind one for five minutes became as short"
             self.report.lose("CACHE_MARK_DROPPED", piece.place, detail)
-        self.has_short_mark = not is_long
+        self._has_short_mark = not is_long
         mark = {"type": "ephemeral"}
         block["cache_control"] = {**mark, "ttl": "1h"} if is_long else mark
 
@@ -236,12 +238,12 @@ class MessageWriter(BlockWriter):
                 return _SHAPES[form].get("content", absent)
             is_plain = type(held) is str and form != "list"
             return held if is_plain else self.blocks(held, piece.place)
+        if type(held) is str and not canister.is_error and form != "list":
+            return held
         blocks = self.blocks(held, piece.place)
         if canister.is_error:
             blocks = _explained(blocks, canister)
-        if not blocks:
-            return held if type(held) is str else _omitted([piece])
-        return self._shape(blocks, form)
+        return self._shape(blocks, form) if blocks else _omitted([piece]) or ""
 
 
 _SHAPES: dict[str | None, Object] = {
