@@ -54,8 +54,8 @@ def _verify_conversation(store: Store, identifier: str) -> tuple[int, list[Damag
         if store.raw_metadata(identifier) is None:
             # A folder alone is what is left when making a conversation failed.
             count = store.backend.end(identifier, 0)
-            missing = Damage(f"{where}/conversation.json", "the metadata is missing")
-            return count, [missing] if count else []
+            gone = Damage(f"{where}/conversation.json", "the metadata is missing")
+            return count, [gone] if count else []
         metadata = store.any_metadata(identifier)
         if metadata.parent is not None:
             _check_parent(store, metadata.parent, metadata.position, where, damages)

@@ -34,15 +34,13 @@ def decompress(frame: bytes, size: int) -> bytes:
     decompressor = zstd.ZstdDecompressor()
     try:
         data = decompressor.decompress(frame, max_length=size)
-        if len(data) == size and not decompressor.eof:
-            # The end of the frame may still be unread; it must not bring another byte.
-            more = decompressor.decompress(b"", max_length=1) if decompressor.needs_input else b""
-            if more:
-                raise ValueError("longer than declared")
+        # The end of the frame may still be unread; it must not bring another byte.
+        more = not decompressor.eof and not decompressor.needs_input
+        extra = decompressor.decompress(b"", max_length=1) if more else b""
     except zstd.ZstdError as error:
         raise ValueError(f"not a zstd frame: {error}") from None
-    if len(data) != size or decompressor.unused_data:
-        raise ValueError(f"{len(data)} bytes instead of {size}")
+    if len(data) != size or extra or not decompressor.eof or decompressor.unused_data:
+        raise ValueError(f"not one frame of {size} bytes")
     return data
 
 

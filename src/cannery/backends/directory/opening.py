@@ -83,7 +83,7 @@ def check_marker(files: Files) -> None:
         return
     try:
         marker = msgspec.json.decode(data, type=dict[str, object])
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, UnicodeError):
         raise DamageError(MARKER, "not JSON") from None
     if marker.get("format") != _FORMAT or not isinstance(marker.get("version"), int):
         raise DamageError(MARKER, "not a Cannery store")

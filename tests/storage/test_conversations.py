@@ -1,0 +1,402 @@
+"""What people do with a store: append, fork, edit, delete, list, search, file."""
+
+import asyncio
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from cannery.errors import (
+    ConflictError,
+    ConversationNotFoundError,
+    InputError,
+    ProfileError,
+    RoleError,
+)
+from cannery.messages import (
+    ReasoningContentClass,
+    assistant,
+    document,
+    invocation,
+    result,
+    supervisor,
+    user,
+)
+from cannery.storage import AsyncStore, open_store
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def says(*texts):
+    return [user(text, START + timedelta(seconds=index)) for index, text in enumerate(texts)]
+
+
+def texts(conversation):
+    return [one.text for one in conversation.load()]
+
+
+def test_metadata(store):
+    conversation = store.create(title="Über", tags=("a", "b"), model="m-1")
+    found = store.get(conversation.identifier)
+    assert (found.title, found.tags, found.profile) == ("Über", ("a", "b"), "archive")
+    found.rename("Neu")
+    found.retag("c")
+    assert (conversation.title, conversation.tags) == ("Neu", ("c",))
+    assert conversation.metadata.updated >= conversation.created
+
+
+@pytest.mark.parametrize("bad", ["../x", "", "A", "a/b", "a" * 65, "a\n", ".", "é"])
+def test_an_id_that_is_none_is_refused(store, bad):
+    with pytest.raises(InputError):
+        store.get(bad)
+
+
+def test_an_unknown_id_is_not_found(store):
+    with pytest.raises(ConversationNotFoundError):
+        store.get("nobody")
+
+
+def test_titles_cannot_escape(path):
+    with open_store(path) as store:
+        store.create(title="../../../etc/passwd\n\x00")
+    assert sorted(item.name for item in path.parent.iterdir()) == ["store"]
+
+
+def test_append_only_if_nothing_was_added_since(store):
+    conversation = store.create()
+    revision = conversation.append(*says("a"))
+    assert conversation.append(says("b", "c"), revision=revision) == "3"
+    with pytest.raises(ConflictError):
+        conversation.append(says("d"), revision=revision)
+    with pytest.raises(InputError):
+        conversation.append(says("d"), revision="x")
+    assert texts(conversation) == ["a", "b", "c"]
+
+
+def test_load_a_part(store):
+    conversation = store.create()
+    conversation.append(says(*"abcdefgh"))
+    assert [one.text for one in conversation.load(-3)] == ["f", "g", "h"]
+    assert [one.text for one in conversation.load(2, 4)] == ["c", "d"]
+    assert [one.text for one in conversation.load(6, 100)] == ["g", "h"]
+    assert list(conversation.load(8)) == []
+
+
+def test_what_is_no_canister_is_refused(store):
+    conversation = store.create()
+    for bad in ("text", {"role": "user"}, None):
+        with pytest.raises(InputError):
+            conversation.append(bad)
+
+
+class TestForks:
+    def test_share_their_prefix_and_nest(self, store):
+        root = store.create(title="R")
+        root.append(says(*"abcde"))
+        one = root.fork(at=3)
+        one.append(says("x", "y"))
+        two = one.fork(at=4)
+        two.append(says("z"))
+        low = two.fork(at=2)
+        low.append(says("q"))
+        assert texts(one) == [*"abcxy"]
+        assert texts(two) == [*"abcxz"]
+        assert texts(low) == [*"abq"]
+        assert low.parent == root.identifier
+        assert [one.text for one in two.load(2, 5)] == [*"cxz"]
+        assert texts(root) == [*"abcde"]
+        assert root.tree.draw(mark=two.identifier).count("\n") == 3
+        assert [tree.identifier for tree in two.tree.walk()][0] == root.identifier
+
+    def test_survive_their_parent(self, store):
+        root = store.create()
+        root.append(says("a" * 2000, "b"))
+        fork = root.fork()
+        root.delete()
+        assert store.collect_garbage().conversations == ()
+        assert texts(fork) == ["a" * 2000, "b"]
+        fork.delete()
+        freed = store.collect_garbage()
+        assert set(freed.conversations) == {root.identifier, fork.identifier}
+        assert freed.contents == 1
+
+    def test_of_the_deleted_are_refused(self, store):
+        root = store.create()
+        root.delete()
+        with pytest.raises(ConversationNotFoundError):
+            root.fork()
+        with pytest.raises(ConversationNotFoundError):
+            root.append(says("a"))
+
+    @pytest.mark.parametrize(
+        "at, edge", [(0, 0), (1, 1), (2, 2), (3, 2), (4, 2), (5, 2), (6, 6), (7, 7), (8, 7), (9, 9)]
+    )
+    def test_do_not_cut_a_tool_exchange_apart(self, store, at, edge):
+        root = store.create()
+        root.append(
+            user("q"),
+            assistant("let me see"),
+            invocation("1", "f"),
+            invocation("2", "f"),
+            result("1", "one"),
+            result("2", "two"),
+            assistant("and"),
+            invocation("3", "f"),
+            result("3", "three"),
+            assistant("done"),
+        )
+        if at == edge:
+            assert len(root.fork(at)) == at
+        else:
+            with pytest.raises(InputError, match="tool exchange"):
+                root.fork(at)
+        assert len(root.fork(at, edge="move")) == edge
+
+    def test_at_places_that_are_none_are_refused(self, store):
+        root = store.create()
+        root.append(says("a"))
+        for bad in (2, -2, "1", True, 1.0):
+            with pytest.raises(InputError):
+                root.fork(bad)
+        assert len(root.fork(-1)) == 0
+
+    def test_editing_is_forking(self, store):
+        root = store.create()
+        root.append(says(*"abc"))
+        edited = root.edit(1, user("B"))
+        assert texts(edited) == ["a", "B"]
+        assert texts(root) == [*"abc"]
+        with pytest.raises(InputError):
+            root.edit(3, user("D"))
+
+
+class TestFiling:
+    def test_adds_only_what_is_new(self, store):
+        history = []
+        identifiers = set()
+        for turn in range(20):
+            history += [user(f"question {turn}"), assistant(f"answer {turn}")]
+            filed = store.file(history)
+            assert filed.added == 2
+            identifiers.add(filed.identifier)
+        assert len(identifiers) == 1
+        assert len(store.list()) == 1
+        assert store.file(history).added == 0
+
+    def test_forks_what_was_edited(self, store):
+        first = store.file([user("a"), assistant("b"), user("c"), assistant("d")])
+        edited = store.file([user("a"), assistant("b"), user("C")])
+        assert edited.is_fork
+        assert (edited.known, edited.added) == (2, 1)
+        assert texts(edited.conversation) == ["a", "b", "C"]
+        again = store.file([user("a"), assistant("b"), user("C"), assistant("D")])
+        assert again.identifier == edited.identifier
+        assert texts(first.conversation) == [*"abcd"]
+
+    def test_knows_a_part_of_what_it_has(self, store):
+        first = store.file([user("a"), assistant("b"), user("c")])
+        assert store.file([user("a"), assistant("b")]).identifier == first.identifier
+        assert len(store.list()) == 1
+
+    def test_reads_meaning_not_spelling(self, store):
+        first = store.file([
+            user("x"),
+            assistant(""),
+            invocation("call_1", "f", '{"a": 1, "b": 2}'),
+            result("call_1", "ok"),
+        ])
+        second = store.file([
+            user("x"),
+            invocation("toolu_9", "f", '{"b":2,"a":1}'),
+            result("toolu_9", "ok"),
+            assistant("done"),
+        ])
+        assert second.identifier == first.identifier
+        assert second.added == 1
+
+    def test_knows_a_history_that_lost_its_thoughts(self, store):
+        thought = assistant(ReasoningContentClass("hmm"))
+        first = store.file([user("x"), thought, assistant("y")])
+        second = store.file([user("x"), assistant("y"), user("z")])
+        assert (second.identifier, second.added) == (first.identifier, 1)
+
+    def test_moves_a_fork_out_of_a_tool_exchange(self, store):
+        start = [user("x"), invocation("1", "f"), invocation("2", "f"), result("1", "a")]
+        store.file([*start, result("2", "b"), assistant("y")])
+        other = store.file([*start, result("2", "other"), assistant("z")])
+        assert other.is_fork
+        assert other.known == 1
+        assert len(other.conversation) == 6
+
+    def test_of_two_processes_sees_the_other(self, path):
+        with open_store(path) as one, open_store(path) as two:
+            first = one.file([user("a"), assistant("b")])
+            second = two.file([user("a"), assistant("b"), user("c")])
+            third = one.file([user("a"), assistant("b"), user("c"), assistant("d")])
+            assert first.identifier == second.identifier == third.identifier
+            assert third.added == 1
+
+    def test_forgets_what_was_deleted(self, store):
+        first = store.file([user("a"), assistant("b")])
+        store.delete(first.identifier)
+        assert store.file([user("a"), assistant("b")]).is_new
+
+
+class TestChat:
+    RECORDS = (
+        {"role": "user", "content": "q", "created_at": 5},
+        {
+            "role": "assistant",
+            "content": None,
+            "tool_calls": [
+                {
+                    "id": "call_1",
+                    "type": "function",
+                    "function": {"name": "f", "arguments": '{"a": 1}'},
+                },
+                {"id": "call_2", "name": "g", "arguments": {"b": [1]}, "index": 1},
+            ],
+        },
+        {"role": "tool", "tool_call_id": "call_1", "content": "42"},
+        {"role": "tool", "tool_call_id": "call_2", "content": "", "name": "g"},
+        {"role": "assistant", "content": "done " * 500},
+        {"role": "assistant", "tool_calls": [], "content": ""},
+        {"role": "user", "content": [{"type": "text", "text": "in parts"}]},
+    )
+
+    def test_records_come_back_as_they_were(self, store):
+        chat = store.create(profile="chat")
+        for record in self.RECORDS:
+            chat.save(record)
+        assert chat.records() == list(self.RECORDS)
+        assert [one.role.value for one in chat.load()][:5] == [
+            "user", "assistant", "invocation", "invocation", "result",
+        ]  # fmt: skip
+
+    @pytest.mark.parametrize(
+        "record",
+        [
+            {"role": "system", "content": "x"},
+            {"role": "developer", "content": "x"},
+            {"role": "User", "content": "x"},
+            {"role": "admin", "content": "x"},
+            {"role": None, "content": "x"},
+            {"content": "x"},
+            {"role": "user"},
+            {"role": "user", "content": None},
+            {"role": "user", "content": 5},
+            {"role": "user", "content": "x", "tool_calls": []},
+            {"role": "assistant"},
+            {"role": "assistant", "content": None, "tool_calls": "x"},
+            {"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "f"}}]},
+            {"role": "tool", "content": "x"},
+            {"role": "tool", "content": "x", "tool_call_id": "unknown"},
+            {"role": "tool", "tool_call_id": "c"},
+            "text",
+        ],
+    )
+    def test_anything_else_is_refused_and_nothing_written(self, store, record):
+        chat = store.create(profile="chat")
+        with pytest.raises(ValueError) as caught:
+            chat.save(record)
+        assert isinstance(caught.value, (ProfileError, RoleError))
+        assert chat.records() == []
+        assert store.verify().contents == 0
+
+    def test_a_result_may_answer_a_call_that_another_handle_saved(self, store):
+        chat = store.create(profile="chat")
+        store.get(chat.identifier).save(self.RECORDS[1])
+        chat.save(self.RECORDS[2])
+        assert len(chat.records()) == 2
+
+    def test_canisters_are_checked_too(self, store):
+        chat = store.create(profile="chat")
+        for bad in (supervisor("s"), document("d"), result("nobody", "x")):
+            with pytest.raises(ProfileError):
+                chat.append(bad)
+        with pytest.raises(ProfileError):
+            store.create().save({"role": "user", "content": "x"})
+
+
+class TestIndex:
+    def test_lists_and_filters(self, store):
+        one = store.create(title="one", tags=("x",), model="m")
+        two = store.create(title="two", profile="chat")
+        one.append(user("later", datetime(2100, 1, 1, tzinfo=UTC)))
+        assert [item.title for item in store.list()] == ["one", "two"]
+        assert [item.title for item in store.list(tag="x")] == ["one"]
+        assert [item.title for item in store.list(model="m")] == ["one"]
+        assert [item.title for item in store.list(profile="chat")] == ["two"]
+        assert [item.title for item in store.list(role="user")] == ["one"]
+        assert [item.title for item in store.list(role="result")] == []
+        assert [item.title for item in store.list(since=datetime(2099, 1, 1, tzinfo=UTC))] == ["one"]
+        assert [item.title for item in store.list(until=datetime(2099, 1, 1, tzinfo=UTC))] == ["two"]
+        assert len(store.list(limit=1)) == 1
+        assert store.list()[0].count == 1
+        two.delete()
+        assert [item.title for item in store.list()] == ["one"]
+
+    def test_searches_long_and_short_text_with_snippets(self, store):
+        conversation = store.create(title="T", tags=("x",))
+        filler = "nothing here " * 300
+        conversation.append(
+            user(filler + "the needle lies here " + filler), assistant("Über naïve needles")
+        )
+        (hit,) = store.search("needle")
+        assert (hit.position, hit.role) == (0, "user")
+        assert "needle" in hit.snippet
+        assert len(hit.snippet) < 300
+        assert [hit.position for hit in store.search("uber NAIVE")] == [1]
+        assert len(store.search("needle*")) == 2
+        assert store.search('"lies needle"') == ()
+        assert store.search('" OR NEAR( ) --') == ()
+        assert len(store.search("needle*", role="assistant")) == 1
+        assert store.search("needle*", tag="y") == ()
+        conversation.append(invocation("1", "find_needle", '{"where":"haystack"}'))
+        assert len(store.search("haystack")) == 1
+        conversation.delete()
+        assert store.search("needle") == ()
+
+    @pytest.mark.parametrize("damage", ["missing", "rubbish", "flipped", "version"])
+    def test_damage_costs_a_rebuild(self, path, damage):
+        with open_store(path) as store:
+            store.file([user("the needle"), assistant("b")])
+            assert len(store.search("needle")) == 1
+        file = path / "index.sqlite"
+        data = bytearray(file.read_bytes())
+        if damage == "missing":
+            file.unlink()
+        elif damage == "rubbish":
+            file.write_bytes(b"rubbish" * 1000)
+        elif damage == "flipped":
+            data[len(data) // 2] ^= 1
+            file.write_bytes(data)
+        else:
+            import sqlite3
+
+            connection = sqlite3.connect(file)
+            connection.execute("PRAGMA user_version=99")
+            connection.close()
+        with open_store(path) as store:
+            assert len(store.search("needle")) == 1
+            assert not store.file([user("the needle"), assistant("b"), user("c")]).is_new
+            store.rebuild_index()
+            assert len(store.list()) == 1
+
+
+def test_asynchronous(path):
+    async def work():
+        async with AsyncStore(open_store(path)) as store:
+            conversation = await store.create(title="A")
+            await asyncio.gather(*(conversation.append(user(f"m{n}")) for n in range(50)))
+            assert len(await conversation.load()) == 50
+            fork = await conversation.fork(10)
+            assert len(await fork.load()) == 10
+            filed = await store.file([user("a")])
+            assert filed.is_new
+            assert len(await store.list()) == 3
+            assert await store.search("m7")
+            assert (await store.verify()).is_sound
+            await store.delete(filed.identifier)
+            assert (await store.collect_garbage()).conversations
+
+    asyncio.run(work())

@@ -1,0 +1,280 @@
+"""Real processes on a real disk: many writers, killed writers, gc beside them, failing system calls."""
+
+import contextlib
+import errno
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from cannery.backends.directory import OperatingSystem
+from cannery.errors import StorageError, StoreUnavailableError
+from cannery.messages import assistant, user
+from cannery.storage import open_store
+
+WRITERS = 8
+APPENDS = 1000
+KILLS = 200
+GC_SECONDS = float(os.environ.get("CANNERY_GC_SECONDS", "30"))
+
+APPENDER = """
+import sys
+from cannery.messages import user
+from cannery.storage import open_store
+path, identifier, writer, count, durability = sys.argv[1:]
+with open_store(path, durability=durability) as store:
+    conversation = store.get(identifier)
+    shared = "shared content " * 100
+    for number in range(int(count)):
+        text = f"{writer} {number}"
+        conversation.append(user(text), user(shared + text[-1]) if number % 10 == 0 else ())
+"""
+
+ACKNOWLEDGER = """
+import sys
+from cannery.messages import user
+from cannery.storage import open_store
+path, identifier, start = sys.argv[1:]
+store = open_store(path)
+conversation = store.get(identifier)
+number = int(start)
+while True:
+    text = f"{number} " + ("long " * 300 if number % 3 == 0 else "short")
+    conversation.append(user(text))
+    print(number, flush=True)
+    number += 1
+"""
+
+CHURNER = """
+import random, sys, time
+from cannery.errors import ConversationNotFoundError
+from cannery.messages import user
+from cannery.storage import open_store
+path, writer, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
+chance = random.Random(writer)
+until = time.monotonic() + seconds
+made = 0
+with open_store(path) as store:
+    kept = store.create(title=f"kept {writer}")
+    expected = []
+    while time.monotonic() < until:
+        short = store.create(title="short-lived")
+        for _ in range(3):
+            # The same few contents come and go: what gc is about to free is stored again.
+            text = f"content {chance.randrange(20)} " * 200
+            short.append(user(text))
+            if chance.random() < 0.5:
+                kept.append(user(text))
+                expected.append(text)
+        short.delete()
+        made += 1
+        if made % 20 == 0:
+            assert [one.text for one in kept.hydrate()] == expected, "lost while gc ran"
+    assert [one.text for one in kept.hydrate()] == expected, "lost while gc ran"
+print(len(expected))
+"""
+
+
+def start(code, *arguments, **more):
+    return subprocess.Popen(
+        [sys.executable, "-c", code, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **more,
+    )
+
+
+def finish(processes):
+    for process in processes:
+        _, problem = process.communicate(timeout=300)
+        assert process.returncode == 0, problem
+
+
+def test_writers_lose_nothing_and_keep_their_order(path):
+    with open_store(path) as store:
+        identifier = store.create().identifier
+        levels = ["sync", "group", "os", "sync"] * 2
+        finish([
+            start(APPENDER, path, identifier, writer, APPENDS, levels[writer])
+            for writer in range(WRITERS)
+        ])
+        found = [one.text for one in store.get(identifier).load() if one.content.is_hydrated]
+        assert len(found) == WRITERS * APPENDS
+        for writer in range(WRITERS):
+            own = [text for text in found if text.startswith(f"{writer} ")]
+            assert own == [f"{writer} {number}" for number in range(APPENDS)]
+        report = store.verify()
+        assert report.is_sound
+        assert report.contents == 1
+
+
+def test_killed_writers_lose_nothing_that_was_acknowledged(path):
+    with open_store(path) as store:
+        identifier = store.create().identifier
+    chance = random.Random(0)  # noqa: S311 - repeatable on purpose
+    told = 0
+    for _ in range(KILLS):
+        process = start(ACKNOWLEDGER, path, identifier, told)
+        line = process.stdout.readline()
+        assert line, process.stderr.read()
+        time.sleep(chance.random() * 0.02)
+        process.send_signal(signal.SIGKILL)
+        rest, _ = process.communicate()
+        acknowledged = [int(word) for word in (line + rest).split("\n") if word]
+        with open_store(path) as store:
+            numbers = [int(one.text.split()[0]) for one in store.get(identifier).load(told)]
+        assert numbers[: len(acknowledged)] == acknowledged
+        assert len(numbers) <= len(acknowledged) + 1
+        told = numbers[-1] + 1
+    with open_store(path) as store:
+        assert [int(one.text.split()[0]) for one in store.get(identifier).load()] == list(range(told))
+        assert store.verify().is_sound
+
+
+def test_a_killed_holder_of_the_lock_blocks_nobody(path):
+    with open_store(path) as store:
+        conversation = store.create()
+        holder = start(
+            "import fcntl, sys, time\n"
+            "for name in ('commit', 'write'):\n"
+            "    file = open(f'{sys.argv[1]}/locks/{name}', 'r+')\n"
+            "    globals()[name] = file\n"
+            "    fcntl.flock(file, fcntl.LOCK_EX)\n"
+            "print('held', flush=True)\n"
+            "time.sleep(60)\n",
+            path,
+        )
+        assert holder.stdout.readline() == "held\n"
+        done = threading.Event()
+        thread = threading.Thread(target=lambda: (conversation.append(user("x")), done.set()))
+        thread.start()
+        assert not done.wait(0.2)
+        holder.kill()
+        killed = time.monotonic()
+        assert done.wait(5)
+        assert time.monotonic() - killed < 1
+        thread.join()
+        holder.communicate()
+
+
+def test_gc_beside_writers(path):
+    with open_store(path) as store:
+        writers = [start(CHURNER, path, writer, GC_SECONDS) for writer in range(WRITERS)]
+        rounds = freed = 0
+        while any(writer.poll() is None for writer in writers):
+            freed += store.collect_garbage().contents
+            rounds += 1
+        finish(writers)
+        assert rounds > 2
+        assert freed > 0
+        report = store.verify()
+        assert report.is_sound, report.damages[:3]
+        store.collect_garbage()
+        assert store.verify().contents <= 20
+        assert all(one.title.startswith("kept") for one in store.list())
+
+
+def test_gc_killed_at_any_time(path):
+    with open_store(path) as store:
+        kept = store.create()
+    code = (
+        "import sys\nfrom cannery.storage import open_store\n"
+        "store = open_store(sys.argv[1])\nprint(1, flush=True)\n"
+        "while True: store.collect_garbage()\n"
+    )
+    chance = random.Random(0)  # noqa: S311 - repeatable on purpose
+    for number in range(25):
+        with open_store(path) as store:
+            doomed = store.create()
+            doomed.append(user(f"doomed {number} " * 200))
+            store.get(kept.identifier).append(user(f"kept {number} " * 200))
+            doomed.delete()
+        process = start(code, path)
+        process.stdout.readline()
+        time.sleep(chance.random() * 0.02)
+        process.kill()
+        process.communicate()
+        with open_store(path) as store:
+            texts = [one.text for one in store.get(kept.identifier).hydrate()]
+            assert texts == [f"kept {index} " * 200 for index in range(number + 1)]
+            assert store.verify().is_sound
+    with open_store(path) as store:
+        store.collect_garbage()
+        assert store.verify().contents == 25
+
+
+def test_a_fork_of_the_process_must_open_again(path):
+    with open_store(path) as store:
+        conversation = store.create()
+        child = os.fork()
+        if not child:
+            try:
+                conversation.append(user("x"))
+            except StorageError:
+                os._exit(7)
+            os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+        conversation.append(user("x"))
+
+
+class Failing(OperatingSystem):
+    """A medium on which every write is short, and one call fails."""
+
+    def __init__(self, root):
+        super().__init__(root)
+        self.code = None
+
+    def _fail(self):
+        if self.code is not None:
+            raise OSError(self.code, os.strerror(self.code))
+
+    def write(self, fd, data, offset):
+        self._fail()
+        super().write(fd, data, offset)
+
+    def sync(self, fd):
+        self._fail()
+        super().sync(fd)
+
+
+def test_short_writes_are_completed(path, monkeypatch):
+    whole = os.pwrite
+    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: whole(fd, data[: max(1, len(data) // 3)], at))
+    with open_store(path) as store:
+        conversation = store.create()
+        conversation.append(user("a" * 5000), assistant("b"))
+        assert [one.text for one in conversation.hydrate()] == ["a" * 5000, "b"]
+        monkeypatch.setattr(os, "pwrite", lambda fd, data, at: min(len(data) - 1, 0))
+        with pytest.raises(StoreUnavailableError):
+            conversation.append(user("c"))
+        monkeypatch.setattr(os, "pwrite", whole)
+        conversation.append(user("d"))
+        assert [one.text for one in conversation.hydrate()] == ["a" * 5000, "b", "d"]
+        assert store.verify().is_sound
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC, errno.EROFS, errno.EDQUOT])
+def test_a_medium_that_refuses_is_said_so_and_can_come_back(path, code):
+    from cannery.backends.directory import DirectoryBackend
+    from cannery.storage import Store
+
+    files = Failing(str(path))
+    with Store(DirectoryBackend(files)) as store:
+        conversation = store.create()
+        conversation.append(user("a"))
+        files.code = code
+        for _ in range(3):
+            with pytest.raises(StoreUnavailableError):
+                conversation.append(user("refused"))
+            with contextlib.suppress(StoreUnavailableError):
+                assert [one.text for one in conversation.load()] == ["a"]
+        files.code = None
+        conversation.append(user("b"))
+        assert [one.text for one in conversation.load() if one.text != "refused"] == ["a", "b"]
+        assert store.verify().is_sound
