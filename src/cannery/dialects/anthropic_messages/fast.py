@@ -219,6 +219,14 @@ def _turns(
                     return None
                 take(AssistantMessage(held))
                 continue
+            if held is absent and _is_single(canisters, index, count):
+                pair = _single(canisters[index], canisters[index + 1], used)
+                if pair is None:
+                    return None
+                written += pair
+                index += 2
+                after_user = True
+                continue
             said: list[Any] | None = _calls(canisters, index, count, held, used)
             if said is None:
                 return None
@@ -249,6 +257,42 @@ def _turns(
         else:
             return None
     return None if calls else (written, last, last_count)
+
+
+def _is_single(canisters: tuple[Any, ...], index: int, count: int) -> bool:
+    """Whether one call, its answer and then the assistant (or nothing) follow: what agents do all day."""
+    after = index + 2
+    return (
+        after <= count
+        and canisters[index + 1].role is _RESULT
+        and (after == count or canisters[after].role is _ASSISTANT)
+    )
+
+
+def _single(call: Any, result: Any, used: set[str]) -> tuple[Any, Any] | None:
+    """A turn with one call and the turn that answers it."""
+    identifier, name, text = call.identifier, call.name, result.held
+    arguments = object_text(call.held)
+    if (
+        arguments is None
+        or call.residue is not None
+        or call.is_freeform
+        or type(text) is not str
+        or result.invocation_id != identifier
+        or result._error is not absent
+        or result.residue is not None
+        or not text
+        or text.isspace()
+        or identifier in used
+        or not is_plain_identifier(identifier)
+        or not is_plain_identifier(name)
+    ):
+        return None
+    used.add(identifier)
+    return (
+        AssistantMessage((ToolUse(identifier, name, arguments),)),
+        UserMessage((ToolResult(identifier, text),)),
+    )
 
 
 def _user_turn(
