@@ -386,6 +386,8 @@ class GeminiStreamWriter:
 
     def _finish(self, event: Finish) -> bytes:
         self._is_over = True
+        for part in self._parts.values():
+            part.is_ended = True
         written = self._flush()
         return written + self._chunk([{"text": ""}], FINISH_WORDS[event.reason])
 
