@@ -15,12 +15,15 @@ from cannery.gateway.identifiers import new_identifier
 from cannery.messages import (
     AnyCanister,
     Conversation,
+    DataContentClass,
     Delta,
     Event,
     FinishReason,
+    PartsContentClass,
     Request,
     Response,
     ResultCanisterClass,
+    TextualContentClass,
     Tool,
     ToolChoice,
     Usage,
@@ -30,7 +33,6 @@ from cannery.messages import (
     invocation,
     unfold,
 )
-from cannery.messages.content import TextualContentClass
 from cannery.messages.json_text import write_json
 
 _CALL = re.compile(r"\bcall\s+[`'\"]?([A-Za-z0-9_.-]+)", re.IGNORECASE)
@@ -75,18 +77,24 @@ def events(response: Response) -> Iterator[Event]:
 
 def count_tokens(request: Request) -> int:
     """A rough count: four characters a token, and a little for each message."""
-    characters = sum(len(_text_of(canister)) for canister in request.conversation)
+    characters = sum(len(_text_of(canister.held)) for canister in request.conversation)
     schemas = sum(len(tool.schema) for tool in request.tools if isinstance(tool.schema, str))
     return max(1, (characters + schemas) // 4 + 3 * len(request.conversation))
 
 
-def _text_of(canister: Any) -> str:
-    held = canister.held
-    if isinstance(held, str):
-        return held
-    if isinstance(held, TextualContentClass):
-        return held.text
-    return "" if held is absent else "#" * 400
+def _text_of(held: Any) -> str:
+    """A content in words; what has none is named by its kind."""
+    match held:
+        case str():
+            return held
+        case TextualContentClass():
+            return held.text
+        case DataContentClass():
+            return held.json
+        case PartsContentClass():
+            return "\n".join(map(_text_of, held.parts))
+        case _:
+            return "" if held is absent else f"[{held.kind}]"
 
 
 def _last_words(request: Request) -> str:
@@ -101,19 +109,12 @@ def _last_words(request: Request) -> str:
         if kind is not None and type(canister) is not kind:
             break
         kind = type(canister)
-        text = _spoken(canister)
+        text = _text_of(canister.held)
         if text:
             words.append(text)
         if not canister.joined and kind is UserCanisterClass:
             break
     return "\n".join(reversed(words))
-
-
-def _spoken(canister: Any) -> str:
-    held = canister.held
-    if isinstance(held, (str, TextualContentClass)):
-        return _text_of(canister)
-    return "" if held is absent else f"[{type(held).__name__.removesuffix('ContentClass').lower()}]"
 
 
 def _wanted_tool(request: Request, heard: str) -> Tool | None:

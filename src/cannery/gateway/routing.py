@@ -68,6 +68,7 @@ class Router:
         self.vendors = {vendor_of(dialect) for dialect in self.dialects}
         self._exact: dict[tuple[str, str], list[Match]] = {}
         self._patterns: list[_Pattern] = []
+        self._versions: dict[str, set[str]] = {dialect.name: set() for dialect in self.dialects}
         for dialect in self.dialects:
             for route in dialect.routes:
                 self._add(dialect, route)
@@ -76,7 +77,8 @@ class Router:
         self._known: dict[tuple[str, str], Match] = {}
 
     def _add(self, dialect: Dialect, route: Route) -> None:
-        path = _VERSION.sub("", route.path, count=1)
+        _, version, path = self._split(route.path)
+        self._versions[dialect.name].add(version)
         before, mark, after = path.partition("{model}")
         match = Match(dialect, route.kind)
         if mark:
@@ -89,25 +91,29 @@ class Router:
         known = self._known.get((method, path))
         if known is not None:
             return known
-        vendor, endpoint = self._split(path)
+        vendor, version, endpoint = self._split(path)
         found = self._exact.get((method, endpoint))
         if found is not None:
             mine = [match for match in found if vendor in (None, vendor_of(match.dialect))]
             if len(mine) == 1:
                 self._known[method, path] = mine[0]
             if mine:
-                return self._choose(mine, headers)
+                return self._choose(mine, version, headers)
         matches = list(self._by_pattern(method, endpoint, vendor))
         if matches:
-            return self._choose(matches, headers)
+            return self._choose(matches, version, headers)
         return NoMatch(self.guess(vendor, headers), self._allowed(endpoint, vendor))
 
-    def _split(self, path: str) -> tuple[str | None, str]:
+    def _split(self, path: str) -> tuple[str | None, str, str]:
+        """The prefix, the version and the endpoint in a path."""
         vendor = None
         first, _, rest = path[1:].partition("/")
         if first in self.vendors:
             vendor, path = first, f"/{rest}"
-        return vendor, _VERSION.sub("", path, count=1) if _VERSION.match(path) else path
+        version = _VERSION.match(path)
+        if version is None:
+            return vendor, "", path
+        return vendor, version[0], path[version.end() :]
 
     def _by_pattern(self, method: str, endpoint: str, vendor: str | None) -> Iterable[Match]:
         for pattern in self._patterns:
@@ -129,7 +135,11 @@ class Router:
         )
         return tuple(sorted(methods))
 
-    def _choose(self, matches: list[Match], headers: Headers) -> Match:
+    def _choose(self, matches: list[Match], version: str, headers: Headers) -> Match:
+        """Of several dialects that have an endpoint, the one whose client seems to be asking."""
+        if len(matches) > 1:
+            of_version = [match for match in matches if version in self._versions[match.dialect.name]]
+            matches = of_version or matches
         if len(matches) == 1:
             return matches[0]
         vendor = _sniff(headers) or "openai"

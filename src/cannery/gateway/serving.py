@@ -25,6 +25,7 @@ from cannery.gateway.settings import Settings, is_loopback, load_settings
 from cannery.roles.normalization import LOGGER_NAME
 
 _BACKLOG = 2048
+_PATIENCE = 500
 
 
 def serve(
@@ -89,6 +90,7 @@ async def _run(
     loop.add_signal_handler(signal.SIGHUP, lambda: _reload(gateway, read))
     serving = loop.create_task(server.serve())
     await recorder.start()
+    await _listening(serving, settings.server.host, port)
     announce.write(banner(settings, port, gateway))
     announce.flush()
     if ready is not None:
@@ -127,6 +129,22 @@ def _server(gateway: Gateway, settings: Settings, port: int) -> Any:
         ),
         http2_settings=HTTP2Settings(max_headers_size=limits.header_bytes),
     )
+
+
+async def _listening(serving: asyncio.Task[Any], host: str, port: int) -> None:
+    """Wait until connections are taken; ConfigurationError if they never will be."""
+    for _ in range(_PATIENCE):
+        if serving.done():
+            break
+        try:
+            _, writer = await asyncio.open_connection(host, port)
+        except OSError:
+            await asyncio.sleep(0.01)
+            continue
+        writer.close()
+        return
+    problem = serving.exception() if serving.done() else "it takes too long"
+    raise ConfigurationError("server.port", f"cannot listen on {host}:{port}: {problem}")
 
 
 async def _drain(gateway: Gateway, seconds: float) -> None:

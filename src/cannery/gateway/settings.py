@@ -225,7 +225,9 @@ def _problems(settings: Settings) -> list[tuple[Place, str]]:
     try:
         _ = settings.role_mappings
     except ConfigurationError as error:
-        problems.append((("roles",), str(error)))
+        name = re.search(r'"(.+?)"', error.where)
+        place = ("roles", "mappings", name[1] if name else "")
+        problems.append((place, str(error)))
     seen: set[str] = {"echo"}
     for index, row in enumerate(settings.upstreams):
         problems += [(("upstreams", index, key), text) for key, text in _row_problems(row, seen)]

@@ -1,0 +1,1 @@
+"""The gateway, seen by its clients and its upstreams."""

@@ -1,0 +1,269 @@
+"""What a client program does, with the official Python SDKs; also run as a script, with other versions of them.
+
+Each scenario gives plain values, so that one expectation holds for all SDKs and their generations.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+PIXEL = base64.b64decode(
+    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+)
+SCHEMA = {
+    "type": "object",
+    "properties": {"city": {"type": "string"}},
+    "required": ["city"],
+}
+KEY = "client-key"
+Scenario = Callable[[Any, str], Any]
+
+
+def _image_url() -> str:
+    return "data:image/png;base64," + base64.b64encode(PIXEL).decode()
+
+
+class Chat:
+    """openai, Chat Completions."""
+
+    tools = [
+        {
+            "type": "function",
+            "function": {"name": "get_weather", "description": "w", "parameters": SCHEMA},
+        }
+    ]
+
+    def __init__(self, url: str) -> None:
+        import openai
+
+        self.errors = openai.APIStatusError
+        self.client = openai.OpenAI(base_url=f"{url}/openai/v1", api_key=KEY, max_retries=0)
+
+    def create(self, model: str, messages: list[Any], **more: Any) -> Any:
+        return self.client.chat.completions.create(model=model, messages=messages, **more)
+
+    def plain(self, model: str) -> Any:
+        messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
+        answer = self.create(model, messages)
+        return {"text": answer.choices[0].message.content, "output": answer.usage.completion_tokens > 0}
+
+    def streamed(self, model: str) -> Any:
+        messages = [{"role": "user", "content": "one two three"}]
+        options = {"include_usage": True}
+        chunks = list(self.create(model, messages, stream=True, stream_options=options))
+        text = "".join(
+            chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices
+        )
+        return {"text": text, "output": chunks[-1].usage.completion_tokens > 0}
+
+    def tool(self, model: str) -> Any:
+        messages: list[Any] = [{"role": "user", "content": "call get_weather"}]
+        answer = self.create(model, messages, tools=self.tools)
+        message = answer.choices[0].message
+        call = message.tool_calls[0]
+        messages += [
+            message.model_dump(include={"role", "content", "tool_calls"}, exclude_none=True),
+            {"role": "tool", "tool_call_id": call.id, "content": "4 degrees"},
+        ]
+        final = self.create(model, messages, tools=self.tools)
+        return {
+            "name": call.function.name,
+            "arguments": json.loads(call.function.arguments),
+            "text": final.choices[0].message.content,
+        }
+
+    def image(self, model: str) -> Any:
+        parts = [
+            {"type": "text", "text": "What is this?"},
+            {"type": "image_url", "image_url": {"url": _image_url()}},
+        ]
+        answer = self.create(model, [{"role": "user", "content": parts}])
+        return {"text": answer.choices[0].message.content}
+
+    def error(self, model: str) -> Any:
+        try:
+            self.plain(model)
+        except self.errors as error:
+            return _error(error)
+        return None
+
+
+class Responses(Chat):
+    """openai, Responses."""
+
+    tools = [{"type": "function", "name": "get_weather", "description": "w", "parameters": SCHEMA, "strict": False}]
+
+    def create(self, model: str, messages: list[Any], **more: Any) -> Any:
+        return self.client.responses.create(model=model, input=messages, **more)
+
+    def plain(self, model: str) -> Any:
+        answer = self.create(model, [{"role": "user", "content": "Hi"}], instructions="Be brief.")
+        return {"text": answer.output_text, "output": answer.usage.output_tokens > 0}
+
+    def streamed(self, model: str) -> Any:
+        events = list(self.create(model, [{"role": "user", "content": "one two three"}], stream=True))
+        text = "".join(event.delta for event in events if event.type == "response.output_text.delta")
+        assert events[-1].type == "response.completed"
+        assert events[-1].response.output_text == text
+        return {"text": text, "output": events[-1].response.usage.output_tokens > 0}
+
+    def tool(self, model: str) -> Any:
+        items: list[Any] = [{"role": "user", "content": "call get_weather"}]
+        answer = self.create(model, items, tools=self.tools)
+        call = next(item for item in answer.output if item.type == "function_call")
+        items += [item.model_dump(exclude_none=True) for item in answer.output]
+        items.append({"type": "function_call_output", "call_id": call.call_id, "output": "4 degrees"})
+        final = self.create(model, items, tools=self.tools)
+        return {
+            "name": call.name,
+            "arguments": json.loads(call.arguments),
+            "text": final.output_text,
+        }
+
+    def image(self, model: str) -> Any:
+        parts = [
+            {"type": "input_text", "text": "What is this?"},
+            {"type": "input_image", "image_url": _image_url(), "detail": "auto"},
+        ]
+        answer = self.create(model, [{"role": "user", "content": parts}])
+        return {"text": answer.output_text}
+
+
+class Messages(Chat):
+    """anthropic."""
+
+    tools = [{"name": "get_weather", "description": "w", "input_schema": SCHEMA}]
+
+    def __init__(self, url: str) -> None:
+        import anthropic
+
+        self.errors = anthropic.APIStatusError
+        self.client = anthropic.Anthropic(base_url=f"{url}/anthropic", api_key=KEY, max_retries=0)
+
+    def create(self, model: str, messages: list[Any], **more: Any) -> Any:
+        return self.client.messages.create(model=model, max_tokens=100, messages=messages, **more)
+
+    def plain(self, model: str) -> Any:
+        answer = self.create(model, [{"role": "user", "content": "Hi"}], system="Be brief.")
+        return {"text": answer.content[0].text, "output": answer.usage.output_tokens > 0}
+
+    def streamed(self, model: str) -> Any:
+        messages = [{"role": "user", "content": "one two three"}]
+        with self.client.messages.stream(model=model, max_tokens=100, messages=messages) as stream:
+            text = "".join(stream.text_stream)
+            usage = stream.get_final_message().usage
+        return {"text": text, "output": usage.output_tokens > 0}
+
+    def tool(self, model: str) -> Any:
+        messages: list[Any] = [{"role": "user", "content": "call get_weather"}]
+        answer = self.create(model, messages, tools=self.tools)
+        call = next(block for block in answer.content if block.type == "tool_use")
+        result = {"type": "tool_result", "tool_use_id": call.id, "content": "4 degrees"}
+        messages += [
+            {"role": "assistant", "content": answer.content},
+            {"role": "user", "content": [result]},
+        ]
+        final = self.create(model, messages, tools=self.tools)
+        return {"name": call.name, "arguments": call.input, "text": final.content[0].text}
+
+    def image(self, model: str) -> Any:
+        source = {
+            "type": "base64",
+            "media_type": "image/png",
+            "data": base64.b64encode(PIXEL).decode(),
+        }
+        parts = [{"type": "text", "text": "What is this?"}, {"type": "image", "source": source}]
+        answer = self.create(model, [{"role": "user", "content": parts}])
+        return {"text": answer.content[0].text}
+
+
+class Gemini(Chat):
+    """google-genai."""
+
+    def __init__(self, url: str) -> None:
+        from google import genai
+        from google.genai import errors, types
+
+        self.errors = errors.APIError
+        self.types = types
+        options = types.HttpOptions(base_url=f"{url}/gemini")
+        self.client = genai.Client(api_key=KEY, http_options=options)
+
+    def create(self, model: str, messages: list[Any], **more: Any) -> Any:
+        config = self.types.GenerateContentConfig(**more) if more else None
+        return self.client.models.generate_content(model=model, contents=messages, config=config)
+
+    def _user(self, *parts: Any) -> Any:
+        return self.types.Content(role="user", parts=list(parts))
+
+    def plain(self, model: str) -> Any:
+        hello = self._user(self.types.Part(text="Hi"))
+        answer = self.create(model, [hello], system_instruction="Be brief.")
+        return {"text": answer.text, "output": answer.usage_metadata.candidates_token_count > 0}
+
+    def streamed(self, model: str) -> Any:
+        asked = self._user(self.types.Part(text="one two three"))
+        chunks = list(self.client.models.generate_content_stream(model=model, contents=[asked]))
+        text = "".join(chunk.text or "" for chunk in chunks)
+        usage = chunks[-1].usage_metadata
+        return {"text": text, "output": usage.candidates_token_count > 0}
+
+    def tool(self, model: str) -> Any:
+        types = self.types
+        declared = types.FunctionDeclaration(
+            name="get_weather", description="w", parameters_json_schema=SCHEMA
+        )
+        more = {"tools": [types.Tool(function_declarations=[declared])]}
+        asked = self._user(types.Part(text="call get_weather"))
+        answer = self.create(model, [asked], **more)
+        said = answer.candidates[0].content
+        call = next(part.function_call for part in said.parts if part.function_call)
+        result = types.FunctionResponse(
+            id=call.id, name=call.name, response={"result": "4 degrees"}
+        )
+        contents = [asked, said, self._user(types.Part(function_response=result))]
+        final = self.create(model, contents, **more)
+        return {"name": call.name, "arguments": call.args, "text": final.text}
+
+    def image(self, model: str) -> Any:
+        parts = [
+            self.types.Part(text="What is this?"),
+            self.types.Part.from_bytes(data=PIXEL, mime_type="image/png"),
+        ]
+        return {"text": self.create(model, [self._user(*parts)]).text}
+
+    def error(self, model: str) -> Any:
+        try:
+            self.plain(model)
+        except self.errors as error:
+            return {"status": error.code, "message": error.message}
+        return None
+
+
+def _error(error: Any) -> dict[str, Any]:
+    body = error.body if isinstance(error.body, dict) else {}
+    inner = body.get("error", body)
+    return {"status": error.status_code, "message": inner.get("message")}
+
+
+CLIENTS: dict[str, type[Chat]] = {
+    "chat": Chat,
+    "responses": Responses,
+    "messages": Messages,
+    "gemini": Gemini,
+}
+SCENARIOS = ("plain", "streamed", "tool", "image", "error")
+
+
+def run(client: str, url: str, jobs: list[tuple[str, str]]) -> list[Any]:
+    """Do each job (a scenario and a model) with one client."""
+    made = CLIENTS[client](url)
+    return [getattr(made, scenario)(model) for scenario, model in jobs]
+
+
+if __name__ == "__main__":
+    json.dump(run(sys.argv[1], sys.argv[2], json.loads(sys.argv[3])), sys.stdout)

@@ -1,0 +1,126 @@
+"""A gateway in a process of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+_URL = re.compile(r"Cannery gateway on (http://\S+)")
+
+
+class Running:
+    """A gateway that was started for tests."""
+
+    def __init__(self, folder: Path, config: str = "", *arguments: str, record: bool = True) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.folder = folder
+        self.store = folder / "store"
+        self.config = folder / "gateway.toml"
+        self.config.write_text(config)
+        self.log_path = folder / "log.jsonl"
+        command = [sys.executable, "-m", "cannery.gateway", "--port", "0"]
+        command += ["--config", str(self.config), *arguments]
+        command += ["--store", str(self.store)] if record else ["--no-record"]
+        environment = {
+            name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")
+        }
+        environment["TEST_KEY"] = "secret-upstream-key"
+        with self.log_path.open("wb") as log:
+            self.process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment
+            )
+        self.banner = ""
+        self.url = self._read_url()
+
+    def _read_url(self) -> str:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            self.banner += line
+            found = _URL.search(line)
+            if found:
+                self._drain()
+                return found[1]
+        raise AssertionError(f"it did not start: {self.log}")
+
+    def _drain(self) -> None:
+        """Read the rest of what is printed, so that nobody waits for it to be read."""
+
+        def read() -> None:
+            assert self.process.stdout is not None
+            for line in self.process.stdout:
+                self.banner += line
+
+        self._reader = threading.Thread(target=read, daemon=True)
+        self._reader.start()
+
+    @property
+    def log(self) -> str:
+        return self.log_path.read_text()
+
+    @property
+    def port(self) -> int:
+        return int(self.url.rpartition(":")[2])
+
+    def metrics(self) -> dict[str, float]:
+        with urllib.request.urlopen(f"{self.url}/metrics") as answer:  # noqa: S310 - loopback
+            lines = answer.read().decode().splitlines()
+        pairs = (line.rpartition(" ") for line in lines if not line.startswith("#"))
+        return {name: float(value) for name, _, value in pairs}
+
+    def recorded(self, outcome: str = "complete") -> float:
+        return self.metrics().get(f'cannery_recorded_total{{outcome="{outcome}"}}', 0)
+
+    def settle(self, seconds: float = 20) -> None:
+        """Wait until everything is filed."""
+        deadline = time.monotonic() + seconds
+        while self.metrics()["cannery_recording_queue"]:
+            assert time.monotonic() < deadline, "the recording queue does not empty"
+            time.sleep(0.02)
+
+    def signal(self, number: int) -> None:
+        self.process.send_signal(number)
+
+    def stop(self) -> int:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        code = self.process.wait(30)
+        self._reader.join(5)
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        return code
+
+    def rss(self) -> int:
+        """Resident memory in bytes."""
+        status = Path(f"/proc/{self.process.pid}/statm").read_text().split()
+        return int(status[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def rows(url: str, **more: Any) -> str:
+    """The configuration of four upstreams at one address, one a dialect."""
+    dialects = {
+        "chat": "openai_chat",
+        "responses": "openai_responses",
+        "anthropic": "anthropic_messages",
+        "gemini": "gemini_generate",
+    }
+    lines = []
+    for name, dialect in dialects.items():
+        lines += [
+            "[[upstreams]]",
+            f'name = "{name}"',
+            f'dialect = "{dialect}"',
+            f'url = "{url}"',
+            'key_variable = "TEST_KEY"',
+            f'models = ["{name}-*"]',
+            *(f"{key} = {value}" for key, value in more.items()),
+            "",
+        ]
+    return "\n".join(lines)

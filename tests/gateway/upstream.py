@@ -1,0 +1,262 @@
+"""A local upstream that speaks every dialect, judges what it is sent, and misbehaves on request.
+
+The last word of the model's name says how to behave (``chat-plain``, ``anthropic-cut``, …). What an ordinary model would say is
+made by echo; the judges are the SDKs' own types and the servers' rules.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from cannery.gateway import echo
+from cannery.messages import Request
+from cannery.translation import find_dialect, nativize_response, normalize_request
+from cannery.wire.contract import StreamOptions
+from tests.oracles.sdk_types import validate_request, validate_response
+from tests.oracles.server_rules import check_request_rules, confirmed
+from tests.oracles.stream_rules import check_stream_rules
+
+DIALECTS = {
+    "/v1/chat/completions": "openai_chat",
+    "/v1/responses": "openai_responses",
+    "/v1/messages": "anthropic_messages",
+}
+RETRY_AFTER = "7"
+
+
+class Seen:
+    """One request as it came."""
+
+    def __init__(self, dialect: str, path: str, headers: dict[str, str], body: bytes) -> None:
+        self.dialect = dialect
+        self.path = path
+        self.headers = headers
+        self.body = body
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+class Upstream:
+    """The server, what it saw, and what was wrong with that."""
+
+    def __init__(self) -> None:
+        self.seen: list[Seen] = []
+        self.problems: list[str] = []
+        self.hang_ups = 0
+        self.attempts: dict[str, int] = {}
+        self.server = _Server(("127.0.0.1", 0), _Handler)
+        self.server.upstream = self
+        self.server.daemon_threads = True
+        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
+        self.thread.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server.server_address[1]}"
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+
+    def judge(self, dialect: str, body: bytes) -> None:
+        value = json.loads(body)
+        found = validate_request(dialect, value, beta=True)
+        found += confirmed(dialect, check_request_rules(dialect, value))
+        self.problems += [f"{dialect}: {problem}" for problem in found]
+
+
+class _Server(ThreadingHTTPServer):
+    upstream: Upstream
+    request_queue_size = 1024
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Server
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+    def do_POST(self) -> None:
+        path, _, query = self.path.partition("?")
+        body = self.rfile.read(int(self.headers.get("content-length") or 0))
+        dialect = DIALECTS.get(path.removesuffix("/count_tokens"), "gemini_generate")
+        upstream = self.server.upstream
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        upstream.seen.append(Seen(dialect, self.path, headers, body))
+        if path.endswith(("count_tokens", ":countTokens")):
+            key = "totalTokens" if dialect == "gemini_generate" else "input_tokens"
+            self.answer(200, json.dumps({key: 42}).encode())
+            return
+        try:
+            upstream.judge(dialect, body)
+            value = json.loads(body)
+        except ValueError:
+            upstream.problems.append(f"{dialect}: not JSON")
+            self.answer(400, b"{}")
+            return
+        model = value.get("model") or path.rpartition("/models/")[2].rpartition(":")[0]
+        stream = bool(value.get("stream")) or "alt=sse" in query
+        behave = getattr(self, f"do_{model.rpartition('-')[2]}", None)
+        if behave is not None:
+            behave(dialect, model, stream)
+            return
+        self.ordinary(dialect, normalize_request(body, dialect).replace(model=model), stream=stream)
+
+    def do_GET(self) -> None:
+        self.answer(404, b"{}")
+
+    # --- how it behaves ------------------------------------------------------------------------
+
+    def ordinary(self, dialect: str, request: Request, *, stream: bool) -> None:
+        response = echo.answer(request)
+        if stream:
+            self.stream_begin()
+            for chunk in stream_chunks(dialect, response):
+                self.chunk(chunk)
+            self.chunk(b"")
+            return
+        body = nativize_response(response, dialect).body
+        self.server.upstream.problems += validate_response(dialect, json.loads(body))
+        self.answer(200, body)
+
+    def do_429(self, dialect: str, model: str, stream: bool) -> None:
+        headers = {"retry-after": RETRY_AFTER, "x-request-id": "up-429", "request-id": "up-429"}
+        self.answer(429, error_body(dialect, 429, "slow down, please"), headers)
+
+    def do_500(self, dialect: str, model: str, stream: bool) -> None:
+        self.answer(500, error_body(dialect, 500, "it broke"), {"x-request-id": "up-500"})
+
+    def do_html(self, dialect: str, model: str, stream: bool) -> None:
+        self.answer(503, b"<html>busy</html>", {"content-type": "text/html"})
+
+    def do_flaky(self, dialect: str, model: str, stream: bool) -> None:
+        attempts = self.server.upstream.attempts
+        attempts[model] = attempts.get(model, 0) + 1
+        if attempts[model] < 3:
+            self.answer(503, error_body(dialect, 503, "not yet"), {"retry-after": "0"})
+            return
+        self.ordinary(dialect, _hello(dialect), stream=stream)
+
+    def do_garbage(self, dialect: str, model: str, stream: bool) -> None:
+        if stream:
+            self.stream_begin()
+            self.chunk(b"data: {{{ not json\n\ndata: \xff\xfe\n\n")
+            self.chunk(b"")
+            return
+        self.answer(200, b"\x00\xffgarbage")
+
+    def do_cut(self, dialect: str, model: str, stream: bool) -> None:
+        if not stream:
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", "10000")
+            self.end_headers()
+            self.wfile.write(b'{"id":')
+            self.close_connection = True
+            return
+        chunks = stream_chunks(dialect, echo.answer(_hello(dialect)))
+        self.stream_begin()
+        for chunk in chunks[: max(2, len(chunks) // 2)]:
+            self.chunk(chunk)
+        self.wfile.flush()
+        self.close_connection = True
+
+    def do_quit(self, dialect: str, model: str, stream: bool) -> None:
+        """End a stream properly, but in the middle of what it says."""
+        chunks = stream_chunks(dialect, echo.answer(_hello(dialect)))
+        self.stream_begin()
+        for chunk in chunks[: max(2, len(chunks) // 2)]:
+            self.chunk(chunk)
+        self.chunk(b"")
+
+    def do_slow(self, dialect: str, model: str, stream: bool) -> None:
+        time.sleep(3)
+        self.ordinary(dialect, _hello(dialect), stream=stream)
+
+    def do_endless(self, dialect: str, model: str, stream: bool) -> None:
+        """Go on until the other side hangs up."""
+        chunks = stream_chunks(dialect, echo.answer(_hello(dialect)))
+        try:
+            self.stream_begin()
+            self.chunk(b"".join(chunks[:2]))
+            for _ in range(200):
+                time.sleep(0.05)
+                self.chunk(b": still here\n\n")
+        except OSError:
+            self.server.upstream.hang_ups += 1
+            self.close_connection = True
+
+    def do_silent(self, dialect: str, model: str, stream: bool) -> None:
+        """Say nothing until the other side hangs up."""
+        self.connection.settimeout(20)
+        try:
+            if self.connection.recv(1) == b"":
+                self.server.upstream.hang_ups += 1
+        except OSError:
+            self.server.upstream.hang_ups += 1
+        self.close_connection = True
+
+    def do_whole(self, dialect: str, model: str, stream: bool) -> None:
+        """Ignore that a stream was asked for."""
+        self.ordinary(dialect, _hello(dialect), stream=False)
+
+    # --- how it speaks -------------------------------------------------------------------------
+
+    def answer(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
+        self.send_response(status)
+        for name, value in {"content-type": "application/json", **(headers or {})}.items():
+            self.send_header(name, value)
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def stream_begin(self) -> None:
+        self.send_response(200)
+        self.send_header("content-type", "text/event-stream")
+        self.send_header("transfer-encoding", "chunked")
+        self.end_headers()
+
+    def chunk(self, data: bytes) -> None:
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+        self.wfile.flush()
+
+
+def stream_chunks(dialect: str, response: Any) -> list[bytes]:
+    """What a server would stream, proved by the rules of streams."""
+    writer = find_dialect(dialect).stream_writer(StreamOptions(include_usage=True))
+    chunks = [writer.write(event) for event in echo.events(response)]
+    chunks = [chunk for chunk in [*chunks, writer.close()] if chunk]
+    assert check_stream_rules(dialect, b"".join(chunks)) == []
+    return chunks
+
+
+def error_body(dialect: str, status: int, message: str) -> bytes:
+    """An error as the dialect's own server writes it."""
+    shapes: dict[str, Any] = {
+        "openai_chat": {
+            "error": {"message": message, "type": "rate_limit_error", "param": None, "code": "slow"}
+        },
+        "anthropic_messages": {
+            "type": "error",
+            "error": {"type": "rate_limit_error", "message": message},
+            "request_id": f"up-{status}",
+        },
+        "gemini_generate": {
+            "error": {"code": status, "message": message, "status": "RESOURCE_EXHAUSTED"}
+        },
+    }
+    return json.dumps(shapes.get(dialect, shapes["openai_chat"])).encode()
+
+
+def _hello(dialect: str) -> Request:
+    words = "one two three four five six"
+    return normalize_request(
+        {"model": "m", "messages": [{"role": "user", "content": words}]}, "openai_chat"
+    )
