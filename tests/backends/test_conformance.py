@@ -164,7 +164,9 @@ def test_gc_frees_what_nothing_refers_to(backend):
     two = made(backend, "d")
     kept, lost = b"k" * 3000, b"l" * 3000
     for metadata, identifier, contents in ((one, "c", [kept, lost]), (two, "d", [kept])):
-        ids = b",".join(b'"sha256:%b"' % hashlib.sha256(data).hexdigest().encode() for data in contents)
+        ids = b",".join(
+            b'"sha256:%b"' % hashlib.sha256(data).hexdigest().encode() for data in contents
+        )
         backend.commit(
             Change(
                 identifier=identifier,
@@ -174,9 +176,7 @@ def test_gc_frees_what_nothing_refers_to(backend):
             )
         )
     steps = []
-    dry = backend.collect(
-        lambda _: ["c"], dry_run=True, progress=lambda *step: steps.append(step)
-    )
+    dry = backend.collect(lambda _: ["c"], dry_run=True, progress=lambda *step: steps.append(step))
     assert dry.conversations == ("c",)
     assert (dry.contents, dry.is_dry_run) == (1, True)
     assert backend.has(hashlib.sha256(lost).digest())

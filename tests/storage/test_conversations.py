@@ -105,7 +105,7 @@ class TestForks:
         assert [one.text for one in two.load(2, 5)] == [*"cxz"]
         assert texts(root) == [*"abcde"]
         assert root.tree.draw(mark=two.identifier).count("\n") == 3
-        assert [tree.identifier for tree in two.tree.walk()][0] == root.identifier
+        assert next(two.tree.walk()).identifier == root.identifier
 
     def test_survive_their_parent(self, store):
         root = store.create()
@@ -198,18 +198,22 @@ class TestFiling:
         assert len(store.list()) == 1
 
     def test_reads_meaning_not_spelling(self, store):
-        first = store.file([
-            user("x"),
-            assistant(""),
-            invocation("call_1", "f", '{"a": 1, "b": 2}'),
-            result("call_1", "ok"),
-        ])
-        second = store.file([
-            user("x"),
-            invocation("toolu_9", "f", '{"b":2,"a":1}'),
-            result("toolu_9", "ok"),
-            assistant("done"),
-        ])
+        first = store.file(
+            [
+                user("x"),
+                assistant(""),
+                invocation("call_1", "f", '{"a": 1, "b": 2}'),
+                result("call_1", "ok"),
+            ]
+        )
+        second = store.file(
+            [
+                user("x"),
+                invocation("toolu_9", "f", '{"b":2,"a":1}'),
+                result("toolu_9", "ok"),
+                assistant("done"),
+            ]
+        )
         assert second.identifier == first.identifier
         assert second.added == 1
 
@@ -328,8 +332,12 @@ class TestIndex:
         assert [item.title for item in store.list(profile="chat")] == ["two"]
         assert [item.title for item in store.list(role="user")] == ["one"]
         assert [item.title for item in store.list(role="result")] == []
-        assert [item.title for item in store.list(since=datetime(2099, 1, 1, tzinfo=UTC))] == ["one"]
-        assert [item.title for item in store.list(until=datetime(2099, 1, 1, tzinfo=UTC))] == ["two"]
+        assert [item.title for item in store.list(since=datetime(2099, 1, 1, tzinfo=UTC))] == [
+            "one"
+        ]
+        assert [item.title for item in store.list(until=datetime(2099, 1, 1, tzinfo=UTC))] == [
+            "two"
+        ]
         assert len(store.list(limit=1)) == 1
         assert store.list()[0].count == 1
         two.delete()

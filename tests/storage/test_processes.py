@@ -80,13 +80,12 @@ print(len(expected))
 """
 
 
-def start(code, *arguments, **more):
+def start(code, *arguments):
     return subprocess.Popen(
         [sys.executable, "-c", code, *map(str, arguments)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        **more,
     )
 
 
@@ -100,10 +99,12 @@ def test_writers_lose_nothing_and_keep_their_order(path):
     with open_store(path) as store:
         identifier = store.create().identifier
         levels = ["sync", "group", "os", "sync"] * 2
-        finish([
-            start(APPENDER, path, identifier, writer, APPENDS, levels[writer])
-            for writer in range(WRITERS)
-        ])
+        finish(
+            [
+                start(APPENDER, path, identifier, writer, APPENDS, levels[writer])
+                for writer in range(WRITERS)
+            ]
+        )
         found = [one.text for one in store.get(identifier).load() if one.content.is_hydrated]
         assert len(found) == WRITERS * APPENDS
         for writer in range(WRITERS):
@@ -125,7 +126,8 @@ def test_killed_writers_lose_nothing_that_was_acknowledged(path):
         assert line, process.stderr.read()
         time.sleep(chance.random() * 0.02)
         process.send_signal(signal.SIGKILL)
-        rest, _ = process.communicate()
+        rest = process.stdout.read()
+        process.communicate()
         acknowledged = [int(word) for word in (line + rest).split("\n") if word]
         with open_store(path) as store:
             numbers = [int(one.text.split()[0]) for one in store.get(identifier).load(told)]
@@ -133,7 +135,9 @@ def test_killed_writers_lose_nothing_that_was_acknowledged(path):
         assert len(numbers) <= len(acknowledged) + 1
         told = numbers[-1] + 1
     with open_store(path) as store:
-        assert [int(one.text.split()[0]) for one in store.get(identifier).load()] == list(range(told))
+        assert [int(one.text.split()[0]) for one in store.get(identifier).load()] == list(
+            range(told)
+        )
         assert store.verify().is_sound
 
 
@@ -245,7 +249,9 @@ class Failing(OperatingSystem):
 
 def test_short_writes_are_completed(path, monkeypatch):
     whole = os.pwrite
-    monkeypatch.setattr(os, "pwrite", lambda fd, data, at: whole(fd, data[: max(1, len(data) // 3)], at))
+    monkeypatch.setattr(
+        os, "pwrite", lambda fd, data, at: whole(fd, data[: max(1, len(data) // 3)], at)
+    )
     with open_store(path) as store:
         conversation = store.create()
         conversation.append(user("a" * 5000), assistant("b"))

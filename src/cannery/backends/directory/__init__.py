@@ -8,7 +8,6 @@ and ``files`` is the only module that touches the operating system.
 from __future__ import annotations
 
 import contextlib
-import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -43,7 +42,13 @@ from cannery.backends.directory.layout import (
 )
 from cannery.backends.directory.lines import Read, find_end, read_range, seal, unseal
 from cannery.backends.directory.opening import Presence
-from cannery.backends.directory.packs import FULL, PACK_HEADER, PACK_MAGIC, Packs, encode_record
+from cannery.backends.directory.packs import (
+    FULL,
+    PACK_HEADER,
+    Packs,
+    encode_record,
+    new_pack_header,
+)
 from cannery.errors import ConflictError, ContentNotFoundError, DamageError
 
 _KNOWN_METADATA = 4096
@@ -119,7 +124,7 @@ class DirectoryBackend:
             pieces.append(records.get(digest) or encode_record(digest, data))
         number, offset = self._pack_end()
         if offset == 0:
-            pieces.insert(0, PACK_MAGIC + os.urandom(8))
+            pieces.insert(0, new_pack_header())
         written = b"".join(pieces)
         self._packs.note(number, offset, written)
         return [Operation(WRITE, pack_name(number), offset, written)]

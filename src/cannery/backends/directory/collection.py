@@ -28,7 +28,14 @@ from cannery.backends.directory.layout import (
 )
 from cannery.backends.directory.lines import unseal
 from cannery.backends.directory.opening import empty_trash
-from cannery.backends.directory.packs import HEADER, PACK_HEADER, PACK_MAGIC, Packs, Record, scan
+from cannery.backends.directory.packs import (
+    HEADER,
+    PACK_HEADER,
+    Packs,
+    Record,
+    new_pack_header,
+    scan,
+)
 
 Doomed = Callable[[Mapping[str, bytes]], Iterable[str]]
 
@@ -134,7 +141,7 @@ class Collector:
         name = pack_name(plan.number)
         with self._opened(name) as source, self._opened(name + ".new") as target:
             self._files.truncate(target, 0)
-            self._files.write(target, PACK_MAGIC + os.urandom(8), 0)
+            self._files.write(target, new_pack_header(), 0)
             plan.end = PACK_HEADER
             for record in scan(self._files, source, plan.number, PACK_HEADER):
                 if isinstance(record, Record) and record.digest not in plan.dropped:

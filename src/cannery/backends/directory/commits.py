@@ -145,7 +145,7 @@ class Commits:
         self._epoch = 0
         self._end = START
         self._pending = 0
-        self._own: dict[int, tuple[int, Sequence[Operation]]] = {}
+        self._own: dict[tuple[int, int], tuple[int, Sequence[Operation]]] = {}
         self.tails: dict[str, Tail] = {}
         self.replaced: dict[str, bytes | None] = {}
         # Who syncs for the threads of this process.
@@ -225,6 +225,7 @@ class Commits:
     def _record_some(self, batch: Sequence[_Request]) -> int:
         start = end = self._end
         records = []
+        own: dict[tuple[int, int], tuple[int, Sequence[Operation]]] = {}
         done = 0
         for request in batch:
             if end > CAPACITY:
@@ -236,7 +237,7 @@ class Commits:
                 request.error = error
                 continue
             record = encode_record(self._epoch, end, operations)
-            self._own[end] = (end + len(record), operations)
+            own[self._epoch, end] = (end + len(record), operations)
             end += len(record)
             records.append(record)
             request.ticket = Ticket(self._epoch, end, operations)
@@ -246,6 +247,7 @@ class Commits:
                 self._note(operation)
         if records:
             self._append(b"".join(records), start)
+            self._own.update(own)
         return done
 
     def _append(self, records: bytes, start: int) -> None:
@@ -362,7 +364,7 @@ class Commits:
         try:
             self.journal.sync()
             self.journal.note_placed(placed._replace(pending=_PLACING))
-            self._placement.place(self._unplaced(placed.position, written.position))
+            self._placement.place(self._unplaced(placed, written.position))
         except OSError as error:
             with medium("journal"):
                 self._abandon(placed)
@@ -382,11 +384,12 @@ class Commits:
     def _operations(self, start: int, stop: int) -> list[Operation]:
         return [operation for _, operation in self.journal.operations(start, stop)]
 
-    def _unplaced(self, start: int, stop: int) -> Iterable[Operation]:
+    def _unplaced(self, placed: Progress, stop: int) -> Iterable[Operation]:
         """What is journaled between two places: from memory as far as this process wrote it."""
         found: list[Operation] = []
+        start = placed.position
         while start < stop:
-            own = self._own.pop(start, None)
+            own = self._own.pop((placed.epoch, start), None)
             if own is None:
                 return found + self._operations(start, stop)
             start = own[0]

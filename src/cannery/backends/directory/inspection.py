@@ -10,10 +10,10 @@ from cannery.backends.directory.layout import pack_name
 from cannery.backends.directory.packs import (
     HEADER,
     PACK_HEADER,
-    PACK_MAGIC,
     Packs,
     Record,
     decode_record,
+    is_pack_header,
     scan,
 )
 
@@ -32,7 +32,7 @@ def inspect(files: Files, packs: Packs, progress: Progress | None) -> Inspection
         except FileNotFoundError:
             continue
         try:
-            if files.size(fd) and files.read(fd, 8, 0) != PACK_MAGIC:
+            if files.size(fd) and not is_pack_header(files.read(fd, PACK_HEADER, 0)):
                 damages.append(Damage(name, "damaged header"))
             for record in scan(files, fd, number, PACK_HEADER):
                 if not isinstance(record, Record):

@@ -8,6 +8,7 @@ the pack) is looked up once more.
 from __future__ import annotations
 
 import hashlib
+import os
 import struct
 import threading
 import zlib
@@ -23,7 +24,7 @@ from cannery.errors import ContentNotFoundError, DamageError
 
 HEADER = struct.Struct("<4sIQQ32sII")
 _MAGIC = b"CNT1"
-PACK_MAGIC = b"CNRYPACK"
+_PACK_MAGIC = b"CPK1"
 PACK_HEADER = 16
 FULL = 64 << 20
 
@@ -41,6 +42,17 @@ class Record(NamedTuple):
     digest: bytes
     flags: int
     check: int
+
+
+def new_pack_header() -> bytes:
+    """The start of a pack with a new identity."""
+    head = _PACK_MAGIC + os.urandom(8)
+    return head + zlib.crc32(head).to_bytes(4, "little")
+
+
+def is_pack_header(head: bytes) -> bool:
+    """Whether a pack begins as it should."""
+    return head[:4] == _PACK_MAGIC and zlib.crc32(head[:12]).to_bytes(4, "little") == head[12:]
 
 
 def encode_record(digest: bytes, data: bytes) -> bytes:
@@ -284,7 +296,7 @@ class Packs:
             return known
         fd = self._files.open(pack_name(number))
         head = self._files.read(fd, PACK_HEADER, 0)
-        self._open[number] = (fd, head[8:])
+        self._open[number] = (fd, head[4:12])
         if len(self._open) > _OPEN_FILES:
             self._files.close(self._open.popitem(last=False)[1][0])
         return self._open[number]
