@@ -1,7 +1,7 @@
 """Translation beside its floor: ``orjson.loads`` + ``orjson.dumps`` of the same bytes.
 
-Contenders are shuffled each round and timed in thread CPU time; printed are the medians of per-round ratios. Losslessness
-and losses are part of the measured path: what runs is the public ``cannery.translate``. Run with ``--quick`` for a
+Contenders are shuffled each round and timed in thread CPU time; printed are the medians of per-round ratios.
+Losslessness and losses are part of the measured path: what runs is the public ``cannery.translate``. Run with ``--quick`` for a
 first look, ``--plot FILE`` for an SVG.
 """
 
@@ -84,7 +84,7 @@ def append(target: str, rounds: int) -> float:
     def step() -> object:
         state["turn"] += 1
         make = cannery.assistant if state["turn"] % 2 else cannery.user
-        longer = state["request"].conversation + [make("And one message more.")]
+        longer = state["request"].conversation.append(make("And one message more."))
         state["request"] = state["request"].replace(conversation=longer)
         return cannery.nativize_request(state["request"], target)
 
@@ -128,7 +128,9 @@ def plot(rows: list[dict[str, object]], path: Path) -> None:
     """A bar for each row with a mark at its goal, as SVG."""
     height = 22 * len(rows) + 30
     scale = 400 / max(float(row["ratio"]) for row in rows)  # type: ignore[arg-type]
-    parts = [f'<svg xmlns="http://www.w3.org/2000/svg" width="860" height="{height}" font-size="12">']
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="860" height="{height}" font-size="12">'
+    ]
     for index, row in enumerate(rows):
         top = 22 * index + 10
         width = float(row["ratio"]) * scale  # type: ignore[arg-type]

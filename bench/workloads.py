@@ -7,10 +7,11 @@ import json
 import random
 from typing import Any
 
-WORDS = (
+TEXT = (
     "the quick brown fox jumps over a lazy dog while many engineers read logs and wait for "
     "builds that pass only on their own machines because somebody forgot to commit a file"
-).split()
+)
+WORDS = TEXT.split()
 
 
 def _sentence(rng: random.Random, length: int) -> str:

@@ -1,7 +1,7 @@
 """Cannery, the conversation layer for LLM applications.
 
-It takes messages from any client, keeps them as one immutable, typed model, stores each piece of content once, says them
-to any provider, and tells exactly what could not be said.
+It takes messages from any client, keeps them as one immutable, typed model, stores each piece of content once, says
+them to any provider, and tells exactly what could not be said.
 """
 
 from cannery.errors import (

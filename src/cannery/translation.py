@@ -8,7 +8,6 @@ from __future__ import annotations
 import difflib
 import importlib
 import pkgutil
-import re
 from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -25,7 +24,7 @@ from cannery.repairs.aliases import name_alias
 from cannery.wire.bodies import encode, to_bytes
 from cannery.wire.contract import Dialect, Notes, Piece, Rules, StreamOptions
 from cannery.wire.foreign import report_settings
-from cannery.wire.losses import POLICIES, REPAIRS, Aliases, Envelope, Rendered, Report, enforce
+from cannery.wire.losses import POLICIES, REPAIRS, Aliases, Rendered, Report, enforce
 from cannery.wire.turns import changed
 
 if TYPE_CHECKING:
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
 Body = Any
 # What a body says where it must name a model and nobody gave one.
 UNKNOWN_MODEL = "unknown"
-# The path of a wire message, at the start of the path of anything in it.
-_MESSAGE = re.compile(r"choices\[\d+\]\.message|candidates\[\d+\]\.content|\w+\[\d+\]")
 
 
 @lru_cache(maxsize=1)
@@ -73,8 +70,8 @@ def nativize_request(
 ) -> Rendered:
     """The wire body of a request, with what was lost and what was repaired.
 
-    Repairs run when the request goes to another dialect than the one it was read from; ``without`` switches some of them
-    off by name, and ``rules`` replaces the provider's rules for an endpoint with quirks.
+    Repairs run when the request goes to another dialect than the one it was read from; ``without`` switches some of
+    them off by name, and ``rules`` replaces the provider's rules for an endpoint with quirks.
     """
     return _nativize_request(request, dialect, policy, without, rules, None)
 
@@ -212,10 +209,7 @@ def _locator(source: str | None, body: bytes | None, kind: str) -> Any:
         read = dialect.read_request if kind == "request" else dialect.read_response
         read(body, paths)
 
-    def locate(place: int | str | Envelope) -> str:
-        if isinstance(place, Envelope):
-            found = _MESSAGE.match(locate(place.position))
-            return found.group() if found else locate(place.position)
+    def locate(place: int | str) -> str:
         if isinstance(place, int):
             return paths[place] if place < len(paths) else f"conversation[{place}]"
         if place.startswith("@"):

@@ -37,7 +37,9 @@ def test_a_response_comes_back(case: Case):
 @pytest.mark.parametrize("dialect", DIALECTS)
 @given(data=st.data())
 def test_any_request_comes_back(dialect: str, data: st.DataObject):
-    body = json.dumps(data.draw(requests(dialect)), ensure_ascii=False).encode("utf-8", "surrogatepass")
+    body = json.dumps(data.draw(requests(dialect)), ensure_ascii=False).encode(
+        "utf-8", "surrogatepass"
+    )
     request = cannery.normalize_request(body, dialect)
     assert_same_json(cannery.nativize_request(request, dialect).body, body)
 
@@ -45,7 +47,9 @@ def test_any_request_comes_back(dialect: str, data: st.DataObject):
 @pytest.mark.parametrize("dialect", DIALECTS)
 @given(data=st.data())
 def test_any_response_comes_back(dialect: str, data: st.DataObject):
-    body = json.dumps(data.draw(responses(dialect)), ensure_ascii=False).encode("utf-8", "surrogatepass")
+    body = json.dumps(data.draw(responses(dialect)), ensure_ascii=False).encode(
+        "utf-8", "surrogatepass"
+    )
     response = cannery.normalize_response(body, dialect)
     assert_same_json(cannery.nativize_response(response, dialect).body, body)
 
@@ -61,7 +65,7 @@ _LISTS = {
 @pytest.mark.parametrize("case", REQUESTS, ids=identify)
 def test_untouched_messages_come_back_when_a_turn_is_appended(case: Case):
     request = cannery.normalize_request(case.raw, case.dialect)
-    longer = request.replace(conversation=request.conversation + [cannery.user("One more.")])
+    longer = request.replace(conversation=request.conversation.append(cannery.user("One more.")))
     written = json.loads(cannery.nativize_request(longer, case.dialect).body)
     whole = json.loads(cannery.nativize_request(request, case.dialect).body)
     key = _LISTS[case.dialect]

@@ -15,8 +15,12 @@ from cannery.translation import find_dialect
 from tests.conformance.matrix import DIALECTS, PAIRS, identify
 from tests.oracles.corpus import Case, request_cases
 
-MATRIX = [(case, target) for source in DIALECTS for target in DIALECTS for case in request_cases(source)]
-TEXT = st.text(max_size=12) | st.sampled_from(["", " ", "\u00a0", "\n", "hello", '"quoted"', "é\u2028"])
+MATRIX = [
+    (case, target) for source in DIALECTS for target in DIALECTS for case in request_cases(source)
+]
+TEXT = st.text(max_size=12) | st.sampled_from(
+    ["", " ", "\u00a0", "\n", "hello", '"quoted"', "é\u2028"]
+)
 ROLES = st.sampled_from(["system", "developer", "user", "assistant"])
 
 

@@ -111,7 +111,7 @@ def _spoken(response: Any) -> list[Any]:
         held = canister.held
         if canister.role.value == "invocation":
             calls.append((canister.name, _arguments(canister)))
-        elif isinstance(held, str) or held is not absent and held.kind in ("text", "refusal"):
+        elif isinstance(held, str) or (held is not absent and held.kind in ("text", "refusal")):
             texts.append(held if isinstance(held, str) else held.text)
     return ["".join(texts), calls]
 

@@ -37,7 +37,7 @@ class Base64(Struct, frozen=True, gc=False, eq=False):
     def text(self) -> str:
         """The text."""
         held = self._held
-        return held if type(held) is str else held.decode()  # type: ignore[union-attr]
+        return held.decode("utf-8", "replace") if isinstance(held, bytes) else held
 
     @property
     def raw(self) -> bytes | None:
@@ -227,8 +227,7 @@ def _check_payload_id(
 ) -> None:
     where = f"{name}.content_id"
     if isinstance(data, Base64):
-        check_text(f"{name}.data", data.text)
-        if not data.is_readable:
+        if not isinstance(data.text, str) or not data.is_readable:
             raise MessageError(f"{name}.data", "not base64")
     if isinstance(data, (bytes, Base64)):
         if known is not None:

@@ -85,6 +85,7 @@ def empty_text(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]
         report.repair("empty_text", piece.place)
         if text_of(canister.held):
             report.lose("TEXT_DROPPED", piece.place)
+        report_residue(canister, report, piece.place)
         mark = canister.residue.cache if canister.residue is not None else None
         if mark and kept and side(kept[-1]) == side(piece):
             kept[-1] = Piece(_marked(kept[-1], mark), kept[-1].place)

@@ -1,6 +1,7 @@
 """Calls and results: each call answered once, right behind its turn, in call order.
 
-A result answers the latest call with its id that has no answer yet; ids may come again in later turns.
+A result answers the first call with its id in the latest turn that has one and is not answered yet; ids may come again,
+in a later turn or even in the same.
 """
 
 from __future__ import annotations
@@ -51,41 +52,43 @@ def _as_user_text(piece: Piece, canister: ResultCanisterClass) -> Iterator[Piece
             yield Piece(new_user(content, canister.timestamp, True), piece.place)
 
 
+class Waiting:
+    """The calls that wait for a result, by id: those of the latest turn that has the id, first come first served."""
+
+    def __init__(self) -> None:
+        self._calls: dict[str, list[Piece]] = {}
+
+    def call(self, turn: list[Piece]) -> None:
+        """Let the calls of a turn wait."""
+        fresh: dict[str, list[Piece]] = {}
+        for piece in turn:
+            if isinstance(piece.canister, InvocationCanisterClass):
+                fresh.setdefault(piece.canister.identifier, []).append(piece)
+        self._calls.update(fresh)
+
+    def answer(self, identifier: str) -> Piece | None:
+        """The call that a result with this id answers, or None when none waits."""
+        calls = self._calls.get(identifier)
+        return calls.pop(0) if calls else None
+
+
 def duplicate_results(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:
     """Leave out every result but the first for each call."""
     if not rules.pairs_calls:
         return pieces
-    answered: dict[str, bool] = {}
+    answers = {id(result) for result in _answers(pieces).values()}
+    known: set[str] = set()
     kept: list[Piece] = []
     for piece in pieces:
         canister = piece.canister
         if isinstance(canister, InvocationCanisterClass):
-            answered[canister.identifier] = False
-        elif isinstance(canister, ResultCanisterClass) and canister.invocation_id in answered:
-            if answered[canister.invocation_id]:
-                report.repair("duplicate_results", piece.place)
-                report.lose("RESULT_DROPPED", piece.place)
-                continue
-            answered[canister.invocation_id] = True
+            known.add(canister.identifier)
+        is_result = isinstance(canister, ResultCanisterClass)
+        if is_result and canister.invocation_id in known and id(piece) not in answers:
+            report.repair("duplicate_results", piece.place)
+            report.lose("RESULT_DROPPED", piece.place)
+            continue
         kept.append(piece)
-    return kept
-
-
-def unanswered_calls(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:
-    """Give every call without a result a synthetic error result."""
-    if not rules.pairs_calls:
-        return pieces
-    answers = _answers(pieces)
-    kept: list[Piece] = []
-    for turn in turns(pieces):
-        kept.extend(turn)
-        for piece in turn:
-            call = piece.canister
-            if isinstance(call, InvocationCanisterClass) and id(piece) not in answers:
-                report.repair("unanswered_calls", piece.place)
-                own = (call.identifier, True)
-                answer = new_result(NO_RESULT, call.timestamp, False, None, None, *own)
-                kept.append(Piece(answer, piece.place, is_synthetic=True))
     return kept
 
 
@@ -105,16 +108,39 @@ def result_order(pieces: list[Piece], rules: Rules, report: Report) -> list[Piec
     return ordered
 
 
+def unanswered_calls(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:
+    """Give every call without a result a synthetic error result, in its place among the others."""
+    if not rules.pairs_calls:
+        return pieces
+    answers = _answers(pieces)
+    placed = {id(result) for result in answers.values()}
+    kept: list[Piece] = []
+    for turn in turns(pieces):
+        kept.extend(piece for piece in turn if id(piece) not in placed)
+        for piece in turn:
+            call = piece.canister
+            if not isinstance(call, InvocationCanisterClass):
+                continue
+            answer = answers.get(id(piece))
+            if answer is None:
+                report.repair("unanswered_calls", piece.place)
+                own = (call.identifier, True)
+                made = new_result(NO_RESULT, call.timestamp, False, None, None, *own)
+                answer = Piece(made, piece.place, is_synthetic=True)
+            kept.append(answer)
+    return kept
+
+
 def _answers(pieces: list[Piece]) -> dict[int, Piece]:
     """The result of each call, by the identity of the call's piece."""
-    waiting: dict[str, Piece] = {}
+    waiting = Waiting()
     answers: dict[int, Piece] = {}
-    for piece in pieces:
-        canister = piece.canister
-        if isinstance(canister, InvocationCanisterClass):
-            waiting[canister.identifier] = piece
-        elif isinstance(canister, ResultCanisterClass):
-            call = waiting.pop(canister.invocation_id, None)
-            if call is not None:
-                answers[id(call)] = piece
+    for turn in turns(pieces):
+        waiting.call(turn)
+        for piece in turn:
+            canister = piece.canister
+            if isinstance(canister, ResultCanisterClass):
+                call = waiting.answer(canister.invocation_id)
+                if call is not None:
+                    answers[id(call)] = piece
     return answers

@@ -41,15 +41,16 @@ def object_input(text: str) -> Any:
     """The object that any argument text spells, ready to be encoded; None if it spells none."""
     if not text or text.isspace():
         return {}
-    if not is_json_object(text):
+    if is_json_object(text):
+        return Raw(text.encode())
+    if "\\u" not in text:
         return None
-    if "\\u" in text:
-        # An escaped half of a surrogate pair is JSON text, and yet no wire's JSON.
-        try:
-            return decode_json(text)
-        except ValueError:
-            return None
-    return Raw(text.encode())
+    # An escaped half of a surrogate pair is JSON by its grammar, and yet no decoder takes it.
+    try:
+        value = decode_json(text)
+    except (ValueError, RecursionError):
+        return None
+    return value if type(value) is dict else None
 
 
 def wrapped_input(text: str) -> dict[str, str]:

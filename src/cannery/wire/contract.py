@@ -14,8 +14,8 @@ from msgspec import Struct
 from cannery.messages.canisters import AnyCanister
 from cannery.messages.events import Event
 from cannery.messages.requests import Request, Response
-from cannery.wire.plain import PlainRequest
 from cannery.wire.losses import NO_ALIASES, Aliases, Rendered, Report
+from cannery.wire.plain import PlainRequest
 
 
 class Rules(Struct, frozen=True, gc=False):

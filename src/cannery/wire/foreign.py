@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from cannery.messages.canisters import ResultCanisterClass
 from cannery.messages.requests import Request, Response
 from cannery.wire.losses import ENVELOPE, Place, Report
 from cannery.wire.residues import dropped_keys
@@ -22,8 +23,11 @@ def report_residue(value: Any, report: Report, place: Place) -> None:
         return
     for path, held in dropped_keys(residue.part):
         _report_field(path, held, report, place)
+    is_result = isinstance(value, ResultCanisterClass)
     for path, held in dropped_keys(residue.envelope):
-        _report_field(path, held, report, place, ENVELOPE)
+        # The name on a result is that of its call, which says it already.
+        if not (is_result and path == ".name"):
+            _report_field(path, held, report, place, ENVELOPE)
 
 
 def report_settings(value: Request | Response, modelled: Collection[str], report: Report) -> None:

@@ -17,7 +17,7 @@ def find_prefix(
 ) -> tuple[int, list[Any], frozenset[str]] | None:
     """The position up to which encoded turns are kept, the turns, and the call ids in them."""
     for position in range(len(canisters), max(0, len(canisters) - _REACH), -1):
-        memo = canisters[position - 1]._memo
+        memo = canisters[position - 1]._memo  # noqa: SLF001 - looking must not make one
         kept = None if memo is None else memo.get(dialect)
         # Comparing tuples starts with identity, so equal prefixes cost a few nanoseconds a canister.
         if kept is not None and kept[0] == canisters[:position]:
@@ -32,10 +32,14 @@ def keep_prefix(
     if position < 1:
         return
     for earlier in range(position - 1, max(0, position - _REACH), -1):
-        memo = canisters[earlier - 1]._memo
+        memo = canisters[earlier - 1]._memo  # noqa: SLF001 - the same
         if memo is not None:
             memo.pop(dialect, None)
-    canisters[position - 1].memo()[dialect] = (canisters[:position], turns, _ids(canisters, position, used))
+    canisters[position - 1].memo()[dialect] = (
+        canisters[:position],
+        turns,
+        _ids(canisters, position, used),
+    )
 
 
 def _ids(canisters: tuple[Any, ...], position: int, used: set[str]) -> frozenset[str]:

@@ -43,7 +43,10 @@ CODES: Mapping[str, tuple[str, str]] = {
     "MEDIA_TYPE_UNSUPPORTED": (LOST, "the target does not take this media type"),
     "NAME_HIDDEN": (INFO, "the name of a file is kept where the model does not see it"),
     "MODEL_UNKNOWN": (INFO, "the source body names no model; give one"),
-    "NAME_CHANGED": (INFO, "a function name that the target forbids was rewritten; replies map back"),
+    "NAME_CHANGED": (
+        INFO,
+        "a function name that the target forbids was rewritten; replies map back",
+    ),
     "OPAQUE_DROPPED": (LOST, "a block that only its own dialect understands was left out"),
     "PREFILL_DROPPED": (DEGRADED, "the target does not continue a trailing assistant message"),
     "RANK_LOWERED": (INFO, "the target does not tell developer from system"),
@@ -80,13 +83,7 @@ REPAIRS: Mapping[str, str] = {
 }
 
 
-class Envelope(Struct, frozen=True, gc=False):
-    """The wire message that the canister at a position belongs to."""
-
-    position: int
-
-
-Place = int | str | Envelope | None
+Place = int | str | None
 
 
 class Loss(Struct, frozen=True, gc=False):
@@ -128,7 +125,7 @@ class Rendered(Struct, frozen=True, gc=False):
 class Report:
     """Collects losses and repairs while a body is written.
 
-    A place is the position of a canister in the source conversation, an ``Envelope`` for the message that it belongs to, the
+    A place is the position of a canister in the source conversation, the
     path of a request field, or ``@`` and the name of a control. Places become paths of the source only when there is
     something to report.
     """
@@ -152,7 +149,7 @@ class Report:
         """Whether nothing was lost or repaired."""
         return not (self._losses or self._repairs)
 
-    def losses(self, locate: Callable[[int | str | Envelope], str]) -> tuple[Loss, ...]:
+    def losses(self, locate: Callable[[int | str], str]) -> tuple[Loss, ...]:
         """The losses, each once, with paths."""
         found = dict.fromkeys(
             Loss(code, CODES[code][0], _path(place, within, locate), detail)
@@ -160,7 +157,7 @@ class Report:
         )
         return tuple(found)
 
-    def repairs(self, locate: Callable[[int | str | Envelope], str]) -> tuple[Repair, ...]:
+    def repairs(self, locate: Callable[[int | str], str]) -> tuple[Repair, ...]:
         """The repairs, each once, with paths."""
         found = dict.fromkeys(
             Repair(name, _path(place, "", locate), detail) for name, place, detail in self._repairs
@@ -176,7 +173,7 @@ def enforce(policy: str, source: str | None, target: str, losses: tuple[Loss, ..
             raise LossError(source, target, serious)
 
 
-def _path(place: Any, within: str, locate: Callable[[int | str | Envelope], str]) -> str:
+def _path(place: Any, within: str, locate: Callable[[int | str], str]) -> str:
     if place is None:
         return "$"
     path = locate(place)

@@ -18,6 +18,18 @@ _MEDIA_LABEL = re.compile(r"\[attached to the result of tool call ([^\]\n]+)\]")
 _SYSTEM = re.compile(r"<system-message>\n(.*)\n</system-message>", re.DOTALL)
 
 
+def flag_error(text: str) -> str:
+    """The text of a failed result, marked as such."""
+    return ERROR_PREFIX + text if text else ERROR_PREFIX.rstrip()
+
+
+def read_error_flag(text: str) -> str | None:
+    """The text behind the mark of a failed result, or None when there is no mark."""
+    if text.startswith(ERROR_PREFIX):
+        return text[len(ERROR_PREFIX) :]
+    return "" if text == ERROR_PREFIX.rstrip() else None
+
+
 def system_envelope(text: str) -> str:
     """A late system message inside a user turn."""
     return f"<system-message>\n{text}\n</system-message>"

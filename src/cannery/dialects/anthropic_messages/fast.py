@@ -1,8 +1,8 @@
 """Well-behaved conversations written straight to Messages bodies.
 
-One walk over the canisters both checks that no repair is needed and builds the wire structs; anything unusual (residue,
-blank text, turns that do not alternate, calls not answered in order, ids or names that would have to change) gives None,
-and ``writing`` takes over. The tests hold both writers against each other.
+One walk over the canisters both checks that no repair is needed and builds the wire structs; anything unusual
+(residue, blank text, turns that do not alternate, calls not answered in order, ids or names that would have to change)
+gives None, and ``writing`` takes over. The tests hold both writers against each other.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from cannery.messages.content import ImageContentClass
 from cannery.messages.payload import Base64
 from cannery.messages.requests import Request, new_controls
 from cannery.messages.role import Role
+from cannery.wire.arguments import is_plain_identifier, object_text
 from cannery.wire.bodies import encode
 from cannery.wire.contract import Notes
-from cannery.wire.arguments import is_plain_identifier, object_text
 from cannery.wire.fragments import find_prefix, keep_prefix
 from cannery.wire.media import sniff
 from cannery.wire.plain import PlainRequest, alternating, split_system
@@ -89,7 +89,8 @@ class Body(Struct, frozen=True, gc=False):
 
 def write_plain(request: PlainRequest, notes: Notes) -> bytes | None:
     """The body of a plain request that needs no repair; None for any other."""
-    temperature, model = request.temperature, request.model
+    given: Any = request
+    temperature, model = given.temperature, given.model
     split = split_system(request)
     if split is None or model is absent or (temperature is not absent and temperature > 1):
         return None
@@ -97,8 +98,8 @@ def write_plain(request: PlainRequest, notes: Notes) -> bytes | None:
     written = alternating(messages, UserMessage, AssistantMessage)
     if written is None:
         return None
-    limit = request.limit if request.old_limit is absent else request.old_limit
-    top_p, stream = request.top_p, request.stream
+    limit = given.limit if given.old_limit is absent else given.old_limit
+    top_p, stream = given.top_p, given.stream
     return encode(
         Body(
             written,
@@ -140,12 +141,17 @@ def write_fast(request: Request, notes: Notes, *, keep: bool = False) -> bytes |
     turns = _kept_turns(canisters, start, notes) if keep else _turns(canisters, start, notes, set())
     if turns is None or not turns[0]:
         return None
-    if canisters[-1].role is _ASSISTANT and rules_for(model).ends_with_user:
+    if canisters[-1].role is _ASSISTANT and not _may_end(canisters[-1].held, model):
         return None
     limit, temperature, top_p = settings
     stream = UNSET if request.stream is absent else request.stream
     body = Body(turns[0], _limit(limit, notes), model, system, temperature, top_p, stream)
     return encode(body)
+
+
+def _may_end(held: Any, model: str) -> bool:
+    """Whether a request may end with this text of the assistant."""
+    return not rules_for(model).ends_with_user and not held[-1].isspace()
 
 
 def _kept_turns(
@@ -179,9 +185,9 @@ def _settings(request: Request) -> tuple[Any, Any, Any] | None:
         return None
     if temperature is absent:
         temperature = UNSET  # type: ignore[assignment]
-    elif temperature > 1:  # type: ignore[operator]
+    elif temperature > 1:
         return None
-    return limit, temperature, UNSET if top_p is absent else top_p  # type: ignore[return-value]
+    return limit, temperature, UNSET if top_p is absent else top_p
 
 
 def _system(canister: Any) -> str | None:
@@ -190,8 +196,13 @@ def _system(canister: Any) -> str | None:
     return held if plain and held and not held.isspace() else None
 
 
-def _turns(
-    canisters: tuple[Any, ...], index: int, notes: Notes, used: set[str], *, after_user: bool = False
+def _turns(  # noqa: C901, PLR0912 - one loop: a call for each turn is what it saves
+    canisters: tuple[Any, ...],
+    index: int,
+    notes: Notes,
+    used: set[str],
+    *,
+    after_user: bool = False,
 ) -> tuple[list[Any], int, int] | None:
     """The turns from a position on, where the last assistant turn starts, and how many turns stand before it.
 
@@ -279,7 +290,7 @@ def _single(call: Any, result: Any, used: set[str]) -> tuple[Any, Any] | None:
         or call.is_freeform
         or type(text) is not str
         or result.invocation_id != identifier
-        or result._error is not absent
+        or result._error is not absent  # noqa: SLF001 - a property would cost a call
         or result.residue is not None
         or not text
         or text.isspace()
@@ -301,7 +312,7 @@ def _user_turn(
     """The answers to calls, in call order, and what the user says."""
     blocks: list[Any] = []
     for call in calls:
-        block = _result(canisters[index], call.identifier) if index < count else None
+        block: Any = _result(canisters[index], call.identifier) if index < count else None
         if block is None:
             return None
         blocks.append(block)
@@ -329,7 +340,7 @@ def _result(result: Any, identifier: str) -> ToolResult | None:
         result.role is not _RESULT
         or type(text) is not str
         or result.invocation_id != identifier
-        or result._error is not absent
+        or result._error is not absent  # noqa: SLF001 - a property would cost a call
         or result.residue is not None
         or not text
         or text.isspace()
@@ -349,7 +360,13 @@ def _user_block(canister: Any) -> TextBlock | ImageBlock | None:
         return None
     payload = held.payload
     raw = payload.raw
-    if raw is None or sniff(payload) != held.mime_type or len(raw) % 4 or b"-" in raw or b"_" in raw:
+    if (
+        raw is None
+        or sniff(payload) != held.mime_type
+        or len(raw) % 4
+        or b"-" in raw
+        or b"_" in raw
+    ):
         return None
     return ImageBlock(ImageSource(held.mime_type, Raw(b'"' + raw + b'"')))
 

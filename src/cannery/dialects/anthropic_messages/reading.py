@@ -20,7 +20,6 @@ from cannery.dialects.anthropic_messages.settings import (
     write_settings,
 )
 from cannery.dialects.anthropic_messages.writing import INLINE, MessageWriter
-from cannery.errors import RoleError, WireRoleError
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AnyCanister,
@@ -47,7 +46,6 @@ from cannery.messages.json_text import write_json
 from cannery.messages.payload import Base64, Location
 from cannery.messages.requests import Request, new_request
 from cannery.messages.residue import Residue
-from cannery.roles.normalization import normalize_role
 from cannery.roles.vocabularies import VOCABULARIES
 from cannery.wire.arguments import input_text
 from cannery.wire.bodies import Object, Reader, guarded, read_object
@@ -55,6 +53,7 @@ from cannery.wire.contract import Piece
 from cannery.wire.controls import flag
 from cannery.wire.losses import Report
 from cannery.wire.residues import patch_text, remember
+from cannery.wire.wire_roles import read_role
 
 _ROLES = VOCABULARIES["anthropic"]
 
@@ -132,10 +131,7 @@ class MessageReader(Reader):
 
     def _role(self, message: Object, index: int) -> str:
         role = self.field(message, "role", f"messages[{index}]")
-        try:
-            return normalize_role(role, vocabulary=_ROLES, path=f"messages.{index}.role")
-        except RoleError as error:
-            raise WireRoleError(NAME, error) from None
+        return read_role(NAME, role, _ROLES, f"messages.{index}.role")
 
     def _message_content(self, message: Object, role: str, path: str) -> str | None:
         if role != "system":

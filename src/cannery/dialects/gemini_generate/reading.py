@@ -28,7 +28,6 @@ from cannery.dialects.gemini_generate.spelling import (
     write_form,
 )
 from cannery.dialects.gemini_generate.writing import ACCOUNT, SIGNATURE, MessageWriter
-from cannery.errors import RoleError, WireRoleError
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AnyCanister,
@@ -56,7 +55,6 @@ from cannery.messages.json_text import write_json
 from cannery.messages.payload import Base64, Location
 from cannery.messages.requests import Request, new_request
 from cannery.messages.residue import Residue
-from cannery.roles.normalization import normalize_role
 from cannery.roles.vocabularies import VOCABULARIES
 from cannery.wire.arguments import input_text
 from cannery.wire.bodies import Reader, guarded, read_object
@@ -64,6 +62,7 @@ from cannery.wire.contract import Piece
 from cannery.wire.losses import Report
 from cannery.wire.media import sniff
 from cannery.wire.residues import patch_text, remember
+from cannery.wire.wire_roles import read_role
 
 _ROLES = VOCABULARIES["gemini"]
 _MAKERS = {"image": new_image, "audio": new_audio, "video": new_video}
@@ -164,10 +163,7 @@ class MessageReader(Reader):
         role = content.get("role")
         if role is None:
             return None
-        try:
-            return normalize_role(role, vocabulary=_ROLES, path=f"contents.{index}.role")
-        except RoleError as error:
-            raise WireRoleError(NAME, error) from None
+        return read_role(NAME, role, _ROLES, f"contents.{index}.role")
 
     def add(self, canister: AnyCanister, path: str) -> AnyCanister:
         """Take the next canister, with its place in the body."""

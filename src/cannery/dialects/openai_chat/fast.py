@@ -53,6 +53,7 @@ ABSENT = Residue(NAME, form="absent")
 STRING = Residue(NAME, form="string")
 OLD_LIMIT = Residue(NAME, form="max_tokens")
 _new_location = maker(Location)
+_ERROR = ERROR_PREFIX.rstrip()
 
 
 class TextPart(Struct, frozen=True, gc=False, tag="text", forbid_unknown_fields=True):
@@ -116,7 +117,7 @@ class Assistant(
 ):
     """An assistant message; a canister already when it is text without calls."""
 
-    held: str | None | UnsetType = UNSET
+    held: str | UnsetType | None = UNSET
     timestamp: datetime = field(default_factory=RECEIVED.get)
     tool_calls: list[Call] | UnsetType = UNSET
 
@@ -207,7 +208,7 @@ def read_plain(body: bytes) -> PlainRequest | None:
 
 def read_fast(body: bytes) -> Request | None:
     """The request of a body of common shape; None for any other."""
-    plain = read_plain(body)
+    plain: Any = read_plain(body)
     if plain is None:
         return _read_common(body)
     limit, is_old = plain.limit, plain.old_limit is not absent
@@ -247,7 +248,7 @@ def _read_common(body: bytes) -> Request | None:
             elif not _take_calls(message, canisters):
                 return None
         elif kind is ToolMessage:
-            if message.held.startswith(ERROR_PREFIX) or not message.invocation_id:  # type: ignore[union-attr]
+            if message.held.startswith(_ERROR) or not message.invocation_id:  # type: ignore[union-attr]
                 return None
             take(message)
         else:
@@ -282,7 +283,11 @@ def _image(url: Raw) -> Any:
     if literal[:1] != b'"' or b"\\" in literal or not literal.isascii():
         return None
     if not literal.startswith(b'"data:'):
-        return new_image(_new_location("url", literal[1:-1].decode()), "") if len(literal) > 2 else None
+        return (
+            new_image(_new_location("url", literal[1:-1].decode()), "")
+            if len(literal) > 2
+            else None
+        )
     at = literal.find(b";base64,", 6, 64)
     mime_type = literal[6:at].decode()
     if at < 0 or not mime_type.islower() or not mime_type.replace("/", "").isalpha():
@@ -311,7 +316,7 @@ def _take_calls(message: Any, canisters: list[AnyCanister]) -> bool:
     return True
 
 
-def _request(found: Settings, canisters: Any) -> Request | None:
+def _request(found: Any, canisters: Any) -> Request | None:
     limit, residue = found.max_completion_tokens, None
     if found.max_tokens is not absent:
         if limit is not absent:
@@ -335,7 +340,7 @@ def _request(found: Settings, canisters: Any) -> Request | None:
     )
 
 
-def _controls(limit: Any, found: Settings) -> Controls:
+def _controls(limit: Any, found: Any) -> Controls:
     parallel, seed, user = found.parallel_tool_calls, found.seed, found.user
     if parallel is seed is user:
         return new_controls(limit, found.temperature, found.top_p)  # type: ignore[no-any-return]
@@ -348,8 +353,8 @@ def _tools(definitions: list[ToolDefinition]) -> Iterator[Tool | None]:
     for definition in definitions:
         function = definition.function
         schema = function.parameters
-        text = absent if schema is UNSET else bytes(schema).decode()  # type: ignore[arg-type]
-        if text is not absent and not text.startswith("{"):  # type: ignore[union-attr]
+        text = absent if schema is UNSET else bytes(schema).decode()
+        if text is not absent and not text.startswith("{"):
             yield None
             return
         yield new_tool(

@@ -20,7 +20,6 @@ from cannery.dialects.openai_chat.settings import (
     write_settings,
 )
 from cannery.dialects.openai_chat.writing import AUDIO_FORMATS, MessageWriter
-from cannery.errors import RoleError, WireRoleError
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AnyCanister,
@@ -48,15 +47,15 @@ from cannery.messages.payload import Base64, Location
 from cannery.messages.requests import Request, new_request
 from cannery.messages.residue import Residue
 from cannery.messages.role import Role
-from cannery.roles.normalization import normalize_role
 from cannery.roles.vocabularies import VOCABULARIES
 from cannery.wire.bodies import Object, Reader, guarded, read_object
 from cannery.wire.contract import Piece
 from cannery.wire.delta import same
 from cannery.wire.losses import Report
-from cannery.wire.markers import ERROR_PREFIX, read_media_label
+from cannery.wire.markers import read_error_flag, read_media_label
 from cannery.wire.media import split_data_url
 from cannery.wire.residues import patch_text, remember
+from cannery.wire.wire_roles import read_role
 
 _ROLES = VOCABULARIES["openai"]
 _AUDIO_TYPES = {sound: mime_type for mime_type, sound in AUDIO_FORMATS.items()}
@@ -95,9 +94,9 @@ def _read_request(body: Object, paths: list[str] | None) -> Request:
     rest = {key: item for key, item in body.items() if key != "messages"}
     patch = patch_text(write_settings(request, Report()), rest)
     if patch is None:
-        return request
+        return request  # type: ignore[no-any-return]
     form = "max_tokens" if is_old else None
-    return msgspec.structs.replace(request, residue=Residue(NAME, envelope=patch, form=form))
+    return msgspec.structs.replace(request, residue=Residue(NAME, envelope=patch, form=form))  # type: ignore[no-any-return]
 
 
 class MessageReader(Reader):
@@ -131,10 +130,7 @@ class MessageReader(Reader):
     def role(self, message: Object, index: int) -> str:
         """The role of a message, normalized."""
         role = self.field(message, "role", f"messages[{index}]")
-        try:
-            return normalize_role(role, vocabulary=_ROLES, path=f"messages.{index}.role")
-        except RoleError as error:
-            raise WireRoleError(NAME, error) from None
+        return read_role(NAME, role, _ROLES, f"messages.{index}.role")
 
     def add(self, canister: AnyCanister, path: str) -> AnyCanister:
         """Take the next canister, with its place in the body."""
@@ -433,8 +429,9 @@ class MessageReader(Reader):
         else:
             self.fail(f"{path}.content", "expected a string or a list of parts")
         error: Any = absent
-        if type(held) is str and held.startswith(ERROR_PREFIX):
-            held, error = held[len(ERROR_PREFIX) :], True
+        failed = read_error_flag(held) if type(held) is str else None
+        if failed is not None:
+            held, error = failed, True
         own = (self._answered(message, role, path), error)
         canister = new_result(held, self.when, False, None, None, *own)
         self.add(canister, path)

@@ -77,7 +77,7 @@ def read_controls(body: Object) -> Controls:
     metadata = body.get("metadata")
     options = body.get("stream_options")
     effort = text(body.get("reasoning_effort"))
-    return new_controls(
+    return new_controls(  # type: ignore[no-any-return]
         max_tokens=integer(body.get("max_tokens")) if limit is absent else limit,
         temperature=number(body.get("temperature")),
         top_p=number(body.get("top_p")),
@@ -140,7 +140,7 @@ def _read_tool(item: Any, key: str) -> Tool:
     if part is None and form is None:
         return tool
     fields = {name: getattr(tool, name) for name in Tool.__struct_fields__}
-    return new_tool(**{**fields, "residue": Residue(NAME, part=part, form=form)})
+    return new_tool(**{**fields, "residue": Residue(NAME, part=part, form=form)})  # type: ignore[no-any-return]
 
 
 def _plain_tool(item: Any, key: str) -> Tool:
@@ -154,12 +154,12 @@ def _plain_tool(item: Any, key: str) -> Tool:
         ):
             return _named_tool(inner, is_freeform=kind == "custom")
     tag = item.get("type") if type(item) is dict else None
-    return new_tool(name=tag if type(tag) is str else "unknown", hosted=write_json(item))
+    return new_tool(name=tag if type(tag) is str else "unknown", hosted=write_json(item))  # type: ignore[no-any-return]
 
 
 def _named_tool(inner: Object, *, is_freeform: bool) -> Tool:
     schema, grammar = inner.get("parameters"), inner.get("format")
-    return new_tool(
+    return new_tool(  # type: ignore[no-any-return]
         inner["name"],
         text(inner.get("description")),
         write_json(schema) if type(schema) is dict else absent,

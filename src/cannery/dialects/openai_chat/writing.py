@@ -34,7 +34,7 @@ from cannery.messages.role import Role
 from cannery.wire.contract import Piece
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
-from cannery.wire.markers import ERROR_PREFIX, media_label, supplement
+from cannery.wire.markers import flag_error, media_label, supplement
 from cannery.wire.media import (
     base64_text,
     data_url,
@@ -295,8 +295,9 @@ class MessageWriter:
 
     def _flagged(self, texts: list[str], canister: ResultCanisterClass, place: Any) -> list[str]:
         self.report.lose("ERROR_FLAG_TO_TEXT", place)
-        words = texts if any(texts) else [str(canister.error)]
-        return [ERROR_PREFIX + words[0], *words[1:]]
+        told = canister.error_text
+        words = texts if any(texts) or not told else [told]
+        return [flag_error(words[0] if words else ""), *words[1:]]
 
     def _result_media(self, contents: Any, call_id: str, place: int | None) -> list[Object]:
         parts = [
@@ -394,6 +395,8 @@ class MessageWriter:
             return
         report_residue(piece.canister, self.report, piece.place)
         self.report.lose("REASONING_DROPPED", piece.place)
+        if held.signature is not None or held.encrypted is not None:
+            self.report.lose("SIGNATURE_DROPPED", piece.place)
 
     def _set_content(
         self, message: Object, parts: list[Object], calls: list[Object], form: str | None
@@ -409,7 +412,7 @@ class MessageWriter:
         elif parts or form == "list":
             message["content"] = parts
         else:
-            silent = calls or self.at_home or message.keys() & {"refusal", "function_call"}
+            silent = calls or self.at_home or message.get("refusal") or "function_call" in message
             message["content"] = None if silent else ""
 
 

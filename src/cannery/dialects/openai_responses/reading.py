@@ -21,7 +21,6 @@ from cannery.dialects.openai_responses.settings import (
     write_settings,
 )
 from cannery.dialects.openai_responses.writing import ItemWriter, after, reasoning_item
-from cannery.errors import RoleError, WireRoleError
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AnyCanister,
@@ -49,15 +48,15 @@ from cannery.messages.json_text import write_json
 from cannery.messages.payload import Base64, Location
 from cannery.messages.requests import Request, new_request
 from cannery.messages.role import Role
-from cannery.roles.normalization import normalize_role
 from cannery.roles.vocabularies import VOCABULARIES
 from cannery.wire.bodies import Object, Reader, guarded, read_object
 from cannery.wire.contract import Piece
 from cannery.wire.controls import flag, integer, text
 from cannery.wire.losses import Report
-from cannery.wire.markers import ERROR_PREFIX
+from cannery.wire.markers import read_error_flag
 from cannery.wire.media import split_data_url
 from cannery.wire.residues import patch_text, remember
+from cannery.wire.wire_roles import read_role
 
 _ROLES = VOCABULARIES["openai"]
 _MESSAGE_ROLES = frozenset({"user", "assistant", "system", "developer"})
@@ -218,10 +217,7 @@ class ItemReader(Reader):
     def _role(self, item: Object, path: str) -> str:
         role = self.field(item, "role", path)
         place = f"{path.replace('[', '.').replace(']', '')}.role"
-        try:
-            found = normalize_role(role, vocabulary=_ROLES, path=place)
-        except RoleError as error:
-            raise WireRoleError(NAME, error) from None
+        found = read_role(NAME, role, _ROLES, place)
         if found not in _MESSAGE_ROLES:
             self.fail(f"{path}.role", f"a message has no role {found!r}")
         return found
@@ -432,12 +428,13 @@ def _cache_mark(part: Any) -> str | None:
 def _unflagged(held: Any) -> tuple[Any, Any]:
     """A result without the words that say that the tool failed, and whether they were there."""
     if type(held) is str:
-        is_flagged = held.startswith(ERROR_PREFIX)
-        return (held[len(ERROR_PREFIX) :], True) if is_flagged else (held, absent)
+        words = read_error_flag(held)
+        return (held, absent) if words is None else (words, True)
     first = held.parts[0]
-    if first.kind != "text" or not first.text.startswith(ERROR_PREFIX):
+    words = read_error_flag(first.text) if first.kind == "text" else None
+    if words is None:
         return held, absent
-    rest = new_text(first.text[len(ERROR_PREFIX) :], first.mime_type, first.citations)
+    rest = new_text(words, first.mime_type, first.citations)
     return new_parts((rest, *held.parts[1:])), True
 
 

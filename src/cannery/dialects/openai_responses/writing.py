@@ -38,7 +38,7 @@ from cannery.wire.bodies import Object
 from cannery.wire.contract import Piece
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
-from cannery.wire.markers import ERROR_PREFIX
+from cannery.wire.markers import flag_error
 from cannery.wire.residues import own_residue, recall
 from cannery.wire.turns import MODEL, side
 
@@ -259,12 +259,11 @@ class ItemWriter(PartWriter):
             self.report.lose("ERROR_FLAG_TO_TEXT", place)
         texts = [part for part in parts if part.get("type") == "input_text"]
         if any(part["text"] for part in texts):
-            first = texts[0]
-            first["text"] = ERROR_PREFIX + first["text"]
+            texts[0]["text"] = flag_error(texts[0]["text"])
         elif texts:
-            texts[0]["text"] = f"{ERROR_PREFIX}{canister.error}"
+            texts[0]["text"] = flag_error(canister.error_text)
         else:
-            parts.insert(0, {"type": "input_text", "text": f"{ERROR_PREFIX}{canister.error}"})
+            parts.insert(0, {"type": "input_text", "text": flag_error(canister.error_text)})
 
     # --- reasoning -----------------------------------------------------------------------------
 

@@ -1,0 +1,19 @@
+"""Roles at the edge: normalized by the vocabulary of a dialect, refused in the words that clients know."""
+
+from __future__ import annotations
+
+from cannery.errors import RoleError, WireRoleError
+from cannery.roles.normalization import normalize_role
+from cannery.roles.vocabularies import Vocabulary
+
+
+def read_role(dialect: str, role: object, vocabulary: Vocabulary, path: str) -> str:
+    """The role of a wire message, normalized; WireRoleError names the roles that every client knows."""
+    try:
+        return normalize_role(role, vocabulary=vocabulary, path=path)
+    except RoleError as refusal:
+        try:
+            normalize_role(role, path=path)
+        except RoleError as error:
+            raise WireRoleError(dialect, error) from None
+        raise WireRoleError(dialect, refusal) from None
