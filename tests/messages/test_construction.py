@@ -246,6 +246,16 @@ REFUSED = {
         "ImageContent.data",
         "not base64",
     ),
+    "image of base64 of a number": (
+        lambda: ImageContentClass(Base64(5), "image/png"),
+        "ImageContent.data",
+        "not base64",
+    ),
+    "image of base64 of other bytes": (
+        lambda: ImageContentClass(Base64(b"\xff"), "image/png"),
+        "ImageContent.data",
+        "not base64",
+    ),
     "data and location": (
         lambda: ImageContentClass(b"x", "image/png", location="https://example.com"),
         "ImageContent.location",

@@ -222,13 +222,16 @@ def check_payload(
     return data
 
 
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
 def _check_payload_id(
     name: str, data: Payload, content_id: Absential[str], known: str | None
 ) -> None:
     where = f"{name}.content_id"
-    if isinstance(data, Base64):
-        if not isinstance(data.text, str) or not data.is_readable:
-            raise MessageError(f"{name}.data", "not base64")
+    if isinstance(data, Base64) and not (_is_text(data.text) and data.is_readable):
+        raise MessageError(f"{name}.data", "not base64")
     if isinstance(data, (bytes, Base64)):
         if known is not None:
             check_match(where, known, payload_bytes(data))
