@@ -15,8 +15,8 @@ from cannery.dialects.openai_chat.reading import read_request
 from cannery.dialects.openai_chat.responses import read_response, write_response
 from cannery.dialects.openai_chat.settings import CONTROL_PATHS, MODELLED, NAME, write_settings
 from cannery.dialects.openai_chat.streaming import ChatStreamReader, ChatStreamWriter
-from cannery.dialects.openai_chat.writing import MessageWriter
 from cannery.messages.requests import Request
+from cannery.wire.chat_writing import ChatWriter
 from cannery.wire.contract import Dialect, Piece, Route, Rules
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, recall
@@ -30,7 +30,7 @@ RULES = Rules(
 
 def write_request(request: Request, pieces: list[Piece], report: Report) -> dict[str, Any]:
     """The body of a request."""
-    writer = MessageWriter(report, at_home=request.source == NAME)
+    writer = ChatWriter(NAME, report, at_home=request.source == NAME)
     body = write_settings(request, report)
     residue = own_residue(request, NAME)
     if residue is not None:

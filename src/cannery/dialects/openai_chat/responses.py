@@ -6,9 +6,7 @@ from typing import Any
 
 import msgspec
 
-from cannery.dialects.openai_chat.reading import MessageReader
 from cannery.dialects.openai_chat.settings import NAME
-from cannery.dialects.openai_chat.writing import MessageWriter
 from cannery.messages.absence import absent
 from cannery.messages.content import Citation, TextualContentClass, new_text
 from cannery.messages.conversation import Conversation
@@ -16,6 +14,8 @@ from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import FinishReason, Response, Usage, new_response, new_usage
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object, guarded, read_object
+from cannery.wire.chat_reading import ChatReader
+from cannery.wire.chat_writing import ChatWriter
 from cannery.wire.contract import Piece
 from cannery.wire.controls import text
 from cannery.wire.losses import Report
@@ -54,7 +54,7 @@ def read_response(body: bytes, paths: list[str] | None = None) -> Response:
 
 
 def _read_response(body: Object, paths: list[str] | None) -> Response:
-    reader = MessageReader(body.get("model"))
+    reader = ChatReader(NAME, body.get("model"))
     choices = reader.list(reader.field(body, "choices", ""), "choices")
     finish: Any = absent
     if choices:
@@ -80,7 +80,7 @@ def _read_response(body: Object, paths: list[str] | None) -> Response:
     return msgspec.structs.replace(response, residue=Residue(NAME, envelope=patch))  # type: ignore[no-any-return]
 
 
-def _cite(reader: MessageReader, message: Object) -> None:
+def _cite(reader: ChatReader, message: Object) -> None:
     """Hang the message's annotations on its text; the envelope keeps their exact spelling."""
     annotations = message.get("annotations")
     if type(annotations) is not list:
@@ -164,7 +164,7 @@ def write_response(response: Response, report: Report) -> Object:
 
 def _write_body(response: Response, report: Report) -> Object:
     at_home = response.source == NAME
-    writer = MessageWriter(report, at_home=at_home)
+    writer = ChatWriter(NAME, report, at_home=at_home)
     pieces = [Piece(canister, index) for index, canister in enumerate(response.canisters)]
     message = writer.assistant(pieces) if pieces else {"role": "assistant", "content": None}
     if not at_home:

@@ -1,4 +1,4 @@
-"""Writing Chat Completions bodies.
+"""Writing messages of the Chat Completions shape, which several dialects share.
 
 Every function gives the usual form of a value and then lets this dialect's own residue restore what was really
 said. A part that cannot be said gives None and a loss.
@@ -45,16 +45,18 @@ from cannery.wire.media import (
 from cannery.wire.residues import own_residue, recall
 from cannery.wire.turns import MODEL, SUPERVISOR, side, turns
 
-NAME = "openai_chat"
 AUDIO_FORMATS = {"audio/wav": "wav", "audio/mpeg": "mp3"}
 CACHE_TTL = {"short": "30m", "long": "12h"}
 Object = dict[str, Any]
 
 
-class MessageWriter:
+class ChatWriter:
     """Writes messages; ``at_home`` when they were read from this same dialect."""
 
-    def __init__(self, report: Report, *, at_home: bool, takes_reasoning: bool = False) -> None:
+    def __init__(
+        self, dialect: str, report: Report, *, at_home: bool, takes_reasoning: bool = False
+    ) -> None:
+        self.dialect = dialect
         self.report = report
         self.at_home = at_home
         self.takes_reasoning = takes_reasoning
@@ -102,7 +104,7 @@ class MessageWriter:
 
     def spoken(self, turn: list[Piece], role: str) -> Object:
         """A system, developer or user message."""
-        head = own_residue(turn[0].canister, NAME)
+        head = own_residue(turn[0].canister, self.dialect)
         parts = [part for piece in turn if (part := self.part(piece)) is not None]
         form = None if head is None else head.form
         message: Object = {"role": role}
@@ -129,7 +131,7 @@ class MessageWriter:
             if residue is not None:
                 report_residue(canister, self.report, piece.place)
             return ours
-        if residue.dialect == NAME:
+        if residue.dialect == self.dialect:
             return recall(ours, residue.part)  # type: ignore[no-any-return]
         report_residue(canister, self.report, piece.place)
         if residue.cache:
@@ -172,7 +174,7 @@ class MessageWriter:
 
     def opaque(self, content: OpaqueContentClass, place: int | None) -> Object | None:
         """A block that only this dialect understands, or a loss."""
-        if content.dialect == NAME:
+        if content.dialect == self.dialect:
             block: Object = decode_json(content.json)
             return block
         self.report.lose("OPAQUE_DROPPED", place, f"{content.tag!r} of {content.dialect}")
@@ -268,7 +270,7 @@ class MessageWriter:
     def result(self, piece: Piece) -> tuple[Object, list[Object]]:
         """A tool message, and the media that cannot stand in it."""
         canister: Any = piece.canister
-        residue = own_residue(canister, NAME)
+        residue = own_residue(canister, self.dialect)
         if residue is None:
             report_residue(canister, self.report, piece.place)
         content, media = self._result_content(piece, None if residue is None else residue.form)
@@ -326,7 +328,7 @@ class MessageWriter:
                 arguments = "{}"
             function = {"name": canister.name, "arguments": arguments}
             ours = {"id": canister.identifier, "type": "function", "function": function}
-        residue = own_residue(canister, NAME)
+        residue = own_residue(canister, self.dialect)
         if residue is None:
             report_residue(canister, self.report, piece.place)
             return ours
@@ -336,7 +338,7 @@ class MessageWriter:
 
     def assistant(self, turn: list[Piece]) -> Object:
         """One assistant message."""
-        head = own_residue(turn[0].canister, NAME)
+        head = own_residue(turn[0].canister, self.dialect)
         form = None if head is None else head.form
         message: Object = {"role": "assistant"}
         parts: list[Object] = []
@@ -346,7 +348,7 @@ class MessageWriter:
                 self._add_call(piece, message, calls)
             elif piece.canister.held is not absent:
                 self._add_spoken(piece, message, parts, calls)
-            elif own_residue(piece.canister, NAME) is None:
+            elif own_residue(piece.canister, self.dialect) is None:
                 report_residue(piece.canister, self.report, piece.place)
         self._set_content(message, parts, calls, form)
         if calls:
@@ -354,7 +356,7 @@ class MessageWriter:
         return message if head is None else recall(message, head.envelope)
 
     def _add_call(self, piece: Piece, message: Object, calls: list[Object]) -> None:
-        residue = own_residue(piece.canister, NAME)
+        residue = own_residue(piece.canister, self.dialect)
         call = self.call(piece)
         if residue is not None and residue.form == "function_call":
             message["function_call"] = call["function"]
@@ -366,7 +368,7 @@ class MessageWriter:
     ) -> None:
         canister: Any = piece.canister
         held = canister.held
-        residue = own_residue(canister, NAME)
+        residue = own_residue(canister, self.dialect)
         place = residue.form if residue is not None and residue.form in _FIELDS else None
         if isinstance(held, ReasoningContentClass):
             self._add_reasoning(held, message, place, piece)
