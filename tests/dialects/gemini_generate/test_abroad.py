@@ -174,6 +174,22 @@ def test_an_error_flag_stands_under_error():
     assert found.text == "boom"
 
 
+def test_a_failure_of_several_parts_is_told_once():
+    parts = [{"type": "text", "text": "bo"}, {"type": "text", "text": "om"}]
+    result_block = {"type": "tool_result", "tool_use_id": "a", "is_error": True, "content": parts}
+    messages = [
+        {"role": "user", "content": "q"},
+        {
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": "a", "name": "f", "input": {}}],
+        },
+        {"role": "user", "content": [result_block]},
+    ]
+    source = {"model": "m", "max_tokens": 9, "messages": messages}
+    body, _ = to_gemini(source, source="anthropic_messages")
+    assert body["contents"][2]["parts"][0]["functionResponse"]["response"] == {"error": "boom"}
+
+
 def test_ids_are_made_once_and_never_sent_back():
     body = said(
         content("user", {"text": "q"}),

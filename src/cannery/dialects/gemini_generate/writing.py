@@ -398,12 +398,11 @@ class MessageWriter:
     ) -> Any:
         if data is not None:
             return {ERROR: raw(data.json)}
-        told = str(canister.error)
-        if not words and not self.at_home:
-            return {ERROR: told}
-        # A failure that is described beside what the tool gave is told whole.
-        is_apart = words and told != words
-        return {ERROR: told, OUTPUT: words} if is_apart else {ERROR: words}
+        told = canister.stated_error
+        if isinstance(told, str) and words and told != words:
+            # A failure that is described beside what the tool gave is told whole.
+            return {ERROR: told, OUTPUT: words}
+        return {ERROR: words or ("" if self.at_home else str(canister.error))}
 
     def _result_media(self, held: Any, place: int | None) -> tuple[list[Object], list[str]]:
         """The media of a result, and the documents among them that became text."""
