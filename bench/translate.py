@@ -1,7 +1,8 @@
 """Translation beside its floor: ``orjson.loads`` + ``orjson.dumps`` of the same bytes.
 
 Contenders are shuffled each round and timed in thread CPU time; printed are the medians of per-round ratios.
-Losslessness and losses are part of the measured path: what runs is the public ``cannery.translate``. Run with ``--quick`` for a
+Losslessness and losses are part of the measured path: what runs is the public ``cannery.translate``.
+Run with ``--quick`` for a
 first look, ``--plot FILE`` for an SVG.
 """
 

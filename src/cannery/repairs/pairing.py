@@ -83,8 +83,11 @@ def duplicate_results(pieces: list[Piece], rules: Rules, report: Report) -> list
         canister = piece.canister
         if isinstance(canister, InvocationCanisterClass):
             known.add(canister.identifier)
-        is_result = isinstance(canister, ResultCanisterClass)
-        if is_result and canister.invocation_id in known and id(piece) not in answers:
+        if (
+            isinstance(canister, ResultCanisterClass)
+            and canister.invocation_id in known
+            and id(piece) not in answers
+        ):
             report.repair("duplicate_results", piece.place)
             report.lose("RESULT_DROPPED", piece.place)
             continue

@@ -1,0 +1,337 @@
+"""Roles and tools: what other tools mix up, hoist, delete or invent."""
+
+from __future__ import annotations
+
+import json
+
+import msgspec
+import pytest
+
+import cannery
+from cannery.dialects.openai_chat import RULES
+from tests.behaviours.bodies import (
+    CHAT,
+    CLAUDE,
+    GEMINI,
+    PNG,
+    RESPONSES,
+    Told,
+    assistant,
+    call,
+    calls,
+    chat,
+    claude,
+    png,
+    system,
+    text,
+    told,
+    tool,
+    tool_result,
+    tool_use,
+    user,
+)
+
+# --- roles -------------------------------------------------------------------------------------
+
+
+def test_01_odd_role_spelling_deletes_the_message():
+    messages = [
+        {"role": "SYSTEM", "content": " a "},
+        {"role": " User\n", "content": "b\n"},
+        {"role": "Assistant", "content": "c"},
+    ]
+    conversation = cannery.normalize_request(chat(*messages), CHAT).conversation
+    assert [canister.role.value for canister in conversation] == ["supervisor", "user", "assistant"]
+    assert [canister.text for canister in conversation] == [" a ", "b\n", "c"]
+
+
+def test_03_neighbours_of_one_role_are_stored_as_they_came():
+    body = chat(user("a"), user("b"), assistant("c"), system("d"), user("e"))
+    request = cannery.normalize_request(body, CHAT)
+    assert len(request.conversation) == 5
+    assert json.loads(cannery.nativize_request(request, CHAT).body) == body
+
+
+def test_04_instructions_and_developer_text_overtake_each_other():
+    body = {
+        "model": "gpt-5.5",
+        "instructions": "I",
+        "input": [{"role": "developer", "content": "D"}, user("q")],
+    }
+    request = cannery.normalize_request(body, RESPONSES)
+    only_system = msgspec.structs.replace(RULES, leading_supervisors="one")
+    strict = Told(cannery.nativize_request(request, CHAT, rules=only_system))
+    assert strict.body["messages"] == [system("I\n\nD"), user("q")]
+    assert strict.repairs == {"single_system"}
+    kept = told(body, RESPONSES, CHAT)
+    assert kept.body["messages"] == [system("I"), {"role": "developer", "content": "D"}, user("q")]
+    assert told(kept.body, CHAT, RESPONSES).body == body
+
+
+def test_06_a_late_system_message_is_hoisted_or_dropped():
+    body = claude(user("q"), system("x"), assistant("a"), system="S")
+    assert told(body, CLAUDE, CHAT).body["messages"] == [
+        system("S"),
+        user("q"),
+        system("x"),
+        assistant("a"),
+    ]
+
+
+def test_06_a_late_system_message_stays_native_where_the_model_takes_it():
+    body = chat(system("S"), user("q"), system("x"), assistant("a"), user("z"))
+    native = told({**body, "model": "claude-opus-5-5"}, CHAT, CLAUDE)
+    assert native.body["messages"][1] == system("x")
+    folded = told({**body, "model": "claude-sonnet-4-5"}, CHAT, CLAUDE)
+    assert folded.body["system"] == "S"
+    first = folded.body["messages"][0]["content"]
+    assert [part["text"] for part in first][0] == "q"
+    assert "x" in first[1]["text"] != "x"
+    assert "late_supervisors" in folded.repairs
+
+
+def test_06_gemini_hoists_only_leading_system_messages():
+    found = told(chat(system("S"), user("q"), system("x"), assistant("a"), user("b")), CHAT, GEMINI)
+    assert found.body["systemInstruction"]["parts"] == [{"text": "S"}]
+    assert "x" in found.body["contents"][0]["parts"][1]["text"]
+
+
+def test_07_roles_must_alternate_and_begin_with_the_user():
+    found = told(chat(assistant("a"), user("b"), user("c")), CHAT, CLAUDE)
+    roles = [message["role"] for message in found.body["messages"]]
+    assert roles == ["user", "assistant", "user"]
+    assert found.body["messages"][2]["content"] == [text("b"), text("c")]
+    assert found.repairs == {"first_user", "alternation"}
+
+
+# --- tools -------------------------------------------------------------------------------------
+
+
+def test_08_results_stand_before_the_users_words():
+    found = told(chat(user("go"), calls(call("a")), tool("a", "1"), user("thx")), CHAT, CLAUDE)
+    assert found.body["messages"][2] == user([tool_result("a", "1"), text("thx")])
+
+
+def test_09_an_unanswered_call_is_a_400():
+    body = chat(user("go"), calls(call("a")), user("x"))
+    found = told(body, CHAT, CLAUDE)
+    answer = found.body["messages"][2]["content"][0]
+    assert answer["tool_use_id"] == "a"
+    assert answer["is_error"] is True
+    assert found.repairs == {"unanswered_calls"}
+    assert told(body, CHAT, CLAUDE).rendered == found.rendered
+    assert len(cannery.normalize_request(body, CHAT).conversation) == 4
+
+
+def test_10_a_result_without_its_call_is_deleted():
+    found = told(chat(user("go"), tool("zz", "precious")), CHAT, CLAUDE)
+    assert "precious" in found.body["messages"][0]["content"][1]["text"]
+    assert found.losses == {"RESULT_TO_TEXT"}
+
+
+def test_11_two_results_for_one_call():
+    found = told(chat(user("go"), calls(call("a")), tool("a", "1"), tool("a", "2")), CHAT, CLAUDE)
+    assert found.body["messages"][2]["content"] == [tool_result("a", "1")]
+    assert ("RESULT_DROPPED", "messages[3]") in found.paths
+
+
+def test_12_parallel_results_out_of_order():
+    found = told(
+        chat(
+            user("go"),
+            calls(call("a", "A"), call("b", "B")),
+            tool("b", "rb"),
+            tool("a", "ra"),
+        ),
+        CHAT,
+        GEMINI,
+    )
+    called, answered = found.body["contents"][1:]
+    assert [part["functionCall"]["name"] for part in called["parts"]] == ["A", "B"]
+    assert answered["role"] == "user"
+    assert [part["functionResponse"]["name"] for part in answered["parts"]] == ["A", "B"]
+    assert len(answered["parts"]) == 2
+
+
+def test_13_a_message_between_two_outputs():
+    def item(kind: str, identifier: str, **fields: str):
+        return {"type": kind, "call_id": identifier, **fields}
+
+    body = {
+        "model": "m",
+        "input": [
+            item("function_call", "c1", name="f", arguments="{}"),
+            item("function_call", "c2", name="f", arguments="{}"),
+            item("function_call_output", "c1", output="1"),
+            user("x"),
+            item("function_call_output", "c2", output="2"),
+        ],
+    }
+    assert told(body, RESPONSES, CHAT).body["messages"] == [
+        calls(call("c1"), call("c2")),
+        tool("c1", "1"),
+        tool("c2", "2"),
+        user("x"),
+    ]
+
+
+def test_14_and_15_ids_and_names_that_a_provider_forbids():
+    found = told(chat(user("go"), calls(call("a.b:c", "f g")), tool("a.b:c", "1")), CHAT, CLAUDE)
+    used = found.body["messages"][1]["content"][0]
+    assert used["id"] == found.body["messages"][2]["content"][0]["tool_use_id"] != "a.b:c"
+    aliases = found.rendered.aliases
+    assert aliases.names[used["name"]] == "f g"
+    assert aliases.ids[used["id"]] == "a.b:c"
+    reply = {
+        "id": "msg_1",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": [{**tool_use("t9"), "name": used["name"]}],
+        "stop_reason": "tool_use",
+        "stop_sequence": None,
+        "usage": {"input_tokens": 1, "output_tokens": 1},
+    }
+    response = cannery.normalize_response(reply, CLAUDE)
+    written = json.loads(cannery.nativize_response(response, CHAT, aliases=aliases).body)
+    assert written["choices"][0]["message"]["tool_calls"][0]["function"]["name"] == "f g"
+
+
+def test_14_legal_ids_are_untouched():
+    found = told(chat(user("go"), calls(call("call_1-X")), tool("call_1-X", "1")), CHAT, CLAUDE)
+    assert found.body["messages"][1]["content"][0]["id"] == "call_1-X"
+
+
+def test_14_missing_ids_are_made_once_and_not_sent_back():
+    part = {"functionCall": {"name": "f", "args": {}}}
+    answer = {"functionResponse": {"name": "f", "response": {"output": "1"}}}
+    body = {
+        "contents": [
+            {"role": "user", "parts": [{"text": "q"}]},
+            {"role": "model", "parts": [part]},
+            {"role": "user", "parts": [answer]},
+        ]
+    }
+    first = told(body, GEMINI, CHAT).body["messages"]
+    assert first[1]["tool_calls"][0]["id"] == first[2]["tool_call_id"]
+    request = cannery.normalize_request(body, GEMINI)
+    assert json.loads(cannery.nativize_request(request, GEMINI).body) == body
+
+
+@pytest.mark.parametrize("arguments", ["", "not json", "[1]", '"x"', '{"a": 1.0, "b": 1e3}'])
+def test_16_arguments_that_are_not_an_object(arguments: str):
+    body = chat(user("go"), calls(call("a", "f", arguments)), tool("a", "1"))
+    found = told(body, CHAT, CLAUDE)
+    assert isinstance(found.body["messages"][1]["content"][0]["input"], dict)
+    back = told(found.body, CLAUDE, CHAT).body["messages"][1]["tool_calls"][0]["function"]
+    if arguments in ("", '{"a": 1.0, "b": 1e3}'):
+        assert json.loads(back["arguments"]) == json.loads(arguments or "{}")
+        assert "ARGUMENTS_WRAPPED" not in found.losses
+    else:
+        assert back["arguments"] == arguments
+        assert "ARGUMENTS_WRAPPED" in found.losses
+
+
+def test_17_an_object_result_of_gemini():
+    body = {
+        "contents": [
+            {"role": "user", "parts": [{"text": "q"}]},
+            {"role": "model", "parts": [{"functionCall": {"id": "x", "name": "f", "args": {}}}]},
+            {
+                "role": "user",
+                "parts": [
+                    {"functionResponse": {"id": "x", "name": "f", "response": {"temp": 3}}}
+                ],
+            },
+        ]
+    }
+    there = told(body, GEMINI, CHAT).body
+    assert there["messages"][2]["content"] == '{"temp":3}'
+    assert told(there, CHAT, GEMINI).body["contents"] == body["contents"]
+
+
+@pytest.mark.parametrize("content", ["plain", "[1, 2]", "42"])
+def test_17_string_and_list_results_are_wrapped_and_unwrapped(content: str):
+    there = told(chat(user("q"), calls(call("x")), tool("x", content)), CHAT, GEMINI)
+    response = there.body["contents"][2]["parts"][0]["functionResponse"]["response"]
+    assert isinstance(response, dict)
+    back = told(there.body, GEMINI, CHAT).body["messages"][2]["content"]
+    assert back == content or json.loads(back) == json.loads(content)
+
+
+def test_18_an_error_without_content():
+    asked = user("q"), assistant([tool_use("t")])
+    found = told(claude(*asked, user([tool_result("t", is_error=True)])), CLAUDE, CHAT)
+    assert found.losses == {"ERROR_FLAG_TO_TEXT"}
+    back = told(found.body, CHAT, CLAUDE).body["messages"][2]["content"][0]
+    assert back["is_error"] is True
+    fine = told(claude(*asked, user([tool_result("t", "ok")])), CLAUDE, GEMINI)
+    response = fine.body["contents"][2]["parts"][0]["functionResponse"]["response"]
+    assert response == {"output": "ok"}
+    failed = told(claude(*asked, user([tool_result("t", "no", is_error=True)])), CLAUDE, GEMINI)
+    response = failed.body["contents"][2]["parts"][0]["functionResponse"]["response"]
+    assert response == {"error": "no"}
+
+
+def test_19_media_in_a_tool_result():
+    body = claude(
+        user("q"),
+        assistant([tool_use("t"), tool_use("t2")]),
+        user(
+            [tool_result("t", [text("see"), png()]), tool_result("t2", "two"), text("ok?")],
+        ),
+    )
+    found = told(body, CLAUDE, CHAT)
+    roles = [message["role"] for message in found.body["messages"]]
+    assert roles == ["user", "assistant", "tool", "tool", "user"]
+    assert PNG in json.dumps(found.body["messages"][4])
+    assert "MEDIA_MOVED" in found.losses
+    assert told(found.body, CHAT, CLAUDE).body["messages"] == body["messages"]
+
+
+def test_20_legacy_functions():
+    legacy = {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}}
+    body = chat(user("x"), legacy, {"role": "function", "name": "f", "content": "42"})
+    found = told(body, CHAT, CLAUDE)
+    used = found.body["messages"][1]["content"][0]
+    assert found.body["messages"][2]["content"] == [tool_result(used["id"], "42")]
+    assert found.losses == set()
+
+
+def test_21_free_form_and_hosted_tools():
+    custom = {"id": "c", "type": "custom", "custom": {"name": "sql", "input": "select 1;"}}
+    found = told(chat(user("x"), calls(custom), tool("c", "1")), CHAT, RESPONSES)
+    assert found.body["input"][1]["input"] == "select 1;"
+    assert told(chat(user("x"), calls(custom), tool("c", "1")), CHAT, CLAUDE).losses == {
+        "FREEFORM_WRAPPED"
+    }
+    hosted = [
+        {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {"query": "x"}},
+        {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []},
+        text("done"),
+    ]
+    abroad = told(claude(user("q"), assistant(hosted), user("z")), CLAUDE, CHAT)
+    assert "tool_calls" not in abroad.body["messages"][1]
+    assert "OPAQUE_DROPPED" in abroad.losses
+    assert "unanswered_calls" not in abroad.repairs
+
+
+@pytest.mark.parametrize("target", [CLAUDE, GEMINI, RESPONSES])
+@pytest.mark.parametrize(
+    "choice", ["auto", "none", "required", {"type": "function", "function": {"name": "f"}}]
+)
+def test_22_tool_choice_survives(choice: object, target: str):
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
+    body = chat(user("x"), tools=tools, tool_choice=choice)
+    there = told(body, CHAT, target).body
+    assert told(there, target, CHAT).body["tool_choice"] == choice
+
+
+@pytest.mark.parametrize("target", [CLAUDE, RESPONSES])
+def test_22_parallel_switch_and_strict_survive(target: str):
+    function = {"name": "f", "parameters": {"type": "object"}, "strict": True}
+    tools = [{"type": "function", "function": function}]
+    body = chat(user("x"), tools=tools, tool_choice="auto", parallel_tool_calls=False)
+    back = told(told(body, CHAT, target).body, target, CHAT).body
+    assert back["parallel_tool_calls"] is False
+    assert back["tools"] == tools

@@ -1,0 +1,30 @@
+"""The page of losses says what the tables say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cannery.repairs import PASSES
+from cannery.wire.losses import CODES, REPAIRS
+
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "losses.md").read_text("utf-8")
+
+
+def test_every_code_is_on_the_page():
+    for code, (severity, meaning) in CODES.items():
+        assert f"| `{code}` | {severity} | {meaning} |" in PAGE
+
+
+def test_every_repair_is_on_the_page():
+    for name, meaning in REPAIRS.items():
+        assert f"| `{name}` | {meaning} |" in PAGE
+
+
+def test_every_pass_is_in_the_table():
+    # Media types are corrected while a part is written, where the bytes are at hand.
+    assert set(PASSES) | {"media_types"} == set(REPAIRS)
+
+
+def test_the_page_has_no_other_codes():
+    listed = {line.split("`")[1] for line in PAGE.splitlines() if line.startswith("| `") and line.count("|") == 4}
+    assert listed == set(CODES)
