@@ -5,9 +5,7 @@ A dialect is found by the name of its module and imported when first asked for.
 
 from __future__ import annotations
 
-import difflib
 import importlib
-import pkgutil
 from collections.abc import Collection, Iterable, Iterator
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -38,6 +36,8 @@ UNKNOWN_MODEL = "unknown"
 @lru_cache(maxsize=1)
 def dialect_names() -> tuple[str, ...]:
     """The names of all dialects, sorted."""
+    import pkgutil
+
     package = importlib.import_module("cannery.dialects")
     return tuple(sorted(module.name for module in pkgutil.iter_modules(package.__path__)))
 
@@ -46,6 +46,8 @@ def dialect_names() -> tuple[str, ...]:
 def find_dialect(name: str) -> Dialect:
     """The dialect of a name; UnknownDialectError says which there are."""
     if name not in dialect_names():
+        import difflib
+
         close = difflib.get_close_matches(str(name), dialect_names(), n=1)
         raise UnknownDialectError(str(name), dialect_names(), close[0] if close else None)
     found: Dialect = importlib.import_module(f"cannery.dialects.{name}").DIALECT

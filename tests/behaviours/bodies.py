@@ -9,9 +9,7 @@ import cannery
 
 CHAT, RESPONSES = "openai_chat", "openai_responses"
 CLAUDE, GEMINI = "anthropic_messages", "gemini_generate"
-PNG = (
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-)
+PNG = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 PDF = "JVBERi0xLjQK"
 
 

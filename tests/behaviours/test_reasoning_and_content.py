@@ -227,10 +227,18 @@ def test_35_interleaved_parallel_calls_are_mixed_up():
     def piece(index: int, words: str, **more: object) -> bytes:
         function = {"arguments": words, **({"name": more["name"]} if more else {})}
         made = {"index": index, "function": function}
-        return chunk(tool_calls=[{**made, **({"id": more["name"], "type": "function"} if more else {})}])
+        return chunk(
+            tool_calls=[{**made, **({"id": more["name"], "type": "function"} if more else {})}]
+        )
 
     finish = {"index": 0, "delta": {}, "finish_reason": "tool_calls"}
-    end = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m", "choices": [finish]}
+    end = {
+        "id": "c",
+        "object": "chat.completion.chunk",
+        "created": 1,
+        "model": "m",
+        "choices": [finish],
+    }
     stream = b"".join(
         [
             chunk(role="assistant"),

@@ -239,9 +239,7 @@ def test_17_an_object_result_of_gemini():
             {"role": "model", "parts": [{"functionCall": {"id": "x", "name": "f", "args": {}}}]},
             {
                 "role": "user",
-                "parts": [
-                    {"functionResponse": {"id": "x", "name": "f", "response": {"temp": 3}}}
-                ],
+                "parts": [{"functionResponse": {"id": "x", "name": "f", "response": {"temp": 3}}}],
             },
         ]
     }
@@ -290,7 +288,11 @@ def test_19_media_in_a_tool_result():
 
 
 def test_20_legacy_functions():
-    legacy = {"role": "assistant", "content": None, "function_call": {"name": "f", "arguments": "{}"}}
+    legacy = {
+        "role": "assistant",
+        "content": None,
+        "function_call": {"name": "f", "arguments": "{}"},
+    }
     body = chat(user("x"), legacy, {"role": "function", "name": "f", "content": "42"})
     found = told(body, CHAT, CLAUDE)
     used = found.body["messages"][1]["content"][0]

@@ -11,7 +11,9 @@ from cannery.wire.delta import delta, restore, same
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=90),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4),
+    lambda inner: (
+        st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=4), inner, max_size=4)
+    ),
     max_leaves=15,
 )
 
@@ -35,7 +37,9 @@ def test_numbers_and_booleans_are_told_apart():
 
 def test_a_big_payload_with_another_wrapper_is_kept_once():
     payload = "A" * 100_000
-    patch = delta({"url": "data:image/png;base64," + payload}, {"url": "DATA:image/png;x=1;base64," + payload})
+    patch = delta(
+        {"url": "data:image/png;base64," + payload}, {"url": "DATA:image/png;x=1;base64," + payload}
+    )
     assert len(json.dumps(patch)) < 200
 
 

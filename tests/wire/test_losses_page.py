@@ -26,5 +26,9 @@ def test_every_pass_is_in_the_table():
 
 
 def test_the_page_has_no_other_codes():
-    listed = {line.split("`")[1] for line in PAGE.splitlines() if line.startswith("| `") and line.count("|") == 4}
+    listed = {
+        line.split("`")[1]
+        for line in PAGE.splitlines()
+        if line.startswith("| `") and line.count("|") == 4
+    }
     assert listed == set(CODES)

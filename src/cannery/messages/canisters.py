@@ -477,11 +477,6 @@ class ResultCanisterClass(CanisterStruct, frozen=True, gc=False, eq=False, renam
         return self._error if isinstance(self._error, str) else absent
 
     @property
-    def error_text(self) -> str:
-        """What went wrong in words of its own, beside the content; "" where only a flag was given."""
-        return self._error if isinstance(self._error, str) else ""
-
-    @property
     def is_error(self) -> bool:
         """Whether the tool failed."""
         return self._error is not absent

@@ -120,6 +120,8 @@ def unanswered_calls(pieces: list[Piece], rules: Rules, report: Report) -> list[
     kept: list[Piece] = []
     for turn in turns(pieces):
         kept.extend(piece for piece in turn if id(piece) not in placed)
+        if rules.ends_with_calls and turn[-1] is pieces[-1]:
+            continue
         for piece in turn:
             call = piece.canister
             if not isinstance(call, InvocationCanisterClass):

@@ -5,7 +5,6 @@ Lone surrogates and broken UTF-8 become U+FFFD here, before anything is hashed o
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
@@ -41,6 +40,8 @@ def _encode_values(dialect: str, body: Any) -> bytes:
         plain = thaw(body)
         return encode(plain)
     except UnicodeEncodeError:
+        import json
+
         # Escaped lone surrogates are read as such.
         return json.dumps(plain).encode()
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
@@ -67,6 +68,7 @@ def read_object(dialect: str, body: bytes) -> Object:
 
 def _read_tolerantly(dialect: str, body: bytes) -> Any:
     """Read what only broken Unicode keeps from being JSON; anything else is an error with its place."""
+    import json
 
     def refuse(text: str) -> NoReturn:
         raise DialectError(dialect, "$", f"not JSON: number out of range: {text[:40]}")

@@ -25,6 +25,8 @@ class Rules(Struct, frozen=True, gc=False):
     starts_with_user: bool = False
     ends_with_user: bool = False
     pairs_calls: bool = True
+    # An example of a data set may end with calls, since calling is what it teaches.
+    ends_with_calls: bool = False
     refuses_blank_text: bool = False
     # "native": anywhere; "after_user": only behind a user turn; "fold": into the neighbouring user turn
     late_supervisors: str = "native"

@@ -23,6 +23,8 @@ _MESSAGE = re.compile(r"choices\[\d+\]\.message|candidates\[\d+\]\.content|\w+(?
 CODES: Mapping[str, tuple[str, str]] = {
     "ARGUMENTS_WRAPPED": (DEGRADED, "arguments that are not a JSON object were wrapped in one"),
     "CACHE_MARK_DROPPED": (INFO, "the target has no such cache mark, or no more of them"),
+    "CALL_DROPPED": (LOST, "the target has no tool calls"),
+    "CALL_ID_DROPPED": (INFO, "the target pairs calls and results by their order, without ids"),
     "CITATION_DROPPED": (LOST, "the target cannot carry this citation"),
     "CONTROL_CHANGED": (DEGRADED, "a setting has only an approximate counterpart in the target"),
     "CONTROL_DEFAULTED": (INFO, "the target insists on a setting that was not given"),
@@ -42,6 +44,7 @@ CODES: Mapping[str, tuple[str, str]] = {
     "MEDIA_TO_TEXT": (DEGRADED, "media were replaced by a text that names them"),
     "MEDIA_TYPE_UNSUPPORTED": (LOST, "the target does not take this media type"),
     "NAME_HIDDEN": (INFO, "the name of a file is kept where the model does not see it"),
+    "MODEL_DROPPED": (INFO, "a record of a data set names no model"),
     "MODEL_UNKNOWN": (INFO, "the source body names no model; give one"),
     "NAME_CHANGED": (
         INFO,

@@ -261,9 +261,9 @@ class ItemWriter(PartWriter):
         if any(part["text"] for part in texts):
             texts[0]["text"] = flag_error(texts[0]["text"])
         elif texts:
-            texts[0]["text"] = flag_error(canister.error_text)
+            texts[0]["text"] = flag_error(canister.stated_error or "")
         else:
-            parts.insert(0, {"type": "input_text", "text": flag_error(canister.error_text)})
+            parts.insert(0, {"type": "input_text", "text": flag_error(canister.stated_error or "")})
 
     # --- reasoning -----------------------------------------------------------------------------
 
