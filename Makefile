@@ -31,6 +31,7 @@ format: $(VENV)/.develops
 
 docs: $(VENV)/.develops
 	@$(BIN)/python scripts/write_api.py
+	@$(BIN)/python scripts/write_losses.py
 
 bench: $(VENV)/.develops
 	@$(BIN)/python scripts/bench

@@ -85,7 +85,7 @@ def test_06_a_late_system_message_stays_native_where_the_model_takes_it():
     folded = told({**body, "model": "claude-sonnet-4-5"}, CHAT, CLAUDE)
     assert folded.body["system"] == "S"
     first = folded.body["messages"][0]["content"]
-    assert [part["text"] for part in first][0] == "q"
+    assert first[0]["text"] == "q"
     assert "x" in first[1]["text"] != "x"
     assert "late_supervisors" in folded.repairs
 

@@ -165,7 +165,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.stream_begin()
         for chunk in chunks[: max(2, len(chunks) // 2)]:
             self.chunk(chunk)
-        self.wfile.flush()
+        time.sleep(0.2)
         self.close_connection = True
 
     def do_quit(self, dialect: str, model: str, stream: bool) -> None:

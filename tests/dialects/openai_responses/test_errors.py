@@ -78,7 +78,7 @@ def test_what_is_no_body_is_refused(body):
 
 def mutated(body, seed):
     """A copy with one or two odd values in random places."""
-    chance = random.Random(seed)  # noqa: S311 - reproducible noise
+    chance = random.Random(seed)
     body = copy.deepcopy(body)
     for _ in range(chance.choice((1, 2))):
         target, key = body, None

@@ -1,0 +1,344 @@
+"""What is kept of exchanges: resent history once, edited history as a fork, answers broken off as such."""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+
+import cannery
+from cannery.messages import Role
+from cannery.storage import Store, open_store
+
+from .running import Running, rows
+from .test_contract import ask, chat
+from .upstream import Upstream
+
+CHAT = "/v1/chat/completions"
+
+
+@pytest.fixture
+def own(upstream: Upstream, tmp_path: Path) -> Iterator[Running]:
+    running = Running(tmp_path, rows(upstream.url))
+    yield running
+    running.stop()
+
+
+@contextlib.contextmanager
+def kept(running: Running) -> Iterator[Store]:
+    """The store of a gateway that has stopped."""
+    running.settle()
+    running.stop()
+    store = open_store(str(running.store))
+    try:
+        yield store
+    finally:
+        store.close()
+
+
+def talk(running: Running, *messages: tuple[str, Any], model: str = "chat-model", **more: Any) -> str:
+    """One exchange; the conversation that it was filed in."""
+    headers = more.pop("headers", {})
+    status, found, _ = ask(running, CHAT, chat(model, *messages, **more), headers)
+    assert status == 200
+    return found["x-cannery-conversation"]
+
+
+HISTORY = [("system", "Be brief."), ("user", "one"), ("assistant", "echo: one"), ("user", "two")]
+
+
+@pytest.mark.parametrize("model", ["chat-model", "anthropic-model", "echo"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_resent_history_is_one_conversation(own: Running, model: str, stream: bool) -> None:
+    first = talk(own, *HISTORY[:2], model=model, stream=stream)
+    own.settle()
+    second = talk(own, *HISTORY, model=model, stream=stream)
+    assert first == second
+    with kept(own) as store:
+        assert [summary.identifier for summary in store.list()] == [first]
+        said = store.get(first).load()
+        texts = [canister.content.text for canister in said]
+        assert texts == ["Be brief.", "one", "echo: one", "two", "echo: two"]
+
+
+def test_a_history_spelled_differently_is_recognised(own: Running) -> None:
+    first = talk(own, *HISTORY[:2])
+    parts = [{"type": "text", "text": "one"}]
+    second = talk(own, HISTORY[0], ("user", parts), *HISTORY[2:])
+    assert first == second
+
+
+def test_an_edited_history_is_a_fork(own: Running) -> None:
+    first = talk(own, *HISTORY)
+    edited = talk(own, *HISTORY[:3], ("user", "three"))
+    assert edited != first
+    with kept(own) as store:
+        fork = store.get(edited)
+        assert fork.parent == first
+        assert [canister.content.text for canister in fork.load()][-2:] == ["three", "echo: three"]
+        assert store.verify().damages == ()
+
+
+def test_the_same_call_with_the_same_answer_is_kept_once(own: Running) -> None:
+    assert len({talk(own, *HISTORY) for _ in range(5)}) == 1
+    with kept(own) as store:
+        assert len(store.list()) == 1
+
+
+def test_a_restarted_gateway_recognises_what_it_filed(
+    own: Running, upstream: Upstream, tmp_path: Path
+) -> None:
+    first = talk(own, *HISTORY[:2])
+    own.settle()
+    own.stop()
+    again = Running(tmp_path, rows(upstream.url))
+    try:
+        talk(again, ("user", "warm up"))
+        assert talk(again, *HISTORY) == first
+    finally:
+        again.stop()
+
+
+def test_a_client_may_name_the_conversation(own: Running) -> None:
+    headers = {"x-cannery-conversation": "my-talk"}
+    assert talk(own, *HISTORY[:2], headers=headers) == "my-talk"
+    assert talk(own, *HISTORY, headers=headers) == "my-talk"
+    assert talk(own, *HISTORY[:2], headers={"x-cannery-conversation": "another"}) == "another"
+    with kept(own) as store:
+        assert len(store.get("my-talk").load()) == 5
+        assert len(store.get("another").load()) == 3
+
+
+def test_a_name_that_cannot_be_one_is_refused(own: Running) -> None:
+    body = chat("echo", ("user", "Hi"))
+    status, _, said = ask(own, CHAT, body, {"x-cannery-conversation": "../../etc"})
+    assert status == 400
+    assert "X-Cannery-Conversation" in said["error"]["message"]
+
+
+def test_tool_calls_and_results_are_kept(own: Running) -> None:
+    tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
+    client = openai.OpenAI(base_url=f"{own.url}/v1", api_key="k")
+    messages: list[Any] = [{"role": "user", "content": "call f"}]
+    answer = client.chat.completions.create(
+        model="gemini-model", messages=messages, tools=tools  # type: ignore[arg-type]
+    )
+    call = answer.choices[0].message.tool_calls[0]  # type: ignore[index]
+    messages += [
+        {"role": "assistant", "tool_calls": [call.model_dump()]},
+        {"role": "tool", "tool_call_id": call.id, "content": "done"},
+    ]
+    client.chat.completions.create(model="gemini-model", messages=messages, tools=tools)  # type: ignore[arg-type]
+    client.close()
+    with kept(own) as store:
+        (summary,) = store.list()
+        roles = [canister.role for canister in store.get(summary.identifier).load()]
+        spoken = [role for role in roles if role is not Role.Assistant]
+        assert spoken == [Role.User, Role.Invocation, Role.Result]
+        assert roles[-1] is Role.Assistant
+
+
+def test_tokens_and_reply_ids_are_in_the_journal(own: Running) -> None:
+    identifier = talk(own, ("user", "Hi"))
+    own.settle()
+    (line,) = (own.store / "gateway" / "exchanges.jsonl").read_text().splitlines()
+    found = json.loads(line)
+    assert found["conversation"] == identifier
+    assert found["outcome"] == "complete"
+    assert found["input_tokens"] > 0
+    assert found["output_tokens"] > 0
+
+
+def test_a_stream_that_is_broken_off_is_marked(own: Running) -> None:
+    for model in ("chat-cut", "anthropic-cut"):
+        identifier = talk(own, ("user", model), model=model, stream=True)
+        own.settle()
+        assert identifier
+    assert own.recorded("aborted") == 2
+    with kept(own) as store:
+        for summary in store.list():
+            assert summary.tags == ("aborted",)
+            (only,) = store.get(summary.identifier).load()
+            assert only.role is Role.User
+
+
+def test_a_client_that_hangs_up_leaves_an_answer_broken_off(own: Running, upstream: Upstream) -> None:
+    before = upstream.hang_ups
+    connection = http.client.HTTPConnection("127.0.0.1", own.port, timeout=10)
+    connection.request("POST", CHAT, json.dumps(chat("anthropic-endless", ("user", "x"), stream=True)))
+    connection.getresponse().read(40)
+    connection.close()
+    deadline = time.monotonic() + 10
+    while upstream.hang_ups == before and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert upstream.hang_ups == before + 1
+    own.settle()
+    assert own.recorded("aborted") == 1
+
+
+def test_recording_can_be_switched_off(tmp_path: Path) -> None:
+    running = Running(tmp_path, "", record=False)
+    try:
+        _, headers, _ = ask(running, CHAT, chat("echo", ("user", "Hi")))
+        assert "x-cannery-conversation" not in headers
+        assert not running.store.exists()
+        assert ask(running, "/readyz")[0] == 200
+    finally:
+        running.stop()
+
+
+def test_a_store_that_cannot_be_opened_is_reported_and_fails_no_reply(tmp_path: Path) -> None:
+    folder = tmp_path / "gateway"
+    folder.mkdir()
+    (folder / "store").write_text("this is no store")
+    running = Running(folder, "")
+    try:
+        assert ask(running, CHAT, chat("echo", ("user", "Hi")))[0] == 200
+        time.sleep(0.3)
+        status, _, said = ask(running, "/readyz")
+        assert status == 503
+        assert said["problems"]
+        assert running.recorded("failed") == 1
+        assert ask(running, "/healthz")[0] == 200
+    finally:
+        running.stop()
+
+
+def test_a_store_that_goes_away_is_reported_and_comes_back(own: Running) -> None:
+    talk(own, ("user", "before"))
+    own.settle()
+    conversations = own.store / "conversations"
+    moved = own.store / "moved"
+    conversations.rename(moved)
+    conversations.write_text("in the way")
+    status, _, _ = ask(own, CHAT, chat("echo", ("user", "meanwhile")))
+    assert status == 200
+    own.settle()
+    conversations.unlink()
+    moved.rename(conversations)
+    talk(own, ("user", "after"))
+    own.settle()
+    assert ask(own, "/readyz")[0] == 200
+
+
+# --- continued by id --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", ["echo", "chat-model", "anthropic-model", "gemini-model", "responses-model"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_previous_response_id_is_served_for_every_upstream(
+    own: Running, upstream: Upstream, model: str, stream: bool
+) -> None:
+    client = openai.OpenAI(base_url=f"{own.url}/v1", api_key="k", max_retries=0)
+
+    def create(**more: Any) -> Any:
+        if not stream:
+            return client.responses.create(model=model, **more)
+        return list(client.responses.create(model=model, stream=True, **more))[-1].response
+
+    first = create(input="my name is Ann", instructions="one")
+    upstream.problems.clear()
+    second = create(input="again", instructions="two", previous_response_id=first.id)
+    assert second.output_text == "echo: again"
+    assert upstream.problems == []
+    client.close()
+    if model != "echo":
+        sent = upstream.seen[-1].body.decode()
+        for words in ("my name is Ann", "echo: my name is Ann", "again", "two"):
+            assert words in sent
+        assert '"one"' not in sent
+        assert "previous_response_id" not in sent
+    own.settle()
+    with kept(own) as store:
+        assert any(len(store.get(each.identifier).load()) >= 4 for each in store.list())
+
+
+def test_previous_response_id_survives_a_restart(
+    own: Running, upstream: Upstream, tmp_path: Path
+) -> None:
+    client = openai.OpenAI(base_url=f"{own.url}/v1", api_key="k", max_retries=0)
+    first = client.responses.create(model="chat-model", input="remember 42")
+    client.close()
+    own.settle()
+    own.stop()
+    again = Running(tmp_path, rows(upstream.url))
+    try:
+        client = openai.OpenAI(base_url=f"{again.url}/v1", api_key="k", max_retries=0)
+        client.responses.create(model="gemini-model", input="go on", previous_response_id=first.id)
+        assert "remember 42" in upstream.seen[-1].body.decode()
+        client.close()
+    finally:
+        again.stop()
+
+
+def test_an_unknown_previous_response_is_a_clear_error(own: Running) -> None:
+    client = openai.OpenAI(base_url=f"{own.url}/v1", api_key="k", max_retries=0)
+    with pytest.raises(openai.NotFoundError) as caught:
+        client.responses.create(model="echo", input="x", previous_response_id="resp_none")
+    client.close()
+    assert caught.value.code == "previous_response_not_found"
+
+
+@pytest.mark.parametrize("model", ["echo", "chat-model", "anthropic-model"])
+def test_anthropics_tool_runner_continues_its_thread(
+    own: Running, upstream: Upstream, model: str
+) -> None:
+    client = anthropic.Anthropic(base_url=f"{own.url}/anthropic", api_key="k", max_retries=0)
+
+    @anthropic.beta_tool
+    def get_weather(city: str) -> str:
+        """Say what the weather is.
+
+        Args:
+            city: where
+        """
+        return f"fine in {city}"
+
+    upstream.problems.clear()
+    runner = client.beta.messages.tool_runner(
+        model=model,
+        max_tokens=100,
+        tools=[get_weather],
+        system="Be brief.",
+        messages=[{"role": "user", "content": "call get_weather"}],
+    )
+    final = runner.until_done()
+    client.close()
+    assert final.content[0].type == "text"
+    assert "fine in echo" in final.content[0].text
+    assert upstream.problems == []
+    if model != "echo":
+        sent = upstream.seen[-1].body.decode()
+        for words in ("call get_weather", "Be brief.", "fine in echo", "get_weather"):
+            assert words in sent
+
+
+def test_an_unknown_thread_makes_the_sdk_send_everything_again(
+    own: Running, upstream: Upstream, tmp_path: Path
+) -> None:
+    body = {
+        **chat("chat-model", ("user", "x")),
+        "max_tokens": 9,
+        "thread": {"type": "continue", "previous_message_id": "msg_lost"},
+    }
+    status, _, said = ask(own, "/v1/messages", body, {"anthropic-version": "x"})
+    assert status == 404
+    assert said["error"]["details"] == {"error_code": "thread_not_found"}
+
+
+def test_store_on_disk_passes_verification_after_everything(own: Running) -> None:
+    for number in range(20):
+        talk(own, *HISTORY[:3], ("user", f"branch {number % 4}"), stream=bool(number % 2))
+    with kept(own) as store:
+        assert store.verify().damages == ()
+    shutil.rmtree(own.store)
+    assert cannery is not None
