@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Iterable
 from typing import Any
 
-from cannery.backends import Backend, check_digest
+from cannery.backends import Backend
 
 _CACHE_BYTES = 64 << 20
 
@@ -63,12 +63,17 @@ class ContentCache:
 class StoredContent:
     """Content in a store that is loaded when it is looked at."""
 
-    __slots__ = ("_cache", "content_id", "size")
+    __slots__ = ("_cache", "digest", "size")
 
-    def __init__(self, content_id: str, size: int, cache: ContentCache) -> None:
-        self.content_id = content_id
+    def __init__(self, digest: bytes, size: int, cache: ContentCache) -> None:
+        self.digest = digest
         self.size = size
         self._cache = cache
+
+    @property
+    def content_id(self) -> str:
+        """``sha256:`` and 64 hex digits."""
+        return f"sha256:{self.digest.hex()}"
 
     @property
     def cache(self) -> ContentCache:
@@ -77,15 +82,15 @@ class StoredContent:
 
     def load(self) -> bytes:
         """The bytes, verified."""
-        return self._cache.get(check_digest(self.content_id))
+        return self._cache.get(self.digest)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, StoredContent):
             return NotImplemented
-        return self.content_id == other.content_id
+        return self.digest == other.digest
 
     def __hash__(self) -> int:
-        return hash(self.content_id)
+        return hash(self.digest)
 
     def __repr__(self) -> str:
         return f"StoredContent({self.content_id!r}, size={self.size})"

@@ -5,7 +5,7 @@ Strings that the model holds as they are (arguments, reasoning, JSON, residue) a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -37,10 +37,12 @@ from cannery.messages.content import (
     new_text,
     new_video,
 )
+from cannery.messages.identity import READ_AS_JSON
 from cannery.storage.content import ContentCache, StoredContent
 from cannery.storage.shapes import ContentShape, LineShape, Reference, decode_line, decode_residue
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_PLAIN_ROLES: dict[str, Callable[..., Any]] = {"user": new_user, "assistant": new_assistant}
 _BINARY: dict[str, Callable[..., Any]] = {
     "image": new_image,
     "audio": new_audio,
@@ -57,16 +59,44 @@ class Decoder:
     def decode(self, lines: Sequence[bytes], *, hydrate: bool = False) -> list[AnyCanister]:
         """The canisters of some lines; with ``hydrate`` nothing is left in the store."""
         shapes = [_read(line) for line in lines]
+        made: list[Any] = [_plain(shape) for shape in shapes]
+        rest = [index for index, canister in enumerate(made) if canister is None]
         wanted: set[str] = set()
-        for shape in shapes:
-            _collect(shape, wanted, everything=hydrate)
+        for index in rest:
+            _collect(shapes[index], wanted, everything=hydrate)
         found = self._cache.get_many(map(check_digest, wanted)) if wanted else {}
         texts = {f"sha256:{digest.hex()}": data for digest, data in found.items()}
         reading = _Reading(self._cache, texts, hydrate=hydrate)
-        canisters: list[AnyCanister] = []
-        for shape in shapes:
-            canisters += reading.canisters(shape)
-        return canisters
+        is_unfolded = False
+        for index in rest:
+            shape = shapes[index]
+            canister = reading.kept_text(shape)
+            canisters = made[index] = [canister] if canister else reading.canisters(shape)
+            is_unfolded |= len(canisters) > 1
+        if not is_unfolded:
+            for index in rest:
+                made[index] = made[index][0]
+            return made
+        return [one for item in made for one in (item if isinstance(item, list) else (item,))]
+
+
+def _plain(shape: LineShape) -> AnyCanister | None:
+    """The canister of a line of plain text, as most are; None for any other."""
+    content = shape.content
+    if (
+        type(content) is not ContentShape
+        or content.text is UNSET
+        or content.mime_type is not UNSET
+        or content.type != "text"
+        or content.citations
+        or shape.residue_id
+    ):
+        return None
+    new = _PLAIN_ROLES.get(shape.role)
+    if new is None or shape.timestamp is UNSET:
+        return None
+    residue = None if shape.residue is UNSET else shape.residue
+    return new(content.text, shape.timestamp, shape.joined, residue, None)  # type: ignore[no-any-return]
 
 
 def _read(line: bytes) -> LineShape:
@@ -80,7 +110,7 @@ def _collect(shape: LineShape, wanted: set[str], *, everything: bool) -> None:
     """The ids of what has to be read to make a canister."""
     content = shape.content
     if type(content) is ContentShape:
-        if content.type == "text":
+        if content.type == "text" and shape.role != "result":
             if everything and content.content_id is not UNSET:
                 wanted.add(content.content_id)
         else:
@@ -97,7 +127,12 @@ def _collect(shape: LineShape, wanted: set[str], *, everything: bool) -> None:
 def _collect_content(shape: ContentShape, wanted: set[str], *, everything: bool) -> None:
     if shape.spelling is not UNSET:
         wanted.add(shape.spelling)
-    elif shape.content_id is not UNSET and (everything or shape.type == "refusal"):
+    elif shape.content_id is not UNSET and (
+        everything
+        or shape.type == "refusal"
+        # Identity looks into the short text of a result.
+        or (shape.type == "text" and shape.size < READ_AS_JSON)
+    ):
         wanted.add(shape.content_id)
     long = (shape.base64, shape.context, shape.signature, shape.encrypted, shape.json)
     for text in (*long, *shape.texts, *shape.summaries):
@@ -115,25 +150,44 @@ class _Reading:
     def __init__(self, cache: ContentCache, found: dict[str, bytes], *, hydrate: bool) -> None:
         self._cache = cache
         self._found = found
+        self._texts: dict[str, str] = {}
         self._hydrate = hydrate
 
-    def canisters(self, shape: LineShape) -> Iterable[AnyCanister]:
+    def kept_text(self, shape: LineShape) -> AnyCanister | None:
+        """The canister of a line whose plain text is in the store; None for any other."""
+        content = shape.content
+        if (
+            type(content) is not ContentShape
+            or content.type != "text"
+            or content.content_id is UNSET
+            or content.mime_type is not UNSET
+            or content.citations
+            or shape.residue_id
+        ):
+            return None
+        new = _PLAIN_ROLES.get(shape.role)
+        if new is None or shape.timestamp is UNSET:
+            return None
+        residue = None if shape.residue is UNSET else shape.residue
+        held: Any = self._texts.get(content.content_id)
+        if held is None:
+            data = self._found.get(content.content_id)
+            if data is None:
+                held = new_text(self._stored(content))
+            else:
+                held = self._texts[content.content_id] = data.decode()
+        return new(held, shape.timestamp, shape.joined, residue, None)  # type: ignore[no-any-return]
+
+    def canisters(self, shape: LineShape) -> list[AnyCanister]:
         """The canister of a line; several if its content is a list."""
         content = shape.content
         if type(content) is list:
             return self._unfold(shape, content)
         if type(content) is not ContentShape:
-            return (self._canister(shape, absent),)
-        if (
-            content.type == "text"
-            and content.text is not UNSET
-            and content.mime_type is UNSET
-            and not content.citations
-        ):
-            return (self._canister(shape, content.text),)
-        return (self._canister(shape, hold(self._content(content))),)
+            return [self._canister(shape, absent)]
+        return [self._canister(shape, hold(self._content(content)))]
 
-    def _unfold(self, shape: LineShape, contents: list[ContentShape]) -> Iterable[AnyCanister]:
+    def _unfold(self, shape: LineShape, contents: list[ContentShape]) -> list[AnyCanister]:
         found = []
         for index, content in enumerate(contents):
             if index:
@@ -199,7 +253,7 @@ class _Reading:
             return shape.text
         if shape.content_id is UNSET:
             raise DamageError("line", "a text without text or content_id")
-        return self._eager(shape) if self._hydrate else self._stored(shape)
+        return self._eager(shape) if shape.content_id in self._found else self._stored(shape)
 
     def _eager(self, shape: ContentShape) -> str:
         if shape.content_id is not UNSET:
@@ -207,12 +261,11 @@ class _Reading:
         return _or_empty(shape.text)
 
     def _stored(self, shape: ContentShape) -> StoredContent:
-        content_id = _or_empty(shape.content_id)
         try:
-            check_digest(content_id)
+            digest = check_digest(_or_empty(shape.content_id))
         except InputError as error:
             raise DamageError("line", str(error)) from None
-        return StoredContent(content_id, shape.size, self._cache)
+        return StoredContent(digest, shape.size, self._cache)
 
     def _payload(self, shape: ContentShape) -> Any:
         if shape.spelling is not UNSET:

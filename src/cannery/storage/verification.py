@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -11,8 +12,6 @@ from cannery.errors import CanneryError
 
 if TYPE_CHECKING:
     from cannery.storage.store import Store
-
-_BATCH = 1000
 
 
 class Report(Struct, frozen=True):
@@ -65,19 +64,35 @@ def _verify_conversation(store: Store, identifier: str) -> tuple[int, list[Damag
     reading = store.backend.read(identifier, base, base)
     damages += reading.damages
     log = f"{where}/messages.jsonl"
-    for index, line in enumerate(reading.lines):
-        if line is None:
-            continue
-        number = index + 1
-        missing = [digest for digest in referred(line) if not store.backend.has(digest)]
-        damages += [
-            Damage(log, f"content sha256:{digest.hex()} is missing", number, base + index)
-            for digest in missing
-        ]
-        problem = None if missing else _problem(store, line)
-        if problem:
-            damages.append(Damage(log, problem, number, base + index))
+    if not _is_sound(store, reading.lines):
+        for index, line in enumerate(reading.lines):
+            if line is not None:
+                problems = _problems(store, line)
+                damages += [Damage(log, problem, index + 1, base + index) for problem in problems]
     return len(reading.lines), damages
+
+
+def _is_sound(store: Store, lines: Sequence[bytes | None]) -> bool:
+    """Whether nothing is wrong with any of some lines, looked at together."""
+    there = [line for line in lines if line is not None]
+    if not all(map(store.backend.has, referred(b"\n".join(there)))):
+        return False
+    try:
+        store.decoder.decode(there)
+    except (CanneryError, UnicodeError):
+        return False
+    return True
+
+
+def _problems(store: Store, line: bytes) -> list[str]:
+    missing = [digest for digest in referred(line) if not store.backend.has(digest)]
+    if missing:
+        return [f"content sha256:{digest.hex()} is missing" for digest in missing]
+    try:
+        store.decoder.decode([line])
+    except (CanneryError, UnicodeError) as error:
+        return [str(error)]
+    return []
 
 
 def _check_parent(
@@ -88,11 +103,3 @@ def _check_parent(
     if position > end:
         problem = f"forks {parent!r} at {position}, which ends at {end}"
         damages.append(Damage(f"{where}/conversation.json", problem))
-
-
-def _problem(store: Store, line: bytes) -> str | None:
-    try:
-        store.decoder.decode([line])
-    except (CanneryError, UnicodeError) as error:
-        return str(error)
-    return None

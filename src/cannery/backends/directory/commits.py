@@ -16,10 +16,9 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from cannery.backends._contract import Damage, Durability
-from cannery.backends.directory.files import Files, medium, read_whole
+from cannery.backends.directory.files import Files, medium
 from cannery.backends.directory.journal import (
     CAPACITY,
-    REPLACE,
     START,
     WRITE,
     Journal,
@@ -52,7 +51,7 @@ class Ticket(NamedTuple):
 
     epoch: int
     end: int
-    operations: Sequence[Operation]
+    abandoned: int
 
 
 class Tail(NamedTuple):
@@ -224,6 +223,7 @@ class Commits:
 
     def _record_some(self, batch: Sequence[_Request]) -> int:
         start = end = self._end
+        abandoned = self.journal.abandoned().pending
         records = []
         own: dict[tuple[int, int], tuple[int, Sequence[Operation]]] = {}
         done = 0
@@ -240,7 +240,7 @@ class Commits:
             own[self._epoch, end] = (end + len(record), operations)
             end += len(record)
             records.append(record)
-            request.ticket = Ticket(self._epoch, end, operations)
+            request.ticket = Ticket(self._epoch, end, abandoned)
             if request.durability == "os":
                 self._pending = end
             for operation in operations:
@@ -312,17 +312,14 @@ class Commits:
                 request.error.__cause__ = error
 
     def _is_durable(self, ticket: Ticket, placed: Progress | None) -> bool:
-        """Whether a change was placed in this epoch, or is in its files after a later one began."""
+        """Whether a change was placed; an epoch ends with everything placed, unless it was given up."""
         if placed is not None and placed.epoch == ticket.epoch:
             return ticket.end <= placed.position
-        return all(self._is_in_place(operation) for operation in ticket.operations)
-
-    def _is_in_place(self, operation: Operation) -> bool:
-        kind, name, offset, data = operation
-        if not name.startswith(CONVERSATIONS):
+        abandoned = self.journal.abandoned()
+        if abandoned.pending == ticket.abandoned:
             return True
-        found = read_whole(self._files, name) or b""
-        return found == data if kind == REPLACE else found[offset : offset + len(data)] == data
+        is_last = abandoned.pending == ticket.abandoned + 1
+        return is_last and (abandoned.epoch != ticket.epoch or ticket.end <= abandoned.position)
 
     def place_pending(self) -> None:
         """Place what was acknowledged at level ``os``, so that it can be read."""
@@ -401,6 +398,8 @@ class Commits:
         with self._writing:
             written = self.journal.written()
             self.distrust()
+            count = self.journal.abandoned().pending + 1
+            self.journal.note_abandoned(placed._replace(pending=count))
             end = placed.position if written is None else max(written.position, placed.position)
             lost = self._operations(placed.position, end)
             self._placement.cut(lost)

@@ -12,7 +12,8 @@ else:
 
 _LEVEL = 3
 _SAMPLE = 16 << 10
-_SMALLEST = 128
+# Below this, starting a decompressor costs more than reading the bytes.
+_SMALLEST = 4096
 _local = threading.local()
 
 

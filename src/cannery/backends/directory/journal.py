@@ -90,7 +90,7 @@ class Journal:
             undo.callback(files.close, self._fd)
             self._state = files.open(STATE, create=True)
             undo.callback(files.close, self._state)
-            self._shared = files.share(self._state, 2 * _SLOT_DISTANCE)
+            self._shared = files.share(self._state, 3 * _SLOT_DISTANCE)
             undo.pop_all()
         self._allocated = 0
 
@@ -219,6 +219,14 @@ class Journal:
     def note_placed(self, progress: Progress) -> None:
         """Publish up to where records are placed."""
         self._note(progress, _SLOT_DISTANCE)
+
+    def abandoned(self) -> Progress:
+        """The epoch that was given up last and where, and how many have been (``pending``)."""
+        return self._slot(2 * _SLOT_DISTANCE) or Progress(0, 0)
+
+    def note_abandoned(self, progress: Progress) -> None:
+        """Publish that an epoch is given up: what lies behind a place in it is not durable."""
+        self._note(progress, 2 * _SLOT_DISTANCE)
 
     def _slot(self, offset: int) -> Progress | None:
         for _ in range(_TRIES):

