@@ -12,8 +12,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import msgspec
-from pyreqwest.exceptions import PyreqwestError
-from pyreqwest.http import HeaderMap
 
 from cannery.errors import CanneryError, DialectError
 from cannery.gateway import echo
@@ -59,7 +57,7 @@ class Exchanges:
     ) -> None:
         self.upstreams = upstreams
         self.senders: Mapping[str, Sender] = {
-            upstream.name: Sender(upstream.row)
+            upstream.name: Sender(upstream.row, reply_bytes)
             for upstream in upstreams.all
             if not upstream.is_echo
         }
@@ -70,10 +68,10 @@ class Exchanges:
         self._policy = policy
         self._reply_bytes = reply_bytes
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Let go of all connections."""
         for sender in self.senders.values():
-            await sender.close()
+            sender.close()
 
     # --- the way in ----------------------------------------------------------------------------
 
@@ -174,7 +172,7 @@ class Exchanges:
         upstream = choice.upstream
         async with self.senders[upstream.name].open(url, headers, call.body) as opened:
             self._take_headers(call, opened.headers)
-            await self._check_opened(call, call.dialect, upstream, opened)
+            await self._check_opened(call, call.dialect, opened)
             if entry is not None:
                 await entry.ready()
                 entry.settle(call)
@@ -285,7 +283,7 @@ class Exchanges:
         options = self._options(call, request, rendered.aliases)
         async with self.senders[upstream.name].open(url, headers, rendered.body) as opened:
             self._take_headers(call, opened.headers)
-            await self._check_opened(call, target, upstream, opened)
+            await self._check_opened(call, target, opened)
             if entry is not None:
                 await entry.ready()
                 entry.settle(call)
@@ -387,20 +385,14 @@ class Exchanges:
                 size += len(chunk)
                 if size > self._reply_bytes:
                     return voice.fail("the reply is larger than the gateway allows", "too_large")
-        except PyreqwestError as error:
-            failure = self.senders[upstream.name].failure(error)
+        except NoAnswerError as failure:
             self._metrics.failures.add(upstream.name, failure.code)
             return voice.fail(str(failure), failure.code)
         return voice.close()
 
-    async def _check_opened(
-        self, call: Call, dialect: Dialect, upstream: Upstream, opened: Opened
-    ) -> None:
+    async def _check_opened(self, call: Call, dialect: Dialect, opened: Opened) -> None:
         if opened.status != 200:
-            try:
-                body = await opened.rest()
-            except PyreqwestError as error:
-                raise self.senders[upstream.name].failure(error) from None
+            body = await opened.rest()
             raise self._upstream_refusal(
                 call, dialect, (opened.status, opened.headers, body, opened.attempts)
             )
@@ -432,7 +424,7 @@ class Exchanges:
             return f"{url}?{call.query}"
         return url
 
-    def _take_headers(self, call: Call, headers: HeaderMap) -> None:
+    def _take_headers(self, call: Call, headers: Mapping[str, str]) -> None:
         call.upstream_id = headers.get("x-request-id") or headers.get("request-id")
 
     def _take_usage(self, call: Call, response: Response) -> None:
@@ -440,7 +432,7 @@ class Exchanges:
             call.tokens = (response.usage.input, response.usage.output)
 
     def _upstream_refusal(
-        self, call: Call, dialect: Dialect, answer: tuple[int, HeaderMap, bytes, int]
+        self, call: Call, dialect: Dialect, answer: tuple[int, Mapping[str, str], bytes, int]
     ) -> CanneryError:
         """An upstream's error, in the caller's dialect, with its status, request id and advice on trying again."""
         status, headers, body, attempts = answer

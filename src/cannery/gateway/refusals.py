@@ -44,8 +44,16 @@ class NoAnswerError(UpstreamError):
     def __init__(self, upstream: str, problem: str, code: str, status: int = 502) -> None:
         super().__init__(f"upstream {upstream!r} {problem}")
         self.upstream = upstream
+        self.problem = problem
         self.code = code
         self.status_hint = status
+
+    def again(self) -> NoAnswerError:
+        """The same once more, without the frames that the first has gone through.
+
+        A streamed reply ends when nothing refers to it any more, and a kept error would refer to it.
+        """
+        return NoAnswerError(self.upstream, self.problem, self.code, self.status_hint)
 
 
 def refuse(

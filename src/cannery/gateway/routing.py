@@ -138,7 +138,9 @@ class Router:
     def _choose(self, matches: list[Match], version: str, headers: Headers) -> Match:
         """Of several dialects that have an endpoint, the one whose client seems to be asking."""
         if len(matches) > 1:
-            of_version = [match for match in matches if version in self._versions[match.dialect.name]]
+            of_version = [
+                match for match in matches if version in self._versions[match.dialect.name]
+            ]
             matches = of_version or matches
         if len(matches) == 1:
             return matches[0]

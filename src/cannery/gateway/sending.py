@@ -1,30 +1,21 @@
-"""Asking upstreams over HTTP: one client a row, time-outs and retries as the row says, every failure named.
+"""Asking upstreams over HTTP: time-outs and retries as the row says, every failure named.
 
 Nothing is retried once the first byte of an answer has come. Redirects are not followed: a row's
-URL is the only address that is ever asked.
+URL is the only address that is ever asked. A kept connection that turns out to be closed before a
+byte has come is replaced once; the upstream has not seen the request.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
-from datetime import timedelta
+from collections.abc import AsyncIterator, Mapping
 from typing import NamedTuple
-
-from pyreqwest.client import Client, ClientBuilder
-from pyreqwest.exceptions import (
-    ConnectError,
-    ConnectTimeoutError,
-    PyreqwestError,
-    RequestTimeoutError,
-)
-from pyreqwest.http import HeaderMap
-from pyreqwest.request import RequestBuilder
-from pyreqwest.response import Response
+from urllib.parse import urlsplit
 
 from cannery.gateway.refusals import NoAnswerError
-from cannery.gateway.settings import Row, Timeouts
+from cannery.gateway.settings import Row
+from cannery.gateway.wires import Connection, Wires
 
 _TRANSIENT = frozenset({429, 500, 502, 503, 504, 529})
 _LONGEST_WAIT = 10.0
@@ -35,7 +26,7 @@ class Answer(NamedTuple):
     """What an upstream answered, whole."""
 
     status: int
-    headers: HeaderMap
+    headers: Mapping[str, str]
     body: bytes
     attempts: int
 
@@ -44,119 +35,119 @@ class Opened(NamedTuple):
     """An answer that has begun."""
 
     status: int
-    headers: HeaderMap
-    response: Response
+    headers: Mapping[str, str]
+    connection: Connection
     attempts: int
+    limit: int
 
     async def read(self) -> bytes | None:
         """The next bytes, or None at the end."""
-        chunk = await self.response.body_reader.read_chunk()
-        return None if chunk is None else bytes(chunk)
+        return await self.connection.read()
 
     async def rest(self) -> bytes:
         """Everything that is still to come."""
-        return bytes(await self.response.body_reader.bytes())
+        return await self.connection.rest(self.limit)
 
 
 class Sender:
     """Asks one upstream."""
 
-    def __init__(self, row: Row) -> None:
+    def __init__(self, row: Row, reply_bytes: int) -> None:
         self._row = row
-        self._total = timedelta(seconds=row.timeouts.total) if row.timeouts.total else None
-        self._client = _build(row.timeouts)
+        self._limit = reply_bytes
+        self._wires = Wires(row.name, row.url, row.timeouts)
+        self._heads: dict[str, bytes] = {}
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Let go of all connections."""
-        await self._client.close()
+        self._wires.close()
 
-    async def get(self, url: str, headers: dict[str, str]) -> Answer:
-        """Ask for something that needs no body."""
-        return await self._whole(self._prepared(self._client.get(url), headers, None), 1)
-
-    async def send(self, url: str, headers: dict[str, str], body: bytes) -> Answer:
+    async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
         """Send a body and take the whole answer."""
         attempt = 1
         while True:
-            builder = self._prepared(self._client.post(url), headers, body)
             try:
-                answer = await self._whole(builder, attempt)
+                connection = await self._ask(url, headers, body)
+                try:
+                    said = await connection.rest(self._limit)
+                finally:
+                    self._wires.give_back(connection)
             except NoAnswerError as failure:
                 if attempt > self._row.retries or failure.code != "upstream_unreachable":
                     raise
                 await asyncio.sleep(_wait(None, attempt))
             else:
-                if attempt > self._row.retries or answer.status not in _TRANSIENT:
-                    return answer
-                await asyncio.sleep(_wait(answer.headers.get("retry-after"), attempt))
+                if attempt > self._row.retries or connection.status not in _TRANSIENT:
+                    return Answer(connection.status, connection.headers, said, attempt)
+                await asyncio.sleep(_wait(connection.headers.get("retry-after"), attempt))
             attempt += 1
 
-    async def _whole(self, builder: RequestBuilder, attempt: int) -> Answer:
-        try:
-            response = await builder.build().send()
-            body = bytes(await response.bytes())
-        except PyreqwestError as error:
-            raise self._failure(error) from None
-        return Answer(response.status, response.headers, body, attempt)
-
     @contextlib.asynccontextmanager
-    async def open(self, url: str, headers: dict[str, str], body: bytes) -> AsyncIterator[Opened]:
+    async def open(
+        self, url: str, headers: Mapping[str, str], body: bytes
+    ) -> AsyncIterator[Opened]:
         """Send a body and take the answer as it comes."""
         attempt = 1
         while True:
-            streamed = self._prepared(self._client.post(url), headers, body).build_streamed()
             try:
-                response = await streamed.__aenter__()
-            except PyreqwestError as error:
-                failure = self._failure(error)
+                connection = await self._ask(url, headers, body)
+            except NoAnswerError as failure:
                 if attempt > self._row.retries or failure.code != "upstream_unreachable":
-                    raise failure from None
+                    raise
                 await asyncio.sleep(_wait(None, attempt))
             else:
                 try:
-                    if attempt > self._row.retries or response.status not in _TRANSIENT:
-                        yield Opened(response.status, response.headers, response, attempt)
+                    if attempt > self._row.retries or connection.status not in _TRANSIENT:
+                        status, found = connection.status, connection.headers
+                        yield Opened(status, found, connection, attempt, self._limit)
                         return
-                    wait = _wait(response.headers.get("retry-after"), attempt)
+                    wait = _wait(connection.headers.get("retry-after"), attempt)
                 finally:
-                    await streamed.__aexit__(None, None, None)
+                    self._wires.give_back(connection)
                 await asyncio.sleep(wait)
             attempt += 1
 
-    def failure(self, error: PyreqwestError) -> NoAnswerError:
-        """A failure in mid-stream."""
-        return self._failure(error)
+    async def _ask(self, url: str, headers: Mapping[str, str], body: bytes) -> Connection:
+        """Send a request and wait for the head of its answer."""
+        request = self._request(url, headers, body)
+        connection = await self._wires.take()
+        try:
+            connection.start(request, self._row.timeouts)
+            try:
+                await connection.head()
+            except NoAnswerError as failure:
+                if (
+                    not connection.is_reused
+                    or not connection.is_untouched
+                    or failure.status_hint == 504
+                ):
+                    raise
+                connection.drop()
+                connection = await self._wires.take(is_fresh=True)
+                connection.start(request, self._row.timeouts)
+                await connection.head()
+        except BaseException:
+            # A caller that hangs up ends up here too: the upstream is told by hanging up on it.
+            connection.drop()
+            raise
+        return connection
 
-    def _prepared(
-        self, builder: RequestBuilder, headers: dict[str, str], body: bytes | None
-    ) -> RequestBuilder:
-        builder = builder.headers(headers)
-        if body is not None:
-            builder = builder.body_bytes(body)
-        return builder if self._total is None else builder.timeout(self._total)
+    def _request(self, url: str, headers: Mapping[str, str], body: bytes) -> list[bytes]:
+        start = self._heads.get(url)
+        if start is None:
+            start = self._head(url)
+            if len(self._heads) < 1024:
+                self._heads[url] = start
+        lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
+        return [start, f"{lines}content-length: {len(body)}\r\n\r\n".encode(), body]
 
-    def _failure(self, error: PyreqwestError) -> NoAnswerError:
-        name = self._row.name
-        if isinstance(error, ConnectTimeoutError):
-            limit = self._row.timeouts.connect
-            problem = f"did not accept a connection within {limit:g} s"
-            return NoAnswerError(name, problem, "upstream_timeout", 504)
-        if isinstance(error, RequestTimeoutError):
-            return NoAnswerError(name, "did not answer in time", "upstream_timeout", 504)
-        if isinstance(error, ConnectError):
-            return NoAnswerError(name, "cannot be reached", "upstream_unreachable")
-        return NoAnswerError(name, "broke off its answer", "upstream_broken")
-
-
-def _build(timeouts: Timeouts) -> Client:
-    return (
-        ClientBuilder()
-        .connect_timeout(timedelta(seconds=timeouts.connect))
-        .read_timeout(timedelta(seconds=timeouts.read))
-        .follow_redirects(False)  # noqa: FBT003 - the builder takes it by position
-        .user_agent("cannery")
-        .build()
-    )
+    def _head(self, url: str) -> bytes:
+        parts = urlsplit(url)
+        target = parts.path + (f"?{parts.query}" if parts.query else "")
+        return (
+            f"POST {target} HTTP/1.1\r\nhost: {self._wires.origin.name}\r\n"
+            "user-agent: cannery\r\naccept-encoding: identity\r\n"
+        ).encode()
 
 
 def _wait(asked: str | None, attempt: int) -> float:

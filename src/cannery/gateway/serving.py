@@ -101,7 +101,7 @@ async def _run(
     server.stop()
     with contextlib.suppress(asyncio.TimeoutError):
         await asyncio.wait_for(serving, settings.server.drain_seconds)
-    await gateway.exchanges.close()
+    gateway.exchanges.close()
     await recorder.close()
     log.flush()
     library.removeHandler(bridge)

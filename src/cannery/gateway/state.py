@@ -15,7 +15,14 @@ from cannery.gateway.calls import Call
 from cannery.gateway.identifiers import new_identifier
 from cannery.gateway.recorder import Recorder
 from cannery.gateway.refusals import CallError
-from cannery.messages import Conversation, Request, SupervisorCanisterClass, Tool
+from cannery.messages import (
+    AnyCanister,
+    Conversation,
+    Request,
+    Role,
+    SupervisorCanisterClass,
+    Tool,
+)
 from cannery.wire.bodies import encode, read_object
 from cannery.wire.contract import Dialect, WireError
 from cannery.wire.residues import own_residue
@@ -93,6 +100,7 @@ class State:
         elif tools and not request.tools:
             wanted.tools = tools
             changes["tools"] = _read_tools(dialect, tools)
+        history = Conversation.trusted(map(_as_asked, history))
         lead, rest = _split_lead(request.conversation)
         changes["conversation"] = lead + history + rest
         return request.replace(**changes)
@@ -132,6 +140,14 @@ def _without_instructions(history: Conversation) -> Conversation:
         if not (isinstance(canister, SupervisorCanisterClass) and _is_instruction(canister))
     ]
     return Conversation.trusted(kept)
+
+
+def _as_asked(canister: AnyCanister) -> AnyCanister:
+    """What a Chat server said, without the fields that it only says and never takes back."""
+    residue = own_residue(canister, "openai_chat")
+    if residue is None or canister.role is not Role.Assistant:
+        return canister
+    return canister.replace(residue=None)  # type: ignore[no-any-return]
 
 
 def _read_tools(dialect: Dialect, tools: Any) -> tuple[Tool, ...]:
