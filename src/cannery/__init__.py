@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from cannery.detection import detect_dialect
     from cannery.errors import (
         CanneryError,
         ConfigurationError,
@@ -158,6 +159,7 @@ _PARTS = (
     "cannery.messages",
     "cannery.roles",
     "cannery.translation",
+    "cannery.detection",
     "cannery.wire.losses",
     "cannery.wire.contract",
     "cannery.storage",
@@ -266,6 +268,7 @@ __all__ = [
     "assistant",
     "content_id_of",
     "conversation_digest",
+    "detect_dialect",
     "dialect_names",
     "digest",
     "document",

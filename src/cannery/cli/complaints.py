@@ -1,0 +1,64 @@
+"""Errors as a person reads them: what is wrong, and what to do about it."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+DONE, WRONG, MISUSED, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 130, 141
+
+# What people call a dialect that has another name.
+_NICKNAMES = {
+    "bedrock": "bedrock_converse",
+    "chat": "openai_chat",
+    "claude": "anthropic_messages",
+    "google": "gemini_generate",
+    "gpt": "openai_chat",
+    "responses": "openai_responses",
+    "vertex": "gemini_generate",
+}
+
+
+class Complaint(Exception):  # noqa: N818 - what it is called everywhere
+    """What a verb refuses, with the exit code that says whose fault it is."""
+
+    def __init__(self, problem: str, fix: str = "", code: int = WRONG) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.fix = fix
+        self.code = code
+
+
+class Misuse(Complaint):
+    """The command was asked wrongly."""
+
+    def __init__(self, problem: str, fix: str = "") -> None:
+        super().__init__(problem, fix, MISUSED)
+
+
+def nearest(word: str, known: Iterable[str], nicknames: Mapping[str, str] | None = None) -> str:
+    """The known word that was probably meant; "" if none is near."""
+    names, folded = list(known), word.strip().lower()
+    named = (nicknames or {}).get(folded, "")
+    if named in names:
+        return named
+    begins = [name for name in names if folded and name.startswith(folded)]
+    return next(iter(begins or difflib.get_close_matches(folded, names, n=1, cutoff=0.5)), "")
+
+
+def choose(word: str, known: Iterable[str], what: str, **options: Any) -> str:
+    """The word if it is known; a Misuse with the one that was meant otherwise."""
+    names = list(known)
+    if word in names:
+        return word
+    near = nearest(word, names, **options)
+    meant = f" Did you mean {near!r}?" if near else ""
+    raise Misuse(f"there is no {what} {word!r}.{meant}", f"Known: {', '.join(names)}")
+
+
+def choose_dialect(word: str) -> str:
+    """The name of a dialect, checked."""
+    from cannery.translation import dialect_names
+
+    return choose(word, dialect_names(), "dialect", nicknames=_NICKNAMES)

@@ -1,0 +1,137 @@
+"""The edge of the command line: what was typed becomes an exit code, and every error a line or two."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+from cannery.cli.catalogue import load_verb
+from cannery.cli.complaints import (
+    DONE,
+    INTERRUPTED,
+    MISUSED,
+    PIPE_CLOSED,
+    WRONG,
+    Complaint,
+    Misuse,
+)
+from cannery.cli.terminal import COLOUR_CHOICES, choose_colour, harmless, paint
+from cannery.errors import (
+    CanneryError,
+    ConfigurationError,
+    StoreUnavailableError,
+    UnknownDialectError,
+)
+
+_LONGEST = 600
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; the exit code."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    try:
+        code = _run(given)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Nobody reads any more; Python would complain when it flushes at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return PIPE_CLOSED
+    except KeyboardInterrupt:
+        sys.stderr.write("\ncannery: interrupted\n")
+        return INTERRUPTED
+    except Exception as error:  # noqa: BLE001 - the edge: nobody should ever see a traceback
+        return _complain(error)
+    return code
+
+
+def _run(given: list[str]) -> int:
+    from cannery.cli import parser
+
+    leading, rest = _split(given)
+    if "--version" in leading or "-V" in leading:
+        return _version()
+    if not rest or rest == ["help"]:
+        sys.stdout.write(parser.overview())
+        return DONE
+    if rest[0] == "help":
+        rest = [rest[1], "--help"]
+    verb = parser.find_verb(rest[0])
+    options = parser.parse(verb, [*rest[1:], *leading])
+    if options.help is not None:
+        sys.stdout.write(options.help)
+        return DONE
+    choose_colour(options.color)
+    code: int = load_verb(verb).run(options)
+    return code
+
+
+def _split(given: list[str]) -> tuple[list[str], list[str]]:
+    """The options before the verb, which count as the verb's own, and the rest."""
+    leading: list[str] = []
+    waiting = list(given)
+    while waiting and waiting[0].startswith("-"):
+        option = waiting.pop(0)
+        if option in ("-h", "--help"):
+            continue
+        leading.append(option)
+        if option in ("--store", "--color") and waiting:
+            leading.append(waiting.pop(0))
+    if not waiting and any(option not in ("--version", "-V") for option in leading):
+        _check_alone(leading)
+    return leading, waiting
+
+
+def _check_alone(leading: list[str]) -> None:
+    known = ("--version", "-V", "--json", "--quiet", "-q", "--store", "--color", *COLOUR_CHOICES)
+    if leading[0].partition("=")[0] not in known:
+        raise Misuse(f"cannery takes no {leading[0]!r}", "See `cannery --help`")
+
+
+def _version() -> int:
+    from importlib.metadata import version
+
+    print(f"cannery {version('cannery')}")
+    return DONE
+
+
+def _complain(error: Exception) -> int:
+    problem, fix, code = explain(error)
+    text = harmless(problem if len(problem) <= _LONGEST else f"{problem[:_LONGEST]}…")
+    sys.stderr.write(f"{paint('cannery:', 'red', stream=sys.stderr)} {text.rstrip()}\n")
+    if fix:
+        sys.stderr.write(f"  {fix}\n")
+    if os.environ.get("CANNERY_DEBUG"):
+        import traceback
+
+        traceback.print_exception(error)
+    return code
+
+
+def explain(error: Exception) -> tuple[str, str, int]:
+    """What is wrong, what to do about it, and the exit code."""
+    match error:
+        case Complaint(problem=problem, fix=fix, code=code):
+            return problem, fix, code
+        case UnknownDialectError() | ConfigurationError():
+            return str(error), "", MISUSED
+        case StoreUnavailableError():
+            return str(error), "Is it the right --store, and may you write there?", WRONG
+        case CanneryError():
+            return str(error), "", WRONG
+        case FileNotFoundError(filename=name) | IsADirectoryError(filename=name):
+            return f"{name}: {error.strerror}", "Give a file, or - for stdin", WRONG
+        case OSError(filename=str(name)):
+            return f"{name}: {error.strerror}", "", WRONG
+        case OSError() | UnicodeError():
+            return str(error), "", WRONG
+        case MemoryError() | RecursionError():
+            return "the input is too large or too deep for this machine", "", WRONG
+        case ModuleNotFoundError(name=name):
+            return f"the package {name!r} is missing", "pip install 'cannery[cli,gateway]'", MISUSED
+        case _:
+            report = "Please report this; CANNERY_DEBUG=1 shows where it happened"
+            return f"internal error: {type(error).__name__}: {error}", report, WRONG

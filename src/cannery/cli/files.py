@@ -1,0 +1,90 @@
+"""Files and pipes: ``-`` is stdin or stdout, and a file is written whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any, BinaryIO
+
+import msgspec
+
+from cannery.cli.complaints import Complaint, Misuse
+from cannery.cli.terminal import is_terminal
+
+_ABSENT_INPUT = "Give a file, or pipe something in"
+
+
+@contextlib.contextmanager
+def reading(name: str) -> Iterator[BinaryIO]:
+    """Open a file or stdin for reading."""
+    if name == "-":
+        if sys.stdin is None or sys.stdin.isatty():
+            raise Misuse("there is nothing on stdin", _ABSENT_INPUT)
+        yield sys.stdin.buffer
+        return
+    with Path(name).open("rb") as file:
+        yield file
+
+
+def read(name: str) -> bytes:
+    """All of a file or of stdin."""
+    with reading(name) as file:
+        return file.read()
+
+
+def read_json(name: str) -> Any:
+    """The JSON value of a file or of stdin."""
+    data = read(name)
+    try:
+        return msgspec.json.decode(data)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise Complaint(f"{shown(name)} is not JSON: {error}") from None
+
+
+@contextlib.contextmanager
+def writing(name: str | None) -> Iterator[IO[bytes]]:
+    """Open stdout (None or ``-``), or a file that appears, complete, when all went well."""
+    if name is None or name == "-":
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    target = Path(name)
+    if target.exists() and not target.is_file():
+        # A device or a pipe cannot be replaced.
+        with target.open("wb") as file:
+            yield file
+        return
+    partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
+    try:
+        with partial.open("wb") as file:
+            yield file
+        partial.replace(target)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def write_json(value: Any, name: str | None = None) -> None:
+    """Print a value as JSON: indented on a terminal and in files, on one line in a pipe."""
+    data = msgspec.json.encode(value)
+    with writing(name) as file:
+        file.write(pretty(data, always=name not in (None, "-")) + b"\n")
+
+
+def pretty(body: bytes, *, always: bool = False) -> bytes:
+    """A JSON body indented if a person looks at it."""
+    return msgspec.json.format(body, indent=2) if always or is_terminal() else body
+
+
+def shown(name: str) -> str:
+    """A file's name in a message."""
+    return "stdin" if name == "-" else name
+
+
+def note(text: str, *, quiet: bool = False) -> None:
+    """Say something beside the answer."""
+    if not quiet:
+        sys.stdout.flush()
+        sys.stderr.write(f"{text}\n")

@@ -1,0 +1,160 @@
+"""The parser: argparse without its prose, so that help is the same everywhere and can stand in the docs."""
+
+from __future__ import annotations
+
+import argparse
+import textwrap
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from cannery.cli.catalogue import GROUPS, VERBS, load_verb
+from cannery.cli.complaints import Misuse, nearest
+from cannery.cli.terminal import COLOUR_CHOICES, paint
+
+WIDTH = 100
+_EXAMPLES = """\
+  echo '{"model":"gpt-5","messages":[{"role":"user","content":"Hi"}]}' | cannery translate --to anthropic_messages
+  cannery doctor request.json
+  cannery import ~/Downloads/conversations.json
+  cannery list
+  cannery serve"""
+
+
+class Parser(argparse.ArgumentParser):
+    """A parser that complains in our words and writes its own help."""
+
+    def error(self, message: str) -> NoReturn:
+        """Complain, with the option that was probably meant."""
+        problem = message.replace("the following arguments are required: ", "missing: ")
+        if message.startswith("unrecognized arguments: "):
+            word = message.removeprefix("unrecognized arguments: ").split()[0].partition("=")[0]
+            near = nearest(word, list(self._option_string_actions)) if word[:1] == "-" else ""
+            problem = f"{self.prog} takes no {word!r}." + (f" Did you mean {near}?" if near else "")
+        raise Misuse(problem, f"See `{self.prog} --help`")
+
+    def format_usage(self) -> str:
+        """One line: the verb and what it takes."""
+        taken = [_placeholder(action) for action in self._positionals_of()]
+        return " ".join(["Usage:", self.prog, *taken, "[options]"]) + "\n"
+
+    def format_help(self) -> str:
+        """Usage, what the verb does, arguments, options, examples."""
+        parts = [self.format_usage(), textwrap.fill(self.description or "", WIDTH)]
+        if positionals := self._positionals_of():
+            parts += ["", paint("Arguments", "bold"), *map(_described, positionals)]
+        options = [a for a in self._actions if a.option_strings and a.help != argparse.SUPPRESS]
+        parts += ["", paint("Options", "bold"), *map(_described, options)]
+        if self.epilog:
+            parts += ["", paint("Examples", "bold"), textwrap.indent(self.epilog.strip(), "  ")]
+        return "\n".join(parts) + "\n"
+
+    def _positionals_of(self) -> list[argparse.Action]:
+        return [action for action in self._actions if not action.option_strings]
+
+
+def _placeholder(action: argparse.Action) -> str:
+    name = _value_of(action)
+    dots = "…" if action.nargs in ("*", "+") else ""
+    is_optional = action.nargs in ("*", "?")
+    return f"[{name}{dots}]" if is_optional else f"{name}{dots}"
+
+
+def _value_of(action: argparse.Action) -> str:
+    if action.metavar is not None:
+        return str(action.metavar)
+    if action.choices is not None:
+        return "|".join(map(str, action.choices))
+    return action.dest.upper()
+
+
+def _described(action: argparse.Action) -> str:
+    left = ", ".join(action.option_strings) or _placeholder(action)
+    if action.option_strings and action.nargs != 0:
+        left += f" {_value_of(action)}"
+    lines = textwrap.wrap(action.help or "", WIDTH - 28) or [""]
+    if len(left) > 24:
+        lines.insert(0, "")
+    return "\n".join(
+        f"  {left if not number else '':24}  {line}".rstrip() for number, line in enumerate(lines)
+    )
+
+
+def verb_parser(name: str) -> Parser:
+    """The parser of one verb."""
+    verb = load_verb(name)
+    parser = Parser(
+        prog=f"cannery {name}",
+        description=verb.DESCRIPTION,
+        epilog=verb.EXAMPLES,
+        add_help=False,
+        allow_abbrev=False,
+    )
+    verb.add_arguments(parser)
+    if getattr(verb, "USES_STORE", False):
+        parser.add_argument(
+            "--store", metavar="PLACE", help="the store: a path or URL (CANNERY_STORE)"
+        )
+    parser.add_argument("--json", action="store_true", help="answer in JSON")
+    parser.add_argument("-q", "--quiet", action="store_true", help="no notes and no progress")
+    parser.add_argument(
+        "--color", choices=COLOUR_CHOICES, default="auto", help="when to colour (NO_COLOR: never)"
+    )
+    parser.add_argument("-h", "--help", action="store_true", help="this text")
+    return parser
+
+
+def parse(name: str, arguments: Sequence[str]) -> argparse.Namespace:
+    """The options of a verb; options may stand between its arguments."""
+    parser = verb_parser(name)
+    if "--help" in arguments or "-h" in arguments:
+        return argparse.Namespace(help=parser.format_help())
+    options = parser.parse_intermixed_args(list(arguments))
+    return _checked(options)
+
+
+def _checked(options: argparse.Namespace) -> argparse.Namespace:
+    options.help = None
+    return options
+
+
+def overview() -> str:
+    """What ``cannery`` alone says."""
+    parts = ["Cannery: the conversation layer for LLM applications.", ""]
+    for group, verbs in GROUPS.items():
+        parts += [paint(group, "bold"), *(f"  {verb:11}{text}" for verb, text in verbs.items()), ""]
+    parts += [paint("Examples", "bold"), _EXAMPLES, ""]
+    parts.append(
+        "`cannery VERB --help` says more. Exit codes: 0 done, 1 something is wrong, 2 usage."
+    )
+    return "\n".join(parts) + "\n"
+
+
+def find_verb(word: str) -> str:
+    """The verb of this name; a Misuse with the one that was meant otherwise."""
+    if word in VERBS:
+        return word
+    near = nearest(word, VERBS, _SYNONYMS)
+    meant = f" Did you mean `cannery {near}`?" if near else ""
+    raise Misuse(f"there is no verb {word!r}.{meant}", "`cannery` alone lists them")
+
+
+_SYNONYMS: dict[str, Any] = {
+    "branch": "fork",
+    "cat": "show",
+    "check": "verify",
+    "convert": "translate",
+    "find": "search",
+    "fsck": "verify",
+    "grep": "search",
+    "load": "import",
+    "log": "list",
+    "logs": "list",
+    "ls": "list",
+    "remove": "delete",
+    "rm": "delete",
+    "save": "export",
+    "server": "serve",
+    "settings": "config",
+    "start": "serve",
+    "view": "show",
+}

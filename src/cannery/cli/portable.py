@@ -1,0 +1,47 @@
+"""Canisters as JSON values that stand alone: the lines of the storage format, with all content inside."""
+
+from __future__ import annotations
+
+import base64
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from cannery.messages import AnyCanister
+from cannery.storage import Store, open_store
+from cannery.storage.encoding import Encoder
+
+_EVERYTHING_INLINE = 1 << 60
+
+
+@functools.cache
+def _encoder() -> Encoder:
+    store: Store = open_store("memory:")
+    return Encoder(store.cache, _EVERYTHING_INLINE)
+
+
+def portable(canister: AnyCanister) -> dict[str, Any]:
+    """A canister as JSON values; hydrate it first."""
+    encoded = _encoder().encode(canister)
+    line: dict[str, Any] = msgspec.json.decode(encoded.line)
+    contents = {f"sha256:{digest.hex()}": data for digest, data in encoded.contents.items()}
+    if "residue_id" in line:
+        line["residue"] = msgspec.json.decode(contents[line.pop("residue_id")] or b"null")
+    return {name: _inlined(value, contents) for name, value in line.items() if name != "check"}
+
+
+def _inlined(value: Any, contents: Mapping[str, bytes | None]) -> Any:
+    if isinstance(value, list):
+        return [_inlined(item, contents) for item in value]
+    if not isinstance(value, dict):
+        return value
+    data = contents.get(value.get("content_id", ""))
+    if data is None or "type" not in value:
+        return {name: _inlined(item, contents) for name, item in value.items()}
+    rest = {name: item for name, item in value.items() if name not in ("content_id", "size")}
+    spelling = contents.get(rest.pop("spelling", ""))
+    if value["type"] in ("text", "refusal"):
+        return {"type": rest.pop("type"), "text": data.decode(), **_inlined(rest, contents)}
+    return {**_inlined(rest, contents), "base64": (spelling or base64.b64encode(data)).decode()}

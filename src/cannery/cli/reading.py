@@ -1,0 +1,106 @@
+"""A conversation as a person reads it: coloured roles, rendered Markdown, calls with their results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cannery.cli.canisters import heading, wording
+from cannery.cli.terminal import ROLE_COLOURS, harmless, is_terminal, paint, width
+from cannery.messages import (
+    AnyCanister,
+    Conversation,
+    InvocationCanisterClass,
+    ReasoningContentClass,
+    ResultCanisterClass,
+    TextualContentClass,
+)
+from cannery.messages.role import Role
+
+_LONGEST_LINE = 100_000
+
+
+def paragraphs(conversation: Conversation, *, start: int = 0) -> Iterator[str]:
+    """Each canister under its heading; a result stands right under its call."""
+    answered = {
+        id(exchange.invocation): exchange.results
+        for exchange in conversation.exchanges()
+        if exchange.invocation is not None
+    }
+    paired = {id(result) for results in answered.values() for result in results}
+    places = {id(canister): index for index, canister in enumerate(conversation, start)}
+    for index, canister in enumerate(conversation, start):
+        if id(canister) in paired:
+            continue
+        yield _block(index, canister)
+        for result in answered.get(id(canister), ()):
+            yield _block(places[id(result)], result, indent="    ")
+        if isinstance(canister, InvocationCanisterClass) and not answered.get(id(canister)):
+            yield paint("    (no result)", "dim")
+
+
+def _block(index: int, canister: AnyCanister, indent: str = "") -> str:
+    colour = ROLE_COLOURS[canister.role.value]
+    name = heading(canister)
+    if _is_reasoning(canister):
+        name += " (reasoning)"
+    arrow = "→ " if isinstance(canister, ResultCanisterClass) else ""
+    head = f"{indent}{arrow}{paint(name, 'bold', colour)} {paint(f'[{index}]', 'dim')}"
+    body = _body(canister)
+    inset = indent + "  "
+    return head + "\n" + "\n".join(f"{inset}{line}".rstrip() for line in body.split("\n"))
+
+
+def _is_reasoning(canister: AnyCanister) -> bool:
+    return isinstance(getattr(canister, "content", None), ReasoningContentClass)
+
+
+def _body(canister: AnyCanister) -> str:
+    if isinstance(canister, InvocationCanisterClass):
+        return harmless(_arguments(canister))
+    text = harmless(wording(canister))
+    if _is_reasoning(canister):
+        return paint(text, "dim")
+    spoken = canister.role in (Role.User, Role.Assistant, Role.Document)
+    if spoken and is_terminal() and isinstance(canister.content, TextualContentClass):
+        return _markdown(text)
+    return text
+
+
+def _arguments(canister: InvocationCanisterClass) -> str:
+    if not canister.is_object:
+        return canister.arguments_text
+    lines = []
+    for name, value in canister.arguments.items():
+        shown = value if isinstance(value, str) else _compact(value)
+        more = "\n    " if "\n" in shown else " "
+        lines.append(f"{name}:{more}" + shown.replace("\n", "\n    "))
+    return "\n".join(lines) or "(no arguments)"
+
+
+def _compact(value: object) -> str:
+    import msgspec
+
+    return msgspec.json.encode(value, enc_hook=_plain).decode()
+
+
+def _plain(value: object) -> object:
+    """Our immutable arrays and dictionaries as JSON knows them."""
+    if hasattr(value, "items"):
+        return dict(value.items())
+    return list(value)  # type: ignore[call-overload]
+
+
+def _markdown(text: str) -> str:
+    """Markdown as the terminal can show it; the text itself without rich."""
+    try:
+        from rich.console import Console
+        from rich.markdown import Markdown
+    except ImportError:
+        return text
+    from cannery.cli.terminal import is_coloured
+
+    columns = max(min(width(), 100) - 2, 20)
+    console = Console(width=columns, force_terminal=is_coloured(), no_color=not is_coloured())
+    with console.capture() as captured:
+        console.print(Markdown(text, hyperlinks=False))
+    return captured.get().strip("\n")

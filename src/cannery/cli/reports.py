@@ -1,0 +1,63 @@
+"""Losses and repairs as people and programs read them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from cannery.cli.tables import counted
+from cannery.cli.terminal import SEVERITY_COLOURS, columns, harmless, paint
+from cannery.wire.losses import Loss, Rendered, Repair
+
+_MOST = 40
+
+
+def as_data(rendered: Rendered) -> dict[str, Any]:
+    """Losses and repairs as JSON values."""
+    return {
+        "losses": [loss_data(loss) for loss in rendered.losses],
+        "repairs": [
+            {"name": repair.name, "path": repair.path, "detail": repair.detail}
+            for repair in rendered.repairs
+        ],
+    }
+
+
+def loss_data(loss: Loss) -> dict[str, str]:
+    """A loss as JSON values."""
+    return {
+        "code": loss.code,
+        "severity": loss.severity,
+        "path": loss.path,
+        "detail": loss.detail,
+    }
+
+
+def summary(losses: int, repairs: int) -> str:
+    """How much was lost and repaired, in words."""
+    parts = [counted(losses, "loss", "losses")] if losses else []
+    parts += [counted(repairs, "repair")] if repairs else []
+    return ", ".join(parts) or "nothing lost"
+
+
+def describe(losses: Sequence[Loss], repairs: Sequence[Repair], *, stream: Any = None) -> str:
+    """One line each, the worst first."""
+    order = list(SEVERITY_COLOURS)
+    ranked = sorted(losses, key=lambda loss: -order.index(loss.severity))
+    rows = [(loss.severity, loss.code, loss.path, loss.detail) for loss in ranked]
+    rows += [("repair", repair.name, repair.path, repair.detail) for repair in repairs]
+    return "\n".join(_lines(rows, stream or sys.stderr))
+
+
+def _lines(rows: list[tuple[str, str, str, str]], stream: Any) -> Iterable[str]:
+    if not rows:
+        return
+    code_width = max(columns(code) for _, code, _, _ in rows)
+    path_width = min(max(columns(path) for _, _, path, _ in rows), 36)
+    for severity, code, path, detail in rows[:_MOST]:
+        colour = SEVERITY_COLOURS.get(severity, "blue")
+        name = paint(f"{severity:8}", colour, stream=stream)
+        yield f"  {name}  {code:{code_width}}  {harmless(path):{path_width}}  {harmless(detail)}"
+    if len(rows) > _MOST:
+        yield f"  … and {len(rows) - _MOST} more (--losses FILE has all of them)"

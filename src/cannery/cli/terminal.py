@@ -1,0 +1,125 @@
+"""The terminal: colours, width, what may be printed on it, the pager.
+
+Text of conversations is foreign: control characters that could move the cursor, recolour the screen or reorder a line
+are replaced before anything is printed on a terminal.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import sys
+import unicodedata
+from typing import TextIO
+
+_CODES = {
+    "bold": "1",
+    "dim": "2",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "blue": "34",
+    "magenta": "35",
+    "cyan": "36",
+}
+ROLE_COLOURS = {
+    "user": "green",
+    "assistant": "cyan",
+    "supervisor": "magenta",
+    "document": "blue",
+    "invocation": "yellow",
+    "result": "yellow",
+}
+SEVERITY_COLOURS = {"info": "dim", "degraded": "yellow", "lost": "red", "blocked": "red"}
+COLOUR_CHOICES = ("auto", "always", "never")
+# C0 without tab and newline, DEL, C1, and the marks that reorder a line.
+_DANGEROUS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+_ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+
+_choice = "auto"
+
+
+def choose_colour(choice: str) -> None:
+    """Set when to colour: auto, always or never."""
+    global _choice  # noqa: PLW0603 - one terminal, one answer
+    _choice = choice
+
+
+def is_coloured(stream: TextIO | None = None) -> bool:
+    """Whether to colour what goes to a stream (stdout)."""
+    if _choice != "auto":
+        return _choice == "always"
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return bool(os.environ.get("FORCE_COLOR")) or is_terminal(stream)
+
+
+def is_terminal(stream: TextIO | None = None) -> bool:
+    """Whether a stream (stdout) is a terminal."""
+    chosen = stream or sys.stdout
+    return not chosen.closed and chosen.isatty()
+
+
+def paint(text: str, *styles: str, stream: TextIO | None = None) -> str:
+    """The text in some colours, or as it is."""
+    if not text or not is_coloured(stream):
+        return text
+    codes = ";".join(_CODES[style] for style in styles)
+    return f"\x1b[{codes}m{text}\x1b[0m"
+
+
+def harmless(text: str) -> str:
+    """The text without what could play tricks on a terminal."""
+    return _DANGEROUS.sub("\ufffd", text.replace("\r\n", "\n"))
+
+
+def one_line(text: str, width: int) -> str:
+    """The beginning of a text on one line of at most so many columns."""
+    flat = " ".join(harmless(text[: width * 4]).split())
+    if columns(flat) <= width:
+        return flat
+    while flat and columns(flat) > width - 1:
+        flat = flat[:-1]
+    return f"{flat}…"
+
+
+def columns(text: str) -> int:
+    """How many columns a text takes on a terminal."""
+    plain = _ESCAPES.sub("", text)
+    if plain.isascii():
+        return len(plain)
+    return sum(_columns(character) for character in plain)
+
+
+def _columns(character: str) -> int:
+    if unicodedata.combining(character) or unicodedata.category(character) in ("Cf", "Mn"):
+        return 0
+    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
+
+
+def width() -> int:
+    """The width of the terminal; 100 where there is none."""
+    return shutil.get_terminal_size((100, 24)).columns
+
+
+def page(text: str, *, paged: bool = True) -> None:
+    """Print a text, through a pager if it is longer than the terminal."""
+    lines = text.count("\n") + 1
+    if not (paged and is_terminal() and lines > shutil.get_terminal_size().lines):
+        print(text)
+        return
+    import shlex
+    import subprocess
+
+    command = shlex.split(os.environ.get("PAGER") or "less") or ["cat"]
+    environment = {"LESS": "FRX", **os.environ}
+    try:
+        pager = subprocess.Popen(command, stdin=subprocess.PIPE, env=environment)  # noqa: S603 - the user's own pager
+    except OSError:
+        print(text)
+        return
+    try:
+        pager.communicate(text.encode() + b"\n")
+    except KeyboardInterrupt:
+        pager.wait()

@@ -1,0 +1,165 @@
+"""The ways through ``cannery translate``: one body, a stream, or many bodies in bulk."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterator
+from typing import Any, BinaryIO, NamedTuple
+
+import msgspec
+
+from cannery.cli.complaints import DONE, WRONG, Complaint
+from cannery.cli.files import note, shown, writing
+from cannery.errors import InputError, LossError
+from cannery.translation import (
+    normalize_request,
+    normalize_response,
+    translate,
+    translate_stream,
+)
+from cannery.wire.losses import Rendered
+
+_CHUNK = 1 << 16
+_MOST_SHOWN = 20
+
+
+class Source(NamedTuple):
+    """What stands at the beginning of the input, what comes after it, and which form that tells."""
+
+    form: str
+    head: bytes
+    rest: BinaryIO
+
+
+def look(file: BinaryIO, *, is_lines: bool) -> Source:
+    """Read the beginning of the input and tell one body from a stream and from one body a line."""
+    head = file.read1(_CHUNK)  # type: ignore[attr-defined]  # every binary file here is buffered
+    if head.lstrip().startswith((b"data:", b"event:", b"id:", b"retry:", b":")):
+        return Source("stream", head, file)
+    if is_lines:
+        return Source("lines", head, file)
+    while b"\n" not in head.lstrip() and (more := file.read1(_CHUNK)):  # type: ignore[attr-defined]
+        head += more
+    first, _, follows = head.lstrip().partition(b"\n")
+    if _is_whole(first):
+        while not follows.strip() and (more := file.read1(_CHUNK)):  # type: ignore[attr-defined]
+            head, follows = head + more, follows + more
+        if follows.strip():
+            return Source("lines", head, file)
+    return Source("one", head + file.read(), file)
+
+
+def _is_whole(line: bytes) -> bool:
+    try:
+        msgspec.json.decode(line, type=dict[str, msgspec.Raw])
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return False
+    return True
+
+
+def records_of(body: bytes) -> list[bytes]:
+    """The bodies of a JSON array of objects; empty for anything else."""
+    if not body.lstrip().startswith(b"["):
+        return []
+    try:
+        items = msgspec.json.decode(body, type=list[msgspec.Raw])
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return []
+    # A body may be spread over lines; as one line it can travel with the others.
+    return [msgspec.json.format(bytes(item), indent=-1) for item in items]
+
+
+def identify(options: argparse.Namespace, body: bytes) -> tuple[str, str]:
+    """The dialect and the kind of a body: as told, or detected and said."""
+    if options.source is not None and options.kind is not None:
+        return options.source, options.kind
+    from cannery.detection import detect
+
+    try:
+        found = detect(body)
+    except InputError as error:
+        if options.source is not None:
+            return options.source, "request"
+        problem = f"{shown(options.file)}: {error}"
+        raise Complaint(problem, "Say what it is with --from (see `cannery doctor`)") from None
+    if options.source is None:
+        note(f"read as {found.dialect}: {found.reason}", quiet=options.quiet)
+    return options.source or found.dialect, options.kind or found.kind
+
+
+def translate_one(
+    options: argparse.Namespace, body: bytes, source: str, kind: str
+) -> tuple[Rendered, Any]:
+    """The body in the other dialect, and the canisters between if they are to be shown."""
+    canisters = None
+    if options.explain:
+        read: Any = normalize_request if kind == "request" else normalize_response
+        value = read(body, source)
+        canisters = value.conversation if kind == "request" else value.canisters
+    try:
+        rendered = translate(
+            body,
+            source=source,
+            target=options.to,
+            policy=options.policy,
+            kind=kind,
+            model=options.model,
+        )
+    except LossError as error:
+        from cannery.cli.reports import describe
+
+        note(describe(error.losses, ()), quiet=options.quiet)
+        raise Complaint(str(error), "--policy warn says it without them") from None
+    return rendered, canisters
+
+
+def stream(options: argparse.Namespace, source: str, chunks: Iterator[bytes]) -> int:
+    """Translate a stream while it comes."""
+    with writing(options.output) as file:
+        for chunk in translate_stream(chunks, source=source, target=options.to):
+            file.write(chunk)
+            file.flush()
+    return DONE
+
+
+def chunks_of(source: Source) -> Iterator[bytes]:
+    """All of the input, as it comes."""
+    if source.head:
+        yield source.head
+    if source.form == "stream":
+        while chunk := source.rest.read1(_CHUNK):  # type: ignore[attr-defined]
+            yield chunk
+
+
+def bulk(options: argparse.Namespace, source: Source, size: int) -> int:
+    """Translate one body a line."""
+    from cannery.cli import bulk as work
+    from cannery.cli.bulk_report import BulkReport
+
+    first = source.head.lstrip().partition(b"\n")[0]
+    dialect, kind = identify(options, first)
+    task = work.Task(dialect, options.to, options.policy, kind, options.model, bool(options.losses))
+    jobs = options.jobs if options.jobs > 0 else os.cpu_count() or 1
+    pieces = work.blocks(source.rest, source.head)
+    with BulkReport(options, dialect, size) as report, writing(options.output) as file:
+        for block in work.run(pieces, task, jobs):
+            report.add(block)
+            file.write(block.output)
+    report.conclude()
+    return WRONG if report.failed else DONE
+
+
+def size_of(file: BinaryIO) -> int:
+    """The size of a file; 0 for a pipe."""
+    try:
+        return os.fstat(file.fileno()).st_size
+    except OSError:
+        return 0
+
+
+def explain(canisters: Any) -> str:
+    """The canisters between, one line each."""
+    from cannery.cli.canisters import headline
+
+    return "\n".join(headline(index, canister) for index, canister in enumerate(canisters))

@@ -1,0 +1,111 @@
+"""``cannery list``: the conversations of a store, those first that changed last."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from cannery.cli.complaints import DONE, choose
+from cannery.cli.files import note, write_json
+from cannery.cli.parser import Parser
+from cannery.cli.stores import find_place, is_there, opened, shortened
+from cannery.cli.tables import table
+from cannery.cli.terminal import harmless, is_terminal, one_line, page
+from cannery.cli.times import ago, parse_time
+from cannery.messages import UserCanisterClass
+from cannery.messages.role import Role
+from cannery.storage import Store, Summary
+
+DESCRIPTION = (
+    "The conversations of a store, those first that changed last. In a pipe: one a line with its full id, "
+    "tab-separated, without a header."
+)
+EXAMPLES = """
+cannery list
+cannery list --tag work --since 7d
+cannery list --json | jq -r '.[].id'
+"""
+USES_STORE = True
+
+
+def add_arguments(parser: Parser) -> None:
+    """What the verb takes."""
+    add = parser.add_argument
+    add("--tag", metavar="TAG", help="only those with this tag")
+    add("--model", metavar="NAME", help="only those with this model")
+    add("--role", metavar="ROLE", help="only those in which this role speaks")
+    add("--since", metavar="TIME", help="changed since: a date, or 90m, 12h, 7d, 2w")
+    add("--until", metavar="TIME", help="changed before")
+    add("-n", "--limit", metavar="N", type=int, help="at most so many")
+
+
+def run(options: argparse.Namespace) -> int:
+    """List conversations."""
+    place, _ = find_place(options.store)
+    if options.role is not None:
+        choose(options.role, [role.value for role in Role], "role")
+    found: tuple[Summary, ...] = ()
+    known: list[str] = []
+    titles: dict[str, str] = {}
+    if options.store or is_there(place):
+        with opened(options) as store:
+            found = _find(store, options)
+            known = list(store.backend.identifiers())
+            if not options.json:
+                titles = {each.identifier: each.title or _opening(store, each) for each in found}
+    if options.json:
+        write_json([_data(summary) for summary in found])
+        return DONE
+    if not found:
+        note(f"no conversations in {place}", quiet=options.quiet)
+        return DONE
+    names = [summary.identifier for summary in found]
+    short = shortened(names, known) if is_terminal() else dict(zip(names, names, strict=True))
+    rows = [
+        [
+            short[each.identifier],
+            ago(each.updated) if is_terminal() else each.updated.isoformat(),
+            str(each.count),
+            harmless(each.model or "-"),
+            harmless(" ".join(each.tags)) or "-",
+            one_line(titles[each.identifier], 100),
+        ]
+        for each in found
+    ]
+    header = ["id", "changed", "messages", "model", "tags", "title"]
+    page(table(header, rows, numbers="messages"))
+    return DONE
+
+
+def _find(store: Store, options: argparse.Namespace) -> tuple[Summary, ...]:
+    return store.list(
+        tag=options.tag,
+        model=options.model,
+        role=options.role,
+        since=parse_time(options.since) if options.since else None,
+        until=parse_time(options.until) if options.until else None,
+        limit=options.limit,
+    )
+
+
+def _opening(store: Store, summary: Summary) -> str:
+    """What the user said first, where there is no title."""
+    for canister in store.handle(summary.identifier).read(0, 3).canisters:
+        if isinstance(canister, UserCanisterClass):
+            return canister.text
+    return ""
+
+
+def _data(summary: Summary) -> dict[str, Any]:
+    return {
+        "id": summary.identifier,
+        "title": summary.title,
+        "tags": summary.tags,
+        "created": summary.created,
+        "updated": summary.updated,
+        "profile": summary.profile,
+        "model": summary.model,
+        "parent": summary.parent,
+        "position": summary.position,
+        "messages": summary.count,
+    }

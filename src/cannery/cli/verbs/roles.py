@@ -1,0 +1,130 @@
+"""``cannery roles``: role names side by side, explained, normalized, counted."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from cannery.cli.complaints import DONE, WRONG, Complaint, Misuse, choose
+from cannery.cli.files import note, read_json, shown, write_json
+from cannery.cli.parser import Parser
+from cannery.cli.tables import aligned
+from cannery.errors import RoleError
+from cannery.messages.role import Role
+from cannery.roles import VOCABULARIES, normalize_role, normalize_roles
+
+DESCRIPTION = (
+    "Role names. Alone: every vocabulary side by side. `explain ROLE…` says what a role string becomes in each; "
+    "`normalize FILE` writes messages with normalized roles; `statistics FILE` counts the roles of a file."
+)
+EXAMPLES = """
+cannery roles
+cannery roles explain Human " AI " admin
+cannery roles normalize request.json --to openai
+cannery roles statistics request.json
+"""
+ACTIONS = ("list", "explain", "normalize", "statistics")
+
+
+def add_arguments(parser: Parser) -> None:
+    """What the verb takes."""
+    add = parser.add_argument
+    add("action", metavar="ACTION", nargs="?", default="list", help="one of " + ", ".join(ACTIONS))
+    add("names", metavar="ROLE|FILE", nargs="*", help="role strings, or a file (- is stdin)")
+    add("--to", metavar="VOCABULARY", default="client", help="the vocabulary to normalize to")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Do one of the actions."""
+    if options.action not in ACTIONS:
+        try:
+            choose(options.action, ACTIONS, "action")
+        except Misuse as refusal:
+            raise Misuse(
+                refusal.problem, f"For a role: cannery roles explain {options.action!r}"
+            ) from None
+    choose(options.to, VOCABULARIES, "vocabulary")
+    if options.action == "list":
+        return _list(options)
+    if options.action == "explain":
+        return _explain(options)
+    return _normalize(options)
+
+
+def _list(options: argparse.Namespace) -> int:
+    spoken = {
+        name: {role.value: each.spell(role) for role in Role} for name, each in VOCABULARIES.items()
+    }
+    if options.json:
+        write_json({"roles": [role.value for role in Role], "vocabularies": spoken})
+        return DONE
+    rows = [[role.value, *(_spelling(name, role) for name in VOCABULARIES)] for role in Role]
+    print(aligned(["role", *VOCABULARIES], rows))
+    note("* reads back as another role   - has no name there", quiet=options.quiet)
+    return DONE
+
+
+def _spelling(name: str, role: Role) -> str:
+    spelling = VOCABULARIES[name].spell(role)
+    if spelling is None:
+        return "-"
+    return spelling if VOCABULARIES[name].inverse_exact(role) else f"{spelling}*"
+
+
+def _explain(options: argparse.Namespace) -> int:
+    if not options.names:
+        raise Misuse("explain which role?", "For example: cannery roles explain Human")
+    found = {name: {each: _become(name, each) for each in VOCABULARIES} for name in options.names}
+    refused = [name for name, each in found.items() if not any(each.values())]
+    if options.json:
+        write_json([{"role": name, "becomes": each} for name, each in found.items()])
+        return WRONG if refused else DONE
+    rows = [
+        [repr(name), *(each[v] or "refused" for v in VOCABULARIES)] for name, each in found.items()
+    ]
+    print(aligned(["role", *VOCABULARIES], rows))
+    for name in refused:
+        try:
+            normalize_role(name, vocabulary=options.to)
+        except RoleError as error:
+            note(f"{name!r}: {error}", quiet=options.quiet)
+    return WRONG if refused else DONE
+
+
+def _become(role: str, vocabulary: str) -> str | None:
+    try:
+        return normalize_role(role, vocabulary=vocabulary)
+    except RoleError:
+        return None
+
+
+def _normalize(options: argparse.Namespace) -> int:
+    name = options.names[0] if options.names else "-"
+    value = read_json(name)
+    messages = value.get("messages") if isinstance(value, dict) else value
+    if not isinstance(messages, list) or not all(isinstance(each, Mapping) for each in messages):
+        raise Complaint(f"{shown(name)} has no list of messages", "Give a chat request, or a list")
+    report = normalize_roles(messages, vocabulary=options.to)
+    if options.action == "statistics":
+        return _statistics(options, report.statistics)
+    is_body = isinstance(value, dict)
+    write_json({**value, "messages": report.messages} if is_body else report.messages)
+    for change in report.transformations:
+        note(f"{change.path}: {change.before!r} → {change.after!r}", quiet=options.quiet)
+    return DONE
+
+
+def _statistics(options: argparse.Namespace, statistics: Any) -> int:
+    if not options.json:
+        print(statistics)
+        return DONE
+    write_json(
+        {
+            "total": statistics.total,
+            "transformed": statistics.transformed,
+            "by_role": dict(statistics.by_role),
+            "transformation_rate": statistics.transformation_rate,
+        }
+    )
+    return DONE

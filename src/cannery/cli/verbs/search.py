@@ -1,0 +1,80 @@
+"""``cannery search``: messages by their words."""
+
+from __future__ import annotations
+
+import argparse
+import re
+
+from cannery.cli.complaints import DONE, WRONG, choose
+from cannery.cli.files import note, write_json
+from cannery.cli.parser import Parser
+from cannery.cli.stores import opened, shortened
+from cannery.cli.terminal import ROLE_COLOURS, harmless, is_terminal, one_line, page, paint
+from cannery.messages.role import Role
+from cannery.storage import Hit
+
+DESCRIPTION = (
+    "Messages that hold all of the words, best first. Exits with 1 when there are none. "
+    "In a pipe: id, position, role, title and text, tab-separated."
+)
+EXAMPLES = """
+cannery search sourdough starter
+cannery search --role user --limit 5 "rate limit"
+cannery search error --json | jq -r '.[].id' | sort -u
+"""
+USES_STORE = True
+
+
+def add_arguments(parser: Parser) -> None:
+    """What the verb takes."""
+    add = parser.add_argument
+    add("words", metavar="WORDS", nargs="+", help="what to look for")
+    add("--role", metavar="ROLE", help="only what this role said")
+    add("--tag", metavar="TAG", help="only in conversations with this tag")
+    add("-n", "--limit", metavar="N", type=int, default=50, help="at most so many (50)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Search."""
+    if options.role is not None:
+        choose(options.role, [role.value for role in Role], "role")
+    words = " ".join(options.words)
+    with opened(options) as store:
+        hits = store.search(words, role=options.role, tag=options.tag, limit=options.limit)
+        known = list(store.backend.identifiers()) if is_terminal() else []
+    if options.json:
+        write_json(
+            [
+                {
+                    "id": hit.identifier,
+                    "title": hit.title,
+                    "position": hit.position,
+                    "role": hit.role,
+                    "snippet": hit.snippet,
+                }
+                for hit in hits
+            ]
+        )
+    elif hits:
+        page(_on_terminal(hits, words, known) if is_terminal() else _in_pipe(hits))
+    else:
+        note(f"nothing holds {words!r}", quiet=options.quiet)
+    return DONE if hits else WRONG
+
+
+def _in_pipe(hits: tuple[Hit, ...]) -> str:
+    rows = ((hit.identifier, str(hit.position), hit.role, hit.title, hit.snippet) for hit in hits)
+    return "\n".join("\t".join(" ".join(harmless(cell).split()) for cell in row) for row in rows)
+
+
+def _on_terminal(hits: tuple[Hit, ...], words: str, known: list[str]) -> str:
+    short = shortened([hit.identifier for hit in hits], known)
+    marked = re.compile("|".join(map(re.escape, words.split())), re.IGNORECASE)
+    lines = []
+    for hit in hits:
+        role = paint(hit.role, ROLE_COLOURS.get(hit.role, "bold"))
+        title = one_line(hit.title, 60)
+        lines.append(f"{paint(short[hit.identifier], 'bold')} [{hit.position}] {role}  {title}")
+        text = harmless(" ".join(hit.snippet.split()))
+        lines.append("    " + marked.sub(lambda found: paint(found[0], "bold", "red"), text))
+    return "\n".join(lines)

@@ -1,0 +1,120 @@
+"""``cannery show``: a conversation as a person reads it, as a dialect says it, or as it is stored."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+import msgspec
+
+from cannery.cli.complaints import DONE, WRONG, choose_dialect
+from cannery.cli.files import note, pretty, write_json
+from cannery.cli.parser import Parser
+from cannery.cli.stores import find, opened
+from cannery.cli.terminal import harmless, page, paint
+from cannery.storage import Reading, StoredConversation
+
+DESCRIPTION = (
+    "Read a conversation: roles in colour, Markdown rendered, calls with their results, media as type and size. "
+    "An id may be cut to a unique beginning; @ is the conversation that changed last, @2 the one before."
+)
+EXAMPLES = """
+cannery show @
+cannery show 01k7 --last 4
+cannery show 01k7 --as anthropic_messages
+cannery show 01k7 --tree
+"""
+USES_STORE = True
+
+
+def add_arguments(parser: Parser) -> None:
+    """What the verb takes."""
+    add = parser.add_argument
+    add("id", metavar="ID", help="the conversation")
+    add("--as", dest="dialect", metavar="DIALECT", help="as a request in this dialect")
+    add("--raw", action="store_true", help="the lines as they are stored")
+    add("--tree", action="store_true", help="the forks around it")
+    add("--last", metavar="N", type=int, help="only the last messages")
+    add("--no-pager", action="store_true", help="print it all at once")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Show a conversation."""
+    if options.dialect is not None:
+        options.dialect = choose_dialect(options.dialect)
+    with opened(options) as store:
+        conversation = find(store, options.id)
+        if options.tree:
+            return _tree(options, conversation)
+        if options.raw:
+            return _raw(options, store, conversation)
+        start = 0 if options.last is None else max(len(conversation) - options.last, 0)
+        reading = conversation.read(start, hydrate=True)
+        for damage in reading.damages:
+            note(f"damaged: {damage}", quiet=options.quiet)
+        if options.dialect is not None:
+            _native(options, conversation, reading)
+        elif options.json:
+            write_json(_data(conversation, reading))
+        else:
+            _read(options, conversation, reading, start)
+    return WRONG if reading.damages else DONE
+
+
+def _read(
+    options: argparse.Namespace, conversation: StoredConversation, reading: Reading, start: int
+) -> None:
+    from cannery.cli.reading import paragraphs
+
+    facts = conversation.metadata
+    told = [paint(harmless(facts.title) or "(no title)", "bold"), conversation.identifier]
+    told += [facts.created.astimezone().strftime("%Y-%m-%d %H:%M"), harmless(facts.model or "")]
+    told += [f"#{harmless(tag)}" for tag in facts.tags]
+    blocks = paragraphs(reading.canisters, start=start)
+    head = "  ".join(filter(None, told))
+    page("\n\n".join([head, *blocks]), paged=not options.no_pager)
+
+
+def _native(
+    options: argparse.Namespace, conversation: StoredConversation, reading: Reading
+) -> None:
+    from cannery.cli.reports import describe
+    from cannery.messages import Request, absent
+    from cannery.translation import nativize_request
+
+    model = conversation.metadata.model or absent
+    rendered = nativize_request(Request(reading.canisters, model), options.dialect)
+    sys.stdout.flush()
+    sys.stdout.buffer.write(pretty(rendered.body) + b"\n")
+    if rendered.losses or rendered.repairs:
+        note(describe(rendered.losses, rendered.repairs), quiet=options.quiet)
+
+
+def _raw(options: argparse.Namespace, store: Any, conversation: StoredConversation) -> int:
+    from cannery.storage.lineage import segments
+
+    lines = []
+    for segment in segments(conversation.metadata, store.any_metadata, 0, None):
+        lines += [line for line in store.backend.read(*segment).lines if line is not None]
+    if options.json:
+        write_json([msgspec.Raw(line) for line in lines])
+    else:
+        sys.stdout.buffer.write(b"".join(line.rstrip(b"\n") + b"\n" for line in lines))
+    return DONE
+
+
+def _tree(options: argparse.Namespace, conversation: StoredConversation) -> int:
+    tree = conversation.tree
+    if options.json:
+        write_json(msgspec.to_builtins(tree))
+    else:
+        page(harmless(tree.draw(conversation.identifier)), paged=not options.no_pager)
+    return DONE
+
+
+def _data(conversation: StoredConversation, reading: Reading) -> dict[str, Any]:
+    from cannery.cli.portable import portable
+
+    canisters = [portable(canister) for canister in reading.canisters]
+    return {**msgspec.to_builtins(conversation.metadata), "canisters": canisters}
