@@ -294,12 +294,11 @@ class Commits:
 
     def _settle(self, batch: Sequence[_Request]) -> None:
         """Make journaled changes durable, and find out which of them are."""
-        placed = self.journal.placed()
-        last = max(request.ticket.end for request in batch if request.ticket is not None)
-        if all(request.durability == "os" for request in batch) and (
-            placed is not None and last - placed.position < _BACKLOG
-        ):
-            return
+        if all(request.durability == "os" for request in batch):
+            placed = self.journal.placed()
+            last = max(request.ticket.end for request in batch if request.ticket is not None)
+            if placed is not None and last - placed.position < _BACKLOG:
+                return
         error: CanneryError | None = None
         try:
             placed = self.place()
@@ -323,10 +322,11 @@ class Commits:
 
     def place_pending(self) -> None:
         """Place what was acknowledged at level ``os``, so that it can be read."""
-        written, placed = self.journal.written(), self.journal.placed()
-        if written is None or placed is None or written.epoch != placed.epoch:
+        written = self.journal.written()
+        if written is None or not written.pending:
             return
-        if written.pending > placed.position:
+        placed = self.journal.placed()
+        if placed is None or written.epoch != placed.epoch or written.pending > placed.position:
             self.place()
 
     def between(self, read: Callable[[], T]) -> T:
@@ -469,6 +469,8 @@ class Commits:
         self._publish(self.journal.begin(shrink=shrink))
 
     def _publish(self, epoch: int) -> None:
+        if not self.journal.abandoned().epoch:
+            self.journal.note_abandoned(Progress(epoch, START))
         self.journal.note_placed(Progress(epoch, START))
         self.journal.note_written(Progress(epoch, START))
         self._adopt(epoch, START)
