@@ -42,6 +42,7 @@ def test_system_prompt_is_refused_with_its_reason(value):
         *(None, 1, True, ["user"], {"role": "user"}, b"user", object()),
     ],
     ids=repr,
+    ids=lambda value: type(value).__name__,
 )
 def test_anything_else_is_refused(value):
     with pytest.raises(RoleError) as caught:
