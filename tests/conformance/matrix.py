@@ -9,7 +9,10 @@ from cannery.translation import dialect_names
 from cannery.wire.delta import same
 from tests.oracles.corpus import DATA
 
-DIALECTS = tuple(name for name in dialect_names() if (DATA / name).is_dir())
+_CASES = tuple(name for name in dialect_names() if (DATA / name).is_dir())
+# What an API speaks has answers; a data set only has records.
+DIALECTS = tuple(name for name in _CASES if (DATA / name / "responses").is_dir())
+DATA_SETS = tuple(name for name in _CASES if name not in DIALECTS)
 PAIRS = [(source, target) for source in DIALECTS for target in DIALECTS if source != target]
 
 

@@ -9,21 +9,20 @@ from cannery.messages.builders import result, user
 from cannery.messages.canisters import SupervisorCanisterClass
 from cannery.messages.content import TextualContentClass
 from cannery.translation import (
-    dialect_names,
     nativize_request,
     nativize_response,
     normalize_request,
     normalize_response,
     translate,
 )
-from tests.oracles.corpus import request_cases, response_cases
+from tests.oracles.corpus import DIALECTS, request_cases, response_cases
 from tests.oracles.leaves import is_named, missing_leaves
 from tests.oracles.sdk_types import validate_request, validate_response
 from tests.oracles.server_rules import check_request_rules
 
 NAME = "gemini_generate"
 CHAT = "openai_chat"
-OTHERS = [name for name in dialect_names() if name != NAME]
+OTHERS = [name for name in DIALECTS if name != NAME]
 TO_GEMINI = [(name, case) for name in OTHERS for case in request_cases(name)]
 FROM_GEMINI = [(name, case) for name in OTHERS for case in request_cases(NAME)]
 

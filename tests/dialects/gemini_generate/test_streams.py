@@ -22,7 +22,6 @@ from cannery.messages.events import (
 )
 from cannery.messages.requests import FinishReason, Usage
 from cannery.translation import (
-    dialect_names,
     nativize_stream,
     normalize_response,
     normalize_stream,
@@ -30,7 +29,7 @@ from cannery.translation import (
 )
 from cannery.wire.contract import StreamOptions
 from cannery.wire.losses import Aliases
-from tests.oracles.corpus import response_cases, stream_cases
+from tests.oracles.corpus import DIALECTS, response_cases, stream_cases
 from tests.oracles.sdk_streams import parse_stream
 from tests.oracles.sse import frames
 from tests.oracles.stream_rules import check_stream_rules
@@ -38,7 +37,7 @@ from tests.oracles.stream_rules import check_stream_rules
 NAME = "gemini_generate"
 CASES = stream_cases(NAME)
 WHOLE = [case for case in CASES if case.whole_case is not None]
-ALL = [case for name in dialect_names() for case in stream_cases(name)]
+ALL = [case for name in DIALECTS for case in stream_cases(name)]
 
 
 def split(data: bytes, size: int) -> list[bytes]:
@@ -112,7 +111,7 @@ def called(chunks: list[bytes], dialect: str) -> list[str]:
     return [one.name for one in canisters if one.role.value == "invocation"]
 
 
-@pytest.mark.parametrize("target", [name for name in dialect_names() if name != NAME])
+@pytest.mark.parametrize("target", [name for name in DIALECTS if name != NAME])
 def test_gemini_streams_are_accepted_abroad(target):
     for case in CASES:
         if case.ends_in_error:

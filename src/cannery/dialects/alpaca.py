@@ -1,0 +1,183 @@
+"""Alpaca: ``{"instruction", "input", "output", "history"?, "system"?}``, one exchange a record.
+
+Oddities: ``input`` is often empty; where it is not, instruction and input are one prompt, a line each (LLaMA-Factory,
+2026-11-15); earlier exchanges are ``history``, pairs of strings. There is no room for anything but text, and none for a
+conversation that does not alternate.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import msgspec
+
+from cannery.messages.absence import absent
+from cannery.messages.canisters import (
+    AnyCanister,
+    InvocationCanisterClass,
+    ResultCanisterClass,
+    new_assistant,
+    new_supervisor,
+    new_user,
+)
+from cannery.messages.checked import now
+from cannery.messages.conversation import Conversation
+from cannery.messages.requests import DEFAULT_CONTROLS, Request, new_request
+from cannery.messages.residue import Residue
+from cannery.wire.bodies import Object, Reader, guarded, read_object
+from cannery.wire.contract import Piece, Rules
+from cannery.wire.foreign import report_residue
+from cannery.wire.losses import Report
+from cannery.wire.records import TextWriter, data_set, drop_settings
+from cannery.wire.residues import own_residue, patch_text, recall
+from cannery.wire.turns import MODEL, SUPERVISOR, USER, side
+
+NAME = "alpaca"
+# Between an instruction and its input, and between messages of the same side.
+_LINE, _PARAGRAPH = "\n", "\n\n"
+
+# --- reading -----------------------------------------------------------------------------------
+
+
+def read_request(body: bytes, paths: list[str] | None = None) -> Request:
+    """The conversation of a record."""
+    value = read_object(NAME, body)
+    return guarded(NAME, lambda: _read_request(value, paths))  # type: ignore[no-any-return]
+
+
+def _read_request(body: Object, paths: list[str] | None) -> Request:
+    found = _read_turns(body)
+    if paths is not None:
+        paths.extend(path for _, path in found)
+    conversation = Conversation.trusted(canister for canister, _ in found)
+    request: Request = new_request(
+        conversation, absent, (), absent, DEFAULT_CONTROLS, absent, None, NAME
+    )
+    pieces = [Piece(canister, None) for canister in conversation]
+    patch = patch_text(write_request(request, pieces, Report()), body)
+    if patch is None:
+        return request
+    return msgspec.structs.replace(request, residue=Residue(NAME, envelope=patch))
+
+
+def _read_turns(body: Object) -> list[tuple[AnyCanister, str]]:
+    """Every canister of a record, with its path."""
+    reader, when = Reader(NAME), now()
+    instruction = reader.text_field(body, "instruction", "")
+    output = reader.text(body.get("output", ""), "output")
+    found: list[tuple[AnyCanister, str]] = []
+    system, given = body.get("system"), body.get("input")
+    if type(system) is str and system:
+        found.append((new_supervisor(system, when), "system"))
+    for index, (asked, answered) in enumerate(_history(body.get("history"))):
+        found.append((new_user(asked, when), f"history[{index}][0]"))
+        found.append((new_assistant(answered, when), f"history[{index}][1]"))
+    if type(given) is str and given:
+        residue = Residue(NAME, form=str(len(instruction)))
+        prompt = new_user(instruction + _LINE + given, when, False, residue)
+    else:
+        prompt = new_user(instruction, when)
+    found.append((prompt, "instruction"))
+    if "output" in body:
+        found.append((new_assistant(output, when), "output"))
+    return found
+
+
+def _history(value: Any) -> list[list[str]]:
+    """The earlier exchanges; none if they are not pairs of strings, which the residue then keeps."""
+    pairs = value if type(value) is list else []
+    is_paired = all(
+        type(pair) is list and len(pair) == 2 and all(type(text) is str for text in pair)
+        for pair in pairs
+    )
+    return pairs if is_paired else []
+
+
+# --- writing -----------------------------------------------------------------------------------
+
+
+class Said(NamedTuple):
+    """What one side says, and where its instruction ends if an input follows."""
+
+    side: str
+    text: str
+    split: str | None
+
+
+def write_request(request: Request, pieces: list[Piece], report: Report) -> Object:
+    """The record of a conversation."""
+    at_home = request.source == NAME
+    writer = TextWriter(NAME, report, at_home=at_home)
+    if not at_home:
+        drop_settings(request, report)
+        for index, tool in enumerate(request.tools):
+            report.lose("TOOL_DROPPED", f"tools[{index}]", f"Alpaca has no tools: {tool.name!r}")
+    body = _write_record(_said(pieces, writer))
+    residue = own_residue(request, NAME)
+    return body if residue is None else recall(body, residue.envelope)
+
+
+def _said(pieces: list[Piece], writer: TextWriter) -> list[Said]:
+    """What the sides say in turn; calls and their results cannot be said."""
+    said: list[Said] = []
+    for piece in pieces:
+        canister = piece.canister
+        if isinstance(canister, InvocationCanisterClass):
+            writer.report.lose("CALL_DROPPED", piece.place)
+            report_residue(canister, writer.report, piece.place)
+            continue
+        if isinstance(canister, ResultCanisterClass):
+            writer.report.lose("RESULT_DROPPED", piece.place, "Alpaca has no tool results")
+            continue
+        if canister.held is absent:
+            continue
+        residue = own_residue(canister, NAME)
+        whose = USER if said and side(piece) == SUPERVISOR else side(piece)
+        own = Said(whose, writer.spoken(piece), None if residue is None else residue.form)
+        _take(own, piece, said, writer)
+    return said
+
+
+def _take(own: Said, piece: Piece, said: list[Said], writer: TextWriter) -> None:
+    """Add what is said, to the last turn if that is the same side's."""
+    if not said or said[-1].side != own.side:
+        said.append(own)
+        return
+    between = "" if piece.canister.joined else _PARAGRAPH
+    if between and not writer.at_home:
+        writer.report.repair("alternation", piece.place)
+    last = said[-1].text
+    said[-1] = Said(own.side, f"{last}{between if last and own.text else ''}{own.text}", None)
+
+
+def _write_record(said: list[Said]) -> Object:
+    body: Object = {}
+    if said and said[0].side == SUPERVISOR:
+        body["system"] = said.pop(0).text
+    if said and said[0].side == MODEL:
+        said.insert(0, Said(USER, "", None))
+    output = said.pop().text if said and said[-1].side == MODEL else ""
+    prompt = said.pop() if said and said[-1].side == USER else Said(USER, "", None)
+    at = len(prompt.text) if prompt.split is None else int(prompt.split)
+    body["instruction"], body["input"] = prompt.text[:at], prompt.text[at + len(_LINE) :]
+    body["output"] = output
+    if said:
+        asked, answered = said[::2], said[1::2]
+        body["history"] = [
+            [question.text, answer.text] for question, answer in zip(asked, answered, strict=False)
+        ]
+    return body
+
+
+DIALECT = data_set(
+    NAME,
+    Rules(
+        starts_with_user=True,
+        ends_with_calls=True,
+        leading_supervisors="one",
+        late_supervisors="fold",
+        cache_marks=0,
+    ),
+    read_request,
+    write_request,
+)

@@ -1,0 +1,137 @@
+"""Writing ShareGPT records.
+
+What a message says becomes one turn, every call and every result a turn of its own, in order. Ids cannot be said:
+results stand behind their calls in call order, and reading makes the same ids again.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cannery.dialects.sharegpt.calls import BARE, MORE, respell, write_call
+from cannery.dialects.sharegpt.tools import NAME, write_tools
+from cannery.messages.canisters import InvocationCanisterClass, ResultCanisterClass
+from cannery.messages.content import ImageContentClass
+from cannery.messages.payload import Location
+from cannery.messages.requests import Request
+from cannery.messages.role import Role
+from cannery.wire.bodies import Object
+from cannery.wire.contract import Piece
+from cannery.wire.foreign import report_residue
+from cannery.wire.losses import Place, Report
+from cannery.wire.media import standard_base64, true_mime_type
+from cannery.wire.records import TextWriter, drop_settings
+from cannery.wire.residues import own_residue, recall
+from cannery.wire.turns import turns
+
+IMAGE = "<image>"
+FIELD = "field"
+_SPOKEN = {
+    Role.User: "human",
+    Role.Document: "human",
+    Role.Assistant: "gpt",
+    Role.Supervisor: "system",
+}
+
+
+class TurnWriter(TextWriter):
+    """Writes turns and collects what stands beside them: images and the system text."""
+
+    def __init__(self, report: Report, *, at_home: bool) -> None:
+        super().__init__(NAME, report, at_home=at_home)
+        self.images: list[str] = []
+        self.system: str | None = None
+        self._calls = 0
+
+    def turns(self, pieces: list[Piece]) -> list[Object]:
+        """The turns of all pieces."""
+        written: list[Object] = []
+        for turn in turns(pieces):
+            position = 0
+            while position < len(turn):
+                stop = _run(turn, position)
+                written += self._turn(turn[position:stop])
+                position = stop
+        return written
+
+    def _turn(self, run: list[Piece]) -> list[Object]:
+        head = own_residue(run[0].canister, NAME)
+        form = None if head is None else head.form
+        if isinstance(run[0].canister, InvocationCanisterClass):
+            turn = self.call_turn(run)
+        elif isinstance(run[0].canister, ResultCanisterClass):
+            turn = {"from": "observation", "value": self.result(run[0])}
+        else:
+            spoken = "".join(self.spoken(piece) for piece in run)
+            if form == FIELD and self.system is None:
+                self.system = spoken
+                return []
+            if not spoken and not self.at_home and run[0].canister.role is Role.Assistant:
+                return []
+            turn = {"from": _SPOKEN[run[0].canister.role], "value": spoken}
+        return [turn if head is None else recall(turn, head.envelope)]
+
+    def call_turn(self, run: list[Piece]) -> Object:
+        """One turn of one or more calls."""
+        calls: list[str] = []
+        for piece in run:
+            canister: Any = piece.canister
+            if own_residue(canister, NAME) is None:
+                report_residue(canister, self.report, piece.place)
+            if not self.at_home and canister.identifier != f"call_{self._calls}":
+                self.report.lose("CALL_ID_DROPPED", piece.place)
+            self._calls += 1
+            calls.append(write_call(canister.name, canister.held))
+        head: Any = run[0].canister
+        residue = own_residue(head, NAME)
+        form = None if residue is None else residue.form
+        value = head.held if form == BARE else respell(calls, form)
+        return {"from": "function_call", "value": value}
+
+    def image(self, content: ImageContentClass, place: Place) -> str:
+        """The placeholder of an image; the image itself goes to the list beside the turns."""
+        payload = content.payload
+        if isinstance(payload, Location):
+            if payload.kind == "file":
+                self.report.lose("REFERENCE_UNRESOLVABLE", place)
+                return ""
+            self.images.append(payload.value)
+            return IMAGE
+        mime_type = content.mime_type if self.at_home else true_mime_type(content)
+        self.images.append(f"data:{mime_type};base64,{standard_base64(payload)}")
+        return IMAGE
+
+
+def _run(turn: list[Piece], start: int) -> int:
+    """Where the wire turn that starts at a position ends."""
+    head = turn[start].canister
+    stop = start + 1
+    while stop < len(turn):
+        canister = turn[stop].canister
+        if isinstance(canister, InvocationCanisterClass):
+            residue = own_residue(canister, NAME)
+            follows = residue is not None and residue.form == MORE and type(head) is type(canister)
+        else:
+            follows = canister.role in _SPOKEN and _SPOKEN.get(head.role) == _SPOKEN[canister.role]
+        if not follows:
+            break
+        stop += 1
+    return stop
+
+
+def write_request(request: Request, pieces: list[Piece], report: Report) -> Object:
+    """The record of a conversation."""
+    at_home = request.source == NAME
+    writer = TurnWriter(report, at_home=at_home)
+    body: Object = {"conversations": writer.turns(pieces)}
+    if writer.system is not None:
+        body["system"] = writer.system
+    tools = write_tools(request, report)
+    residue = own_residue(request, NAME)
+    if tools is not None:
+        body["tools"] = tools if residue is None else recall(tools, residue.form)
+    if writer.images:
+        body["images"] = writer.images
+    if not at_home:
+        drop_settings(request, report)
+    return body if residue is None else recall(body, residue.envelope)
