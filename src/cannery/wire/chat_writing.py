@@ -297,7 +297,7 @@ class ChatWriter:
 
     def _flagged(self, texts: list[str], canister: ResultCanisterClass, place: Any) -> list[str]:
         self.report.lose("ERROR_FLAG_TO_TEXT", place)
-        told = canister.stated_error or ""
+        told = str(canister.stated_error or "")
         words = texts if any(texts) or not told else [told]
         return [flag_error(words[0] if words else ""), *words[1:]]
 

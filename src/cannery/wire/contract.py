@@ -83,6 +83,9 @@ class StreamOptions(Struct, frozen=True, gc=False):
     aliases: Aliases = NO_ALIASES
 
 
+# What a body says where it must name a model and nobody gave one.
+UNKNOWN_MODEL = "unknown"
+
 # What a shortcut has to say: losses and repairs as (code or name, place, detail).
 Notes = list[tuple[str, int | str, str]]
 

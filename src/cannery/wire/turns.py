@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from cannery.messages.canisters import AnyCanister
+from cannery.messages.canisters import AnyCanister, AssistantCanisterClass, text_of
 from cannery.messages.role import Role
 from cannery.wire.contract import Piece
 
@@ -47,3 +47,9 @@ def turns(pieces: list[Piece]) -> Iterator[list[Piece]]:
         group.append(piece)
     if group:
         yield group
+
+
+def is_prefill(piece: Piece) -> bool:
+    """Whether the model was meant to go on where this ends; here it starts anew."""
+    canister = piece.canister
+    return isinstance(canister, AssistantCanisterClass) and bool(text_of(canister.held))

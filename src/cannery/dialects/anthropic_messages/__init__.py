@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from cannery.dialects.anthropic_messages.errors import read_error, write_error
-from cannery.dialects.anthropic_messages.fast import write_fast, write_plain
+from cannery.dialects.anthropic_messages.fast import read_plain, write_fast, write_plain
 from cannery.dialects.anthropic_messages.models import RULES, rules_for
 from cannery.dialects.anthropic_messages.reading import read_request
 from cannery.dialects.anthropic_messages.responses import read_response, write_response
@@ -68,6 +68,7 @@ DIALECT = Dialect(
     control_paths=CONTROL_PATHS,
     rules_for=rules_for,
     modelled=MODELLED,
+    read_plain=read_plain,
     write_plain=write_plain,
     write_fast=write_fast,
 )

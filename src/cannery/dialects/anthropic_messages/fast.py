@@ -7,8 +7,10 @@ gives None, and ``writing`` takes over. The tests hold both writers against each
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from cannery.dialects.anthropic_messages.models import rules_for
@@ -23,7 +25,14 @@ from cannery.wire.bodies import encode
 from cannery.wire.contract import Notes
 from cannery.wire.fragments import find_prefix, keep_prefix
 from cannery.wire.media import sniff
-from cannery.wire.plain import PlainRequest, alternating, split_system
+from cannery.wire.plain import (
+    PlainAssistant,
+    PlainRequest,
+    PlainUser,
+    alternating,
+    split_system,
+)
+from cannery.wire.received import RECEIVED
 
 _USER, _ASSISTANT, _SUPERVISOR = Role.User, Role.Assistant, Role.Supervisor
 _INVOCATION, _RESULT = Role.Invocation, Role.Result
@@ -85,6 +94,33 @@ class Body(Struct, frozen=True, gc=False):
     temperature: Any = UNSET
     top_p: Any = UNSET
     stream: Any = UNSET
+
+
+class PlainBody(
+    PlainRequest,
+    frozen=True,
+    gc=False,
+    forbid_unknown_fields=True,
+    kw_only=True,
+    rename={"limit": "max_tokens", "old_limit": "\ue000limit"},
+):
+    """A request whose messages are canisters as they are."""
+
+    messages: list[PlainUser | PlainAssistant]  # type: ignore[assignment]
+    limit: int = absent  # type: ignore[assignment]
+    old_limit: int = absent  # type: ignore[assignment]
+
+
+_decode_plain = msgspec.json.Decoder(PlainBody).decode
+
+
+def read_plain(body: bytes) -> PlainRequest | None:
+    """The plain request of a body; None for any other."""
+    RECEIVED.set(datetime.now(UTC))
+    try:
+        return _decode_plain(body)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
 
 
 def write_plain(request: PlainRequest, notes: Notes) -> bytes | None:

@@ -8,6 +8,7 @@ the system instruction is one field. Written against the types of google-genai 3
 from __future__ import annotations
 
 from cannery.dialects.gemini_generate.errors import read_error, write_error
+from cannery.dialects.gemini_generate.fast import write_plain
 from cannery.dialects.gemini_generate.models import RULES, rules_for
 from cannery.dialects.gemini_generate.reading import read_request
 from cannery.dialects.gemini_generate.responses import read_response, write_response
@@ -65,4 +66,5 @@ DIALECT = Dialect(
     control_paths=CONTROL_PATHS,
     modelled=MODELLED,
     rules_for=rules_for,
+    write_plain=write_plain,
 )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from cannery.dialects.openai_chat.errors import read_error, write_error
-from cannery.dialects.openai_chat.fast import read_plain
+from cannery.dialects.openai_chat.fast import read_plain, write_plain
 from cannery.dialects.openai_chat.reading import read_request
 from cannery.dialects.openai_chat.responses import read_response, write_response
 from cannery.dialects.openai_chat.settings import CONTROL_PATHS, MODELLED, NAME, write_settings
@@ -20,6 +20,7 @@ from cannery.wire.chat_writing import ChatWriter
 from cannery.wire.contract import Dialect, Piece, Route, Rules
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, recall
+from cannery.wire.turns import is_prefill
 
 RULES = Rules(
     call_id_length=40,
@@ -36,6 +37,8 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> dict
     if residue is not None:
         body = recall(body, residue.envelope)
     body["messages"] = writer.messages(pieces)
+    if request.source != NAME and pieces and is_prefill(pieces[-1]):
+        report.lose("PREFILL_DROPPED", pieces[-1].place)
     return body
 
 
@@ -58,4 +61,5 @@ DIALECT = Dialect(
     control_paths=CONTROL_PATHS,
     modelled=MODELLED,
     read_plain=read_plain,
+    write_plain=write_plain,
 )

@@ -39,6 +39,9 @@ from cannery.messages.requests import (
     new_tool_choice,
 )
 from cannery.messages.residue import Residue
+from cannery.messages.role import Role
+from cannery.wire.bodies import encode
+from cannery.wire.contract import UNKNOWN_MODEL, Notes
 from cannery.wire.markers import ERROR_PREFIX, read_media_label
 from cannery.wire.plain import (
     SPOKEN_NAMES,
@@ -53,6 +56,7 @@ ABSENT = Residue(NAME, form="absent")
 STRING = Residue(NAME, form="string")
 OLD_LIMIT = Residue(NAME, form="max_tokens")
 _new_location = maker(Location)
+_MODEL_UNKNOWN = ("MODEL_UNKNOWN", "model", "")
 _ERROR = ERROR_PREFIX.rstrip()
 
 
@@ -204,6 +208,68 @@ def read_plain(body: bytes) -> PlainRequest | None:
         return _decode_plain(body)
     except _ODD:
         return None
+
+
+class UserMessage(Struct, frozen=True, gc=False, tag_field="role", tag="user"):
+    """A user message."""
+
+    content: str
+
+
+class AssistantMessage(Struct, frozen=True, gc=False, tag_field="role", tag="assistant"):
+    """An assistant message."""
+
+    content: str
+
+
+class SystemMessage(Struct, frozen=True, gc=False, tag_field="role", tag="system"):
+    """A system message."""
+
+    content: str
+
+
+class PlainOutput(Struct, frozen=True, gc=False):
+    """A plain request on its way out."""
+
+    model: str
+    messages: list[Any]
+    max_completion_tokens: Any = UNSET
+    temperature: Any = UNSET
+    top_p: Any = UNSET
+    stream: Any = UNSET
+
+
+class _Makers(dict[type, Any]):
+    """The message of each class of plain canister, found when it is first met."""
+
+    def __missing__(self, kind: Any) -> Any:
+        made = {Role.User: UserMessage, Role.Assistant: AssistantMessage}.get(
+            kind.role, SystemMessage
+        )
+        self[kind] = made
+        return made
+
+
+_MAKERS = _Makers()
+
+
+def write_plain(request: PlainRequest, notes: Notes) -> bytes | None:
+    """The body of a plain request of another dialect; None for any other."""
+    messages = request.messages
+    if not messages or type(request) is PlainBody or request.old_limit is not absent:
+        return None
+    written = [_MAKERS[type(canister)](canister.held) for canister in messages]
+    if request.system is not absent and request.system:
+        written.insert(0, SystemMessage(request.system))
+    model = request.model
+    if model is absent:
+        notes.append(_MODEL_UNKNOWN)
+        model = UNKNOWN_MODEL
+    limit, temperature, top_p = request.limit, request.temperature, request.top_p
+    if limit is temperature is top_p is request.stream:
+        return encode(PlainOutput(model, written))
+    given = (limit, temperature, top_p, request.stream)
+    return encode(PlainOutput(model, written, *(UNSET if one is absent else one for one in given)))
 
 
 def read_fast(body: bytes) -> Request | None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from cannery.dialects.openai_responses.errors import read_error, write_error
+from cannery.dialects.openai_responses.fast import write_plain
 from cannery.dialects.openai_responses.reading import read_request
 from cannery.dialects.openai_responses.responses import read_response, write_response
 from cannery.dialects.openai_responses.settings import (
@@ -24,16 +25,13 @@ from cannery.dialects.openai_responses.stream_writing import (
     ResponsesStreamWriter,
 )
 from cannery.dialects.openai_responses.writing import ItemWriter, form_words
-from cannery.messages.canisters import (
-    AssistantCanisterClass,
-    SupervisorCanisterClass,
-    text_of,
-)
+from cannery.messages.canisters import SupervisorCanisterClass
 from cannery.messages.requests import Request
 from cannery.wire.contract import Dialect, Piece, Route, Rules
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, recall
+from cannery.wire.turns import is_prefill
 
 RULES = Rules(
     call_id_length=64,
@@ -56,7 +54,7 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> dict
             report_residue(pieces[0].canister, report, pieces[0].place)
         pieces = pieces[1:]
     items = writer.items(pieces)
-    if not at_home and pieces and _is_prefill(pieces[-1]):
+    if not at_home and pieces and is_prefill(pieces[-1]):
         report.lose("PREFILL_DROPPED", pieces[-1].place)
     words = form_words(residue)
     if len(pieces) == 1 and "input" in form_words(own_residue(pieces[0].canister, NAME)):
@@ -83,12 +81,6 @@ def _leads_as_instructions(pieces: list[Piece], *, at_home: bool) -> bool:
     return is_single and not is_marked and canister.rank != "developer" and bool(canister.held)
 
 
-def _is_prefill(piece: Piece) -> bool:
-    """Whether the model was meant to go on where this ends; here it starts anew."""
-    canister = piece.canister
-    return isinstance(canister, AssistantCanisterClass) and bool(text_of(canister.held))
-
-
 DIALECT = Dialect(
     name=NAME,
     rules=RULES,
@@ -107,4 +99,5 @@ DIALECT = Dialect(
     ),
     control_paths=CONTROL_PATHS,
     modelled=MODELLED,
+    write_plain=write_plain,
 )

@@ -261,9 +261,11 @@ class ItemWriter(PartWriter):
         if any(part["text"] for part in texts):
             texts[0]["text"] = flag_error(texts[0]["text"])
         elif texts:
-            texts[0]["text"] = flag_error(canister.stated_error or "")
+            texts[0]["text"] = flag_error(str(canister.stated_error or ""))
         else:
-            parts.insert(0, {"type": "input_text", "text": flag_error(canister.stated_error or "")})
+            parts.insert(
+                0, {"type": "input_text", "text": flag_error(str(canister.stated_error or ""))}
+            )
 
     # --- reasoning -----------------------------------------------------------------------------
 
