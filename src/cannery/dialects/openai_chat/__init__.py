@@ -20,7 +20,6 @@ from cannery.wire.chat_writing import ChatWriter
 from cannery.wire.contract import Dialect, Piece, Route, Rules
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, recall
-from cannery.wire.turns import is_prefill
 
 RULES = Rules(
     call_id_length=40,
@@ -37,8 +36,6 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> dict
     if residue is not None:
         body = recall(body, residue.envelope)
     body["messages"] = writer.messages(pieces)
-    if request.source != NAME and pieces and is_prefill(pieces[-1]):
-        report.lose("PREFILL_DROPPED", pieces[-1].place)
     return body
 
 
