@@ -45,6 +45,11 @@ class Base64(Struct, frozen=True, gc=False, eq=False):
         held = self._held
         return held if type(held) is bytes else None
 
+    def head(self, length: int) -> str:
+        """The first characters of the text, without touching the rest."""
+        start = self._held[:length]
+        return start if isinstance(start, str) else start.decode()
+
     def read(self) -> bytes | None:
         """The decoded bytes; None if the text is not base64."""
         text = self.text

@@ -14,3 +14,6 @@ class Role(enum.Enum):
     Document = "document"
     Invocation = "invocation"
     Result = "result"
+
+    # Members are singletons, and a hash in Python would cost every table that is keyed by role.
+    __hash__ = object.__hash__

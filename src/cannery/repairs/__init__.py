@@ -21,6 +21,7 @@ from cannery.repairs.arrangement import (
 from cannery.repairs.cache import cache_marks
 from cannery.repairs.pairing import (
     duplicate_results,
+    is_paired,
     orphaned_results,
     result_order,
     unanswered_calls,
@@ -47,11 +48,16 @@ PASSES: Mapping[str, Pass] = {
 }
 
 
+# What a look at well-paired calls and results saves.
+PAIRING = frozenset({"orphaned_results", "duplicate_results", "result_order", "unanswered_calls"})
+
+
 def repair(
     pieces: list[Piece], rules: Rules, report: Report, off: Collection[str] = ()
 ) -> list[Piece]:
     """Run every pass that is not switched off."""
+    skipped = {*off, *PAIRING} if is_paired(pieces) else off
     for name, run in PASSES.items():
-        if name not in off:
+        if name not in skipped:
             pieces = run(pieces, rules, report)
     return pieces

@@ -7,6 +7,7 @@ in a later turn or even in the same.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from cannery.messages.canisters import (
     InvocationCanisterClass,
@@ -16,10 +17,37 @@ from cannery.messages.canisters import (
     text_of,
 )
 from cannery.messages.content import PartsContentClass
+from cannery.messages.role import Role
 from cannery.wire.contract import Piece, Rules
 from cannery.wire.losses import Report
 from cannery.wire.markers import NO_RESULT, orphan_text
 from cannery.wire.turns import turns
+
+
+def is_paired(pieces: list[Piece]) -> bool:
+    """Whether every call is answered right behind its turn, in call order, and nothing else is."""
+    waiting: list[str] = []
+    answered = 0
+    for piece in pieces:
+        canister: Any = piece.canister
+        role = canister.role
+        if role is Role.Invocation:
+            if answered:
+                if answered < len(waiting):
+                    return False
+                waiting, answered = [], 0
+            if canister.identifier in waiting:
+                return False
+            waiting.append(canister.identifier)
+        elif role is Role.Result:
+            if answered >= len(waiting) or waiting[answered] != canister.invocation_id:
+                return False
+            answered += 1
+        elif answered < len(waiting) and (
+            answered or role is not Role.Assistant or not canister.joined
+        ):
+            return False
+    return answered == len(waiting)
 
 
 def orphaned_results(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:

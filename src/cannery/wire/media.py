@@ -124,7 +124,7 @@ def _head(payload: Payload) -> bytes:
         return payload[:16]
     if isinstance(payload, Base64):
         try:
-            return Base64(payload.text[:24]).data
+            return Base64(payload.head(24)).data
         except MessageError:
             return b""
     return b""

@@ -9,6 +9,8 @@ from cannery.roles.vocabularies import Vocabulary
 
 def read_role(dialect: str, role: object, vocabulary: Vocabulary, path: str) -> str:
     """The role of a wire message, normalized; WireRoleError names the roles that every client knows."""
+    if type(role) is str and role in vocabulary.readings:
+        return role
     try:
         return normalize_role(role, vocabulary=vocabulary, path=path)
     except RoleError as refusal:

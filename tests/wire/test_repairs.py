@@ -1,0 +1,84 @@
+"""Repairs: skipping the pairing passes is only ever a saving, and running them again changes nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+import cannery
+from cannery.repairs import PAIRING, PASSES, repair
+from cannery.repairs.pairing import is_paired
+from cannery.wire.contract import Piece, Rules
+from cannery.wire.losses import Report
+
+IDS = st.sampled_from(["a", "b", "c"])
+CANISTERS = st.lists(
+    st.one_of(
+        st.builds(lambda joined: cannery.user("u", joined=joined), st.booleans()),
+        st.builds(lambda joined: cannery.assistant("t", joined=joined), st.booleans()),
+        st.just(cannery.assistant()),
+        st.just(cannery.supervisor("s")),
+        st.builds(lambda name, joined: cannery.invocation(name, "f", joined=joined), IDS, st.booleans()),
+        st.builds(lambda name, joined: cannery.result(name, "r", joined=joined), IDS, st.booleans()),
+    ),
+    max_size=8,
+)
+STRICT = Rules(
+    alternates=True,
+    starts_with_user=True,
+    ends_with_user=True,
+    refuses_blank_text=True,
+    late_supervisors="fold",
+    call_id_pattern="[a-z_0-9]+",
+    call_id_length=20,
+    name_pattern="[a-z]+",
+    name_length=20,
+)
+
+
+def pieces(canisters: list[Any]) -> list[Piece]:
+    return [Piece(canister, index) for index, canister in enumerate(canisters)]
+
+
+def shape(arranged: list[Piece]) -> list[Any]:
+    return [
+        (
+            piece.canister.role.value,
+            piece.canister.held,
+            getattr(piece.canister, "identifier", getattr(piece.canister, "invocation_id", None)),
+        )
+        for piece in arranged
+    ]
+
+
+@given(canisters=CANISTERS)
+def test_well_paired_conversations_need_no_pairing(canisters: list[Any]):
+    if not is_paired(pieces(canisters)):
+        return
+    report = Report()
+    arranged = pieces(canisters)
+    for name in PASSES:
+        if name in PAIRING:
+            arranged = PASSES[name](arranged, STRICT, report)
+    assert shape(arranged) == shape(pieces(canisters))
+    assert report.is_empty
+
+
+@given(canisters=CANISTERS)
+def test_repairing_again_changes_nothing(canisters: list[Any]):
+    once = repair(pieces(canisters), STRICT, Report())
+    assert shape(repair(once, STRICT, Report())) == shape(once)
+
+
+@given(canisters=CANISTERS)
+def test_repaired_calls_are_paired(canisters: list[Any]):
+    assert is_paired(repair(pieces(canisters), STRICT, Report()))
+
+
+@given(canisters=CANISTERS, off=st.sets(st.sampled_from(sorted(PASSES))))
+def test_a_pass_that_is_off_does_nothing(canisters: list[Any], off: set[str]):
+    report = Report()
+    repair(pieces(canisters), STRICT, report, off)
+    assert not {repair.name for repair in report.repairs(str)} & off
