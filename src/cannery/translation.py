@@ -20,7 +20,7 @@ from cannery.messages.requests import Request, Response, Tool, ToolChoice
 from cannery.repairs import repair
 from cannery.repairs.aliases import name_alias
 from cannery.wire.bodies import encode, to_bytes
-from cannery.wire.contract import Dialect, Notes, Piece, Rules, StreamOptions
+from cannery.wire.contract import UNKNOWN_MODEL, Dialect, Notes, Piece, Rules, StreamOptions
 from cannery.wire.foreign import report_settings
 from cannery.wire.losses import POLICIES, REPAIRS, Aliases, Rendered, Report, enforce
 from cannery.wire.turns import changed
@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from cannery.messages.events import Event
 
 Body = Any
-# What a body says where it must name a model and nobody gave one.
-UNKNOWN_MODEL = "unknown"
 
 
 @lru_cache(maxsize=1)
@@ -243,7 +241,8 @@ def translate(
     data = body if type(body) is bytes else to_bytes(source, body)
     if kind == "request":
         if model is None:
-            plain = _translate_plain(data, find_dialect(source), find_dialect(target))
+            lane = _lane(source, target)
+            plain = None if lane is None else _translate_plain(data, source, *lane)
             if plain is not None:
                 return plain
         request = find_dialect(source).read_request(data, None)
@@ -256,20 +255,38 @@ def translate(
     raise InputError(f"kind must be 'request' or 'response', got {kind!r}")
 
 
-def _translate_plain(body: bytes, source: Dialect, target: Dialect) -> Rendered | None:
+@lru_cache(maxsize=256)
+def _lane(source: str, target: str) -> tuple[Any, Any] | None:
+    """The shortcut for plain turns from one dialect to another, if both have their half of it."""
+    read, write = find_dialect(source).read_plain, find_dialect(target).write_plain
+    return None if read is None or write is None else (read, write)
+
+
+def _translate_plain(body: bytes, source: str, read: Any, write: Any) -> Rendered | None:
     """A body of nothing but plain turns that need no repair and lose nothing; None for any other."""
-    if source.read_plain is None or target.write_plain is None:
-        return None
-    plain = source.read_plain(body)
+    plain = read(body)
     notes: Notes = []
-    written = None if plain is None else target.write_plain(plain, notes)
-    return None if written is None else _noted(written, notes, source.name, body)
+    written = None if plain is None else write(plain, notes)
+    return None if written is None else _noted(written, notes, source, body)
 
 
 def _noted(written: bytes, notes: Notes, source: str | None, body: bytes | None) -> Rendered:
     """What a shortcut wrote, with what it had to say."""
     if not notes:
         return Rendered(written)
+    if len(notes) == 1 and type(notes[0][1]) is str:
+        return Rendered(written, *_said_alike(notes[0], source))
+    return Rendered(written, *_said(notes, source, body))
+
+
+@lru_cache(maxsize=64)
+def _said_alike(note: tuple[str, int | str, str], source: str | None) -> Any:
+    """The losses and repairs of a note that is about no message: the same for every body."""
+    return _said([note], source, None)
+
+
+def _said(notes: Notes, source: str | None, body: bytes | None) -> Any:
+    """The losses and repairs that notes stand for."""
     report = Report()
     for name, place, detail in notes:
         if name in REPAIRS:
@@ -277,7 +294,7 @@ def _noted(written: bytes, notes: Notes, source: str | None, body: bytes | None)
         else:
             report.lose(name, place, detail)
     locate = _locator(source, body, "request")
-    return Rendered(written, report.losses(locate), report.repairs(locate))
+    return report.losses(locate), report.repairs(locate)
 
 
 def check_policy(policy: str) -> None:

@@ -61,3 +61,19 @@ def _lines(rows: list[tuple[str, str, str, str]], stream: Any) -> Iterable[str]:
         yield f"  {name}  {code:{code_width}}  {harmless(path):{path_width}}  {harmless(detail)}"
     if len(rows) > _MOST:
         yield f"  … and {len(rows) - _MOST} more (--losses FILE has all of them)"
+
+
+def describe_many(
+    everything: Iterable[tuple[str, Sequence[Loss], Sequence[Repair]]],
+) -> str:
+    """What was lost and repaired in several conversations: how often, and where first."""
+    counts: dict[tuple[str, str], list[str]] = {}
+    for name, losses, repairs in everything:
+        for loss in losses:
+            counts.setdefault((loss.severity, loss.code), []).append(f"{name}, {loss.path}")
+        for repair in repairs:
+            counts.setdefault(("repair", repair.name), []).append(f"{name}, {repair.path}")
+    return "\n".join(
+        f"  {severity:8}  {code}: {len(places):,}, first in {harmless(places[0])}"
+        for (severity, code), places in sorted(counts.items())
+    )

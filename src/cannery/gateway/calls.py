@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from time import perf_counter
+from typing import Any
 
 from cannery.gateway.identifiers import new_request_id
 from cannery.gateway.refusals import JSON, Header
@@ -15,7 +16,7 @@ from cannery.wire.contract import Dialect
 from cannery.wire.losses import Loss, Repair
 
 _LONGEST_ID = 128
-_GRACE_SECONDS = 0.25
+_LOOK_SECONDS = 0.2
 
 
 class Call:
@@ -26,7 +27,10 @@ class Call:
         "conversation",
         "dialect",
         "first_byte",
+        "has_body",
         "header",
+        "is_gone",
+        "is_late",
         "is_stateful",
         "kind",
         "losses",
@@ -58,6 +62,9 @@ class Call:
         self.stream = kind == "stream"
         self.conversation: str | None = None
         self.is_stateful = False
+        self.has_body = False
+        self.is_late = False
+        self.is_gone = False
         self.upstream = "-"
         self.upstream_id: str | None = None
         self.losses: tuple[Loss, ...] = ()
@@ -104,32 +111,53 @@ def _request_id(given: str | None) -> str:
     return new_request_id()
 
 
-class HangUp:
-    """Cancels the work for a call whose client has gone.
+class Sentry:
+    """Watches over calls: ends those whose body is late, and those whose client has gone.
 
-    Watching costs more than a fast reply, so it begins only after a moment.
+    One timer looks at all of them. Watching a connection costs more than a fast reply takes, so it begins only when a
+    call has gone on for a moment.
     """
 
-    __slots__ = ("_handle", "_proto", "_task", "_watcher", "is_gone")
+    def __init__(self, body_seconds: float) -> None:
+        self.body_seconds = body_seconds
+        self._calls: dict[Call, asyncio.Task[Any]] = {}
+        self._watchers: dict[Call, asyncio.Task[None]] = {}
+        self._is_running = False
 
-    def __init__(self, proto: HTTPProtocol) -> None:
-        self._proto = proto
-        self._task = asyncio.current_task()
-        self._watcher: asyncio.Task[None] | None = None
-        self.is_gone = False
-        self._handle = asyncio.get_running_loop().call_later(_GRACE_SECONDS, self._begin)
+    def enter(self, call: Call) -> None:
+        """Begin to watch over a call."""
+        task = asyncio.current_task()
+        if task is not None:
+            self._calls[call] = task
+        if not self._is_running:
+            self._is_running = True
+            asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._look)
 
-    def _begin(self) -> None:
-        self._watcher = asyncio.get_running_loop().create_task(self._watch())
+    def leave(self, call: Call) -> None:
+        """Stop watching over a call."""
+        self._calls.pop(call, None)
+        watcher = self._watchers.pop(call, None)
+        if watcher is not None:
+            watcher.cancel()
 
-    async def _watch(self) -> None:
-        await self._proto.client_disconnect()
-        self.is_gone = True
-        if self._task is not None:
-            self._task.cancel()
+    def _look(self) -> None:
+        now = perf_counter()
+        loop = asyncio.get_running_loop()
+        for call, task in list(self._calls.items()):
+            if call in self._watchers:
+                continue
+            age = now - call.started
+            if not call.has_body:
+                if age > self.body_seconds:
+                    call.is_late = True
+                    task.cancel()
+            elif age > _LOOK_SECONDS:
+                self._watchers[call] = loop.create_task(self._watch(call, task))
+        self._is_running = bool(self._calls)
+        if self._is_running:
+            loop.call_later(_LOOK_SECONDS, self._look)
 
-    def close(self) -> None:
-        """Stop watching."""
-        self._handle.cancel()
-        if self._watcher is not None:
-            self._watcher.cancel()
+    async def _watch(self, call: Call, task: asyncio.Task[Any]) -> None:
+        await call.proto.client_disconnect()
+        call.is_gone = True
+        task.cancel()

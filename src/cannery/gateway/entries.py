@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Iterable
 from concurrent.futures import Future
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from cannery.errors import CanneryError
@@ -12,7 +14,7 @@ from cannery.gateway.calls import Call
 from cannery.gateway.identifiers import new_identifier
 from cannery.gateway.ledger import Digest, Plan, Spot, named_key
 from cannery.gateway.refusals import refuse
-from cannery.messages import Request, Response, Role, prefix_digests
+from cannery.messages import AnyCanister, Request, Response, Role, prefix_digests
 from cannery.wire.losses import Loss
 
 if TYPE_CHECKING:
@@ -28,10 +30,13 @@ class Entry:
 
     __slots__ = (
         "_call",
+        "_chain",
         "_claimed",
         "_digests",
         "_lookup",
         "_recorder",
+        "_reply",
+        "_said_so_far",
         "dialect",
         "is_aborted",
         "is_stream",
@@ -53,6 +58,9 @@ class Entry:
         self._recorder = recorder
         self._call = call
         self._digests: list[Digest | None] = []
+        self._reply: list[Digest | None] | None = None
+        self._said_so_far: list[AnyCanister] = []
+        self._chain = prefix_digests(self._said_so_far, reasoning=False)
         self._lookup: Future[tuple[int, Spot, int] | None] | None = None
         self._claimed = 0
         self.named = _named(call)
@@ -87,14 +95,18 @@ class Entry:
         if self.request is None or not self._recorder.is_on:
             return
         history = self.request.conversation
-        self._digests = self._keys(list(prefix_digests(history, reasoning=False)))
+        self._digests = self._continue(history)
         if self._recorder.ledger.find(self._digests) is None and (
             self.named or any(canister.role in _SPOKEN_BY_MODELS for canister in history)
         ):
             self._lookup = self._recorder.look_up(self._digests, self.named)
 
-    def _keys(self, digests: list[Digest | None]) -> list[Digest | None]:
-        """Digests by which the ledger knows a history; one that is named is known by its name."""
+    def _continue(self, canisters: Iterable[AnyCanister]) -> list[Digest | None]:
+        """The digests after more of the history, by which the ledger knows it; a named one is known by its name."""
+        added = tuple(canisters)
+        # The chain of digests runs along this list, and goes on where it stopped when the list has grown.
+        self._said_so_far.extend(added)
+        digests = list(islice(self._chain, len(added)))
         if self.named is None:
             return digests
         return [None if digest is None else named_key(self.named, digest) for digest in digests]
@@ -139,12 +151,12 @@ class Entry:
         response = self._read_response()
         if response is None or self.request is None:
             return None
-        history = self.request.conversation + response.canisters
-        digests = self._keys(list(prefix_digests(history, reasoning=False)))
+        self._reply = self._continue(response.canisters)
+        digests = self._digests + self._reply
         found = self._recorder.ledger.find(digests)
         if found is None or found[0] < len(_last_spoken(digests)):
             return None
-        return Plan("known", found[1].identifier, len(history), found[1].position, root=fork.root)
+        return Plan("known", found[1].identifier, len(digests), found[1].position, root=fork.root)
 
     def _read_response(self) -> Response | None:
         if self.response is None and self.said is not None and not self.is_stream:
@@ -166,15 +178,16 @@ class Entry:
         if response is None:
             self.abort()
             return
-        history = self.request.conversation + response.canisters
         position = 0
         if plan is not None and plan.kind != "known":
-            digests = self._keys(list(prefix_digests(history, reasoning=False)))
-            start = len(self.request.conversation)
-            position = self._recorder.ledger.claim(plan, digests, start)
+            if self._reply is None:
+                self._reply = self._continue(response.canisters)
+            start = len(self._digests)
+            position = self._recorder.ledger.claim(plan, self._digests + self._reply, start)
         elif plan is not None:
             position = plan.position
         if self.reply_id is not None:
+            history = self.request.conversation + response.canisters
             self._recorder.remember(self.reply_id, plan, position, history, self.tools)
         if plan is not None:
             self._recorder.put(self)

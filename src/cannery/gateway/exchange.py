@@ -15,7 +15,7 @@ import msgspec
 
 from cannery.errors import CanneryError, DialectError
 from cannery.gateway import echo
-from cannery.gateway.calls import Call, HangUp
+from cannery.gateway.calls import Call
 from cannery.gateway.entries import Entry
 from cannery.gateway.hearing import Relay, Translation
 from cannery.gateway.ingress import RoleGate, caller_key
@@ -82,29 +82,15 @@ class Exchanges:
             call.model = seen.model
         if seen is not None and seen.stream:
             call.stream = True
-        watch = HangUp(call.proto)
-        try:
-            if seen is not None and seen.has_exact_roles and not seen.is_stateful:
-                self._roles.pass_exact(seen.messages)
-                choice = self.upstreams.choose(call.model)
-                call.upstream = choice.upstream.name
-                if self._can_pass(call, choice):
-                    await self._pass_through(call, choice)
-                    return
-            else:
-                call.body = self._roles.normalize(call, call.dialect.name, call.body)
-            await self._translate(call, seen)
-        except ProtocolClosed:
-            call.status = 499
-        except asyncio.CancelledError:
-            if not watch.is_gone:
-                raise
-            task = asyncio.current_task()
-            if task is not None:
-                task.uncancel()
-            call.status = 499
-        finally:
-            watch.close()
+        if seen is not None and seen.has_exact_roles and not seen.is_stateful:
+            self._roles.pass_exact(seen.messages)
+            choice = self._choose(call)
+            if self._can_pass(call, choice):
+                await self._pass_through(call, choice)
+                return
+        else:
+            call.body = self._roles.normalize(call, call.dialect.name, call.body)
+        await self._translate(call, seen)
 
     def _can_pass(self, call: Call, choice: Choice) -> bool:
         return (

@@ -6,11 +6,12 @@ ones.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from time import perf_counter
 
 from cannery.errors import CanneryError
-from cannery.gateway.calls import Call
+from cannery.gateway.calls import Call, Sentry
 from cannery.gateway.exchange import Exchanges
 from cannery.gateway.ingress import RoleGate, check_key, read_body
 from cannery.gateway.logs import Log
@@ -19,7 +20,7 @@ from cannery.gateway.operations import Operations
 from cannery.gateway.recorder import Recorder
 from cannery.gateway.refusals import CallError, NoAnswerError, body_of, refuse, to_refusal
 from cannery.gateway.routing import Match, Router
-from cannery.gateway.rsgi import HTTPProtocol, Scope
+from cannery.gateway.rsgi import HTTPProtocol, ProtocolClosed, Scope
 from cannery.gateway.settings import Settings
 from cannery.gateway.upstreams import Upstreams
 
@@ -38,6 +39,7 @@ class Gateway:
         self.active = 0
         self.is_draining = False
         self.roles = RoleGate(None, development=False)
+        self.sentry = Sentry(settings.limits.body_seconds)
         self.configure(settings)
         self.operations = Operations(self)
 
@@ -50,6 +52,7 @@ class Gateway:
         self.log.set_level(settings.server.log_level)
         self.settings = settings
         self.limits = settings.limits
+        self.sentry.body_seconds = settings.limits.body_seconds
         self.exchanges = Exchanges(
             upstreams,
             roles=self.roles,
@@ -68,15 +71,25 @@ class Gateway:
         call = Call(scope, proto, match.dialect, match.kind)
         call.model = match.model
         self.active += 1
+        self.sentry.enter(call)
         try:
             await self._answer(call)
         except CanneryError as error:
             self._refuse(call, error)
+        except ProtocolClosed:
+            call.status = 499
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if not call.is_gone or task is None:
+                raise
+            task.uncancel()
+            call.status = 499
         except Exception as error:  # noqa: BLE001 - the gateway's edge: whatever it is, the caller gets an answer
             self.log.write("error", "defect", request_id=call.request_id, problem=repr(error)[:500])
             self._refuse(call, refuse(500, "the gateway failed; its log says why", code="internal"))
         finally:
             self.active -= 1
+            self.sentry.leave(call)
             self._account(call)
 
     async def _answer(self, call: Call) -> None:

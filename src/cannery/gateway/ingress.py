@@ -54,7 +54,9 @@ def check_key(call: Call, keys: tuple[bytes, ...]) -> None:
 
 def check_head(call: Call, limits: Limits) -> int | None:
     """Refuse what is too large by its own account; the length of the body, if it says one."""
-    size = sum(len(name) + len(value) for name, value in call.scope.headers.items())
+    size = 0
+    for name, value in call.scope.headers.items():
+        size += len(name) + len(value)
     if size > limits.header_bytes:
         raise refuse(431, f"the headers are larger than {limits.header_bytes} bytes")
     length = call.header("content-length")
@@ -73,34 +75,20 @@ async def read_body(call: Call, limits: Limits) -> bytes:
     encoding = call.header("content-encoding")
     if encoding not in (None, "identity"):
         raise refuse(415, f"content-encoding {encoding!r} is not supported")
-    task = asyncio.current_task()
-    handle = asyncio.get_running_loop().call_later(limits.body_seconds, _give_up, task)
     try:
-        if length is not None:
-            body = bytes(await call.proto())
-        else:
-            body = await _read_unannounced(call, limits)
+        body = await (_read_unannounced(call, limits) if length is None else call.proto())
     except asyncio.CancelledError:
-        if task is None or not task.cancelling() or not handle.cancelled():
-            raise _too_slow(limits, task) from None
-        raise
-    finally:
-        handle.cancel()
+        task = asyncio.current_task()
+        if not call.is_late or task is None:
+            raise
+        task.uncancel()
+        close = [("connection", "close")]
+        message = f"the body took longer than {limits.body_seconds:g} s"
+        raise refuse(408, message, headers=close) from None
+    call.has_body = True
     if length is not None and len(body) < length:
         raise refuse(400, "the body is shorter than its content-length")
     return body
-
-
-def _give_up(task: asyncio.Task[Any] | None) -> None:
-    if task is not None:
-        task.cancel()
-
-
-def _too_slow(limits: Limits, task: asyncio.Task[Any] | None) -> Exception:
-    if task is not None:
-        task.uncancel()
-    close = [("connection", "close")]
-    return refuse(408, f"the body took longer than {limits.body_seconds:g} s", headers=close)
 
 
 async def _read_unannounced(call: Call, limits: Limits) -> bytes:
@@ -110,7 +98,7 @@ async def _read_unannounced(call: Call, limits: Limits) -> bytes:
         size += len(piece)
         if size > limits.body_bytes:
             raise _too_large(limits)
-        pieces.append(bytes(piece))
+        pieces.append(piece)
     return b"".join(pieces)
 
 

@@ -33,7 +33,7 @@ from cannery.storage import open_store
 _THREADS = 4
 _RECENT = 256
 _MOST_REPLIES = 16_384
-_BATCH = 64
+_GATHER_SECONDS = 0.01
 _TRIES = 3
 
 
@@ -67,7 +67,8 @@ class Recorder:
         self._journal_lock = threading.Lock()
         self._problem: str | None = None
         self._waiting = 0
-        self._queues: list[queue.SimpleQueue[Entry | None]] = []
+        self._gathered: list[Entry] = []
+        self._queues: list[queue.SimpleQueue[list[Entry] | None]] = []
         self._threads: list[threading.Thread] = []
         self._lookups = ThreadPoolExecutor(1, thread_name_prefix="cannery-lookup")
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -124,6 +125,7 @@ class Recorder:
 
     async def close(self) -> None:
         """File what is waiting, and close the store."""
+        self._dispatch()
         for waiting in self._queues:
             waiting.put(None)
         loop = asyncio.get_running_loop()
@@ -175,13 +177,24 @@ class Recorder:
         return self._lookups.submit(look)
 
     def put(self, entry: Entry) -> None:
-        """Take an entry for filing."""
-        if self._waiting >= self._capacity or not self._queues:
+        """Take an entry for filing; several go to the threads together, since waking one costs more than an entry."""
+        if self._waiting >= self._capacity or not self._queues or self._loop is None:
             self.count("dropped")
             return
         self._waiting += 1
-        root = entry.plan.root if entry.plan is not None else ""
-        self._queues[zlib.crc32(root.encode()) % len(self._queues)].put(entry)
+        if not self._gathered:
+            self._loop.call_later(_GATHER_SECONDS, self._dispatch)
+        self._gathered.append(entry)
+
+    def _dispatch(self) -> None:
+        """Hand what was gathered to the threads, all of one conversation's entries to the same one."""
+        gathered, self._gathered = self._gathered, []
+        batches: dict[int, list[Entry]] = {}
+        for entry in gathered:
+            root = entry.plan.root if entry.plan is not None else ""
+            batches.setdefault(zlib.crc32(root.encode()) % len(self._queues), []).append(entry)
+        for number, batch in batches.items():
+            self._queues[number].put(batch)
 
     def remember(
         self, identifier: str, plan: Plan | None, position: int, history: Conversation, tools: Any
@@ -244,14 +257,9 @@ class Recorder:
 
     # --- on the threads ------------------------------------------------------------------------
 
-    def _work(self, waiting: queue.SimpleQueue[Entry | None]) -> None:
-        is_open = True
-        while is_open:
-            entries = [waiting.get()]
-            while len(entries) < _BATCH and not waiting.empty():
-                entries.append(waiting.get())
-            is_open = None not in entries
-            self._file_all([entry for entry in entries if entry is not None])
+    def _work(self, waiting: queue.SimpleQueue[list[Entry] | None]) -> None:
+        while (entries := waiting.get()) is not None:
+            self._file_all(entries)
 
     def _file_all(self, entries: list[Entry]) -> None:
         outcomes: list[str] = []

@@ -24,6 +24,7 @@ _VERSION = re.compile(r"^/v\d+(?:(?:alpha|beta)\d*)?(?=/)")
 _ENDS_IN_VERSION = re.compile(r"/v\d+(?:(?:alpha|beta)\d*)?$")
 _AUTHENTICATION = {"openai": "bearer", "anthropic": "x-api-key", "gemini": "x-goog-api-key"}
 _ANTHROPIC_VERSION = "2023-06-01"
+_MOST_KEPT = 10_000
 
 # What an environment variable alone makes available.
 DEFAULT_ROWS = (
@@ -67,6 +68,8 @@ class Upstream(Struct, frozen=True):
     row: Row
     key: str | None
     dialects: tuple[Dialect, ...]
+    _urls: dict[tuple[str, str, str | None], str] = msgspec.field(default_factory=dict)
+    _headers: dict[str, dict[str, str]] = msgspec.field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -90,20 +93,35 @@ class Upstream(Struct, frozen=True):
 
     def url(self, dialect: Dialect, kind: str, model: str | None) -> str:
         """The address of an endpoint; NotFoundError if the dialect has none of that kind."""
-        for wanted in (kind, "generate"):
+        key = (dialect.name, kind, model)
+        found = self._urls.get(key)
+        if found is None:
+            found = self._find_url(dialect, kind, model)
+            if len(self._urls) < _MOST_KEPT:
+                self._urls[key] = found
+        return found
+
+    def _find_url(self, dialect: Dialect, kind: str, model: str | None) -> str:
+        kinds = (kind, "generate") if kind == "stream" else (kind,)
+        for wanted in kinds:
             for route in dialect.routes:
                 if route.kind == wanted:
                     path = route.path.replace("{model}", quote(model or "", safe="/:@"))
                     return join_url(self.row.url, path, dialect.name)
-            if kind != "stream":
-                break
         raise NotFoundError(f"{self.name}: {dialect.name} has no endpoint to {kind}")
 
     def headers(self, dialect: Dialect, caller_key: str | None = None) -> dict[str, str]:
         """The headers of a request, authentication included."""
+        if caller_key is not None and self.row.forward_key:
+            return self._make_headers(dialect, caller_key)
+        found = self._headers.get(dialect.name)
+        if found is None:
+            found = self._headers[dialect.name] = self._make_headers(dialect, self.key)
+        return {**found}
+
+    def _make_headers(self, dialect: Dialect, key: str | None) -> dict[str, str]:
         vendor = dialect.name.partition("_")[0]
         headers = {"content-type": "application/json", **self.row.headers}
-        key = caller_key if self.row.forward_key and caller_key else self.key
         if key:
             scheme = self.row.auth or _AUTHENTICATION.get(vendor, "bearer")
             if scheme == "bearer":
@@ -146,7 +164,7 @@ class Upstreams:
         found = self._chosen.get(model)
         if found is None:
             found = self._choose(model)
-            if len(self._chosen) < 10_000:
+            if len(self._chosen) < _MOST_KEPT:
                 self._chosen[model] = found
         return found
 

@@ -24,6 +24,7 @@ _HIGH_WATER = 256 << 10
 _MOST_HEADER_BYTES = 256 << 10
 _IDLE_SECONDS = 50.0
 _MOST_IDLE = 512
+_SMALL = 64 << 10
 
 
 class Origin(NamedTuple):
@@ -87,7 +88,10 @@ class Connection(asyncio.Protocol):
         if self._transport is None or self._transport.is_closing():
             self._fail(self._broken())
             return
-        self._transport.writelines(request)
+        if len(request[-1]) < _SMALL:
+            self._transport.write(b"".join(request))
+        else:
+            self._transport.writelines(request)
 
     async def head(self) -> int:
         """The status of the response, once its head has come."""
@@ -125,14 +129,17 @@ class Connection(asyncio.Protocol):
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     async def _wait(self) -> None:
-        if self._error is not None:
-            raise self._error.again()
+        self._raise()
         self._waiter = self._loop.create_future()
         try:
             await self._waiter
         finally:
             self._waiter = None
-        if self._error is not None and not self._chunks:
+        if not self._chunks:
+            self._raise()
+
+    def _raise(self) -> None:
+        if self._error is not None:
             raise self._error.again()
 
     @property

@@ -219,7 +219,7 @@ class StoredConversation:
             if missing > 0 and segment.identifier != self.identifier:
                 where = f"conversations/{segment.identifier}/messages.jsonl"
                 damages.append(Damage(where, f"ends {missing} line(s) before its fork"))
-            lines += [line for line in found.lines if line is not None]
+            lines += filter(None, found.lines)
         canisters = self._store.decoder.decode(lines, hydrate=hydrate)
         return Reading(Conversation.trusted(canisters), tuple(damages))
 

@@ -67,17 +67,18 @@ class Decoder:
         found = self._cache.get_many(map(check_digest, wanted)) if wanted else {}
         texts = {f"sha256:{digest.hex()}": data for digest, data in found.items()}
         reading = _Reading(self._cache, texts, hydrate=hydrate)
-        is_unfolded = False
+        unfolded: dict[int, list[AnyCanister]] = {}
         for index in rest:
             shape = shapes[index]
             canister = reading.kept_text(shape)
-            canisters = made[index] = [canister] if canister else reading.canisters(shape)
-            is_unfolded |= len(canisters) > 1
-        if not is_unfolded:
-            for index in rest:
-                made[index] = made[index][0]
-            return made
-        return [one for item in made for one in (item if isinstance(item, list) else (item,))]
+            if canister is None:
+                canister, *more = reading.canisters(shape)
+                if more:
+                    unfolded[index] = more
+            made[index] = canister
+        for index in sorted(unfolded, reverse=True):
+            made[index + 1 : index + 1] = unfolded[index]
+        return made
 
 
 def _plain(shape: LineShape) -> AnyCanister | None:

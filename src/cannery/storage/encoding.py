@@ -221,8 +221,8 @@ class _Line:
     def _reasoning(self, content: ReasoningContentClass) -> ContentShape:
         shape = ContentShape(
             "reasoning",
-            texts=[self._long(text) for text in content.texts],
-            summaries=[self._long(text) for text in content.summaries],
+            texts=tuple(map(self._long, content.texts)),
+            summaries=tuple(map(self._long, content.summaries)),
         )
         if content.signature is not None:
             shape.signature = self._long(content.signature)

@@ -37,8 +37,8 @@ class ContentShape(Struct, omit_defaults=True, gc=False):
     context: LongText | UnsetType = UNSET
     citable: bool | UnsetType = UNSET
     chunks: list[ContentShape] | UnsetType = UNSET
-    texts: list[LongText] = []
-    summaries: list[LongText] = []
+    texts: tuple[LongText, ...] = ()
+    summaries: tuple[LongText, ...] = ()
     signature: LongText | UnsetType = UNSET
     encrypted: LongText | UnsetType = UNSET
     origin: Origin | UnsetType = UNSET

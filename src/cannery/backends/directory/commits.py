@@ -27,9 +27,11 @@ from cannery.backends.directory.journal import (
     encode_record,
 )
 from cannery.backends.directory.layout import (
+    CHANGES,
     CONTENT,
     CONVERSATIONS,
     LOCKS,
+    changes_name,
     number_of,
     pack_name,
 )
@@ -404,6 +406,7 @@ class Commits:
             lost = self._operations(placed.position, end)
             self._placement.cut(lost)
             self._leave_pack(lost)
+            self._leave_changes()
             # Metadata may have been replaced already, and what was cut must not come back.
             self._placement.sync(self._operations(START, end), is_partial=True)
             self._begin()
@@ -414,6 +417,13 @@ class Commits:
         if packs:
             number = number_of(max(packs).rpartition("/")[2])
             self._files.close(self._files.open(pack_name((number or 0) + 1), create=True))
+
+    def _leave_changes(self) -> None:
+        """Start the change log anew: something may have changed that it does not say, so all must look."""
+        numbers = [number_of(name) or 0 for name in self._files.names(CHANGES)]
+        self._files.close(self._files.open(changes_name(max(numbers, default=0) + 1), create=True))
+        for number in numbers:
+            self._files.remove(changes_name(number))
 
     # Checkpoint and recovery
 

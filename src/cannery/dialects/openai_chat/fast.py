@@ -253,8 +253,9 @@ class _Makers(dict[type, Any]):
 _MAKERS = _Makers()
 
 
-def write_plain(request: PlainRequest, notes: Notes) -> bytes | None:
+def write_plain(plain: PlainRequest, notes: Notes) -> bytes | None:
     """The body of a plain request of another dialect; None for any other."""
+    request: Any = plain
     messages = request.messages
     if not messages or type(request) is PlainBody or request.old_limit is not absent:
         return None

@@ -1,0 +1,99 @@
+"""Counting a store: messages, roles, models, days, bytes said and bytes kept.
+
+Lines are counted as they are stored, without decoding them: a role, a time and references to content are found by
+their shape, which ``docs/storage-format.md`` fixes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+from msgspec import Struct, field
+
+from cannery.storage import Store, Summary
+
+_ROLE = re.compile(rb'^\{"role":"([a-z]+)"')
+_DAY = re.compile(rb'"timestamp":"(\d{4}-\d{2}-\d{2})')
+_CONTENT = re.compile(rb'"content_id":"sha256:([0-9a-f]{64})","size":(\d+)')
+
+
+class Census(Struct):
+    """What a store holds."""
+
+    conversations: int = 0
+    forks: int = 0
+    messages: int = 0
+    stored_messages: int = 0
+    by_role: dict[str, int] = field(default_factory=dict)
+    by_model: dict[str, int] = field(default_factory=dict)
+    by_day: dict[str, int] = field(default_factory=dict)
+    contents: int = 0
+    said_bytes: int = 0
+    kept_bytes: int = 0
+    disk_bytes: int = 0
+
+    @property
+    def ratio(self) -> float:
+        """How many times over what was said is kept: 1 without repetition, more with it."""
+        return self.said_bytes / self.kept_bytes if self.kept_bytes else 1.0
+
+
+def take(store: Store, progress: Callable[[int, int], object]) -> Census:
+    """Count everything; a message that forks share is said in each of them and kept once."""
+    census = Census()
+    roles: Counter[str] = Counter()
+    days: Counter[str] = Counter()
+    models: Counter[str] = Counter()
+    contents: dict[bytes, int] = {}
+    said: dict[str, list[int]] = {}
+    summaries = sorted(store.list(), key=lambda each: each.created)
+    for done, summary in enumerate(summaries, 1):
+        lines = _own_lines(store, summary)
+        for line in lines:
+            roles[_found(_ROLE, line)] += 1
+            days[_found(_DAY, line)] += 1
+        sizes = said.get(summary.parent or "", [])[: summary.position]
+        sizes += [_size(line, contents) for line in lines]
+        said[summary.identifier] = sizes
+        census.said_bytes += sum(sizes)
+        census.kept_bytes += sum(map(len, lines))
+        census.stored_messages += len(lines)
+        census.messages += summary.count
+        census.forks += summary.parent is not None
+        models[summary.model or "unknown"] += summary.count
+        progress(done, len(summaries))
+    census.conversations = len(summaries)
+    census.by_role, census.by_model = dict(roles.most_common()), dict(models.most_common())
+    census.by_day = dict(sorted(days.items()))
+    census.contents = len(contents)
+    census.kept_bytes += sum(contents.values())
+    return census
+
+
+def _own_lines(store: Store, summary: Summary) -> list[bytes]:
+    base = summary.position if summary.parent else 0
+    reading = store.backend.read(summary.identifier, base, base)
+    return [line for line in reading.lines if line is not None]
+
+
+def _size(line: bytes, contents: dict[bytes, int]) -> int:
+    """How much a line says, with the content that it refers to."""
+    referred = [(found[1], int(found[2])) for found in _CONTENT.finditer(line)]
+    contents.update(referred)
+    return len(line) + sum(size for _, size in referred)
+
+
+def _found(pattern: re.Pattern[bytes], line: bytes) -> str:
+    match = pattern.search(line)
+    return match[1].decode() if match else "unknown"
+
+
+def disk_size(place: str) -> int:
+    """How many bytes the files of a store take; 0 where there are no files."""
+    folder = Path(place.removeprefix("file://").removeprefix("file:"))
+    if not folder.is_dir():
+        return 0
+    return sum(path.stat().st_blocks * 512 for path in folder.rglob("*") if path.is_file())

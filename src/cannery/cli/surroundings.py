@@ -1,0 +1,110 @@
+"""What Cannery sees around it: dialects, upstreams, keys (present or not), the store, what is installed."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import platform
+from importlib.metadata import version
+from typing import Any
+
+from cannery.cli.complaints import DONE, WRONG
+from cannery.cli.files import write_json
+from cannery.cli.gateway_settings import load_gateway_settings
+from cannery.cli.stores import find_place, is_there
+from cannery.cli.tables import aligned, counted
+from cannery.cli.terminal import paint
+from cannery.errors import CanneryError
+from cannery.translation import dialect_names
+
+_OPTIONAL = {
+    "rich": "Markdown on a terminal: pip install 'cannery[cli]'",
+    "granian": "the gateway: pip install 'cannery[gateway]'",
+}
+
+
+def report(options: argparse.Namespace) -> int:
+    """Say what is there."""
+    seen = look(options)
+    if options.json:
+        write_json(seen)
+    else:
+        print(_text(seen))
+    return WRONG if seen["store"]["problem"] or seen["configuration"]["problem"] else DONE
+
+
+def look(options: argparse.Namespace) -> dict[str, Any]:
+    """Everything that a person may want to know when something does not work."""
+    return {
+        "version": version("cannery"),
+        "python": platform.python_version(),
+        "optional": {name: importlib.util.find_spec(name) is not None for name in _OPTIONAL},
+        "dialects": dialect_names(),
+        "store": _store(options),
+        **_upstreams(),
+    }
+
+
+def _store(options: argparse.Namespace) -> dict[str, Any]:
+    place, origin = find_place(options.store)
+    found: dict[str, Any] = {"place": place, "origin": origin, "exists": is_there(place)}
+    found |= {"conversations": 0, "problem": None}
+    if found["exists"]:
+        from cannery.storage import open_store
+
+        try:
+            with open_store(place) as store:
+                found["conversations"] = len(store.list())
+        except (CanneryError, OSError) as error:
+            found["problem"] = str(error)
+    return found
+
+
+def _upstreams() -> dict[str, Any]:
+    configuration: dict[str, str | None] = {"file": None, "problem": None}
+    rows: tuple[Any, ...] = ()
+    try:
+        found = load_gateway_settings()
+    except CanneryError as error:
+        configuration["problem"] = str(error)
+        found = None
+    if found is not None:
+        configuration["file"], rows = found.path, found.rows
+    return {"configuration": configuration, "upstreams": [_upstream(row) for row in rows]}
+
+
+def _upstream(row: Any) -> dict[str, Any]:
+    variable = row.key_variable
+    return {
+        "name": row.name,
+        "dialects": list(row.dialects),
+        "url": row.url,
+        "key_variable": variable,
+        "has_key": None if variable is None else bool(os.environ.get(variable)),
+    }
+
+
+def _text(seen: dict[str, Any]) -> str:
+    store, configuration = seen["store"], seen["configuration"]
+    has = counted(store["conversations"], "conversation") if store["exists"] else "not made yet"
+    facts = [
+        ["version", f"cannery {seen['version']}, Python {seen['python']}"],
+        ["dialects", ", ".join(seen["dialects"])],
+        ["store", f"{store['place']} ({store['origin']}): {store['problem'] or has}"],
+        ["configuration", configuration["problem"] or configuration["file"] or "none"],
+    ]
+    facts += [
+        ["missing", _OPTIONAL[name]] for name, is_there in seen["optional"].items() if not is_there
+    ]
+    rows = [
+        [row["name"], row["key_variable"] or "-", _key(row["has_key"]), row["url"]]
+        for row in seen["upstreams"]
+    ]
+    lines = [f"{paint(f'{name:14}', 'bold')} {text}" for name, text in facts]
+    lines += ["", aligned(["upstream", "key", "", "address"], rows)] if rows else []
+    return "\n".join(lines)
+
+
+def _key(has_key: bool | None) -> str:  # noqa: FBT001 - a fact of three values
+    return {None: "not needed", True: "present", False: "absent"}[has_key]

@@ -1,0 +1,39 @@
+"""``cannery reindex``: build the index again; the files are the truth."""
+
+from __future__ import annotations
+
+import argparse
+import time
+
+from cannery.cli.complaints import DONE
+from cannery.cli.files import note, write_json
+from cannery.cli.parser import Parser
+from cannery.cli.stores import opened
+from cannery.cli.tables import counted
+
+DESCRIPTION = (
+    "Throw the index away and build it again from the files. Nothing is lost: the index is derived."
+)
+EXAMPLES = """
+cannery reindex
+"""
+USES_STORE = True
+
+
+def add_arguments(parser: Parser) -> None:
+    """Nothing beside the common options."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Build the index."""
+    began = time.monotonic()
+    with opened(options) as store:
+        note("building the index …", quiet=options.quiet)
+        store.rebuild_index()
+        found = len(store.list())
+    seconds = time.monotonic() - began
+    if options.json:
+        write_json({"conversations": found, "seconds": round(seconds, 3)})
+    else:
+        print(f"indexed {counted(found, 'conversation')} in {seconds:.1f} s")
+    return DONE

@@ -1,0 +1,80 @@
+"""``cannery stats``: what a store holds, and how often it would hold it without sharing."""
+
+from __future__ import annotations
+
+import argparse
+
+import msgspec
+
+from cannery.cli import plots
+from cannery.cli.census import Census, disk_size, take
+from cannery.cli.complaints import DONE
+from cannery.cli.files import note, write_json, writing
+from cannery.cli.parser import Parser
+from cannery.cli.progress import Progress
+from cannery.cli.stores import find_place, opened
+from cannery.cli.tables import counted, size
+from cannery.cli.terminal import ROLE_COLOURS, paint
+
+DESCRIPTION = (
+    "What a store holds: conversations, messages by role, model and day, bytes said and bytes kept. "
+    "What forks and repeated content share is said in each place and kept once."
+)
+EXAMPLES = """
+cannery stats
+cannery stats --json | jq .by_model
+cannery stats --svg activity.svg
+"""
+USES_STORE = True
+_MOST = 10
+
+
+def add_arguments(parser: Parser) -> None:
+    """What the verb takes."""
+    add = parser.add_argument
+    add("--svg", metavar="FILE", help="write a plot of messages by day and role")
+    add("--days", metavar="N", type=int, default=60, help="how many days to plot (60)")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Count and print."""
+    place, _ = find_place(options.store)
+    with (
+        opened(options) as store,
+        Progress("counting", unit="conversations", quiet=options.quiet) as progress,
+    ):
+        census = take(store, progress)
+    census.disk_bytes = disk_size(place)
+    days = plots.recent_days(census.by_day, max(options.days, 1))
+    if options.svg:
+        title = f"{counted(census.messages, 'message')} in {counted(census.conversations, 'conversation')}"
+        with writing(options.svg) as file:
+            file.write(plots.svg(title, days, census.by_role).encode())
+        if options.svg != "-":
+            note(f"wrote {options.svg}", quiet=options.quiet)
+    if options.json:
+        write_json({**msgspec.to_builtins(census), "ratio": round(census.ratio, 3)})
+    elif options.svg != "-":
+        print(_text(census, days))
+    return DONE
+
+
+def _text(census: Census, days: dict[str, int]) -> str:
+    conversations = counted(census.conversations, "conversation")
+    forks = f" ({counted(census.forks, 'fork')})" if census.forks else ""
+    kept = f"{size(census.kept_bytes)} kept ({census.ratio:.2f} × shared)"
+    lines = [
+        f"{conversations}{forks}, {counted(census.messages, 'message')}",
+        f"{size(census.said_bytes)} said, {kept}, {size(census.disk_bytes)} on disk",
+    ]
+    lines += ["", paint("Roles", "bold"), *plots.bars(census.by_role, ROLE_COLOURS)]
+    models = dict(list(census.by_model.items())[:_MOST])
+    lines += ["", paint("Models", "bold"), *plots.bars(models, {})]
+    if days:
+        first, last = next(iter(days)), list(days)[-1]
+        lines += [
+            "",
+            paint("Messages a day", "bold"),
+            f"  {plots.sparkline(days)}  {first} – {last}",
+        ]
+    return "\n".join(lines)

@@ -1,0 +1,50 @@
+"""``cannery tag``: add and remove tags, give a title."""
+
+from __future__ import annotations
+
+import argparse
+
+from cannery.cli.complaints import DONE, Misuse
+from cannery.cli.files import write_json
+from cannery.cli.parser import Parser
+from cannery.cli.stores import find, opened
+from cannery.cli.terminal import harmless
+
+DESCRIPTION = (
+    "Add tags to a conversation, remove some, or give it a title. Prints the tags that it has then."
+)
+EXAMPLES = """
+cannery tag @ work urgent
+cannery tag 01k7 --remove urgent
+cannery tag 01k7 --title "Sourdough"
+"""
+USES_STORE = True
+
+
+def add_arguments(parser: Parser) -> None:
+    """What the verb takes."""
+    add = parser.add_argument
+    add("id", metavar="ID", help="the conversation")
+    add("tags", metavar="TAG", nargs="*", help="tags to add")
+    add("--remove", metavar="TAG", action="append", default=[], help="a tag to remove")
+    add("--title", metavar="TEXT", help="the title to give")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Change tags and title."""
+    if any(not tag.strip() for tag in options.tags):
+        raise Misuse("a tag is a word")
+    with opened(options) as store:
+        conversation = find(store, options.id)
+        kept = [tag for tag in conversation.tags if tag not in options.remove]
+        tags = tuple(dict.fromkeys([*kept, *options.tags]))
+        if tags != conversation.tags:
+            conversation.retag(*tags)
+        if options.title is not None:
+            conversation.rename(options.title)
+        title = conversation.title
+    if options.json:
+        write_json({"id": conversation.identifier, "title": title, "tags": tags})
+    elif tags:
+        print(harmless(" ".join(tags)))
+    return DONE

@@ -1,0 +1,47 @@
+"""``cannery verify``: every hash derived again, all damage named."""
+
+from __future__ import annotations
+
+import argparse
+
+import msgspec
+
+from cannery.cli.complaints import DONE, WRONG
+from cannery.cli.files import write_json
+from cannery.cli.parser import Parser
+from cannery.cli.progress import Progress
+from cannery.cli.stores import opened
+from cannery.cli.tables import counted, size
+from cannery.cli.terminal import harmless
+
+DESCRIPTION = (
+    "Derive every hash again, decode every line, follow every reference, and name everything that is wrong. "
+    "Exits with 1 if something is."
+)
+EXAMPLES = """
+cannery verify
+cannery verify --store /var/lib/cannery --json
+"""
+USES_STORE = True
+
+
+def add_arguments(parser: Parser) -> None:
+    """Nothing beside the common options."""
+
+
+def run(options: argparse.Namespace) -> int:
+    """Verify."""
+    with opened(options) as store, Progress("verifying", quiet=options.quiet) as progress:
+        report = store.verify(progress)
+    if options.json:
+        write_json({"is_sound": report.is_sound, **msgspec.to_builtins(report)})
+    else:
+        print("\n".join(harmless(str(damage)) for damage in report.damages) or "sound")
+        looked = [
+            counted(report.conversations, "conversation"),
+            counted(report.messages, "message"),
+            f"{counted(report.contents, 'content')} ({size(report.content_bytes)})",
+        ]
+        wrong = f": {counted(len(report.damages), 'damage')}" if report.damages else ""
+        print(f"looked at {', '.join(looked)}{wrong}")
+    return DONE if report.is_sound else WRONG

@@ -1,0 +1,103 @@
+"""Plain ShareGPT records, decoded without a detour.
+
+msgspec refuses anything but turns of text by ``human``, ``gpt`` and ``system``; then ``reading`` takes the record from
+the start. These turns go straight to a writer of plain requests and nobody keeps them, so they are less than canisters.
+The tests hold both ways against each other.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+from msgspec import Struct
+
+from cannery.messages.absence import absent
+from cannery.messages.role import Role
+from cannery.wire.plain import PlainRequest
+
+
+class Human(
+    Struct,
+    frozen=True,
+    gc=False,
+    forbid_unknown_fields=True,
+    tag_field="from",
+    tag="human",
+    rename={"held": "value"},
+):
+    """A turn of the user."""
+
+    role: ClassVar[Role] = Role.User
+
+    held: str
+
+
+class Gpt(
+    Struct,
+    frozen=True,
+    gc=False,
+    forbid_unknown_fields=True,
+    tag_field="from",
+    tag="gpt",
+    rename={"held": "value"},
+):
+    """A turn of the model."""
+
+    role: ClassVar[Role] = Role.Assistant
+
+    held: str
+
+
+class System(
+    Struct,
+    frozen=True,
+    gc=False,
+    forbid_unknown_fields=True,
+    tag_field="from",
+    tag="system",
+    rename={"held": "value"},
+):
+    """Instructions."""
+
+    role: ClassVar[Role] = Role.Supervisor
+
+    held: str
+
+
+class PlainRecord(
+    PlainRequest,
+    frozen=True,
+    gc=False,
+    forbid_unknown_fields=True,
+    kw_only=True,
+    rename={
+        "messages": "conversations",
+        **{
+            name: f"\ue000{name}"
+            for name in ("model", "limit", "old_limit", "temperature", "top_p", "stream")
+        },
+    },
+):
+    """A record of plain turns; its id means nothing elsewhere."""
+
+    messages: list[Human | Gpt | System]  # type: ignore[assignment]
+    model: str = absent  # type: ignore[assignment]
+    limit: int = absent  # type: ignore[assignment]
+    old_limit: int = absent  # type: ignore[assignment]
+    temperature: int | float = absent  # type: ignore[assignment]
+    top_p: int | float = absent  # type: ignore[assignment]
+    stream: bool = absent  # type: ignore[assignment]
+    id: str | int = absent  # type: ignore[assignment]
+
+
+_decode = msgspec.json.Decoder(PlainRecord).decode
+_ODD = (msgspec.MsgspecError, UnicodeError, RecursionError)
+
+
+def read_plain(body: bytes) -> PlainRequest | None:
+    """The plain request of a record; None for any other."""
+    try:
+        return _decode(body)
+    except _ODD:
+        return None
