@@ -46,9 +46,12 @@ CANISTERS = [
     UserCanisterClass(ImageContentClass(location="https://example.org/a.png"), WHEN),
     UserCanisterClass(AudioContentClass(b"RIFF", "audio/wav"), WHEN),
     UserCanisterClass(VideoContentClass(Location("file", "file-1"), "video/mp4"), WHEN),
-    UserCanisterClass(FileContentClass(b"%PDF", "application/pdf", name="a.pdf", citable=True), WHEN),
+    UserCanisterClass(
+        FileContentClass(b"%PDF", "application/pdf", name="a.pdf", citable=True), WHEN
+    ),
     assistant(
-        ReasoningContentClass("hm", "in short", "c2ln", None, Origin("anthropic_messages", "m")), WHEN
+        ReasoningContentClass("hm", "in short", "c2ln", None, Origin("anthropic_messages", "m")),
+        WHEN,
     ),
     assistant(TextualContentClass("**Plants**", "text/markdown", citations=[CITATION]), LATER),
     assistant("long " * 300, LATER),
@@ -60,10 +63,12 @@ CANISTERS = [
     result("call_1", DataContentClass(json='{"found":  []}'), timestamp=LATER),
     result(
         "call_2",
-        PartsContentClass([
-            TextualContentClass("see"),
-            ImageContentClass(b"\x89PNG\r\n", "image/png"),
-        ]),
+        PartsContentClass(
+            [
+                TextualContentClass("see"),
+                ImageContentClass(b"\x89PNG\r\n", "image/png"),
+            ]
+        ),
         "exit status 1",
         LATER,
     ),
@@ -85,9 +90,7 @@ def write(path):
         store.add(metadata, {})
         store.get(NAME).append(CANISTERS)
         fork = Metadata(FORK, WHEN, WHEN, "Fork", parent=NAME, position=3)
-        change = Change(
-            identifier=FORK, requires={FORK: None}, metadata=fork.encode(), base=3
-        )
+        change = Change(identifier=FORK, requires={FORK: None}, metadata=fork.encode(), base=3)
         store.backend.commit(change)
         store.get(FORK).append(user("Otherwise.", LATER))
 
