@@ -30,12 +30,14 @@ def _image_url() -> str:
 class Chat:
     """openai, Chat Completions."""
 
-    tools = [
+    client: Any
+    errors: Any
+    tools: Any = (
         {
             "type": "function",
             "function": {"name": "get_weather", "description": "w", "parameters": SCHEMA},
-        }
-    ]
+        },
+    )
 
     def __init__(self, url: str) -> None:
         import openai
@@ -49,27 +51,28 @@ class Chat:
     def plain(self, model: str) -> Any:
         messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
         answer = self.create(model, messages)
-        return {"text": answer.choices[0].message.content, "output": answer.usage.completion_tokens > 0}
+        return {
+            "text": answer.choices[0].message.content,
+            "output": answer.usage.completion_tokens > 0,
+        }
 
     def streamed(self, model: str) -> Any:
         messages = [{"role": "user", "content": "one two three"}]
         options = {"include_usage": True}
         chunks = list(self.create(model, messages, stream=True, stream_options=options))
-        text = "".join(
-            chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices
-        )
+        text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks if chunk.choices)
         return {"text": text, "output": chunks[-1].usage.completion_tokens > 0}
 
     def tool(self, model: str) -> Any:
         messages: list[Any] = [{"role": "user", "content": "call get_weather"}]
-        answer = self.create(model, messages, tools=self.tools)
+        answer = self.create(model, messages, tools=list(self.tools))
         message = answer.choices[0].message
         call = message.tool_calls[0]
         messages += [
             message.model_dump(include={"role", "content", "tool_calls"}, exclude_none=True),
             {"role": "tool", "tool_call_id": call.id, "content": "4 degrees"},
         ]
-        final = self.create(model, messages, tools=self.tools)
+        final = self.create(model, messages, tools=list(self.tools))
         return {
             "name": call.function.name,
             "arguments": json.loads(call.function.arguments),
@@ -95,7 +98,15 @@ class Chat:
 class Responses(Chat):
     """openai, Responses."""
 
-    tools = [{"type": "function", "name": "get_weather", "description": "w", "parameters": SCHEMA, "strict": False}]
+    tools = (
+        {
+            "type": "function",
+            "name": "get_weather",
+            "description": "w",
+            "parameters": SCHEMA,
+            "strict": False,
+        },
+    )
 
     def create(self, model: str, messages: list[Any], **more: Any) -> Any:
         return self.client.responses.create(model=model, input=messages, **more)
@@ -105,19 +116,25 @@ class Responses(Chat):
         return {"text": answer.output_text, "output": answer.usage.output_tokens > 0}
 
     def streamed(self, model: str) -> Any:
-        events = list(self.create(model, [{"role": "user", "content": "one two three"}], stream=True))
-        text = "".join(event.delta for event in events if event.type == "response.output_text.delta")
+        events = list(
+            self.create(model, [{"role": "user", "content": "one two three"}], stream=True)
+        )
+        text = "".join(
+            event.delta for event in events if event.type == "response.output_text.delta"
+        )
         assert events[-1].type == "response.completed"
         assert events[-1].response.output_text == text
         return {"text": text, "output": events[-1].response.usage.output_tokens > 0}
 
     def tool(self, model: str) -> Any:
         items: list[Any] = [{"role": "user", "content": "call get_weather"}]
-        answer = self.create(model, items, tools=self.tools)
+        answer = self.create(model, items, tools=list(self.tools))
         call = next(item for item in answer.output if item.type == "function_call")
         items += [item.model_dump(exclude_none=True) for item in answer.output]
-        items.append({"type": "function_call_output", "call_id": call.call_id, "output": "4 degrees"})
-        final = self.create(model, items, tools=self.tools)
+        items.append(
+            {"type": "function_call_output", "call_id": call.call_id, "output": "4 degrees"}
+        )
+        final = self.create(model, items, tools=list(self.tools))
         return {
             "name": call.name,
             "arguments": json.loads(call.arguments),
@@ -136,7 +153,7 @@ class Responses(Chat):
 class Messages(Chat):
     """anthropic."""
 
-    tools = [{"name": "get_weather", "description": "w", "input_schema": SCHEMA}]
+    tools = ({"name": "get_weather", "description": "w", "input_schema": SCHEMA},)
 
     def __init__(self, url: str) -> None:
         import anthropic
@@ -160,14 +177,14 @@ class Messages(Chat):
 
     def tool(self, model: str) -> Any:
         messages: list[Any] = [{"role": "user", "content": "call get_weather"}]
-        answer = self.create(model, messages, tools=self.tools)
+        answer = self.create(model, messages, tools=list(self.tools))
         call = next(block for block in answer.content if block.type == "tool_use")
         result = {"type": "tool_result", "tool_use_id": call.id, "content": "4 degrees"}
         messages += [
             {"role": "assistant", "content": answer.content},
             {"role": "user", "content": [result]},
         ]
-        final = self.create(model, messages, tools=self.tools)
+        final = self.create(model, messages, tools=list(self.tools))
         return {"name": call.name, "arguments": call.input, "text": final.content[0].text}
 
     def image(self, model: str) -> Any:

@@ -19,7 +19,9 @@ _URL = re.compile(r"Cannery gateway on (http://\S+)")
 class Running:
     """A gateway that was started for tests."""
 
-    def __init__(self, folder: Path, config: str = "", *arguments: str, record: bool = True) -> None:
+    def __init__(
+        self, folder: Path, config: str = "", *arguments: str, record: bool = True
+    ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
         self.store = folder / "store"
@@ -124,3 +126,8 @@ def rows(url: str, **more: Any) -> str:
             "",
         ]
     return "\n".join(lines)
+
+
+def words(canisters: Any) -> list[str]:
+    """The texts of canisters that all have one."""
+    return [canister.content.text for canister in canisters]

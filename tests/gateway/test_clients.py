@@ -21,9 +21,7 @@ OLD = {
     "anthropic-0": ("messages",),
     "google-genai-1": ("gemini",),
 }
-OLD_FOLDER = Path(
-    os.environ.get("CANNERY_CLIENTS") or Path(sys.prefix) / "clients"
-)
+OLD_FOLDER = Path(os.environ.get("CANNERY_CLIENTS") or Path(sys.prefix) / "clients")
 
 
 def expected(scenario: str, said: Any) -> None:
@@ -81,7 +79,13 @@ def test_an_old_generation_of_each_sdk(gateway: Running, generation: str, client
         (scenario, model_of(through, scenario)) for through in UPSTREAMS for scenario in SCENARIOS
     ]
     done = subprocess.run(
-        [sys.executable, str(Path(__file__).parent / "clients.py"), client, gateway.url, json.dumps(jobs)],
+        [
+            sys.executable,
+            str(Path(__file__).parent / "clients.py"),
+            client,
+            gateway.url,
+            json.dumps(jobs),
+        ],
         env={**os.environ, "PYTHONPATH": str(folder)},
         capture_output=True,
         text=True,

@@ -300,12 +300,11 @@ def test_without_losses_there_is_no_header(gateway: Running) -> None:
 
 
 @pytest.fixture(scope="module")
-def guarded(
-    upstream: Upstream, tmp_path_factory: pytest.TempPathFactory
-) -> Any:
+def guarded(upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Any:
     folder = tmp_path_factory.mktemp("guarded")
     (folder / "keys").write_text("# one a line\nsesame\nmellon\n")
-    config = f'[keys]\nfile = "{folder / "keys"}"\n[limits]\nbody_bytes = 2000\nbody_seconds = 1.0\nheader_seconds = 1.0\n'
+    limits = "[limits]\nbody_bytes = 2000\nbody_seconds = 1.0\nheader_seconds = 1.0\n"
+    config = f'[keys]\nfile = "{folder / "keys"}"\n{limits}'
     running = Running(folder, config + rows(upstream.url), record=False)
     yield running
     running.stop()
@@ -315,7 +314,9 @@ def guarded(
     "headers",
     [{"authorization": "Bearer sesame"}, {"x-api-key": "mellon"}, {"x-goog-api-key": "sesame"}],
 )
-def test_a_key_is_taken_wherever_a_client_puts_it(guarded: Running, headers: dict[str, str]) -> None:
+def test_a_key_is_taken_wherever_a_client_puts_it(
+    guarded: Running, headers: dict[str, str]
+) -> None:
     body = chat("chat-model", ("user", "Hi"))
     assert ask(guarded, "/v1/chat/completions", body, headers)[0] == 200
 
@@ -353,7 +354,9 @@ def test_a_body_that_is_too_large_is_413(guarded: Running, is_announced: bool) -
     connection = http.client.HTTPConnection("127.0.0.1", guarded.port, timeout=10)
     headers = {"authorization": "Bearer sesame", "content-type": "application/json"}
     data: Any = body if is_announced else iter([body[:1000], body[1000:]])
-    connection.request("POST", "/v1/chat/completions", data, headers, encode_chunked=not is_announced)
+    connection.request(
+        "POST", "/v1/chat/completions", data, headers, encode_chunked=not is_announced
+    )
     assert connection.getresponse().status == 413
 
 
@@ -387,10 +390,22 @@ def test_a_public_address_needs_keys() -> None:
     [
         ("[server]\nport = 'x'\n", 2, "port"),
         ("[server]\nhost = '127.0.0.1'\nprot = 1\n", 3, "prot"),
-        ("[[upstreams]]\nname = 'a'\nurl = 'http://x'\n\n[[upstreams]]\nname = 'b'\nurl = 'ftp://x'\n", 7, "http"),
-        ("[[upstreams]]\nname = 'a'\nurl = 'http://x'\n[[upstreams]]\nname = 'b'\nurl = 'http://x'\ndialect = 'klingon'\n", 7, "klingon"),
+        (
+            "[[upstreams]]\nname = 'a'\nurl = 'http://x'\n\n[[upstreams]]\nname = 'b'\nurl = 'ftp://x'\n",
+            7,
+            "http",
+        ),
+        (
+            "[[upstreams]]\nname = 'a'\nurl = 'http://x'\ndialect = 'klingon'\n",
+            4,
+            "klingon",
+        ),
         ("[[upstreams]]\nname = 'a'\nurl = 5\n", 3, "str"),
-        ("[[upstreams]]\nname = 'a'\nurl = 'http://x'\n[upstreams.quirks]\nflies = true\n", 4, "flies"),
+        (
+            "[[upstreams]]\nname = 'a'\nurl = 'http://x'\n[upstreams.quirks]\nflies = true\n",
+            4,
+            "flies",
+        ),
         ("[losses]\npolicy = 'never'\n", 2, "policy"),
         ("[roles.mappings]\nroot = 'system'\n", 2, "dangerous"),
     ],
@@ -455,7 +470,14 @@ def test_health_readiness_documents_and_banner(gateway: Running) -> None:
     assert (status, headers["content-type"]) == (200, "text/html; charset=utf-8")
     assert b"/v1/messages" in page
     time.sleep(0.2)
-    for words in ("OPENAI_BASE_URL=", "ANTHROPIC_BASE_URL=", "GOOGLE_GEMINI_BASE_URL=", "Cline", "claude", "curl "):
+    for words in (
+        "OPENAI_BASE_URL=",
+        "ANTHROPIC_BASE_URL=",
+        "GOOGLE_GEMINI_BASE_URL=",
+        "Cline",
+        "claude",
+        "curl ",
+    ):
         assert words in gateway.banner
 
 

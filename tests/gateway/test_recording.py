@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,11 +14,10 @@ import anthropic
 import openai
 import pytest
 
-import cannery
 from cannery.messages import Role
 from cannery.storage import Store, open_store
 
-from .running import Running, rows
+from .running import Running, rows, words
 from .test_contract import ask, chat
 from .upstream import Upstream
 
@@ -45,7 +43,9 @@ def kept(running: Running) -> Iterator[Store]:
         store.close()
 
 
-def talk(running: Running, *messages: tuple[str, Any], model: str = "chat-model", **more: Any) -> str:
+def talk(
+    running: Running, *messages: tuple[str, Any], model: str = "chat-model", **more: Any
+) -> str:
     """One exchange; the conversation that it was filed in."""
     headers = more.pop("headers", {})
     status, found, _ = ask(running, CHAT, chat(model, *messages, **more), headers)
@@ -65,8 +65,7 @@ def test_a_resent_history_is_one_conversation(own: Running, model: str, stream: 
     assert first == second
     with kept(own) as store:
         assert [summary.identifier for summary in store.list()] == [first]
-        said = store.get(first).load()
-        texts = [canister.content.text for canister in said]
+        texts = words(store.get(first).load())
         assert texts == ["Be brief.", "one", "echo: one", "two", "echo: two"]
 
 
@@ -84,7 +83,7 @@ def test_an_edited_history_is_a_fork(own: Running) -> None:
     with kept(own) as store:
         fork = store.get(edited)
         assert fork.parent == first
-        assert [canister.content.text for canister in fork.load()][-2:] == ["three", "echo: three"]
+        assert words(fork.load())[-2:] == ["three", "echo: three"]
         assert store.verify().damages == ()
 
 
@@ -130,7 +129,9 @@ def test_tool_calls_and_results_are_kept(own: Running) -> None:
     client = openai.OpenAI(base_url=f"{own.url}/v1", api_key="k")
     messages: list[Any] = [{"role": "user", "content": "call f"}]
     answer = client.chat.completions.create(
-        model="gemini-model", messages=messages, tools=tools  # type: ignore[arg-type]
+        model="gemini-model",
+        messages=messages,
+        tools=tools,  # type: ignore[arg-type]
     )
     call = answer.choices[0].message.tool_calls[0]  # type: ignore[index]
     messages += [
@@ -171,10 +172,14 @@ def test_a_stream_that_is_broken_off_is_marked(own: Running) -> None:
             assert only.role is Role.User
 
 
-def test_a_client_that_hangs_up_leaves_an_answer_broken_off(own: Running, upstream: Upstream) -> None:
+def test_a_client_that_hangs_up_leaves_an_answer_broken_off(
+    own: Running, upstream: Upstream
+) -> None:
     before = upstream.hang_ups
     connection = http.client.HTTPConnection("127.0.0.1", own.port, timeout=10)
-    connection.request("POST", CHAT, json.dumps(chat("anthropic-endless", ("user", "x"), stream=True)))
+    connection.request(
+        "POST", CHAT, json.dumps(chat("anthropic-endless", ("user", "x"), stream=True))
+    )
     connection.getresponse().read(40)
     connection.close()
     deadline = time.monotonic() + 10
@@ -233,7 +238,9 @@ def test_a_store_that_goes_away_is_reported_and_comes_back(own: Running) -> None
 # --- continued by id --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("model", ["echo", "chat-model", "anthropic-model", "gemini-model", "responses-model"])
+@pytest.mark.parametrize(
+    "model", ["echo", "chat-model", "anthropic-model", "gemini-model", "responses-model"]
+)
 @pytest.mark.parametrize("stream", [False, True])
 def test_previous_response_id_is_served_for_every_upstream(
     own: Running, upstream: Upstream, model: str, stream: bool
@@ -253,8 +260,8 @@ def test_previous_response_id_is_served_for_every_upstream(
     client.close()
     if model != "echo":
         sent = upstream.seen[-1].body.decode()
-        for words in ("my name is Ann", "echo: my name is Ann", "again", "two"):
-            assert words in sent
+        for said in ("my name is Ann", "echo: my name is Ann", "again", "two"):
+            assert said in sent
         assert '"one"' not in sent
         assert "previous_response_id" not in sent
     own.settle()
@@ -318,8 +325,8 @@ def test_anthropics_tool_runner_continues_its_thread(
     assert upstream.problems == []
     if model != "echo":
         sent = upstream.seen[-1].body.decode()
-        for words in ("call get_weather", "Be brief.", "fine in echo", "get_weather"):
-            assert words in sent
+        for said in ("call get_weather", "Be brief.", "fine in echo", "get_weather"):
+            assert said in sent
 
 
 def test_an_unknown_thread_makes_the_sdk_send_everything_again(
@@ -340,5 +347,3 @@ def test_store_on_disk_passes_verification_after_everything(own: Running) -> Non
         talk(own, *HISTORY[:3], ("user", f"branch {number % 4}"), stream=bool(number % 2))
     with kept(own) as store:
         assert store.verify().damages == ()
-    shutil.rmtree(own.store)
-    assert cannery is not None

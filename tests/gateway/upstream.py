@@ -1,7 +1,8 @@
 """A local upstream that speaks every dialect, judges what it is sent, and misbehaves on request.
 
-The last word of the model's name says how to behave (``chat-plain``, ``anthropic-cut``, …). What an ordinary model would say is
-made by echo; the judges are the SDKs' own types and the servers' rules.
+The last word of the model's name says how to behave (``chat-plain``, ``anthropic-cut``, …). What
+an ordinary model would say is made by echo; the judges are the SDKs' own types and the servers'
+rules.
 """
 
 from __future__ import annotations

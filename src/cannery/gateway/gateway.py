@@ -22,6 +22,7 @@ from cannery.gateway.refusals import CallError, NoAnswerError, body_of, refuse, 
 from cannery.gateway.routing import Match, Router
 from cannery.gateway.rsgi import HTTPProtocol, ProtocolClosed, Scope
 from cannery.gateway.settings import Settings
+from cannery.gateway.telemetry import Telemetry
 from cannery.gateway.upstreams import Upstreams
 
 _GENERATING = frozenset({"generate", "stream"})
@@ -38,6 +39,7 @@ class Gateway:
         recorder.metrics = self.metrics
         self.active = 0
         self.is_draining = False
+        self.telemetry = Telemetry.of()
         self.roles = RoleGate(None, development=False)
         self.sentry = Sentry(settings.limits.body_seconds)
         self.configure(settings)
@@ -139,6 +141,8 @@ class Gateway:
             metrics.repairs.add(repair.name)
         if self.log.is_info:
             self._log(call, now)
+        if self.telemetry is not None:
+            self.telemetry.end(call)
 
     def _log(self, call: Call, now: float) -> None:
         self.log.write(

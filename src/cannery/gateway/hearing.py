@@ -117,12 +117,11 @@ class Relay:
 
     def close(self) -> bytes:
         """Nothing if the stream came to its end; else the error that says that it did not."""
+        has_ended = self._has_ended
         if self._reader is not None:
+            has_failed = self.folder.failure is not None
             self._fold(self._reader.close())
-        if self._reader is not None:
-            has_ended = self.folder.is_complete or self.folder.failure is not None
-        else:
-            has_ended = self._has_ended
+            has_ended = has_failed or self.folder.is_complete
         if has_ended:
             return b""
         return self.fail("the stream ended before the answer was complete", "upstream_broken")

@@ -1,0 +1,211 @@
+"""Single rooms of the gateway: routing, rows, the ledger, the places of settings, echo, telemetry."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cannery.gateway import echo
+from cannery.gateway.identifiers import new_identifier
+from cannery.gateway.ledger import Ledger, Plan
+from cannery.gateway.routing import Match, NoMatch, Router
+from cannery.gateway.settings import parse_settings
+from cannery.gateway.telemetry import Telemetry, is_configured
+from cannery.gateway.upstreams import DEFAULT_ROWS, UnknownModelError, Upstreams, join_url
+from cannery.messages import (
+    InvocationCanisterClass,
+    Request,
+    Tool,
+    ToolChoice,
+    assistant,
+    fold,
+    result,
+    supervisor,
+    user,
+)
+
+from .running import words as words_of
+
+REPOSITORY = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize(
+    "base,path,dialect,expected",
+    [
+        ("https://a/v1", "/v1/chat/completions", "openai_chat", "https://a/v1/chat/completions"),
+        ("https://a", "/v1/chat/completions", "openai_chat", "https://a/v1/chat/completions"),
+        ("https://a/api/v1/", "/v1/responses", "openai_responses", "https://a/api/v1/responses"),
+        ("https://a/v1beta/openai", "/v1/models", "openai_chat", "https://a/v1beta/openai/models"),
+        ("https://a", "/v1/messages", "anthropic_messages", "https://a/v1/messages"),
+        (
+            "https://a/anthropic",
+            "/v1/messages",
+            "anthropic_messages",
+            "https://a/anthropic/v1/messages",
+        ),
+        ("https://a/v1", "/v1/messages", "anthropic_messages", "https://a/v1/messages"),
+        ("https://a/v1", "/v1beta/models/m:x", "gemini_generate", "https://a/v1/models/m:x"),
+    ],
+)
+def test_a_route_goes_behind_a_base_url(base: str, path: str, dialect: str, expected: str) -> None:
+    assert join_url(base, path, dialect) == expected
+
+
+def test_a_model_with_slashes_is_matched_from_the_right() -> None:
+    found = Router().find("POST", "/v1beta/models/org/some:model:generateContent", {}.get)
+    assert isinstance(found, Match)
+    assert (found.dialect.name, found.model) == ("gemini_generate", "org/some:model")
+
+
+def test_each_route_of_each_dialect_is_found_under_its_prefix() -> None:
+    router = Router()
+    for dialect in router.dialects:
+        for route in dialect.routes:
+            path = f"/{dialect.name.partition('_')[0]}{route.path.replace('{model}', 'm')}"
+            found = router.find(route.method, path, {}.get)
+            assert isinstance(found, Match), path
+            assert found.kind == route.kind
+
+
+@given(st.text(max_size=60))
+def test_any_path_is_answered(path: str) -> None:
+    assert isinstance(Router(("openai_chat",)).find("GET", f"/{path}", {}.get), (Match, NoMatch))
+
+
+def test_keys_in_the_environment_make_upstreams() -> None:
+    upstreams = Upstreams(parse_settings(""), {"ANTHROPIC_API_KEY": "k"})
+    assert [upstream.name for upstream in upstreams.all] == ["anthropic", "echo"]
+    assert upstreams.choose("claude-x").upstream.key == "k"
+    assert upstreams.choose("echo").upstream.is_echo
+    with pytest.raises(UnknownModelError):
+        upstreams.choose("gpt-5")
+    nothing = Upstreams(parse_settings(""), {})
+    assert nothing.choose("gpt-5").upstream.is_echo
+    assert len(DEFAULT_ROWS) == 3
+
+
+def test_the_documented_configuration_is_valid() -> None:
+    text = (REPOSITORY / "docs" / "configuration.md").read_text()
+    (block,) = re.findall(r"```toml\n(.*?)```", text, re.DOTALL)
+    settings = parse_settings(block, "docs/configuration.md")
+    assert [row.name for row in settings.upstreams] == ["openai", "local"]
+
+
+# --- the ledger -------------------------------------------------------------------------------
+
+
+def chain(*words: str) -> list[bytes | None]:
+    digests: list[bytes | None] = []
+    last = b""
+    for word in words:
+        last = hashlib.sha256(last + word.encode()).digest()
+        digests.append(last)
+    return digests
+
+
+def test_a_second_call_for_the_same_place_gets_a_fork() -> None:
+    ledger = Ledger()
+    first = Plan("new", "a", root="a")
+    ledger.claim(first, chain("one"), 0)
+    ledger.claim(first, chain("one", "reply"), 1)
+    history = chain("one", "reply", "two")
+    plan = ledger.plan(history)
+    assert plan is not None
+    assert (plan.kind, plan.identifier, plan.known, plan.position) == ("append", "a", 2, 2)
+    ledger.claim(plan, history, 2, is_held=True)
+    again = ledger.plan(history)
+    assert again is not None
+    assert (again.kind, again.parent, again.position) == ("fork", "a", 3)
+
+
+def test_an_answer_that_does_not_come_frees_its_place() -> None:
+    ledger = Ledger()
+    plan = Plan("new", "a", root="a")
+    position = ledger.claim(plan, chain("one"), 0, is_held=True)
+    held = ledger.plan(chain("one"))
+    assert held is not None
+    assert held.kind == "fork"
+    ledger.give_up(plan, position)
+    free = ledger.plan(chain("one"))
+    assert free is not None
+    assert (free.kind, free.identifier) == ("append", "a")
+
+
+def test_the_ledger_forgets_the_oldest() -> None:
+    ledger = Ledger(most=10)
+    for number in range(50):
+        ledger.claim(Plan("new", f"c{number}"), chain(str(number)), 0)
+    assert ledger.plan(chain("0")) is None
+    assert ledger.plan(chain("49")) is not None
+
+
+def test_identifiers_sort_by_time_and_suit_the_store() -> None:
+    made = [new_identifier() for _ in range(100)]
+    assert len(set(made)) == 100
+    assert all(re.fullmatch(r"[0-9a-z]{26}", one) for one in made)
+
+
+# --- echo -------------------------------------------------------------------------------------
+
+TOOL = Tool("f", schema='{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}')
+
+
+def test_echo_repeats_the_last_user_text() -> None:
+    said = echo.answer(
+        Request([supervisor("s"), user("a"), assistant("b"), user("c"), user("d", joined=True)])
+    )
+    assert words_of(said.canisters) == ["echo: c\nd"]
+
+
+@pytest.mark.parametrize(
+    "words,choice,is_called",
+    [
+        ("call f", None, True),
+        ("please Call `f`.", None, True),
+        ("hello", None, False),
+        ("hello", ToolChoice("required"), True),
+        ("hello", ToolChoice("named", ("f",)), True),
+        ("call f", ToolChoice("none"), False),
+        ("call g", None, False),
+    ],
+)
+def test_echo_calls_a_tool_when_asked(
+    words: str, choice: ToolChoice | None, is_called: bool
+) -> None:
+    request = Request([user(words)], tools=(TOOL,))
+    if choice is not None:
+        request = request.replace(tool_choice=choice)
+    said = echo.answer(request)
+    (only,) = said.canisters
+    assert isinstance(only, InvocationCanisterClass) is is_called
+    if isinstance(only, InvocationCanisterClass):
+        assert only.arguments == {"n": 1}
+
+
+def test_echo_repeats_a_result_and_does_not_call_again() -> None:
+    (called,) = echo.answer(Request([user("call f")], tools=(TOOL,))).canisters
+    assert isinstance(called, InvocationCanisterClass)
+    answered = result(called.identifier, "42")
+    said = echo.answer(Request([user("call f"), called, answered], tools=(TOOL,)))
+    assert words_of(said.canisters) == ["echo: 42"]
+
+
+@given(st.text(max_size=200))
+def test_echo_streams_what_it_says(words: str) -> None:
+    said = echo.answer(Request([user(words)]))
+    assert fold(echo.events(said)).canisters == said.canisters
+
+
+# --- telemetry --------------------------------------------------------------------------------
+
+
+def test_telemetry_is_off_unless_an_exporter_is_configured() -> None:
+    assert not is_configured({})
+    assert not is_configured({"OTEL_TRACES_EXPORTER": "none"})
+    assert is_configured({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"})
+    assert Telemetry.of({}) is None
