@@ -80,14 +80,13 @@ def append(target: str, rounds: int) -> float:
     body = source_body("agentic", "openai_chat")
     request = cannery.normalize_request(body, "openai_chat")
     cannery.nativize_request(request, target)
-    state = {"request": request, "turn": 0}
+    requests = [request]
 
     def step() -> object:
-        state["turn"] += 1
-        make = cannery.assistant if state["turn"] % 2 else cannery.user
-        longer = state["request"].conversation.append(make("And one message more."))
-        state["request"] = state["request"].replace(conversation=longer)
-        return cannery.nativize_request(state["request"], target)
+        make = cannery.assistant if len(requests) % 2 else cannery.user
+        longer = requests[-1].conversation.append(make("And one message more."))
+        requests.append(requests[-1].replace(conversation=longer))
+        return cannery.nativize_request(requests[-1], target)
 
     contenders = {"floor": lambda: orjson.dumps(orjson.loads(body)), "cannery": step}
     return ratios(contenders, 2, rounds)["cannery"]

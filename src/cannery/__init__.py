@@ -8,10 +8,10 @@ A public name is imported from its part when it is first used, so that ``import 
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+import importlib
+import typing
 
-if TYPE_CHECKING:
+if typing.TYPE_CHECKING:
     from cannery.detection import detect_dialect
     from cannery.errors import (
         CanneryError,
@@ -299,11 +299,11 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> typing.Any:
     """A public name, imported when it is first asked for."""
     if name in __all__:
         for part in _PARTS:
-            found = getattr(import_module(part), name, None)
+            found = getattr(importlib.import_module(part), name, None)
             if found is not None:
                 globals()[name] = found
                 return found

@@ -83,10 +83,10 @@ def promise(statement, comment):
         return None
 
 
-def run(source, name="example"):
-    """Run an example; raises AssertionError where it does not keep a promise."""
+def run(source, name="example", names=None):
+    """Run an example among the given names; raises AssertionError where it does not keep a promise."""
     comments = comments_by_line(source)
-    names = {"__name__": name}
+    names = {"__name__": name} if names is None else names
     for statement in ast.parse(source).body:
         promised = promise(statement, comments.get(statement.end_lineno))
         output = io.StringIO()

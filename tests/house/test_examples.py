@@ -3,15 +3,22 @@
 import pytest
 
 from tests.house.examples import find_examples, run
+from tests.house.sources import label
 
 EXAMPLES = find_examples()
 
 
-@pytest.mark.parametrize("example", [e for e in EXAMPLES if not e.planned], ids=str)
-def test_example_runs(example, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+DOCUMENTS = sorted({example.document for example in EXAMPLES})
 
-    run(example.source, str(example))
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=label)
+def test_examples_run_in_the_order_of_the_page(document, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = {"__name__": "example"}
+
+    for example in EXAMPLES:
+        if example.document == document and not example.planned:
+            run(example.source, str(example), names)
 
 
 @pytest.mark.parametrize("example", [e for e in EXAMPLES if e.planned], ids=str)
