@@ -10,6 +10,7 @@ loading the same file read with the standard library. Peers that are not install
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import os
 import random
@@ -23,17 +24,18 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from cannery.backends.directory import OperatingSystem
+from cannery.backends.directory.files import OperatingSystem
 from cannery.messages import ImageContentClass, UserCanisterClass, assistant, user
 from cannery.storage import Store, open_store
 
 ROUNDS = 7
 SLICE = 150
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)
-WORDS = "the of and to in is you that it he was for on are as with his they at be this have from".split()
+WORDS = ("the", "of", "and", "to", "in", "is", "you", "that", "it", "was", "for", "on", "are", "as")
 
 
 def text(chance: random.Random, size: int) -> str:
@@ -91,9 +93,7 @@ def sqlite_full(folder: Path) -> Callable[[str], object]:
 
 def openai_agents(folder: Path) -> Callable[[str], object]:
     """SQLiteSession of openai-agents."""
-    from agents import SQLiteSession
-
-    session = SQLiteSession("bench", folder / "agents.sqlite")
+    session = importlib.import_module("agents").SQLiteSession("bench", folder / "agents.sqlite")
     loop = asyncio.new_event_loop()
 
     def append(said: str) -> None:
@@ -104,12 +104,9 @@ def openai_agents(folder: Path) -> Callable[[str], object]:
 
 def simonw_llm(folder: Path) -> Callable[[str], object]:
     """The log of llm: a response is written to its database."""
-    import llm
-    import sqlite_utils
-    from llm.migrations import migrate
-
-    database = sqlite_utils.Database(str(folder / "llm.sqlite"))
-    migrate(database)
+    llm: Any = importlib.import_module("llm")
+    database = importlib.import_module("sqlite_utils").Database(str(folder / "llm.sqlite"))
+    importlib.import_module("llm.migrations").migrate(database)
 
     class Echo(llm.Model):  # type: ignore[misc]
         """A model that answers at once."""
@@ -160,6 +157,12 @@ def timed(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
+def each(work: Callable[[str], object], said: list[str]) -> None:
+    """Do something with every text."""
+    for what in said:
+        work(what)
+
+
 def row(name: str, value: str, goal: str = "") -> None:
     """One line of the table."""
     print(f"| {name:44} | {value:>24} | {goal:24} |", flush=True)
@@ -181,7 +184,7 @@ def measure_append() -> None:
         for turn in range(ROUNDS + 1):
             said = mixed(turn, SLICE)
             random.Random(turn).shuffle(order)
-            times = {name: timed(lambda name=name: [*map(ready[name], said)]) for name in order}
+            times = {name: timed(partial(each, ready[name], said)) for name in order}
             if turn:
                 for name, seconds in times.items():
                     ratios[name].append(seconds / times["JSONL + fdatasync"])
@@ -202,7 +205,7 @@ def measure_growth() -> None:
         for turn in range(ROUNDS + 1):
             pair = [short, long] if turn % 2 else [long, short]
             times = {
-                one: timed(lambda one=one: [one.append(user(what, WHEN)) for what in said])
+                one: timed(partial(each, lambda what, one=one: one.append(user(what, WHEN)), said))
                 for one in pair
             }
             if turn:
@@ -243,7 +246,7 @@ def measure_writers() -> None:
                 ("16 conversations", many),
                 ("one conversation", [one] * 16),
             ):
-                ratio = timed(lambda those=conversations: together(those)) / 16 / single
+                ratio = timed(partial(together, conversations)) / 16 / single
                 if turn:
                     found[name].append(ratio)
     for name, ratios in found.items():
@@ -363,9 +366,8 @@ def measure_fork() -> None:
                     [user(f"message {start + index}", WHEN) for index in range(1000)]
                 )
             conversation.fork(count // 2)
-            before, found = syncs, []
-            for _ in range(20):
-                found.append(timed(lambda each=conversation, at=count // 2: each.fork(at)))
+            before = syncs
+            found = [timed(partial(conversation.fork, count // 2)) for _ in range(20)]
             spent = (syncs - before) / 20
             fork = conversation.fork(count // 2)
             made = folder / "store" / "conversations" / fork.identifier

@@ -106,7 +106,7 @@ class Disk:
 
     def power_loss(self, seed, keep=None):
         """The disk as it may look after the power failed."""
-        chance = random.Random(seed)  # noqa: S311 - repeatable on purpose
+        chance = random.Random(seed)
         keep = chance.choice([0.0, 0.3, 0.7, 0.95, 1.0]) if keep is None else keep
         names = dict(self.durable_names)
         stopped = set()

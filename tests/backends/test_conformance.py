@@ -252,3 +252,15 @@ def test_references_in_lines():
     digest = hashlib.sha256(b"").hexdigest()
     line = f'{{"content_id":"sha256:{digest}","text":"sha256:{digest}0"}}'.encode()
     assert referred(line) == {bytes.fromhex(digest)}
+
+
+def test_content_that_another_opening_is_about_to_store_is_stored_once(location):
+    one, two = open_backend(location), open_backend(location)
+    metadata = made(one)
+    for number in range(5):
+        data = b"%d" % number * 2000
+        one.commit(change(metadata, b"a", contents=[data]), "os")
+        two.commit(change(metadata, b"b", contents=[data]), "os")
+    assert two.inspect().contents == 5
+    one.close()
+    two.close()

@@ -38,7 +38,7 @@ class Scenario:
     def __init__(self, store, model, seed=0):
         self.store = store
         self.model = model
-        self.random = random.Random(seed)  # noqa: S311 - repeatable on purpose
+        self.random = random.Random(seed)
 
     def canister(self, size):
         self.model.made += 1

@@ -79,7 +79,7 @@ def test_power_lost_at_every_operation():
 @pytest.mark.parametrize("part", range(4))
 def test_disk_that_drops_reorders_and_tears(part):
     for seed in range(part, POWER_LOSSES, 4):
-        chance = random.Random(seed)  # noqa: S311 - repeatable on purpose
+        chance = random.Random(seed)
         disk = Disk()
         model, operations = run(disk, at(chance.randint(1, 700)), steps=14, seed=seed)
         if not operations.is_dead:

@@ -76,7 +76,7 @@ def files_of(path):
 def test_every_flipped_bit_is_found(golden, tmp_path, part):
     _, truth, _ = golden
     path = copy_of(golden, tmp_path)
-    chance = random.Random(part)  # noqa: S311 - repeatable on purpose
+    chance = random.Random(part)
     files = files_of(path)
     weights = [file.stat().st_size for file in files]
     for _ in range(FLIPS // 4):
@@ -114,7 +114,7 @@ def restore(file):
 def test_flipped_bits_in_the_index_cost_a_rebuild(golden, tmp_path):
     _, _, titles = golden
     path = copy_of(golden, tmp_path)
-    chance = random.Random(1)  # noqa: S311 - repeatable on purpose
+    chance = random.Random(1)
     for _ in range(100):
         flip(path / "index.sqlite", chance)
         saved.clear()
@@ -132,7 +132,7 @@ def test_flipped_bits_in_a_pack_index_cost_a_rebuild(golden, tmp_path):
     with open_store(path) as store:
         assert not readable(store, truth)
     (index,) = path.glob("content/*.idx")
-    chance = random.Random(1)  # noqa: S311 - repeatable on purpose
+    chance = random.Random(1)
     for _ in range(100):
         flip(index, chance)
         saved.clear()

@@ -118,7 +118,7 @@ def test_writers_lose_nothing_and_keep_their_order(path):
 def test_killed_writers_lose_nothing_that_was_acknowledged(path):
     with open_store(path) as store:
         identifier = store.create().identifier
-    chance = random.Random(0)  # noqa: S311 - repeatable on purpose
+    chance = random.Random(0)
     told = 0
     for _ in range(KILLS):
         process = start(ACKNOWLEDGER, path, identifier, told)
@@ -192,7 +192,7 @@ def test_gc_killed_at_any_time(path):
         "store = open_store(sys.argv[1])\nprint(1, flush=True)\n"
         "while True: store.collect_garbage()\n"
     )
-    chance = random.Random(0)  # noqa: S311 - repeatable on purpose
+    chance = random.Random(0)
     for number in range(25):
         with open_store(path) as store:
             doomed = store.create()

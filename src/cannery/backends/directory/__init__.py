@@ -68,7 +68,7 @@ class DirectoryBackend:
         with medium(files.root), contextlib.ExitStack() as undo:
             self._presence = Presence(files)
             undo.callback(self._presence.close)
-            self._commits = Commits(files, self._packs.forget)
+            self._commits = Commits(files, self._packs.forget, self._packs.learn)
             undo.callback(self._commits.close)
             self.recovered = tuple(self._presence.enter(self._commits))
             undo.pop_all()

@@ -130,9 +130,12 @@ class _NeedsRecoveryError(Exception):
 class Commits:
     """The journal with its locks: journals changes, makes them durable, places them."""
 
-    def __init__(self, files: Files, forget: Callable[[], None]) -> None:
+    def __init__(
+        self, files: Files, forget: Callable[[], None], learn: Callable[[Operation], None]
+    ) -> None:
         self._files = files
         self._forget_above = forget
+        self._learn = learn
         with contextlib.ExitStack() as undo:
             self._writing = _Lock(files, "write")
             undo.callback(self._writing.close)
@@ -273,6 +276,7 @@ class Commits:
         if written.position > self._end:
             for _, operation in self.journal.operations(self._end, written.position):
                 self._note(operation)
+                self._learn(operation)
         self._end = written.position
         self._pending = written.pending
 

@@ -18,6 +18,7 @@ from typing import NamedTuple
 
 from cannery.backends.directory.compression import compress, decompress
 from cannery.backends.directory.files import Facts, Files
+from cannery.backends.directory.journal import Operation
 from cannery.backends.directory.layout import CONTENT, number_of, pack_name
 from cannery.backends.directory.pack_index import Place, SortedPlaces, load_index, save_index
 from cannery.errors import ContentNotFoundError, DamageError
@@ -165,6 +166,12 @@ class Packs:
                 if place is not None:
                     return place
         return None
+
+    def learn(self, operation: Operation) -> None:
+        """Learn of what another process has journaled."""
+        number = number_of(operation.name.rpartition("/")[2])
+        if number is not None and operation.name.startswith(CONTENT):
+            self.note(number, operation.offset, operation.data)
 
     def note(self, number: int, offset: int, data: bytes) -> None:
         """Learn of records that are journaled for a pack."""
