@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
 .PHONY: help run test check format docs bench clean
 
 help:
-	@echo "make run     a demonstration of what exists"
+	@echo "make run     the gateway on its defaults: echo upstream, store in the data directory"
 	@echo "make test    install everything into $(VENV) and run every check: what CI runs"
 	@echo "make check   the same checks; 'scripts/check lint types' runs some of them"
 	@echo "make format  rewrite the code in the house's format"
@@ -18,7 +18,7 @@ help:
 	@echo "make clean   remove everything that make made"
 
 run: $(VENV)/.runs
-	@$(BIN)/python scripts/demo.py
+	@$(BIN)/cannery serve
 
 test: check
 
