@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from importlib import import_module
 from time import perf_counter, time_ns
 from typing import Any
 
@@ -39,14 +40,12 @@ class Telemetry:
         if not is_configured(environment):
             return None
         try:
-            from opentelemetry import trace
-            from opentelemetry.sdk.trace import TracerProvider
-            from opentelemetry.sdk.trace.export import BatchSpanProcessor
+            trace = import_module("opentelemetry.sdk.trace")
+            export = import_module("opentelemetry.sdk.trace.export")
+            provider = trace.TracerProvider()
+            provider.add_span_processor(export.BatchSpanProcessor(_exporter(environment, export)))
         except ImportError:
             return None
-        provider = TracerProvider()
-        provider.add_span_processor(BatchSpanProcessor(_exporter(environment)))
-        trace.set_tracer_provider(provider)
         return cls(provider.get_tracer("cannery.gateway"))
 
     def end(self, call: Call) -> None:
@@ -82,11 +81,7 @@ def attributes(call: Call) -> dict[str, Any]:
     return {name: value for name, value in found.items() if value is not None}
 
 
-def _exporter(environment: Mapping[str, str]) -> Any:
+def _exporter(environment: Mapping[str, str], export: Any) -> Any:
     if environment.get("OTEL_TRACES_EXPORTER") == "console":
-        from opentelemetry.sdk.trace.export import ConsoleSpanExporter
-
-        return ConsoleSpanExporter()
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-
-    return OTLPSpanExporter()
+        return export.ConsoleSpanExporter()
+    return import_module("opentelemetry.exporter.otlp.proto.http.trace_exporter").OTLPSpanExporter()
