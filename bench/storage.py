@@ -30,7 +30,7 @@ from typing import Any
 
 from cannery.backends.directory.files import OperatingSystem
 from cannery.messages import ImageContentClass, UserCanisterClass, assistant, user
-from cannery.storage import Store, open_store
+from cannery.storage import Store, StoredConversation, open_store
 
 ROUNDS = 7
 SLICE = 150
@@ -163,6 +163,12 @@ def each(work: Callable[[str], object], said: list[str]) -> None:
         work(what)
 
 
+def append_all(conversation: StoredConversation, said: list[str]) -> None:
+    """Append every text, one by one."""
+    for what in said:
+        conversation.append(user(what, WHEN))
+
+
 def row(name: str, value: str, goal: str = "") -> None:
     """One line of the table."""
     print(f"| {name:44} | {value:>24} | {goal:24} |", flush=True)
@@ -204,10 +210,7 @@ def measure_growth() -> None:
         found = []
         for turn in range(ROUNDS + 1):
             pair = [short, long] if turn % 2 else [long, short]
-            times = {
-                one: timed(partial(each, lambda what, one=one: one.append(user(what, WHEN)), said))
-                for one in pair
-            }
+            times = {one: timed(partial(append_all, one, said)) for one in pair}
             if turn:
                 found.append(times[long] / times[short])
     row(

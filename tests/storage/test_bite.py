@@ -141,7 +141,7 @@ class Unlocked(OperatingSystem):
 def test_without_the_lock_lines_are_lost(path, files, is_safe):
     with open_store(path) as store:
         identifier = store.create().identifier
-        assert attempt(path, identifier, files) is is_safe
+    assert attempt(path, identifier, files) is is_safe
 
 
 def attempt(path, identifier, files):
