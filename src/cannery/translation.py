@@ -20,7 +20,15 @@ from cannery.messages.requests import Request, Response, Tool, ToolChoice
 from cannery.repairs import repair
 from cannery.repairs.aliases import name_alias
 from cannery.wire.bodies import encode, to_bytes
-from cannery.wire.contract import UNKNOWN_MODEL, Dialect, Notes, Piece, Rules, StreamOptions
+from cannery.wire.contract import (
+    UNKNOWN_MODEL,
+    Dialect,
+    Notes,
+    Piece,
+    Rules,
+    StreamOptions,
+    TurnWriter,
+)
 from cannery.wire.foreign import report_settings
 from cannery.wire.losses import POLICIES, REPAIRS, Aliases, Rendered, Report, enforce
 from cannery.wire.turns import changed
@@ -92,19 +100,45 @@ def _nativize_request(
         if fast is not None:
             return _noted(fast, notes, request.source, body)
     report = Report()
-    pieces = [Piece(canister, index) for index, canister in enumerate(request.conversation)]
+    turns = None
+    if request.source != name and rules is None and not without and target.write_turns is not None:
+        turns = _write_turns(request, target.write_turns, report, keep=body is None)
+    canisters = request.conversation if turns is None else request.conversation[: turns[0]]
+    pieces = [Piece(canister, index) for index, canister in enumerate(canisters)]
     if request.source != name:
         model = request.model if isinstance(request.model, str) else None
         rules = rules or target.rules_of(model)
-        pieces = repair(pieces, rules, report, without)
+        if turns is None:
+            pieces = repair(pieces, rules, report, without)
         if "function_names" not in without:
             request = _renamed(request, rules, report)
         _report_settings(request, report)
         if target.names_model and request.model is absent:
             report.lose("MODEL_UNKNOWN", "model")
             request = msgspec.structs.replace(request, model=UNKNOWN_MODEL)
-    written = target.write_request(request, pieces, report)
+    more = () if turns is None else (turns[1],)
+    written = target.write_request(request, pieces, report, *more)
     return _rendered(written, request, name, policy, report, body, "request")
+
+
+def _write_turns(
+    request: Request, write: TurnWriter, report: Report, *, keep: bool
+) -> tuple[int, list[Any]] | None:
+    """The turns of a conversation that needs no repair, what they had to say being reported."""
+    notes: Notes = []
+    turns = write(request, notes, keep=keep)
+    if turns is not None:
+        _note(notes, report)
+    return turns
+
+
+def _note(notes: Notes, report: Report) -> None:
+    """Report what a shortcut had to say."""
+    for name, place, detail in notes:
+        if name in REPAIRS:
+            report.repair(name, place, detail)
+        else:
+            report.lose(name, place, detail)
 
 
 def _report_settings(value: Request | Response, report: Report) -> None:
@@ -288,11 +322,7 @@ def _said_alike(note: tuple[str, int | str, str], source: str | None) -> Any:
 def _said(notes: Notes, source: str | None, body: bytes | None) -> Any:
     """The losses and repairs that notes stand for."""
     report = Report()
-    for name, place, detail in notes:
-        if name in REPAIRS:
-            report.repair(name, place, detail)
-        else:
-            report.lose(name, place, detail)
+    _note(notes, report)
     locate = _locator(source, body, "request")
     return report.losses(locate), report.repairs(locate)
 

@@ -97,6 +97,15 @@ class FastWriter(Protocol):
         """The body, or None for any other request."""
 
 
+class TurnWriter(Protocol):
+    """Writes turns that need no repair, whatever settings stand around them."""
+
+    def __call__(
+        self, request: Request, notes: Notes, *, keep: bool = False
+    ) -> tuple[int, list[Any]] | None:
+        """How many leading canisters are left to the general writer, and the messages; None for any other request."""
+
+
 class Route(Struct, frozen=True, gc=False):
     """One endpoint of a dialect: ``{model}`` in the path stands for the model, ``kind`` says what is asked for.
 
@@ -123,13 +132,14 @@ class Dialect(Struct, frozen=True, gc=False):
     """One wire format.
 
     ``read_request(body, paths)`` appends the source path of each canister to ``paths`` when given a list.
-    ``write_request(request, pieces, report)`` gives the body of pieces that the repairs have arranged.
+    ``write_request(request, pieces, report)`` gives the body of pieces that the repairs have arranged; a dialect with
+    ``write_turns`` also takes the messages that it wrote.
     """
 
     name: str
     rules: Rules
     read_request: Callable[[bytes, list[str] | None], Request]
-    write_request: Callable[[Request, list[Piece], Report], Any]
+    write_request: Callable[..., Any]
     read_response: Callable[[bytes, list[str] | None], Response]
     write_response: Callable[[Response, Report], Any]
     stream_reader: Callable[[], StreamReader]
@@ -148,6 +158,7 @@ class Dialect(Struct, frozen=True, gc=False):
     read_plain: Callable[[bytes], PlainRequest | None] | None = None
     write_plain: Callable[[PlainRequest, Notes], bytes | None] | None = None
     write_fast: FastWriter | None = None
+    write_turns: TurnWriter | None = None
 
     def rules_of(self, model: str | None) -> Rules:
         """The rules for one model."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from cannery.messages.role import Role
+
 # How far from its end a conversation is searched for what was kept.
 _REACH = 64
 
@@ -46,3 +48,14 @@ def _ids(canisters: tuple[Any, ...], position: int, used: set[str]) -> frozenset
     """The call ids before a position."""
     later = {getattr(canister, "identifier", None) for canister in canisters[position:]}
     return frozenset(used - later)
+
+
+def leading_texts(canisters: tuple[Any, ...]) -> int | None:
+    """How many supervisors stand first, all of them with something to say; None if one is blank or not text."""
+    for count, canister in enumerate(canisters):
+        if canister.role is not Role.Supervisor:
+            return count
+        held = canister.held
+        if type(held) is not str or not held or held.isspace():
+            return None
+    return len(canisters)

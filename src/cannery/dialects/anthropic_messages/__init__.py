@@ -10,7 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 from cannery.dialects.anthropic_messages.errors import read_error, write_error
-from cannery.dialects.anthropic_messages.fast import read_plain, write_fast, write_plain
+from cannery.dialects.anthropic_messages.fast import (
+    read_plain,
+    write_fast,
+    write_plain,
+    write_turns,
+)
 from cannery.dialects.anthropic_messages.models import RULES, rules_for
 from cannery.dialects.anthropic_messages.reading import read_request
 from cannery.dialects.anthropic_messages.responses import read_response, write_response
@@ -29,8 +34,10 @@ from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, recall
 
 
-def write_request(request: Request, pieces: list[Piece], report: Report) -> dict[str, Any]:
-    """The body of a request."""
+def write_request(
+    request: Request, pieces: list[Piece], report: Report, turns: list[Any] | None = None
+) -> dict[str, Any]:
+    """The body of a request; ``turns`` are messages that are written already."""
     model = request.model if isinstance(request.model, str) else None
     is_foreign = request.source not in (None, NAME)
     writer = MessageWriter(
@@ -44,7 +51,7 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> dict
     system = writer.system(leading)
     if system is not absent:
         body["system"] = system
-    body["messages"] = writer.messages(others)
+    body["messages"] = writer.messages(others) if turns is None else turns
     return body
 
 
@@ -71,4 +78,5 @@ DIALECT = Dialect(
     read_plain=read_plain,
     write_plain=write_plain,
     write_fast=write_fast,
+    write_turns=write_turns,
 )

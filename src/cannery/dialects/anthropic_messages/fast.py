@@ -23,7 +23,7 @@ from cannery.messages.role import Role
 from cannery.wire.arguments import is_plain_identifier, object_text
 from cannery.wire.bodies import encode
 from cannery.wire.contract import Notes
-from cannery.wire.fragments import find_prefix, keep_prefix
+from cannery.wire.fragments import find_prefix, keep_prefix, leading_texts
 from cannery.wire.media import sniff
 from cannery.wire.plain import (
     PlainAssistant,
@@ -183,6 +183,23 @@ def write_fast(request: Request, notes: Notes, *, keep: bool = False) -> bytes |
     stream = UNSET if request.stream is absent else request.stream
     body = Body(turns[0], _limit(limit, notes), model, system, temperature, top_p, stream)
     return encode(body)
+
+
+def write_turns(
+    request: Request, notes: Notes, *, keep: bool = False
+) -> tuple[int, list[Any]] | None:
+    """The turns of a well-behaved conversation behind its leading supervisors; None for any other."""
+    model = request.model
+    canisters = tuple(request.conversation)
+    start = leading_texts(canisters)
+    if start is None or not isinstance(model, str):
+        return None
+    turns = _kept_turns(canisters, start, notes) if keep else _turns(canisters, start, notes, set())
+    if turns is None or not turns[0]:
+        return None
+    if canisters[-1].role is _ASSISTANT and not _may_end(canisters[-1].held, model):
+        return None
+    return start, turns[0]
 
 
 def _may_end(held: Any, model: str) -> bool:
