@@ -18,7 +18,14 @@ PYTHON = {
     "anthropic-0": "anthropic>=0.80,<1",
     "google-genai-1": "google-genai>=1.50,<2",
 }
-NODE = ("ai@6", "@ai-sdk/openai@3", "@ai-sdk/anthropic@3", "@ai-sdk/google@3", "@ai-sdk/openai-compatible@2", "zod@4")
+NODE = (
+    "ai@6",
+    "@ai-sdk/openai@3",
+    "@ai-sdk/anthropic@3",
+    "@ai-sdk/google@3",
+    "@ai-sdk/openai-compatible@2",
+    "zod@4",
+)
 
 
 def main() -> int:
