@@ -64,7 +64,8 @@ class Router:
     """The endpoints of all dialects."""
 
     def __init__(self, names: Iterable[str] | None = None) -> None:
-        self.dialects = [find_dialect(name) for name in (names or dialect_names())]
+        found = map(find_dialect, names or dialect_names())
+        self.dialects = [dialect for dialect in found if dialect.routes]
         self.vendors = {vendor_of(dialect) for dialect in self.dialects}
         self._exact: dict[tuple[str, str], list[Match]] = {}
         self._patterns: list[_Pattern] = []

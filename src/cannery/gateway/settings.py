@@ -21,7 +21,7 @@ from msgspec import Struct, field
 from cannery.errors import ConfigurationError
 from cannery.gateway.toml_lines import Place, find_lines, line_of
 from cannery.roles.mappings import RoleMappings
-from cannery.translation import dialect_names
+from cannery.translation import dialect_names, find_dialect
 from cannery.wire.contract import Rules
 from cannery.wire.losses import POLICIES
 
@@ -243,11 +243,12 @@ def _row_problems(row: Row, seen: set[str]) -> list[tuple[str, str]]:
         problems.append(("name", f"there are two upstreams named {row.name!r}"))
     if not re.match(r"https?://[^/\s]+", row.url):
         problems.append(("url", "must begin with http:// or https:// and a host"))
-    problems += [
-        ("dialect", f"unknown dialect {name!r}; known: {', '.join(dialect_names())}")
-        for name in row.dialects
-        if name not in dialect_names()
-    ]
+    for name in row.dialects:
+        if name not in dialect_names():
+            known = ", ".join(dialect_names())
+            problems.append(("dialect", f"unknown dialect {name!r}; known: {known}"))
+        elif not find_dialect(name).routes:
+            problems.append(("dialect", f"{name!r} is a file format: nothing can be asked in it"))
     if not row.dialects:
         problems.append(("dialect", "names no dialect"))
     if row.auth is not None and row.auth not in AUTHENTICATIONS:
