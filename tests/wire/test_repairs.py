@@ -20,8 +20,12 @@ CANISTERS = st.lists(
         st.builds(lambda joined: cannery.assistant("t", joined=joined), st.booleans()),
         st.just(cannery.assistant()),
         st.just(cannery.supervisor("s")),
-        st.builds(lambda name, joined: cannery.invocation(name, "f", joined=joined), IDS, st.booleans()),
-        st.builds(lambda name, joined: cannery.result(name, "r", joined=joined), IDS, st.booleans()),
+        st.builds(
+            lambda name, joined: cannery.invocation(name, "f", joined=joined), IDS, st.booleans()
+        ),
+        st.builds(
+            lambda name, joined: cannery.result(name, "r", joined=joined), IDS, st.booleans()
+        ),
     ),
     max_size=8,
 )
