@@ -101,7 +101,7 @@ def _nativize_request(
             return _noted(fast, notes, request.source, body)
     report = Report()
     turns = None
-    if request.source != name and rules is None and not without and target.write_turns is not None:
+    if rules is None and not without and target.write_turns is not None:
         turns = _write_turns(request, target.write_turns, report, keep=body is None)
     canisters = request.conversation if turns is None else request.conversation[: turns[0]]
     pieces = [Piece(canister, index) for index, canister in enumerate(canisters)]

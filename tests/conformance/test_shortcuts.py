@@ -21,6 +21,7 @@ MATRIX = [
 TEXT = st.text(max_size=12) | st.sampled_from(
     ["", " ", "\u00a0", "\n", "hello", '"quoted"', "é\u2028"]
 )
+MORE = (cannery.user("One more."), cannery.assistant("Yes."), cannery.user("And one."))
 ROLES = st.sampled_from(["system", "developer", "user", "assistant"])
 
 
@@ -30,7 +31,9 @@ def _general(monkeypatch: pytest.MonkeyPatch):
 
     def find(name: str):
         found = find_dialect(name)
-        return msgspec.structs.replace(found, read_plain=None, write_plain=None, write_fast=None)
+        return msgspec.structs.replace(
+            found, read_plain=None, write_plain=None, write_fast=None, write_turns=None
+        )
 
     def translate(body: bytes, source: str, target: str):
         with monkeypatch.context() as patch:
@@ -72,3 +75,18 @@ def test_plain_chats(target: str, general):
 
 def test_every_pair_is_covered():
     assert len(PAIRS) == len(DIALECTS) * (len(DIALECTS) - 1)
+
+
+@pytest.mark.parametrize("case, target", MATRIX, ids=identify)
+def test_kept_turns_are_used_only_where_they_belong(case: Case, target: str):
+    def grown(count: int):
+        request = cannery.normalize_request(case.raw, case.dialect)
+        return request.replace(conversation=(*request.conversation, *MORE[:count]))
+
+    request = grown(0)
+    for count in range(len(MORE) + 1):
+        longer = request.conversation.append(*MORE[:count])
+        again = cannery.nativize_request(request.replace(conversation=longer), target)
+        assert json.loads(again.body) == json.loads(
+            cannery.nativize_request(grown(count), target).body
+        )

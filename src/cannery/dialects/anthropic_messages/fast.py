@@ -192,7 +192,7 @@ def write_turns(
     model = request.model
     canisters = tuple(request.conversation)
     start = leading_texts(canisters)
-    if start is None or not isinstance(model, str):
+    if start is None or not isinstance(model, str) or request.source == NAME:
         return None
     turns = _kept_turns(canisters, start, notes) if keep else _turns(canisters, start, notes, set())
     if turns is None or not turns[0]:

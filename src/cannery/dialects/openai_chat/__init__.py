@@ -15,6 +15,7 @@ from cannery.dialects.openai_chat.reading import read_request
 from cannery.dialects.openai_chat.responses import read_response, write_response
 from cannery.dialects.openai_chat.settings import CONTROL_PATHS, MODELLED, NAME, write_settings
 from cannery.dialects.openai_chat.streaming import ChatStreamReader, ChatStreamWriter
+from cannery.dialects.openai_chat.turns import write_turns
 from cannery.messages.requests import Request
 from cannery.wire.chat_writing import ChatWriter
 from cannery.wire.contract import Dialect, Piece, Route, Rules
@@ -28,14 +29,16 @@ RULES = Rules(
 )
 
 
-def write_request(request: Request, pieces: list[Piece], report: Report) -> dict[str, Any]:
-    """The body of a request."""
+def write_request(
+    request: Request, pieces: list[Piece], report: Report, turns: list[Any] | None = None
+) -> dict[str, Any]:
+    """The body of a request; ``turns`` are messages that are written already."""
     writer = ChatWriter(NAME, report, at_home=request.source == NAME)
     body = write_settings(request, report)
     residue = own_residue(request, NAME)
     if residue is not None:
         body = recall(body, residue.envelope)
-    body["messages"] = writer.messages(pieces)
+    body["messages"] = writer.messages(pieces) if turns is None else turns
     return body
 
 
@@ -58,5 +61,6 @@ DIALECT = Dialect(
     control_paths=CONTROL_PATHS,
     modelled=MODELLED,
     read_plain=read_plain,
+    write_turns=write_turns,
     write_plain=write_plain,
 )

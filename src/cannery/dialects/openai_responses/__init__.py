@@ -49,7 +49,7 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> dict
     if residue is not None:
         body = recall(body, residue.envelope)
     if _leads_as_instructions(pieces, at_home=at_home):
-        body["instructions"] = pieces[0].canister.held
+        body["instructions"] = pieces[0].canister.text
         if own_residue(pieces[0].canister, NAME) is None:
             report_residue(pieces[0].canister, report, pieces[0].place)
         pieces = pieces[1:]
@@ -69,7 +69,7 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> dict
 def _leads_as_instructions(pieces: list[Piece], *, at_home: bool) -> bool:
     """Whether the first piece goes into ``instructions``; alone it would leave no input."""
     canister = pieces[0].canister if pieces else None
-    if not isinstance(canister, SupervisorCanisterClass) or type(canister.held) is not str:
+    if not isinstance(canister, SupervisorCanisterClass) or canister.content.kind != "text":
         return False
     residue = canister.residue
     if "instructions" in form_words(own_residue(canister, NAME)):
@@ -78,7 +78,7 @@ def _leads_as_instructions(pieces: list[Piece], *, at_home: bool) -> bool:
         return residue is None and not isinstance(canister.rank, str)
     is_marked = residue is not None and (residue.dialect == NAME or bool(residue.cache))
     is_single = len(pieces) > 1 and not pieces[1].canister.joined
-    return is_single and not is_marked and canister.rank != "developer" and bool(canister.held)
+    return is_single and not is_marked and canister.rank != "developer" and bool(canister.text)
 
 
 DIALECT = Dialect(
