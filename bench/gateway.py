@@ -122,9 +122,11 @@ class _Client(asyncio.Protocol):
     """Sends the same request again and again on one connection, and takes the time of each."""
 
     def __init__(
-        self, request: bytes, count: int, times: list[float], done: asyncio.Future[None]
+        self, port: int, request: bytes, count: int, times: list[float], done: asyncio.Future[None]
     ) -> None:
-        self._request, self._left, self._times, self._done = request, count, times, done
+        self._port, self._request, self._left, self._times = port, request, count, times
+        self._done = done
+        self._is_moving = False
         self._length = -1
         self._size = 0
         self._tail = b""
@@ -159,7 +161,11 @@ class _Client(asyncio.Protocol):
     def _over(self) -> None:
         self._times.append(time.perf_counter() - self._started)
         self._left -= 1
-        if self._left:
+        if self._left and b"connection: close" in self._head.lower():
+            # Some close after every answer; the next request then needs a connection of its own.
+            self._is_moving = True
+            self._transport.close()
+        elif self._left:
             self._send()
         else:
             self._transport.close()
@@ -167,7 +173,12 @@ class _Client(asyncio.Protocol):
                 self._done.set_result(None)
 
     def connection_lost(self, error: Exception | None) -> None:
-        if not self._done.done():
+        if self._is_moving:
+            self._is_moving = False
+            loop = asyncio.get_running_loop()
+            again = loop.create_connection(lambda: self, "127.0.0.1", self._port)
+            self._task = loop.create_task(again)
+        elif not self._done.done():
             self._done.set_exception(error or ConnectionError("hung up on"))
 
 
@@ -178,7 +189,7 @@ async def _drive(port: int, request: bytes, concurrency: int, count: int) -> dic
     waiting = []
     for _ in range(concurrency):
         done = loop.create_future()
-        make = partial(_Client, request, count, times, done)
+        make = partial(_Client, port, request, count, times, done)
         _, client = await loop.create_connection(make, "127.0.0.1", port)
         clients.append(client)
         waiting.append(done)
@@ -352,7 +363,7 @@ def _rosetta(folder: Path, python: str, port: int, upstream: int) -> list[str]:
             {
                 "providers": {"fake": provider},
                 "models": {"m": "fake"},
-                "server": {"host": "127.0.0.1", "port": port},
+                "server": {"host": "127.0.0.1", "port": port, "open_on_no_keys": True},
             }
         )
     )

@@ -76,6 +76,22 @@ def test_gemini_is_found_with_any_version(gateway: Running, prefix: str, version
     assert (status, said["candidates"][0]["content"]["parts"][0]["text"]) == (200, "echo: Hi")
 
 
+@pytest.mark.parametrize("model", ["echo", "gemini-model", "chat-model"])
+def test_gemini_without_alt_sse_streams_a_json_list(gateway: Running, model: str) -> None:
+    path = f"/v1beta/models/{model}:streamGenerateContent"
+    status, headers, said = ask(gateway, path, {"contents": [{"parts": [{"text": "one two"}]}]})
+    assert (status, headers["content-type"]) == (200, "application/json")
+    texts = [
+        part.get("text", "")
+        for chunk in said
+        for candidate in chunk["candidates"]
+        for part in candidate.get("content", {}).get("parts", ())
+    ]
+    assert "".join(texts) == "echo: one two"
+    _, headers, _ = ask(gateway, f"{path}?alt=sse", {"contents": [{"parts": [{"text": "x"}]}]})
+    assert headers["content-type"] == "text/event-stream"
+
+
 @pytest.mark.parametrize("version", ["2023-06-01", "2026-10-21"])
 @pytest.mark.parametrize("key", [{"x-api-key": "k"}, {"authorization": "Bearer k"}])
 def test_anthropic_takes_both_generations_of_headers(

@@ -9,12 +9,14 @@ import asyncio
 from time import perf_counter
 from typing import Any
 
+from cannery.gateway.arrays import ListTransport
 from cannery.gateway.identifiers import new_request_id
 from cannery.gateway.refusals import JSON, Header
 from cannery.gateway.rsgi import HTTPProtocol, Scope, Transport
 from cannery.wire.contract import Dialect
 from cannery.wire.losses import Loss, Repair
 
+EVENT_STREAM = "text/event-stream"
 _LONGEST_ID = 128
 _LOOK_SECONDS = 0.2
 
@@ -101,7 +103,27 @@ class Call:
         """Begin a streamed answer."""
         self.status = status
         self.first_byte = perf_counter()
-        return self.proto.response_stream(status, headers)
+        transport = self.proto.response_stream(status, headers)
+        return ListTransport(transport) if self.wants_list else transport
+
+    async def end(self, transport: Transport) -> None:
+        """End a streamed answer."""
+        if isinstance(transport, ListTransport):
+            await transport.close()
+
+    @property
+    def wants_list(self) -> bool:
+        """Whether the caller wants a stream as a JSON list."""
+        return (
+            self.kind == "stream"
+            and self.dialect.name == "gemini_generate"
+            and "alt=sse" not in self.query
+        )
+
+    @property
+    def stream_type(self) -> str:
+        """The media type of its streamed answer."""
+        return JSON if self.wants_list else EVENT_STREAM
 
 
 def _request_id(given: str | None) -> str:

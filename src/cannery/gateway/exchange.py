@@ -15,7 +15,7 @@ import msgspec
 
 from cannery.errors import CanneryError, DialectError
 from cannery.gateway import echo
-from cannery.gateway.calls import Call
+from cannery.gateway.calls import EVENT_STREAM, Call
 from cannery.gateway.entries import Entry
 from cannery.gateway.hearing import Relay, Translation
 from cannery.gateway.ingress import RoleGate, caller_key
@@ -33,7 +33,6 @@ from cannery.wire.bodies import read_value
 from cannery.wire.contract import Dialect, StreamOptions, WireError
 from cannery.wire.losses import POLICIES, Aliases, Rendered
 
-EVENT_STREAM = "text/event-stream"
 _STREAM_HEADERS: list[Header] = [("cache-control", "no-cache"), ("x-accel-buffering", "no")]
 _FORWARDED = {
     "anthropic": ("anthropic-version", "anthropic-beta"),
@@ -323,7 +322,7 @@ class Exchanges:
         self._take_usage(call, response)
         response = response.replace(identifier=new_reply_id(call.dialect))
         writer = call.dialect.stream_writer(options)
-        transport = call.begin(200, [*call.headers(EVENT_STREAM), *_STREAM_HEADERS])
+        transport = call.begin(200, [*call.headers(call.stream_type), *_STREAM_HEADERS])
         for event in echo.events(response):
             chunk = writer.write(event)
             if chunk:
@@ -331,6 +330,7 @@ class Exchanges:
         chunk = writer.close()
         if chunk:
             await transport.send_bytes(chunk)
+        await call.end(transport)
         if entry is not None:
             entry.response = response
             entry.reply_id = str(response.identifier) if call.is_stateful else None
@@ -347,11 +347,12 @@ class Exchanges:
         entry: Entry | None,
     ) -> None:
         """Say what an upstream says, as it says it; a caller that hangs up leaves an answer broken off."""
-        transport = call.begin(200, [*call.headers(EVENT_STREAM), *_STREAM_HEADERS])
+        transport = call.begin(200, [*call.headers(call.stream_type), *_STREAM_HEADERS])
         try:
             last = await self._speak(opened, upstream, voice, transport)
             if last:
                 await transport.send_bytes(last)
+            await call.end(transport)
         except (asyncio.CancelledError, ProtocolClosed):
             call.status = 499
             if entry is not None:
