@@ -132,7 +132,7 @@ def _collect_content(shape: ContentShape, wanted: set[str], *, everything: bool)
         everything
         or shape.type == "refusal"
         # Identity looks into the short text of a result.
-        or (shape.type == "text" and shape.size < READ_AS_JSON)
+        or (shape.type == "text" and 0 <= shape.size < READ_AS_JSON)
     ):
         wanted.add(shape.content_id)
     long = (shape.base64, shape.context, shape.signature, shape.encrypted, shape.json)
