@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -43,8 +42,14 @@ def nearest(word: str, known: Iterable[str], nicknames: Mapping[str, str] | None
     named = (nicknames or {}).get(folded, "")
     if named in names:
         return named
-    begins = [name for name in names if folded and name.startswith(folded)]
-    return next(iter(begins or difflib.get_close_matches(folded, names, n=1, cutoff=0.5)), "")
+    if not folded:
+        return ""
+    begins = [name for name in names if name.startswith(folded)]
+    if begins:
+        return begins[0]
+    import difflib  # here, because most calls have no typo
+
+    return next(iter(difflib.get_close_matches(folded, names, n=1, cutoff=0.5)), "")
 
 
 def choose(word: str, known: Iterable[str], what: str, **options: Any) -> str:

@@ -6,7 +6,6 @@ import contextlib
 import os
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import IO, Any, BinaryIO
 
 import msgspec
@@ -25,7 +24,7 @@ def reading(name: str) -> Iterator[BinaryIO]:
             raise Misuse("there is nothing on stdin", _ABSENT_INPUT)
         yield sys.stdin.buffer
         return
-    with Path(name).open("rb") as file:
+    with open(name, "rb") as file:  # noqa: PTH123 - pathlib costs as much as the rest of starting
         yield file
 
 
@@ -51,6 +50,8 @@ def writing(name: str | None) -> Iterator[IO[bytes]]:
         yield sys.stdout.buffer
         sys.stdout.buffer.flush()
         return
+    from pathlib import Path
+
     target = Path(name)
     if target.exists() and not target.is_file():
         # A device or a pipe cannot be replaced.

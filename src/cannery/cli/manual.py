@@ -13,8 +13,9 @@ _INTRODUCTION = """\
 
 Written from the parsers by `python -m cannery.cli.manual`; do not edit.
 
-- **The answer goes to stdout, everything else to stderr.** On a terminal it is coloured, aligned and paged; in a pipe it is
-  plain, one record a line, without headers. `--json` gives every verb's answer as JSON, `--quiet` leaves out notes.
+- **The answer goes to stdout, everything else to stderr.** On a terminal it is coloured, aligned and paged; in a
+  pipe it is plain, one record a line, without headers. `--json` gives every verb's answer as JSON, `--quiet` leaves out
+  notes.
 - **`-` is stdin.** A verb that reads a file reads a pipe.
 - **Ids** may be cut to any unique beginning. `@` is the conversation that changed last, `@2` the one before.
 - **The store** is `--store`, else `CANNERY_STORE`, else `$XDG_DATA_HOME/cannery`, else `~/.local/share/cannery`.

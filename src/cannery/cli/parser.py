@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import textwrap
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -39,6 +38,8 @@ class Parser(argparse.ArgumentParser):
 
     def format_help(self) -> str:
         """Usage, what the verb does, arguments, options, examples."""
+        import textwrap
+
         parts = [self.format_usage(), textwrap.fill(self.description or "", WIDTH)]
         if positionals := self._positionals_of():
             parts += ["", paint("Arguments", "bold"), *map(_described, positionals)]
@@ -71,6 +72,8 @@ def _described(action: argparse.Action) -> str:
     left = ", ".join(action.option_strings) or _placeholder(action)
     if action.option_strings and action.nargs != 0:
         left += f" {_value_of(action)}"
+    import textwrap
+
     lines = textwrap.wrap(action.help or "", WIDTH - 28) or [""]
     if len(left) > 24:
         lines.insert(0, "")

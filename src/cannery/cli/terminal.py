@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
-import unicodedata
-from typing import TextIO
+from typing import Any, TextIO
 
 _CODES = {
     "bold": "1",
@@ -89,10 +87,12 @@ def columns(text: str) -> int:
     plain = _ESCAPES.sub("", text)
     if plain.isascii():
         return len(plain)
-    return sum(_columns(character) for character in plain)
+    import unicodedata
+
+    return sum(_columns(character, unicodedata) for character in plain)
 
 
-def _columns(character: str) -> int:
+def _columns(character: str, unicodedata: Any) -> int:
     if unicodedata.combining(character) or unicodedata.category(character) in ("Cf", "Mn"):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1
@@ -100,13 +100,25 @@ def _columns(character: str) -> int:
 
 def width() -> int:
     """The width of the terminal; 100 where there is none."""
-    return shutil.get_terminal_size((100, 24)).columns
+    return _measure()[0]
+
+
+def _measure() -> tuple[int, int]:
+    """Columns and lines of the terminal; 100 and 24 where there is none."""
+    for stream in (sys.__stdout__, sys.__stderr__):
+        if stream is not None and not stream.closed and stream.isatty():
+            columns, lines = os.get_terminal_size(stream.fileno())
+            break
+    else:
+        columns, lines = 0, 0
+    told = os.environ.get("COLUMNS", "")
+    return (int(told) if told.isdecimal() and int(told) else columns or 100), lines or 24
 
 
 def page(text: str, *, paged: bool = True) -> None:
     """Print a text, through a pager if it is longer than the terminal."""
     lines = text.count("\n") + 1
-    if not (paged and is_terminal() and lines > shutil.get_terminal_size().lines):
+    if not (paged and is_terminal() and lines > _measure()[1]):
         print(text)
         return
     import shlex

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
 
 from cannery.cli.complaints import DONE, WRONG, Complaint, choose_dialect
-from cannery.cli.diagnosis import Finding, Patient, examine, mend, read_patient
+from cannery.cli.diagnosis import Patient, examine, mend, read_patient
+from cannery.cli.diagnosis_report import as_data, as_text
 from cannery.cli.files import note, pretty, read, shown, write_json, writing
 from cannery.cli.parser import Parser
-from cannery.cli.reports import describe, loss_data, summary
-from cannery.cli.tables import counted
-from cannery.cli.terminal import harmless, paint
+from cannery.cli.reports import describe, summary
 from cannery.errors import CanneryError
 from cannery.translation import dialect_names, find_dialect
 
@@ -57,9 +55,9 @@ def run(options: argparse.Namespace) -> int:
         return _fix(options, patient, targets)
     findings = [examine(patient, name) for name in targets or _providers(patient)]
     if options.json:
-        write_json(_data(patient, findings))
+        write_json(as_data(patient, findings))
     else:
-        print(_text(patient, findings))
+        print(as_text(patient, findings))
     looked = findings if targets else [finding for finding in findings if finding.is_home]
     return DONE if all(finding.is_fine for finding in looked) else WRONG
 
@@ -99,45 +97,6 @@ def _stored(options: argparse.Namespace) -> Patient:
         model = conversation.metadata.model or absent
         request = Request(conversation.hydrate(), model)
         return Patient(conversation.identifier, request, reason=conversation.title)
-
-
-def _text(patient: Patient, findings: list[Finding]) -> str:
-    kind = f"{patient.dialect} ({patient.reason})" if patient.dialect else patient.reason
-    size = counted(len(patient.request.conversation), "canister")
-    lines = [harmless(f"{patient.name}: {kind}, {size}".replace(": ,", ":")), ""]
-    for finding in findings:
-        mark, colour = ("✓", "green") if finding.is_fine else ("✗", "red")
-        if not finding.is_home and not finding.is_fine and not finding.refusal:
-            mark, colour = "~", "yellow"
-        verdict = finding.refusal or summary(len(finding.losses), len(finding.repairs))
-        if finding.is_home:
-            verdict = f"at home: {verdict if not finding.is_fine else 'accepted as it is'}"
-        lines.append(f"{paint(mark, colour)} {finding.dialect:20} {harmless(verdict)}")
-        if told := describe(finding.losses, finding.repairs):
-            lines.append(told)
-    return "\n".join(lines)
-
-
-def _data(patient: Patient, findings: list[Finding]) -> dict[str, Any]:
-    return {
-        "name": patient.name,
-        "dialect": patient.dialect,
-        "canisters": len(patient.request.conversation),
-        "findings": [
-            {
-                "dialect": finding.dialect,
-                "is_home": finding.is_home,
-                "is_fine": finding.is_fine,
-                "refusal": finding.refusal or None,
-                "losses": [loss_data(loss) for loss in finding.losses],
-                "repairs": [
-                    {"name": each.name, "path": each.path, "detail": each.detail}
-                    for each in finding.repairs
-                ],
-            }
-            for finding in findings
-        ],
-    }
 
 
 def _fix(options: argparse.Namespace, patient: Patient, targets: list[str]) -> int:

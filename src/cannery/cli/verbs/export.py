@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
-
-import msgspec
 
 from cannery.cli.complaints import DONE, Complaint, Misuse, choose
-from cannery.cli.files import note, pretty, writing
+from cannery.cli.exports import written
+from cannery.cli.files import note, writing
 from cannery.cli.parser import Parser
 from cannery.cli.progress import Progress
 from cannery.cli.stores import find, opened
 from cannery.cli.tables import counted
-from cannery.cli.terminal import harmless, is_terminal
 from cannery.storage import Store, StoredConversation
 from cannery.translation import dialect_names
 
@@ -60,7 +56,7 @@ def run(options: argparse.Namespace) -> int:
             Progress("exporting", len(chosen), "conversations", quiet=options.quiet) as progress,
             writing(options.output) as file,
         ):
-            for data in _WRITERS.get(form, _dialect)(chosen, form, options):
+            for data in written(chosen, form, options):
                 file.write(data)
                 progress.advance()
     if options.output:
@@ -86,62 +82,3 @@ def _choose(store: Store, options: argparse.Namespace) -> list[StoredConversatio
     if not chosen and not options.all:
         raise Misuse("export what?", "Give ids (@ is the newest conversation), --tag TAG or --all")
     return list(dict.fromkeys(chosen))
-
-
-Writer = Callable[[list[StoredConversation], str, argparse.Namespace], Iterator[bytes]]
-
-
-def _markdown(
-    chosen: list[StoredConversation], _: str, options: argparse.Namespace
-) -> Iterator[bytes]:
-    from cannery.cli.pages.markdown import markdown_page
-
-    for conversation in chosen:
-        page = markdown_page(conversation.metadata, conversation.hydrate())
-        yield (page if options.output or not is_terminal() else harmless(page)).encode()
-
-
-def _html(chosen: list[StoredConversation], _: str, __: Any) -> Iterator[bytes]:
-    from cannery.cli.pages.html import html_page
-
-    yield html_page([(each.metadata, each.hydrate()) for each in chosen]).encode()
-
-
-def _lines(chosen: list[StoredConversation], form: str, _: Any) -> Iterator[bytes]:
-    from cannery.cli.portable import portable
-
-    for conversation in chosen:
-        lines = [portable(canister) for canister in conversation.hydrate()]
-        if form == "canisters":
-            yield b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
-            continue
-        facts = msgspec.to_builtins(conversation.metadata)
-        facts = {name: facts[name] for name in facts if name not in ("parent", "position")}
-        yield msgspec.json.encode({**facts, "canisters": lines}) + b"\n"
-
-
-def _dialect(
-    chosen: list[StoredConversation], form: str, options: argparse.Namespace
-) -> Iterator[bytes]:
-    from cannery.cli.reports import describe, describe_many
-    from cannery.messages import Request, absent
-    from cannery.translation import nativize_request
-
-    everything = []
-    for conversation in chosen:
-        model = conversation.metadata.model or absent
-        rendered = nativize_request(Request(conversation.hydrate(), model), form)
-        everything.append((conversation.identifier, rendered.losses, rendered.repairs))
-        yield (pretty(rendered.body) if len(chosen) == 1 else rendered.body) + b"\n"
-    _, losses, repairs = everything[0] if everything else ("", (), ())
-    told = describe(losses, repairs) if len(chosen) == 1 else describe_many(everything)
-    if told:
-        note(told, quiet=options.quiet)
-
-
-_WRITERS: dict[str, Writer] = {
-    "markdown": _markdown,
-    "html": _html,
-    "jsonl": _lines,
-    "canisters": _lines,
-}
