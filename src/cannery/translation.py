@@ -14,7 +14,8 @@ import msgspec
 
 from cannery.errors import InputError, UnknownDialectError
 from cannery.messages.absence import absent
-from cannery.messages.canisters import AnyCanister, InvocationCanisterClass
+from cannery.messages.canisters import AnyCanister, InvocationCanisterClass, hold
+from cannery.messages.content import TextualContentClass, new_text
 from cannery.messages.conversation import Conversation
 from cannery.messages.requests import Request, Response, Tool, ToolChoice
 from cannery.repairs import repair
@@ -104,7 +105,7 @@ def _nativize_request(
     if rules is None and not without and target.write_turns is not None:
         turns = _write_turns(request, target.write_turns, report, keep=body is None)
     canisters = request.conversation if turns is None else request.conversation[: turns[0]]
-    pieces = [Piece(canister, index) for index, canister in enumerate(canisters)]
+    pieces = [Piece(_at_hand(canister), index) for index, canister in enumerate(canisters)]
     if request.source != name:
         model = request.model if isinstance(request.model, str) else None
         rules = rules or target.rules_of(model)
@@ -119,6 +120,14 @@ def _nativize_request(
     more = () if turns is None else (turns[1],)
     written = target.write_request(request, pieces, report, *more)
     return _rendered(written, request, name, policy, report, body, "request")
+
+
+def _at_hand(canister: AnyCanister) -> AnyCanister:
+    """A canister with its text at hand: what a store keeps elsewhere is written like what it never kept."""
+    held = canister.held
+    if type(held) is not TextualContentClass or held.is_hydrated:
+        return canister
+    return changed(canister, held=hold(new_text(held.text, held.mime_type, held.citations)))
 
 
 def _write_turns(
@@ -193,6 +202,9 @@ def _nativize_response(
     report = Report()
     if aliases is not None:
         response = unaliased(response, aliases)
+    if any(type(canister.held) is TextualContentClass for canister in response.canisters):
+        canisters = Conversation.trusted(map(_at_hand, response.canisters))
+        response = response.replace(canisters=canisters)
     if response.source != name:
         _report_settings(response, report)
     written = find_dialect(name).write_response(response, report)
@@ -275,8 +287,7 @@ def translate(
     data = body if type(body) is bytes else to_bytes(source, body)
     if kind == "request":
         if model is None:
-            lane = _lane(source, target)
-            plain = None if lane is None else _translate_plain(data, source, *lane)
+            plain = _translate_plain(data, source, target)
             if plain is not None:
                 return plain
         request = find_dialect(source).read_request(data, None)
@@ -289,18 +300,29 @@ def translate(
     raise InputError(f"kind must be 'request' or 'response', got {kind!r}")
 
 
-@lru_cache(maxsize=256)
+# The plain lane of each pair of dialects: how to read, how to write; None where there is none.
+_LANES: dict[tuple[str, str], tuple[Any, Any] | None] = {}
+
+
 def _lane(source: str, target: str) -> tuple[Any, Any] | None:
-    """The shortcut for plain turns from one dialect to another, if both have their half of it."""
     read, write = find_dialect(source).read_plain, find_dialect(target).write_plain
-    return None if read is None or write is None else (read, write)
+    lane = _LANES[source, target] = None if read is None or write is None else (read, write)
+    return lane
 
 
-def _translate_plain(body: bytes, source: str, read: Any, write: Any) -> Rendered | None:
-    """A body of nothing but plain turns that need no repair and lose nothing; None for any other."""
-    plain = read(body)
+def _translate_plain(body: bytes, source: str, target: str) -> Rendered | None:
+    """A body of nothing but plain turns that need no repair; None for any other."""
+    try:
+        lane = _LANES[source, target]
+    except KeyError:
+        lane = _lane(source, target)
+    if lane is None:
+        return None
+    plain = lane[0](body)
+    if plain is None:
+        return None
     notes: Notes = []
-    written = None if plain is None else write(plain, notes)
+    written = lane[1](plain, notes)
     return None if written is None else _noted(written, notes, source, body)
 
 

@@ -38,6 +38,7 @@ def _general(monkeypatch: pytest.MonkeyPatch):
     def translate(body: bytes, source: str, target: str):
         with monkeypatch.context() as patch:
             patch.setattr(translation, "find_dialect", find)
+            patch.setattr(translation, "_LANES", {})
             patch.setattr(translation, "_lane", lambda *_: None)
             return cannery.translate(body, source=source, target=target)
 

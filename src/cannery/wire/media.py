@@ -9,7 +9,7 @@ import base64
 import re
 from typing import Any
 
-from cannery.errors import MessageError
+from cannery.errors import ContentNotFoundError, MessageError
 from cannery.messages.content import (
     AnyContent,
     AudioContentClass,
@@ -127,7 +127,12 @@ def _head(payload: Payload) -> bytes:
             return Base64(payload.head(24)).data
         except MessageError:
             return b""
-    return b""
+    if isinstance(payload, Location):
+        return b""
+    try:
+        return payload.load()[:16]
+    except ContentNotFoundError:
+        return b""
 
 
 def is_portable(content: BinaryContentStruct) -> bool:

@@ -117,20 +117,17 @@ def split_system(request: PlainRequest) -> tuple[Any, list[Any]] | None:
 
 def alternating(messages: list[Any], user: Any, assistant: Any) -> list[Any] | None:
     """Plain messages that alternate, begin and end with the user and say something, as a wire's own; else None."""
-    users = [
-        user(canister.held)
-        for canister in messages[::2]
-        if type(canister) is PlainUser and canister.held.strip()
-    ]
-    assistants = [
-        assistant(canister.held)
-        for canister in messages[1::2]
-        if type(canister) is PlainAssistant and canister.held.strip()
-    ]
-    count = len(messages)
-    if len(users) + len(assistants) != count or not count & 1:
-        return None
-    written: list[Any] = [None] * count
-    written[::2] = users
-    written[1::2] = assistants
-    return written
+    written: list[Any] = []
+    take = written.append
+    expected: Any = PlainUser
+    for canister in messages:
+        held = canister.held
+        if type(canister) is not expected or not held or held.isspace():
+            return None
+        if expected is PlainUser:
+            take(user(held))
+            expected = PlainAssistant
+        else:
+            take(assistant(held))
+            expected = PlainUser
+    return written if expected is PlainAssistant else None
