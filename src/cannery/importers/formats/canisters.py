@@ -1,0 +1,50 @@
+"""Our own lines: one canister each, as ``messages.jsonl`` of a store or an export has them, content inside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from cannery.errors import CanneryError
+from cannery.importers.contract import Detection, Format, Found, Imported, Node, Sample
+from cannery.importers.pieces import unknown_record
+from cannery.importers.sources import Source
+from cannery.messages import AnyCanister, Role
+from cannery.storage import open_store
+
+NAME = "canisters"
+_ROLES = {role.value for role in Role}
+
+
+def detect(sample: Sample) -> Detection | None:
+    """Lines with one of the six roles and a typed content, or a call or result."""
+    own = [record for record in sample.objects if _is_line(record)]
+    if own and len(own) == len(sample.records):
+        return Detection(0.9, "each line is a canister")
+    return None
+
+
+def _is_line(record: dict[str, Any]) -> bool:
+    if record.get("role") not in _ROLES:
+        return False
+    content = record.get("content")
+    typed = isinstance(content, dict) and "type" in content
+    timed = "timestamp" in record
+    return (typed and timed) or "invocation_id" in record or ("arguments" in record and timed)
+
+
+def read(source: Source) -> Iterator[Found]:
+    """One conversation a file."""
+    canisters: list[AnyCanister] = []
+    with open_store("memory:") as store:
+        for record, value in source.values():
+            try:
+                canisters += store.decoder.decode([msgspec.json.encode(value)], hydrate=True)
+            except (CanneryError, msgspec.MsgspecError) as error:
+                yield unknown_record("unreadable", f"{record.place}: {error}", value)
+    yield Imported(source.name, (Node("lines", None, tuple(canisters)),))
+
+
+FORMAT = Format(NAME, "Cannery canisters", detect, read)

@@ -1,0 +1,98 @@
+"""LibreChat exports: ``{conversationId, title, options, messages}``, a row of messages or a tree of ``children``.
+
+The parent of a root is the zero UUID or null. ``promptPrefix`` of the options is the system text.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from typing import Any
+
+from cannery.importers.contract import Detection, Format, Found, Imported, Node, Sample
+from cannery.importers.pieces import joined, moment, objects, opaque, text_of, unknown_record
+from cannery.importers.sources import Source
+from cannery.messages import (
+    AnyCanister,
+    AssistantCanisterClass,
+    TextualContentClass,
+    UserCanisterClass,
+    absent,
+    supervisor,
+)
+
+NAME = "librechat"
+_SYSTEM = "promptPrefix"
+
+
+def detect(sample: Sample) -> Detection | None:
+    """A conversationId beside messages."""
+    for record in sample.objects:
+        if "conversationId" in record and isinstance(record.get("messages"), list):
+            return Detection(0.95, "it has a conversationId and messages")
+    return None
+
+
+def read(source: Source) -> Iterator[Found]:
+    """One conversation a record, its branches with it."""
+    for record, value in source.values():
+        if not isinstance(value, dict) or not isinstance(value.get("messages"), list):
+            yield unknown_record("no messages", record.place, value)
+            continue
+        yield _conversation(value, f"{source.name}{record.place}")
+
+
+def _conversation(value: dict[str, Any], place: str) -> Imported:
+    unknown: Counter[str] = Counter()
+    options = value.get("options")
+    prefix = text_of(options.get(_SYSTEM)) if isinstance(options, dict) else ""
+    root = _SYSTEM if prefix else None
+    nodes = [Node(_SYSTEM, None, (supervisor(prefix),))] if prefix else []
+    messages = list(_flat(value["messages"], None))
+    names = {name for name, _, _ in messages}
+    for name, above, message in messages:
+        parent = above if above in names else root
+        nodes.append(Node(name, parent, _canisters(message, unknown)))
+    created = moment(messages[0][2].get("createdAt")) if messages else None
+    models = [text_of(message.get("model")) for _, _, message in messages]
+    return Imported(
+        text_of(value.get("conversationId")) or place,
+        tuple(nodes),
+        text_of(value.get("title")),
+        created,
+        messages[-1][0] if messages else None,
+        next(filter(None, models), None),
+        dict(unknown),
+    )
+
+
+def _flat(messages: Any, above: str | None) -> Iterator[tuple[str, str | None, dict[str, Any]]]:
+    """Each message with its id and its parent's, children after their parent."""
+    waiting = [(message, above) for message in reversed(objects(messages))]
+    number = 0
+    while waiting:
+        message, parent = waiting.pop()
+        name = text_of(message.get("messageId")) or f"#{number}"
+        number += 1
+        yield name, parent or text_of(message.get("parentMessageId")) or None, message
+        waiting += [(child, name) for child in reversed(objects(message.get("children")))]
+
+
+def _canisters(message: dict[str, Any], unknown: Counter[str]) -> tuple[AnyCanister, ...]:
+    make: Any = (
+        UserCanisterClass if message.get("isCreatedByUser") is True else AssistantCanisterClass
+    )
+    when = moment(message.get("createdAt")) or absent
+    words = text_of(message.get("text"))
+    contents: list[Any] = [TextualContentClass(words)] if words else []
+    for part in objects(message.get("content")):
+        text = part.get("text")
+        value = text.get("value") if isinstance(text, dict) else text
+        if part.get("type") == "text" and isinstance(value, str):
+            contents.append(TextualContentClass(value))
+        else:
+            contents.append(opaque(NAME, part.get("type"), part, unknown))
+    return joined([make(content, when) for content in contents])
+
+
+FORMAT = Format(NAME, "LibreChat export", detect, read)

@@ -1,0 +1,129 @@
+"""Open WebUI: exports of ``{chat: {history: {messages, currentId}, messages}}``, or the table ``chat`` of ``webui.db``.
+
+The tree of ``history`` is read where there is one; the list ``messages`` only repeats its current branch.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from typing import Any
+
+from cannery.errors import CanneryError
+from cannery.importers.contract import Detection, Format, Found, Imported, Node, Sample
+from cannery.importers.pieces import joined, moment, objects, opaque, text_of, unknown_record
+from cannery.importers.sources import Source
+from cannery.messages import (
+    AnyCanister,
+    AssistantCanisterClass,
+    SupervisorCanisterClass,
+    TextualContentClass,
+    UserCanisterClass,
+    absent,
+)
+from cannery.messages.json_text import decode_json
+
+NAME = "openwebui"
+_SQLITE = b"SQLite format 3\x00"
+_MAKERS = {
+    "user": UserCanisterClass,
+    "assistant": AssistantCanisterClass,
+    "system": SupervisorCanisterClass,
+}
+
+
+def detect(sample: Sample) -> Detection | None:
+    """A chat with a history, or the database."""
+    if sample.head.startswith(_SQLITE):
+        return Detection(0.7, "it is an SQLite database, as Open WebUI has one")
+    for record in sample.objects:
+        chat = record.get("chat")
+        if isinstance(chat, dict) and ("history" in chat or "messages" in chat):
+            return Detection(0.95, "its records have a chat with messages")
+    return None
+
+
+def read(source: Source) -> Iterator[Found]:
+    """One conversation a chat, its branches with it."""
+    rows = _rows(source) if source.head(16) == _SQLITE else source.values()
+    for place, value in rows:
+        chat = value.get("chat") if isinstance(value, dict) else None
+        if not isinstance(chat, dict):
+            yield unknown_record("no chat", str(place), value)
+            continue
+        yield _conversation(value, chat, f"{source.name}:{place}")
+
+
+def _rows(source: Source) -> Iterator[tuple[Any, Any]]:
+    """The chats of the database."""
+    if source.path is None:
+        source.problems.append("a database can only be read from a file")
+        return
+    uri = f"{source.path.resolve().as_uri()}?mode=ro&immutable=1"
+    try:
+        with closing(sqlite3.connect(uri, uri=True)) as connection:
+            query = "SELECT id, title, chat, created_at FROM chat ORDER BY created_at, id"
+            for number, (name, title, chat, created) in enumerate(connection.execute(query)):
+                row = {"id": name, "title": title, "chat": _json(chat), "created_at": created}
+                yield f"chat[{number}]", row
+    except sqlite3.Error as error:
+        source.problems.append(f"the database cannot be read: {error}")
+
+
+def _json(text: Any) -> Any:
+    try:
+        return decode_json(text) if isinstance(text, (str, bytes)) else text
+    except (ValueError, CanneryError):
+        return text
+
+
+def _conversation(value: dict[str, Any], chat: dict[str, Any], place: str) -> Imported:
+    unknown: Counter[str] = Counter()
+    history = chat.get("history")
+    tree = history.get("messages") if isinstance(history, dict) else None
+    models = chat.get("models")
+    model = models[0] if isinstance(models, list) and models else None
+    if isinstance(tree, dict) and tree:
+        nodes = [
+            Node(name, text_of(message.get("parentId")) or None, _canisters(message, unknown))
+            for name, message in tree.items()
+            if isinstance(message, dict)
+        ]
+        current = text_of(history.get("currentId")) or None  # type: ignore[union-attr]
+    else:
+        nodes, current = [], None
+        for number, message in enumerate(objects(chat.get("messages"))):
+            above = nodes[-1].identifier if nodes else None
+            nodes.append(Node(f"#{number}", above, _canisters(message, unknown)))
+    return Imported(
+        text_of(value.get("id")) or place,
+        tuple(nodes),
+        text_of(value.get("title")) or text_of(chat.get("title")),
+        moment(value.get("created_at")) or moment(chat.get("timestamp")),
+        current,
+        model if isinstance(model, str) else None,
+        dict(unknown),
+    )
+
+
+def _canisters(message: dict[str, Any], unknown: Counter[str]) -> tuple[AnyCanister, ...]:
+    role = message.get("role")
+    make: Any = _MAKERS.get(text_of(role))
+    when = moment(message.get("timestamp")) or absent
+    content = message.get("content")
+    if make is None:
+        return (UserCanisterClass(opaque(NAME, role, message, unknown), when),)
+    if isinstance(content, str):
+        return (make(TextualContentClass(content), when),) if content else ()
+    contents = [
+        TextualContentClass(part["text"])
+        if part.get("type") == "text" and isinstance(part.get("text"), str)
+        else opaque(NAME, part.get("type"), part, unknown)
+        for part in objects(content)
+    ]
+    return joined([make(each, when) for each in contents])
+
+
+FORMAT = Format(NAME, "Open WebUI chats", detect, read)

@@ -1,0 +1,57 @@
+"""Trees of messages to the histories that they hold: one from its root to each leaf, the current one first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cannery.importers.contract import Imported, Node
+from cannery.messages import AnyCanister
+
+
+def histories(imported: Imported) -> Iterator[list[AnyCanister]]:
+    """Every path from a root to a leaf, the one that its owner looked at last before the others."""
+    nodes = {node.identifier: node for node in imported.nodes}
+    parents = {node.parent for node in imported.nodes}
+    leaves = [name for name in nodes if name not in parents]
+    chosen = _leaf_below(imported, nodes, set(leaves))
+    if chosen is not None:
+        leaves.remove(chosen)
+        leaves.insert(0, chosen)
+    if not leaves and nodes:  # nothing but circles
+        leaves = [next(reversed(nodes))]
+    for leaf in leaves:
+        path = list(_path(leaf, nodes))
+        canisters = [canister for node in reversed(path) for canister in node.canisters]
+        if canisters:
+            yield canisters
+
+
+def linear(messages: list[tuple[str, tuple[AnyCanister, ...]]]) -> tuple[Node, ...]:
+    """Messages in a row as nodes."""
+    found: list[Node] = []
+    for name, canisters in messages:
+        found.append(Node(name, found[-1].identifier if found else None, canisters))
+    return tuple(found)
+
+
+def _path(leaf: str, nodes: dict[str, Node]) -> Iterator[Node]:
+    """From a leaf up to its root; a circle ends where it closes."""
+    seen: set[str] = set()
+    name: str | None = leaf
+    while name is not None and name in nodes and name not in seen:
+        seen.add(name)
+        yield nodes[name]
+        name = nodes[name].parent
+
+
+def _leaf_below(imported: Imported, nodes: dict[str, Node], leaves: set[str]) -> str | None:
+    """The leaf that the current message leads to: the last answer of the last answer and so on."""
+    name = imported.current
+    if name is None or name not in nodes:
+        return None
+    children = {node.parent: node.identifier for node in imported.nodes}
+    seen: set[str] = set()
+    while name not in leaves and name in children and name not in seen:
+        seen.add(name)
+        name = children[name]
+    return name if name in leaves else None
