@@ -111,7 +111,7 @@ class CanisterStruct(
     def _replace_surroundings(self, **changes: Any) -> Any:
         name = self.public_class.__name__.removesuffix("Class")
         given = {**CanisterStruct.fields(self), **changes}
-        own = (getattr(self, field) for field in self.__struct_fields__[5:])
+        own = (getattr(self, field) for field in self.public_class.__struct_fields__[5:])
         return maker(self.public_class)(self.held, *_check_surroundings(name, **given), None, *own)
 
     __replace__ = replace
@@ -147,7 +147,7 @@ class CanisterStruct(
         return f"{self.public_class.__name__}({shown})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        own = (getattr(self, field) for field in self.__struct_fields__[5:])
+        own = (getattr(self, field) for field in self.public_class.__struct_fields__[5:])
         common = (self.held, self.timestamp, self.joined, self.residue, None)
         return rebuild, (self.public_class, *common, *own)
 
