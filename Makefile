@@ -6,12 +6,13 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --quiet --disable-pip-version-check
 
 .DEFAULT_GOAL := help
-.PHONY: help run test check format docs bench clean
+.PHONY: help run test check clients format docs bench clean
 
 help:
 	@echo "make run     the gateway on its defaults: echo upstream, store in the data directory"
 	@echo "make test    install everything into $(VENV) and run every check: what CI runs"
 	@echo "make check   the same checks; 'scripts/check lint types' runs some of them"
+	@echo "make clients install the other clients that the gateway is tested with; CI does"
 	@echo "make format  rewrite the code in the house's format"
 	@echo "make docs    write the generated pages again"
 	@echo "make bench   the measurements of bench/"
@@ -24,6 +25,9 @@ test: check
 
 check: $(VENV)/.develops
 	@$(BIN)/python scripts/check
+
+clients: $(VENV)/.develops
+	@$(BIN)/python scripts/e2e_clients.py
 
 format: $(VENV)/.develops
 	@$(BIN)/ruff format --quiet

@@ -50,7 +50,6 @@ class Entry:
         "said",
         "tokens",
         "tools",
-        "tries",
         "upstream",
     )
 
@@ -77,7 +76,6 @@ class Entry:
         self.losses: tuple[Loss, ...] = ()
         self.is_stream = call.stream
         self.is_aborted = False
-        self.tries = 0
 
     # --- while the upstream thinks -------------------------------------------------------------
 

@@ -42,20 +42,20 @@ class Gateway:
         self.telemetry = Telemetry.of()
         self.roles = RoleGate(None, development=False)
         self.sentry = Sentry(settings.limits.body_seconds)
-        self.configure(settings)
+        self.exchanges = self._apply(settings)
         self.operations = Operations(self)
 
     def configure(self, settings: Settings) -> None:
         """Take new settings; calls under way go on with the old ones."""
+        former, self.exchanges = self.exchanges, self._apply(settings)
+        former.close()
+
+    def _apply(self, settings: Settings) -> Exchanges:
+        """Take over what is simple, and make the rest anew; whatever is wrong is found before anything changes."""
         mappings = settings.role_mappings
         upstreams = Upstreams(settings, os.environ)
-        self.keys = settings.api_keys(os.environ)
-        self.roles.configure(mappings, development=settings.server.development)
-        self.log.set_level(settings.server.log_level)
-        self.settings = settings
-        self.limits = settings.limits
-        self.sentry.body_seconds = settings.limits.body_seconds
-        self.exchanges = Exchanges(
+        keys = settings.api_keys(os.environ)
+        exchanges = Exchanges(
             upstreams,
             roles=self.roles,
             metrics=self.metrics,
@@ -63,6 +63,13 @@ class Gateway:
             policy=settings.losses.policy,
             reply_bytes=settings.limits.reply_bytes,
         )
+        self.keys = keys
+        self.settings = settings
+        self.limits = settings.limits
+        self.sentry.body_seconds = settings.limits.body_seconds
+        self.roles.configure(mappings, development=settings.server.development)
+        self.log.set_level(settings.server.log_level)
+        return exchanges
 
     async def __rsgi__(self, scope: Scope, proto: HTTPProtocol) -> None:
         """Answer one request."""

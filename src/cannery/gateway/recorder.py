@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import queue
+import sqlite3
 import threading
 import zlib
 from collections import OrderedDict
@@ -18,7 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from cannery.errors import CanneryError
+from cannery.errors import CanneryError, StoreUnavailableError
 from cannery.gateway.calls import Call
 from cannery.gateway.entries import Entry
 from cannery.gateway.filing import Filer
@@ -34,7 +35,8 @@ _THREADS = 4
 _RECENT = 256
 _MOST_REPLIES = 16_384
 _GATHER_SECONDS = 0.01
-_TRIES = 3
+_FIRST_WAIT = 0.1
+_LONGEST_WAIT = 5.0
 
 
 class Reply:
@@ -67,6 +69,7 @@ class Recorder:
         self._journal_lock = threading.Lock()
         self._problem: str | None = None
         self._waiting = 0
+        self._is_closing = threading.Event()
         self._gathered: list[Entry] = []
         self._queues: list[queue.SimpleQueue[list[Entry] | None]] = []
         self._threads: list[threading.Thread] = []
@@ -124,7 +127,8 @@ class Recorder:
             self._replies.popitem(last=False)
 
     async def close(self) -> None:
-        """File what is waiting, and close the store."""
+        """File what is waiting, and close the store; one that is down is not waited for."""
+        self._is_closing.set()
         self._dispatch()
         for waiting in self._queues:
             waiting.put(None)
@@ -279,32 +283,51 @@ class Recorder:
             self._loop.call_soon_threadsafe(self._finished, outcomes, problem)
 
     def _file(self, entry: Entry, lines: list[Line]) -> tuple[str, str | None]:
+        """File one entry; while the store is down, wait for it, as long as the gateway runs."""
+        wait = _FIRST_WAIT
+        while True:
+            try:
+                return self._try(entry, lines), None
+            except (StoreUnavailableError, OSError) as error:
+                problem = f"the store is down: {error}"
+                if self._is_closing.is_set():
+                    return self._give_up(entry, error)
+            except (CanneryError, sqlite3.Error) as error:
+                return self._give_up(entry, error)
+            self._tell(problem)
+            self._is_closing.wait(wait)
+            wait = min(wait * 2, _LONGEST_WAIT)
+
+    def _try(self, entry: Entry, lines: list[Line]) -> str:
         if self._filer is None:
             self._open()
-        if self._filer is None or entry.plan is None or entry.request is None:
-            return "failed", self._problem
-        try:
-            response = None if entry.is_aborted else entry.response
-            history = [*entry.request.conversation]
-            if response is not None:
-                history += response.canisters
-            model = response.model if response is not None else entry.request.model
-            named = model if isinstance(model, str) else None
-            identifier = self._filer.file(entry.plan, history, named)
-            if response is None:
-                self._filer.mark(identifier, "aborted")
-        except (CanneryError, OSError) as error:
-            problem = f"the store refuses: {error}"
-            if entry.tries < _TRIES and isinstance(error, OSError):
-                entry.tries += 1
-                return self._file(entry, lines)
-            self._log_later(
-                "error", "not_recorded", request_id=entry.request_id, problem=str(error)
-            )
-            return "failed", problem
-        outcome = "complete" if response is not None else "aborted"
+        if self._filer is None:
+            raise StoreUnavailableError(self._problem or "it is not open")
+        if entry.plan is None or entry.request is None:
+            return "failed"
+        response = None if entry.is_aborted else entry.response
+        history = [*entry.request.conversation]
+        if response is not None:
+            history += response.canisters
+        model = response.model if response is not None else entry.request.model
+        named = model if isinstance(model, str) else None
+        identifier = self._filer.file(entry.plan, history, named)
+        outcome = "complete"
+        if response is None:
+            outcome = "aborted"
+            self._filer.mark(identifier, outcome)
         lines.append(_line(entry, identifier, response, outcome))
-        return outcome, None
+        return outcome
+
+    def _give_up(self, entry: Entry, error: Exception) -> tuple[str, str]:
+        facts = {"request_id": entry.request_id, "problem": str(error)}
+        self._log_later("error", "not_recorded", **facts)
+        return "failed", f"the store refuses: {error}"
+
+    def _tell(self, problem: str) -> None:
+        """Let readiness know at once what is wrong."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(setattr, self, "_problem", problem)
 
     def _log_later(self, level: str, event: str, **facts: Any) -> None:
         if self._loop is not None:

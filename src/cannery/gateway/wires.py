@@ -287,6 +287,7 @@ class Wires:
         self.origin = Origin.of(url)
         self._timeouts = timeouts
         self._idle: deque[Connection] = deque()
+        self._is_closed = False
         self._context = ssl.create_default_context() if self.origin.is_tls else None
 
     async def take(self, *, is_fresh: bool = False) -> Connection:
@@ -321,13 +322,15 @@ class Wires:
 
     def give_back(self, connection: Connection) -> None:
         """Keep a connection for the next request, if it can carry one."""
-        if connection.is_reusable and len(self._idle) < _MOST_IDLE:
+        is_wanted = not self._is_closed and len(self._idle) < _MOST_IDLE
+        if is_wanted and connection.is_reusable:
             connection.rest_now()
             self._idle.append(connection)
         else:
             connection.drop()
 
     def close(self) -> None:
-        """Hang up on all idle connections."""
+        """Hang up on all idle connections, and on those in use once they are given back."""
+        self._is_closed = True
         while self._idle:
             self._idle.pop().drop()

@@ -69,6 +69,8 @@ def run(options: argparse.Namespace) -> int:
 
 def _form(options: argparse.Namespace) -> str:
     ending = Path(options.output or "").suffix.lower()
+    if ending == ".jsonl" and not options.form and len(options.ids) == 1 and not options.all:
+        return "canisters"  # one conversation, as `cannery import` reads it
     form = options.form or ENDINGS.get(ending) or ("jsonl" if options.json else "markdown")
     return choose(form, (*FORMATS, *dialect_names()), "format")
 

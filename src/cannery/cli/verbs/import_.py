@@ -3,23 +3,143 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 
-from cannery.cli.complaints import DONE
+import msgspec
+
+from cannery.cli.complaints import DONE, WRONG, Complaint, Misuse, choose
+from cannery.cli.files import note, reading, write_json
 from cannery.cli.parser import Parser
+from cannery.cli.progress import Progress
+from cannery.cli.stores import find_place, opened
+from cannery.cli.tables import aligned, counted
+from cannery.cli.terminal import harmless
+from cannery.errors import InputError
+from cannery.importers import ImportSummary, find_format, format_names, import_into
+from cannery.storage import Store
 
-DESCRIPTION = "Take in chats from other programs and data sets."
+DESCRIPTION = (
+    "Take in chats of other programs, transcripts and data sets: a file, a zip or a folder. The format is detected and "
+    "said. Branches become forks. Importing twice adds nothing; unknown records are kept and counted. "
+    "Exits with 1 if something could not be read."
+)
 EXAMPLES = """
-cannery import conversations.json
+cannery import ~/Downloads/conversations.json
+cannery import ~/.claude/projects --dry-run
+cannery import dataset.jsonl --format sharegpt --store ./chats
+cannery import --formats
 """
 USES_STORE = True
+_MOST = 10
 
 
 def add_arguments(parser: Parser) -> None:
     """What the verb takes."""
-    parser.add_argument("files", metavar="FILE", nargs="+", help="what to import; - is stdin")
+    add = parser.add_argument
+    add("files", metavar="FILE", nargs="*", help="files, zips or folders; - is stdin")
+    add("--format", metavar="FORMAT", help="the format (else detected)")
+    add("--formats", action="store_true", help="list the formats")
+    add("--dry-run", action="store_true", help="read everything and write nothing")
 
 
 def run(options: argparse.Namespace) -> int:
     """Import."""
-    del options
+    if options.formats:
+        return _formats(options)
+    if not options.files:
+        raise Misuse("import what?", "Give a file, a zip or a folder, or - for stdin")
+    if options.format is not None:
+        choose(options.format, format_names(), "format")
+    with _store(options) as store:
+        done = [_import(store, name, options) for name in options.files]
+    found = [summary for summary in done if summary is not None]
+    if options.json:
+        write_json([msgspec.to_builtins(summary) for summary in found])
+    elif found:
+        _conclude(options, found)
+    failed = len(found) < len(done) or any(summary.problems for summary in found)
+    return WRONG if failed else DONE
+
+
+@contextlib.contextmanager
+def _store(options: argparse.Namespace) -> Iterator[Store | None]:
+    if options.dry_run:
+        yield None
+        return
+    with opened(options, make=True) as store:
+        yield store
+
+
+def _import(store: Store | None, name: str, options: argparse.Namespace) -> ImportSummary | None:
+    """What came of one file; None if it could not be imported and others wait."""
+    with (
+        _path(name) as path,
+        Progress(f"importing {Path(name).name}", unit="B", quiet=options.quiet) as progress,
+    ):
+        try:
+            summary = import_into(store, path, options.format, options.dry_run, progress)
+        except InputError as error:
+            progress.clear()
+            fix = "`cannery import --formats` lists formats; --format names one"
+            if len(options.files) == 1:
+                raise Complaint(str(error), fix) from None
+            note(f"{name}: {error}", quiet=options.quiet)
+            return None
+    for source, told in list(summary.formats.items())[:_MOST]:
+        note(f"{harmless(source)}: read as {harmless(told)}", quiet=options.quiet)
+    for problem in summary.problems[:_MOST]:
+        note(f"problem: {harmless(problem)}", quiet=options.quiet)
+    if len(summary.problems) > _MOST:
+        note(f"… and {len(summary.problems) - _MOST} more problems", quiet=options.quiet)
+    return summary
+
+
+@contextlib.contextmanager
+def _path(name: str) -> Iterator[str]:
+    """A path to read: a pipe is kept in a file while it is looked at twice."""
+    if name != "-":
+        yield name
+        return
+    with tempfile.NamedTemporaryFile(prefix="cannery-", suffix="-stdin") as kept:
+        with reading("-") as stream:
+            while chunk := stream.read(1 << 20):
+                kept.write(chunk)
+        kept.flush()
+        yield kept.name
+
+
+def _conclude(options: argparse.Namespace, found: list[ImportSummary]) -> None:
+    names = [
+        "conversations",
+        "branches",
+        "messages",
+        "created",
+        "forked",
+        "continued",
+        "known",
+        "added",
+    ]
+    rows = [
+        [harmless(summary.path), *(f"{getattr(summary, name):,}" for name in names)]
+        for summary in found
+    ]
+    print(aligned(["file", *names], rows, numbers=" ".join(names)))
+    unknown = sum(summary.unknown_count for summary in found)
+    if unknown:
+        print(f"{counted(unknown, 'unknown record or piece', 'unknown records or pieces')}, kept")
+    if options.dry_run:
+        note("a dry run: nothing was written", quiet=options.quiet)
+    elif any(summary.added for summary in found):
+        note(f"in {find_place(options.store)[0]}; see `cannery list`", quiet=options.quiet)
+
+
+def _formats(options: argparse.Namespace) -> int:
+    rows = [[name, find_format(name).title] for name in format_names()]
+    if options.json:
+        write_json([{"name": name, "title": title} for name, title in rows])
+    else:
+        print(aligned(["format", "what"], rows))
     return DONE
