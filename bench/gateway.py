@@ -271,14 +271,13 @@ def resident_megabytes(pid: int) -> int:
 
 
 @contextmanager
-def _started(
-    command: list[str], port: int, environment: dict[str, str] | None = None
-) -> Iterator[subprocess.Popen[bytes]]:
+def _started(command: list[str], port: int) -> Iterator[subprocess.Popen[bytes]]:
     process = subprocess.Popen(
         command,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env={**os.environ, **(environment or {})},
+        # litellm wants to be told that nobody else can reach it.
+        env={**os.environ, "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true"},
     )
     try:
         _await_port(process, port)
