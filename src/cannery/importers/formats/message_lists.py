@@ -37,8 +37,8 @@ def _has_title(chat: dict[str, Any]) -> bool:
 def read(source: Source) -> Iterator[Found]:
     """One conversation a list."""
     for record, value in source.values():
-        chats = objects(value.get("history")) if isinstance(value, dict) else []
-        for number, chat in enumerate(chats if chats else [value]):
+        chats: list[Any] = objects(value.get("history")) if isinstance(value, dict) else []
+        for number, chat in enumerate(chats or [value]):
             place = f"{source.name}{record.place}#{number}"
             if not isinstance(chat, dict) or not isinstance(chat.get("messages"), list):
                 yield unknown_record("no messages", record.place, chat)
