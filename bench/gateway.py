@@ -474,7 +474,9 @@ def contenders_of(options: argparse.Namespace) -> list[tuple[str, str, Launch]]:
     if options.rosetta:
         listed.append(("llm-rosetta", messages, lambda f, p, u: _rosetta(f, options.rosetta, p, u)))
     if options.litellm:
-        listed.append(("litellm", messages, lambda f, p, u: _litellm(f, options.litellm, p, u)))
+        listed.append(
+            ("litellm, same dialect", chat, lambda f, p, u: _litellm(f, options.litellm, p, u))
+        )
     return listed
 
 
