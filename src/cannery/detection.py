@@ -234,7 +234,7 @@ _SIGNS = (
     Sign("gemini_generate", _REQUEST, "it has contents", _has("contents")),
     Sign("gemini_generate", _RESPONSE, "it has candidates", _has("candidates", "promptFeedback")),
     Sign("sharegpt", _REQUEST, "it has conversations", _listed("conversations")),
-    Sign("alpaca", _REQUEST, "it has an instruction", _both(_has("instruction"), _has("output"))),
+    Sign("alpaca", _REQUEST, "it has an instruction", _has("instruction")),
     Sign("openai_responses", _RESPONSE, "its object is response", _object_is("response")),
     Sign("openai_chat", _RESPONSE, "it has choices", _listed("choices")),
     Sign("bedrock_converse", _RESPONSE, "it has a stopReason", _has("stopReason")),

@@ -79,6 +79,22 @@ def pretty(body: bytes, *, always: bool = False) -> bytes:
     return msgspec.json.format(body, indent=2) if always or is_terminal() else body
 
 
+@contextlib.contextmanager
+def as_path(name: str) -> Iterator[str]:
+    """A path to read: a pipe is kept in a file while it is looked at twice."""
+    if name != "-":
+        yield name
+        return
+    import tempfile
+
+    with tempfile.NamedTemporaryFile(prefix="cannery-", suffix="-stdin") as kept:
+        with reading("-") as stream:
+            while chunk := stream.read(1 << 20):
+                kept.write(chunk)
+        kept.flush()
+        yield kept.name
+
+
 def shown(name: str) -> str:
     """A file's name in a message."""
     return "stdin" if name == "-" else name

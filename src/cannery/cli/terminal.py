@@ -111,8 +111,12 @@ def _measure() -> tuple[int, int]:
             break
     else:
         columns, lines = 0, 0
-    told = os.environ.get("COLUMNS", "")
-    return (int(told) if told.isdecimal() and int(told) else columns or 100), lines or 24
+    return _told("COLUMNS") or columns or 100, _told("LINES") or lines or 24
+
+
+def _told(name: str) -> int:
+    text = os.environ.get(name, "")
+    return int(text) if text.isdecimal() else 0
 
 
 def page(text: str, *, paged: bool = True) -> None:

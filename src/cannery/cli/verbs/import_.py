@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
 from cannery.cli.complaints import DONE, WRONG, Complaint, Misuse, choose
-from cannery.cli.files import note, reading, write_json
+from cannery.cli.files import as_path, note, shown, write_json
 from cannery.cli.parser import Parser
 from cannery.cli.progress import Progress
 from cannery.cli.stores import find_place, opened
@@ -76,7 +75,7 @@ def _store(options: argparse.Namespace) -> Iterator[Store | None]:
 def _import(store: Store | None, name: str, options: argparse.Namespace) -> ImportSummary | None:
     """What came of one file; None if it could not be imported and others wait."""
     with (
-        _path(name) as path,
+        as_path(name) as path,
         Progress(f"importing {Path(name).name}", unit="B", quiet=options.quiet) as progress,
     ):
         try:
@@ -88,6 +87,7 @@ def _import(store: Store | None, name: str, options: argparse.Namespace) -> Impo
                 raise Complaint(str(error), fix) from None
             note(f"{name}: {error}", quiet=options.quiet)
             return None
+    summary.path = shown(name)
     for source, told in list(summary.formats.items())[:_MOST]:
         note(f"{harmless(source)}: read as {harmless(told)}", quiet=options.quiet)
     for problem in summary.problems[:_MOST]:
@@ -95,20 +95,6 @@ def _import(store: Store | None, name: str, options: argparse.Namespace) -> Impo
     if len(summary.problems) > _MOST:
         note(f"… and {len(summary.problems) - _MOST} more problems", quiet=options.quiet)
     return summary
-
-
-@contextlib.contextmanager
-def _path(name: str) -> Iterator[str]:
-    """A path to read: a pipe is kept in a file while it is looked at twice."""
-    if name != "-":
-        yield name
-        return
-    with tempfile.NamedTemporaryFile(prefix="cannery-", suffix="-stdin") as kept:
-        with reading("-") as stream:
-            while chunk := stream.read(1 << 20):
-                kept.write(chunk)
-        kept.flush()
-        yield kept.name
 
 
 def _conclude(options: argparse.Namespace, found: list[ImportSummary]) -> None:

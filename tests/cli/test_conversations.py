@@ -1,0 +1,198 @@
+"""The verbs that read and change conversations."""
+
+import json
+import re
+
+import pytest
+
+
+def test_list_in_a_pipe_is_one_conversation_a_line(run, store, names):
+    ran = run("list", "--store", store)
+    rows = [line.split("\t") for line in ran.out.splitlines()]
+
+    assert {row[0] for row in rows} == set(names.values())
+    assert {row[5] for row in rows} == {"Bread", "No title here"}
+
+
+@pytest.mark.parametrize(
+    "words, found",
+    [
+        (["--tag", "food"], ["bread", "fork"]),
+        (["--model", "gpt-5"], ["bread", "fork"]),
+        (["--role", "invocation"], ["bread"]),
+        (["--since", "1h"], ["bread", "fork", "other"]),
+        (["--until", "2001-01-01"], []),
+        (["--limit", "1"], ["other"]),
+    ],
+)
+def test_list_filters(run, store, names, words, found):
+    told = run("list", "--store", store, "--json", *words).json
+
+    assert {each["id"] for each in told} == {names[name] for name in found}
+
+
+def test_ids_by_unique_beginning(run, store, names):
+    rows = run.on_terminal("list", "--store", store).out.splitlines()[1:]
+    short = [line.split()[0] for line in rows]
+
+    assert len(set(short)) == 3
+    for word in short:
+        told = run("show", word, "--store", store, "--json").json
+        assert told["id"].startswith(word)
+
+
+def test_ambiguous_beginning_lists_what_it_could_be(run, store, names):
+    ran = run("show", names["bread"][:2], "--store", store)
+
+    assert ran.code == 2
+    assert "3 conversations begin with" in ran.err
+    assert names["bread"] in ran.err
+
+
+@pytest.mark.parametrize("word", ["zz", "@9", "../../etc", "\x1b[31m"])
+def test_unknown_id(run, store, word):
+    ran = run("show", word, "--store", store)
+
+    assert ran.code == 1
+    assert "\x1b" not in ran.err
+
+
+def test_newest_conversations_by_rank(run, store, names):
+    assert run("show", "@", "--store", store, "--json").json["id"] == names["other"]
+    assert run("show", "@2", "--store", store, "--json").json["id"] == names["fork"]
+
+
+def test_show_pairs_calls_and_results(run, store, names):
+    lines = run("show", names["bread"], "--store", store).out.splitlines()
+    call = lines.index("invocation oven [3]")
+
+    assert lines[call + 1] == "  temperature: 230"
+    assert lines[call + 3 : call + 5] == ["    → result [4]", "      hot"]
+    assert "  [image: image/png, 2.0 kB]" in lines
+
+
+def test_show_lets_nobody_write_on_the_terminal(run, store, names):
+    assert "\x1b" not in run("show", names["bread"], "--store", store).out
+    shown = run.on_terminal("show", names["bread"], "--store", store).out
+    assert "\x1b[31m<script>" not in shown
+
+
+def test_show_as_a_dialect(run, store, names):
+    ran = run("show", names["bread"], "--as", "anthropic_messages", "--store", store)
+
+    assert ran.json["system"] == "Be brief."
+    assert "CONTROL_DEFAULTED" in ran.err
+
+
+def test_show_raw_is_what_is_stored(run, store, names):
+    lines = run("show", names["fork"], "--raw", "--store", store).out.splitlines()
+
+    assert [json.loads(line)["role"] for line in lines] == ["supervisor", "user"] + [
+        "assistant"
+    ] * 2
+
+
+def test_show_tree(run, store, names):
+    ran = run("show", names["fork"], "--tree", "--store", store)
+
+    assert ran.out.splitlines() == [
+        f"{names['bread']} Bread",
+        f"└─ {names['fork']} at 3 Bread *",
+    ]
+
+
+def test_show_last(run, store, names):
+    told = run("show", names["bread"], "--last", "2", "--store", store, "--json").json
+
+    assert [canister["role"] for canister in told["canisters"]] == ["user", "assistant"]
+
+
+def test_search(run, store, names):
+    ran = run("search", "sourdough", "starter", "--store", store)
+
+    assert ran.code == 0
+    assert ran.out.split("\t")[:3] == [names["bread"], "1", "user"]
+    assert run("search", "nothingness", "--store", store).code == 1
+    assert run("search", "sourdough", "--role", "assistant", "--store", store).code == 1
+
+
+def test_fork(run, store, names):
+    told = run(
+        "fork", names["bread"], "--at", "2", "--title", "Again", "--store", store, "--json"
+    ).json
+
+    assert (told["parent"], told["position"]) == (names["bread"], 2)
+    assert run("show", told["id"], "--store", store, "--json").json["title"] == "Again"
+
+
+def test_fork_inside_an_exchange_names_the_way_out(run, store, names):
+    ran = run("fork", names["bread"], "--at", "4", "--store", store)
+
+    assert ran.code == 1
+    assert "--move" in ran.err
+    assert run("fork", names["bread"], "--at", "4", "--move", "--store", store).code == 0
+
+
+def test_tag(run, store, names):
+    assert run("tag", names["other"], "a", "b", "--title", "T", "--store", store).out == "a b\n"
+    told = run("tag", names["other"], "--remove", "a", "--store", store, "--json").json
+
+    assert told == {"id": names["other"], "title": "T", "tags": ["b"]}
+
+
+def test_delete_asks(run, store, names):
+    refused = run("delete", names["bread"], "--store", store)
+
+    assert refused.code == 2
+    assert "--yes" in refused.err
+    assert run.on_terminal("delete", names["bread"], "--store", store, given="n\n").code == 1
+    assert run.on_terminal("delete", names["bread"], "--store", store, given="y\n").code == 0
+    assert run("show", names["bread"], "--store", store).code == 1
+    assert len(run("show", names["fork"], "--store", store, "--json").json["canisters"]) == 4
+
+
+# --- export -------------------------------------------------------------------------------------
+
+
+def test_export_comes_back_by_import(run, store, names, tmp_path):
+    run("export", names["bread"], "-o", "bread.jsonl", "--store", store)
+    ran = run("import", "bread.jsonl", "--store", tmp_path / "new", "--json")
+
+    assert ran.json[0]["added"] == 7
+    told = [
+        run("show", "@", "--store", place, "--json").json["canisters"]
+        for place in (tmp_path / "new",)
+    ]
+    assert told[0] == run("show", names["bread"], "--store", store, "--json").json["canisters"]
+
+
+def test_markdown(run, store, names):
+    page = run("export", names["bread"], "--store", store).out
+
+    assert page.startswith("# Bread\n")
+    assert '## invocation oven\n\n```json\n{"temperature":230}\n```' in page
+
+
+def test_html_is_alone_and_runs_nothing(run, store, names, tmp_path):
+    run("export", "--all", "-o", "all.html", "--store", store)
+    page = (tmp_path / "all.html").read_text()
+
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
+    assert "<script" not in page
+    assert "default-src 'none'" in page
+    assert page.count("<section>") == 3
+    assert 'src="data:image/png;base64,' in page
+    assert re.findall(r'(?:src|href)="(?!data:image/)', page) == []
+
+
+def test_dialects_and_data_sets(run, store, names):
+    records = run("export", "--all", "--as", "sharegpt", "--store", store).out.splitlines()
+
+    assert len(records) == 3
+    assert json.loads(records[2])["conversations"][0] == {"from": "human", "value": "No title here"}
+    assert run("export", "@", "--as", "openai_chat", "--store", store).json["messages"]
+
+
+def test_export_of_nothing_is_misuse(run, store):
+    assert run("export", "--store", store).code == 2
+    assert run("export", "--tag", "nobody", "--store", store).code == 1

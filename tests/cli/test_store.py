@@ -1,0 +1,160 @@
+"""The verbs that look after a store."""
+
+import json
+import signal
+import time
+
+import pytest
+
+TREE = {
+    "id": "c1",
+    "title": "Branches",
+    "create_time": 1.0,
+    "current_node": "b2",
+    "mapping": {
+        "r": {"id": "r", "message": None, "parent": None, "children": ["u"]},
+        "u": {"parent": "r", "children": ["b1", "b2"], "id": "u"},
+        "b1": {"parent": "u", "children": [], "id": "b1"},
+        "b2": {"parent": "u", "children": [], "id": "b2"},
+    },
+}
+
+
+def said(role, text):
+    return {
+        "author": {"role": role},
+        "create_time": 2.0,
+        "content": {"content_type": "text", "parts": [text]},
+        "metadata": {},
+    }
+
+
+@pytest.fixture
+def export(tmp_path):
+    """A ChatGPT export of one question with two answers."""
+    tree = json.loads(json.dumps(TREE))
+    for name, role, text in (
+        ("u", "user", "Which?"),
+        ("b1", "assistant", "This"),
+        ("b2", "assistant", "That"),
+    ):
+        tree["mapping"][name]["message"] = {"id": name, **said(role, text)}
+    path = tmp_path / "conversations.json"
+    path.write_text(json.dumps([tree]))
+    return path
+
+
+def test_import_says_the_format_and_makes_forks(run, export, tmp_path):
+    ran = run("import", export, "--json", "--store", tmp_path / "new")
+
+    assert ran.code == 0
+    assert "read as chatgpt" in ran.err
+    (told,) = ran.json
+    assert (told["conversations"], told["branches"], told["created"], told["forked"]) == (
+        1,
+        1,
+        1,
+        1,
+    )
+    assert len(run("list", "--store", tmp_path / "new", "--json").json) == 2
+
+
+def test_import_twice_adds_nothing(run, export, tmp_path):
+    run("import", export, "--store", tmp_path / "new")
+    (told,) = run("import", export, "--json", "--store", tmp_path / "new").json
+
+    assert (told["added"], told["created"], told["forked"]) == (0, 0, 0)
+
+
+def test_dry_run_writes_nothing(run, export, tmp_path):
+    (told,) = run("import", export, "--dry-run", "--json", "--store", tmp_path / "new").json
+
+    assert told["messages"] == 3
+    assert not (tmp_path / "new").exists()
+
+
+def test_import_of_stdin_and_of_something_unknown(run, export, tmp_path):
+    ran = run("import", "-", "--json", "--store", tmp_path / "new", given=export.read_bytes())
+
+    assert ran.json[0]["path"] == "stdin"
+    unknown = run("import", "-", "--store", tmp_path / "new", given=b'{"x": 1}')
+    assert unknown.code == 1
+    assert "--formats" in unknown.err
+
+
+def test_one_bad_file_among_several(run, export, tmp_path):
+    (tmp_path / "bad.json").write_text('{"x": 1}')
+    ran = run("import", "bad.json", export, "--json", "--store", tmp_path / "new")
+
+    assert ran.code == 1
+    assert len(ran.json) == 1
+
+
+def test_interrupted_import_leaves_a_sound_store(run, tmp_path):
+    record = (
+        '{"conversations":[{"from":"human","value":"Hi %d"},{"from":"gpt","value":"Hello %d"}]}\n'
+    )
+    data = tmp_path / "data.jsonl"
+    data.write_text("".join(record % (number, number) for number in range(20_000)))
+    process = run.start("import", data, "--store", tmp_path / "new", "--quiet")
+    deadline = time.monotonic() + 30
+    while not list(tmp_path.glob("new/conversations/*")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    _, error = process.communicate(timeout=30)
+
+    assert (process.returncode, error) == (130, b"\ncannery: interrupted\n")
+    assert run("verify", "--store", tmp_path / "new").code == 0
+
+
+def test_verify_names_damage(run, store, names):
+    assert run("verify", "--store", store).out.startswith("sound\n")
+    log = store / "conversations" / names["bread"] / "messages.jsonl"
+    log.write_bytes(log.read_bytes().replace(b"sourdough", b"sourdoubt"))
+    ran = run("verify", "--store", store)
+
+    assert ran.code == 1
+    assert f"{names['bread']}/messages.jsonl, line 2" in ran.out
+    shown = run("show", names["bread"], "--store", store)
+    assert shown.code == 1
+    assert "damaged: " in shown.err
+    assert "**Mix** flour and water." in shown.out
+
+
+def test_gc_frees_what_is_deleted(run, store, names):
+    run("delete", names["other"], "--yes", "--store", store)
+    planned = run("gc", "--dry-run", "--json", "--store", store).json
+
+    assert planned["conversations"] == [names["other"]]
+    assert run("gc", "--store", store).out.startswith("freed 1 conversation")
+    assert run("gc", "--json", "--store", store).json["conversations"] == []
+    assert run("verify", "--store", store).code == 0
+
+
+def test_reindex(run, store):
+    run("list", "--store", store)
+    (store / "index.sqlite").write_bytes(b"no index")
+    ran = run("reindex", "--store", store)
+
+    assert ran.out.startswith("indexed 3 conversations")
+    assert run("search", "sourdough", "--store", store).code == 0
+
+
+def test_stats(run, store, tmp_path):
+    told = run("stats", "--json", "--svg", "plot.svg", "--store", store).json
+
+    assert (told["conversations"], told["forks"]) == (3, 1)
+    assert (told["messages"], told["stored_messages"]) == (13, 10)
+    assert told["by_role"]["assistant"] == 4
+    assert told["by_model"] == {"gpt-5": 11, "unknown": 2}
+    assert 1 < told["ratio"] < 1.3
+    assert (tmp_path / "plot.svg").read_text().startswith("<svg ")
+    assert "█" in run("stats", "--store", store).out
+
+
+def test_store_that_is_a_file(run, tmp_path):
+    (tmp_path / "file").write_text("x")
+    ran = run("list", "--store", tmp_path / "file")
+
+    assert ran.code == 1
+    assert len(ran.err.splitlines()) == 2
