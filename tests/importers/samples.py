@@ -116,7 +116,9 @@ def _claude_ai(records: list[Any]) -> Iterator[list[list[Turn]]]:
             sender = message.get("sender", message.get("role"))
             role = "user" if sender in ("human", "user") else "assistant"
             if role == "user":
-                path += [("document", a["extracted_content"]) for a in message.get("attachments", ())]
+                path += [
+                    ("document", a["extracted_content"]) for a in message.get("attachments", ())
+                ]
                 path += [("user", "") for _ in message.get("files", ())]
             content = message["content"]
             path += [(role, content)] if isinstance(content, str) else [(role, "") for _ in content]
@@ -151,7 +153,9 @@ def _librechat(records: list[Any]) -> Iterator[list[list[Turn]]]:
             for message in messages:
                 name = message["messageId"]
                 parents[name] = above or message["parentMessageId"]
-                said[name] = [("user" if message["isCreatedByUser"] else "assistant", message["text"])]
+                said[name] = [
+                    ("user" if message["isCreatedByUser"] else "assistant", message["text"])
+                ]
                 walk(message.get("children", []), name)
 
         walk(record["messages"], None)
@@ -196,7 +200,9 @@ def _oasst(records: list[Any]) -> Iterator[list[list[Turn]]]:
         trees.setdefault(root(name), {})[name] = row["parent_message_id"]
     for parents in trees.values():
         said = {
-            name: [("user" if rows[name]["role"] == "prompter" else "assistant", rows[name]["text"])]
+            name: [
+                ("user" if rows[name]["role"] == "prompter" else "assistant", rows[name]["text"])
+            ]
             for name in parents
         }
         yield paths_of(parents, said)
@@ -214,7 +220,12 @@ def _openwebui(records: list[Any]) -> Iterator[list[list[Turn]]]:
 
 
 def _sharegpt(records: list[Any]) -> Iterator[list[list[Turn]]]:
-    roles = {"human": "user", "gpt": "assistant", "observation": "result", "function_call": "invocation"}
+    roles = {
+        "human": "user",
+        "gpt": "assistant",
+        "observation": "result",
+        "function_call": "invocation",
+    }
     for record in records:
         path = []
         for turn in record["conversations"]:

@@ -7,7 +7,14 @@ from typing import Any
 
 import pytest
 
-from cannery.importers import detect_format, find_format, format_names, histories, import_into, open_sources
+from cannery.importers import (
+    detect_format,
+    find_format,
+    format_names,
+    histories,
+    import_into,
+    open_sources,
+)
 from cannery.importers.contract import Imported, Sample
 from cannery.storage import open_store
 from tests.importers.samples import DATA, FORMATS, expected
@@ -32,7 +39,9 @@ def read(name: str) -> list[Imported]:
 
 
 def test_every_sample_is_listed():
-    files = {path.relative_to(DATA).as_posix() for path in DATA.rglob("*.*") if path.name != "README.md"}
+    files = {
+        path.relative_to(DATA).as_posix() for path in DATA.rglob("*.*") if path.name != "README.md"
+    }
     assert files == set(FORMATS)
 
 
@@ -61,7 +70,9 @@ def test_every_history_is_stored_and_shares_what_it_can(name: str):
     with open_store("memory:") as store:
         summary = import_into(store, DATA / name)
         stored = [tuple(turns(store.get(each.identifier).load())) for each in store.list()]
-    assert {tuple(path) for path in paths} <= {path[:end] for path in stored for end in range(len(path) + 1)}
+    assert {tuple(path) for path in paths} <= {
+        path[:end] for path in stored for end in range(len(path) + 1)
+    }
     assert summary.conversations == len(expected(name))
     assert summary.branches == len(paths) - len(expected(name))
     # Media and unknown blocks have no text, so that histories may differ and look alike.
@@ -88,7 +99,11 @@ def test_a_dry_run_writes_nothing(name: str):
         dry = import_into(store, DATA / name, dry_run=True)
         assert store.list() == ()
         wet = import_into(store, DATA / name)
-    assert (dry.conversations, dry.branches, dry.messages) == (wet.conversations, wet.branches, wet.messages)
+    assert (dry.conversations, dry.branches, dry.messages) == (
+        wet.conversations,
+        wet.branches,
+        wet.messages,
+    )
     assert dry.unknown == wet.unknown
     assert dry.is_dry_run
 
@@ -106,7 +121,16 @@ def test_progress_ends_at_the_end(name: str):
 @pytest.mark.parametrize("name", format_names())
 def test_no_format_takes_what_is_none_of_its_own(name: str):
     detect = find_format(name).detect
-    for records in ((), (None,), ("x",), ({},), ([],), ({"a": 1},), ({"messages": "x", "mapping": 1},)):
+    odd: tuple[tuple[Any, ...], ...] = (
+        (),
+        (None,),
+        ("x",),
+        ({},),
+        ([],),
+        ({"a": 1},),
+        ({"messages": "x", "mapping": 1},),
+    )
+    for records in odd:
         assert detect(Sample("x.json", records, b"")) is None
 
 
@@ -136,7 +160,7 @@ def test_unknown_records_are_kept_as_they_are(tmp_path):
     with open_store("memory:") as store:
         summary = import_into(store, path)
         (kept,) = store.list(tag="unknown-records")
-        (record,) = store.get(kept.identifier).load()
+        record: Any = store.get(kept.identifier).load()[0]
         assert record.content.json == '{"title":"a project","kind":[1,2]}'
     assert summary.unknown == {"no mapping": 1}
     assert summary.empty == 1

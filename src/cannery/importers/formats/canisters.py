@@ -30,9 +30,8 @@ def _is_line(record: dict[str, Any]) -> bool:
     if record.get("role") not in _ROLES:
         return False
     content = record.get("content")
-    typed = isinstance(content, dict) and "type" in content
-    timed = "timestamp" in record
-    return (typed and timed) or "invocation_id" in record or ("arguments" in record and timed)
+    is_typed = isinstance(content, dict) and "type" in content
+    return "timestamp" in record and (is_typed or content is None)
 
 
 def read(source: Source) -> Iterator[Found]:
@@ -41,7 +40,7 @@ def read(source: Source) -> Iterator[Found]:
     with open_store("memory:") as store:
         for record, value in source.values():
             try:
-                canisters += store.decoder.decode([msgspec.json.encode(value)], hydrate=True)
+                canisters += store.decoder.decode([record.raw.strip()], hydrate=True)
             except (CanneryError, msgspec.MsgspecError) as error:
                 yield unknown_record("unreadable", f"{record.place}: {error}", value)
     yield Imported(source.name, (Node("lines", None, tuple(canisters)),))

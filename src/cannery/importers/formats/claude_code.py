@@ -14,7 +14,7 @@ from cannery.errors import InputError
 from cannery.importers.contract import Detection, Format, Found, Imported, Node, Sample
 from cannery.importers.pieces import moment, spoken_by, text_of, unknown_record
 from cannery.importers.sources import Source
-from cannery.messages import AnyCanister
+from cannery.messages import AnyCanister, absent
 
 NAME = "claude_code"
 _SPOKEN = ("user", "assistant", "message")
@@ -94,7 +94,7 @@ class _Session:
         own = text_of(message.get("id"))
         above = self._above(value)
         if own and above is not None and self._messages.get(above) == own and canisters:
-            canisters = [canister for canister in canisters if canister.held != ""] or canisters
+            canisters = [each for each in canisters if each.held is not absent] or canisters
             canisters = [canisters[0].replace(joined=True), *canisters[1:]]
         name = self._link(value, place, tuple(canisters))
         if own:
