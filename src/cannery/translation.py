@@ -152,7 +152,8 @@ def _note(notes: Notes, report: Report) -> None:
 
 def _report_settings(value: Request | Response, report: Report) -> None:
     if value.residue is not None:
-        report_settings(value, find_dialect(value.residue.dialect).modelled, report)
+        source = find_dialect(value.residue.dialect)
+        report_settings(value, source.modelled, source.control_paths, report)
 
 
 def _renamed(request: Request, rules: Rules, report: Report) -> Request:

@@ -233,7 +233,7 @@ class ChatWriter:
         if content.citable:
             self.report.lose("FIELD_DROPPED", place, "Chat cites no files", ".citations")
         if content.name and not (content.chunks or is_text_file(content)):
-            self.report.lose("NAME_HIDDEN", place, within=".title")
+            self.report.lose("NAME_HIDDEN", place)
 
     def _file_text(self, content: FileContentClass) -> str:
         if content.chunks:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from typing import Any
 
 from cannery.messages.absence import absent
-from cannery.messages.requests import Controls
+from cannery.messages.requests import Controls, ToolChoice
 from cannery.wire.losses import Report
 
 # How much thinking an effort word buys where only a budget can be given, and back.
@@ -18,6 +18,8 @@ BUDGETS = {
     "xhigh": 32768,
     "max": 32768,
 }
+# The words that OpenAI's two dialects take.
+EFFORTS = frozenset({"none", *BUDGETS})
 
 
 def number(value: Any) -> Any:
@@ -44,6 +46,17 @@ def put(body: dict[str, Any], key: str, value: Any) -> None:
     """Set a field unless the value is absent."""
     if value is not absent:
         body[key] = value
+
+
+def is_possible(choice: ToolChoice, sent: Collection[str]) -> bool:
+    """Whether the server would find the tools that a choice is about."""
+    return bool(sent) and set(sent).issuperset(choice.names)
+
+
+def drop_choice(choice: ToolChoice, report: Report) -> None:
+    """Leave out a choice among tools that could not be sent; without tools, a free one says nothing."""
+    if choice.mode not in ("auto", "none"):
+        report.lose("CONTROL_DROPPED", "@tool_choice", "the tools it names could not be sent")
 
 
 def drop_controls(controls: Controls, known: Collection[str], report: Report) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
+from cannery.messages.absence import absent
 from cannery.messages.canisters import ResultCanisterClass
-from cannery.messages.requests import Request, Response
+from cannery.messages.requests import Controls, Request, Response
 from cannery.wire.losses import ENVELOPE, Place, Report
 from cannery.wire.residues import dropped_keys
 
 _SIGNATURES = ("thoughtSignature", "thought_signature", "signature", "encrypted_content")
+_SETTINGS = (*Controls.__struct_fields__, "tool_choice")
 _MARKS = ("cache_control", "prompt_cache_breakpoint")
 # Fields that carry no meaning of the conversation: server-made ids and states.
 _SILENT = frozenset({".id", ".status", ".type", ".index", ".object", ".role", ".strict"})
@@ -30,13 +32,39 @@ def report_residue(value: Any, report: Report, place: Place) -> None:
             _report_field(path, held, report, place, ENVELOPE)
 
 
-def report_settings(value: Request | Response, modelled: Collection[str], report: Report) -> None:
-    """Name the fields of a foreign request or response that are not among those its dialect reads."""
+def report_settings(
+    value: Request | Response,
+    modelled: Collection[str],
+    paths: Mapping[str, str],
+    report: Report,
+) -> None:
+    """Name the fields of a foreign request or response that its dialect does not read, or could not."""
     if value.residue is None:
         return
+    unread = _unread(value, paths) if isinstance(value, Request) else {}
     for path, held in dropped_keys(value.residue.envelope):
-        if path.removeprefix(".") not in modelled:
+        place = path.removeprefix(".")
+        if place not in modelled:
             _report_field(path, held, report, "")
+        elif place in unread and _says_something(held):
+            name = unread[place]
+            report.lose("CONTROL_DROPPED", place, f"only its own dialect knows this {name!r}")
+
+
+def _unread(request: Request, paths: Mapping[str, str]) -> dict[str, str]:
+    """The settings that the request does not have, by their paths in the source."""
+    names = (name for name in _SETTINGS if getattr(request.controls, name, absent) is absent)
+    return {
+        paths.get(name, name): name
+        for name in names
+        if name != "tool_choice" or request.tool_choice is absent
+    }
+
+
+def _says_something(held: Any) -> bool:
+    if type(held) is dict:
+        return any(map(_says_something, held.values()))
+    return held is not None and held not in ("", [])
 
 
 def _report_field(path: str, held: Any, report: Report, place: Place, where: str = "") -> None:

@@ -5,7 +5,7 @@ The model and the choice to stream stand in the URL, so no body has them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import Any
 
@@ -37,7 +37,15 @@ from cannery.messages.requests import (
     new_tool_choice,
 )
 from cannery.messages.residue import Residue
-from cannery.wire.controls import BUDGETS, drop_controls, number, put, text
+from cannery.wire.controls import (
+    BUDGETS,
+    drop_choice,
+    drop_controls,
+    is_possible,
+    number,
+    put,
+    text,
+)
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, patch_text, recall
@@ -257,7 +265,7 @@ def write_settings(request: Request, report: Report, shapes: frozenset[str]) -> 
     """Every field of the body but the messages, in the usual form."""
     body: Object = {}
     _write_tools(request, body, report)
-    _write_choice(request.tool_choice, body)
+    _write_choice(request, body, report)
     config = _write_controls(request, report, shapes)
     if config:
         body[CONFIG] = config
@@ -408,8 +416,12 @@ def _write_declaration(tool: Tool, shapes: frozenset[str]) -> Object:
     return declaration
 
 
-def _write_choice(choice: Any, body: Object) -> None:
+def _write_choice(request: Request, body: Object, report: Report) -> None:
+    choice = request.tool_choice
     if not isinstance(choice, ToolChoice):
+        return
+    if request.source != NAME and not is_possible(choice, _declared(body.get("tools", ()))):
+        drop_choice(choice, report)
         return
     config: Object = {"mode": _MODES.get(choice.mode, "ANY")}
     if choice.mode == "allowed" and not choice.must_call:
@@ -417,3 +429,9 @@ def _write_choice(choice: Any, body: Object) -> None:
     if choice.names and choice.mode in ("named", "allowed"):
         config["allowedFunctionNames"] = list(choice.names)
     body["toolConfig"] = {"functionCallingConfig": config}
+
+
+def _declared(groups: Iterable[Object]) -> list[str]:
+    """The names of the functions that a body declares."""
+    listed = (get(group, "functionDeclarations") for group in groups if type(group) is dict)
+    return [str(item.get("name")) for items in listed for item in items or () if type(item) is dict]

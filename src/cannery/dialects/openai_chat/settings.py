@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from cannery.messages.absence import absent
@@ -11,7 +12,6 @@ from cannery.messages.requests import (
     OutputFormat,
     Request,
     Thinking,
-    Tool,
     ToolChoice,
     new_controls,
     new_output_format,
@@ -20,7 +20,18 @@ from cannery.messages.requests import (
 )
 from cannery.wire.bodies import Object
 from cannery.wire.chat_tools import write_tools
-from cannery.wire.controls import drop_controls, effort_of, flag, integer, number, put, text
+from cannery.wire.controls import (
+    EFFORTS,
+    drop_choice,
+    drop_controls,
+    effort_of,
+    flag,
+    integer,
+    is_possible,
+    number,
+    put,
+    text,
+)
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue
 
@@ -159,17 +170,23 @@ def write_settings(request: Request, report: Report) -> Object:
     body: Object = {}
     put(body, "model", request.model)
     write_tools(NAME, request, body, report)
-    _write_choice(request.tool_choice, request.tools, body)
+    at_home = request.source == NAME
+    _write_choice(request, body, report, at_home=at_home)
     residue = own_residue(request, NAME)
     old_limit = residue is not None and residue.form == "max_tokens"
     limit_key = "max_tokens" if old_limit else "max_completion_tokens"
     put(body, limit_key, request.controls.max_tokens)
-    _write_controls(request.controls, body, report)
+    controls = request.controls
+    if not (at_home or body.get("tools")) and controls.parallel_calls is not absent:
+        if controls.parallel_calls is False:
+            report.lose("CONTROL_DROPPED", "@parallel_calls", "without tools there are no calls")
+        controls = controls.replace(parallel_calls=absent)
+    _write_controls(controls, body, report, at_home=at_home)
     put(body, "stream", request.stream)
     return body
 
 
-def _write_controls(controls: Controls, body: Object, report: Report) -> None:
+def _write_controls(controls: Controls, body: Object, report: Report, *, at_home: bool) -> None:
     put(body, "temperature", controls.temperature)
     put(body, "top_p", controls.top_p)
     if isinstance(controls.stop, tuple):
@@ -184,7 +201,7 @@ def _write_controls(controls: Controls, body: Object, report: Report) -> None:
     if isinstance(controls.output, OutputFormat):
         body["response_format"] = _write_output(controls.output)
     if isinstance(controls.thinking, Thinking):
-        _write_thinking(controls.thinking, body, report)
+        _write_thinking(controls.thinking, body, report, at_home=at_home)
     if isinstance(controls.metadata, str):
         body["metadata"] = decode_json(controls.metadata)
     put(body, "user", controls.user)
@@ -206,9 +223,12 @@ def _write_output(output: OutputFormat) -> Object:
     return {"type": "json_schema", "json_schema": schema}
 
 
-def _write_thinking(thinking: Thinking, body: Object, report: Report) -> None:
+def _write_thinking(thinking: Thinking, body: Object, report: Report, *, at_home: bool) -> None:
     if thinking.effort is not absent:
-        body["reasoning_effort"] = thinking.effort
+        is_known = at_home or thinking.effort in EFFORTS
+        body["reasoning_effort"] = thinking.effort if is_known else "medium"
+        if not is_known:
+            report.lose("CONTROL_CHANGED", "@thinking", f"no effort {thinking.effort!r} here")
     elif isinstance(thinking.budget, int):
         body["reasoning_effort"] = effort_of(thinking.budget)
         report.lose("CONTROL_CHANGED", "@thinking", "a token budget became an effort")
@@ -220,8 +240,12 @@ def _write_thinking(thinking: Thinking, body: Object, report: Report) -> None:
         report.lose("CONTROL_DROPPED", "@thinking", "Chat cannot show thoughts")
 
 
-def _write_choice(choice: Any, tools: tuple[Tool, ...], body: Object) -> None:
+def _write_choice(request: Request, body: Object, report: Report, *, at_home: bool) -> None:
+    choice = request.tool_choice
     if not isinstance(choice, ToolChoice):
+        return
+    if not (at_home or is_possible(choice, _names(body.get("tools", ())))):
+        drop_choice(choice, report)
         return
     if choice.mode == "allowed":
         named = [{"type": "function", "function": {"name": name}} for name in choice.names]
@@ -229,9 +253,14 @@ def _write_choice(choice: Any, tools: tuple[Tool, ...], body: Object) -> None:
         allowed = {"mode": mode, "tools": named}
         body["tool_choice"] = {"type": "allowed_tools", "allowed_tools": allowed}
     elif choice.mode == "named":
-        freeform = {tool.name for tool in tools if tool.is_freeform}
+        freeform = {tool.name for tool in request.tools if tool.is_freeform}
         is_custom = choice.is_freeform or choice.names[0] in freeform
         kind = "custom" if is_custom else "function"
         body["tool_choice"] = {"type": kind, kind: {"name": choice.names[0]}}
     else:
         body["tool_choice"] = choice.mode
+
+
+def _names(tools: Iterable[Object]) -> list[str]:
+    """The names of the tools of a body."""
+    return [str(_chosen(tool)[0]) for tool in tools]

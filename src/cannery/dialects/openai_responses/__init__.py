@@ -25,7 +25,7 @@ from cannery.dialects.openai_responses.stream_writing import (
     ResponsesStreamWriter,
 )
 from cannery.dialects.openai_responses.writing import ItemWriter, form_words
-from cannery.messages.canisters import SupervisorCanisterClass
+from cannery.messages.canisters import SupervisorCanisterClass, text_of
 from cannery.messages.requests import Request
 from cannery.wire.contract import Dialect, Piece, Route, Rules
 from cannery.wire.foreign import report_residue
@@ -49,7 +49,7 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> dict
     if residue is not None:
         body = recall(body, residue.envelope)
     if _leads_as_instructions(pieces, at_home=at_home):
-        body["instructions"] = pieces[0].canister.text
+        body["instructions"] = text_of(pieces[0].canister.held)
         if own_residue(pieces[0].canister, NAME) is None:
             report_residue(pieces[0].canister, report, pieces[0].place)
         pieces = pieces[1:]

@@ -21,7 +21,18 @@ from cannery.messages.requests import (
     new_tool_choice,
 )
 from cannery.wire.bodies import Object
-from cannery.wire.controls import drop_controls, effort_of, flag, integer, number, put, text
+from cannery.wire.controls import (
+    EFFORTS,
+    drop_choice,
+    drop_controls,
+    effort_of,
+    flag,
+    integer,
+    is_possible,
+    number,
+    put,
+    text,
+)
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, patch_text, recall, remember
@@ -72,7 +83,6 @@ _KNOWN = frozenset(Controls.__struct_fields__) - {
     "frequency_penalty",
     "candidates",
 }
-_EFFORTS = frozenset({"none", "minimal", "low", "medium", "high", "xhigh", "max"})
 _SUMMARIES = frozenset({"auto", "concise", "detailed"})
 _UNSHOWN = frozenset({"omitted", "none"})
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
@@ -240,7 +250,7 @@ def _write_output(output: OutputFormat) -> Object:
 def _write_thinking(thinking: Thinking, report: Report, *, at_home: bool) -> Object:
     reasoning: Object = {}
     if isinstance(thinking.effort, str):
-        is_known = at_home or thinking.effort in _EFFORTS
+        is_known = at_home or thinking.effort in EFFORTS
         reasoning["effort"] = thinking.effort if is_known else "medium"
         if not is_known:
             report.lose("CONTROL_CHANGED", "@thinking", f"no effort {thinking.effort!r} here")
@@ -294,8 +304,10 @@ def _write_choice(request: Request, body: Object, report: Report) -> None:
     choice = request.tool_choice
     if not isinstance(choice, ToolChoice):
         return
-    if request.source != NAME and not _is_possible(choice, body):
-        report.lose("CONTROL_DROPPED", "@tool_choice", "the tools it names could not be sent")
+    sent = [str(tool.get("name")) for tool in body.get("tools", ())]
+    is_free = choice.mode in ("auto", "none")
+    if request.source != NAME and not (is_free or is_possible(choice, sent)):
+        drop_choice(choice, report)
         return
     freeform = {tool.name for tool in request.tools if tool.is_freeform}
     if choice.is_freeform:
@@ -309,11 +321,3 @@ def _write_choice(request: Request, body: Object, report: Report) -> None:
         body["tool_choice"] = {"type": "allowed_tools", "mode": mode, "tools": named}
     else:
         body["tool_choice"] = named[0] if choice.mode == "named" else choice.mode
-
-
-def _is_possible(choice: ToolChoice, body: Object) -> bool:
-    """Whether the server would find the tools that a choice is about."""
-    if choice.mode in ("auto", "none"):
-        return True
-    sent = {tool.get("name") for tool in body.get("tools", ())}
-    return bool(sent) and sent.issuperset(choice.names)
