@@ -6,8 +6,9 @@ A dialect is found by the name of its module and imported when first asked for.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Collection, Iterable, Iterator
-from functools import lru_cache
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -20,7 +21,7 @@ from cannery.messages.conversation import Conversation
 from cannery.messages.requests import Request, Response, Tool, ToolChoice
 from cannery.repairs import repair
 from cannery.repairs.aliases import name_alias
-from cannery.wire.bodies import encode, to_bytes
+from cannery.wire.bodies import encode, read_object, to_bytes
 from cannery.wire.contract import (
     UNKNOWN_MODEL,
     Dialect,
@@ -32,12 +33,14 @@ from cannery.wire.contract import (
 )
 from cannery.wire.foreign import report_settings
 from cannery.wire.losses import POLICIES, REPAIRS, Aliases, Rendered, Report, enforce
+from cannery.wire.places import fitted
 from cannery.wire.turns import changed
 
 if TYPE_CHECKING:
     from cannery.messages.events import Event
 
 Body = Any
+_TOOL = re.compile(r"tools\[(\d+)\]")
 
 
 @lru_cache(maxsize=1)
@@ -243,18 +246,25 @@ def _rendered(
     if report.is_empty:
         return Rendered(encoded)
     locate = _locator(value.source, body, kind)
-    losses = report.losses(locate)
+    losses = report.losses(*locate)
     enforce(policy, value.source, name, losses)
-    return Rendered(encoded, losses, report.repairs(locate), Aliases(report.names, report.ids))
+    return Rendered(encoded, losses, report.repairs(*locate), Aliases(report.names, report.ids))
 
 
-def _locator(source: str | None, body: bytes | None, kind: str) -> Any:
+def _locator(
+    source: str | None, body: bytes | None, kind: str
+) -> tuple[Callable[[int | str], str], Callable[[str], str]]:
     """How a place becomes a path in the source: by reading the body again, only now that it matters."""
     dialect = None if source is None else find_dialect(source)
     paths: list[str] = []
+    tools: list[str] = []
+    fit: Callable[[str], str] = str
     if dialect is not None and body is not None:
         read = dialect.read_request if kind == "request" else dialect.read_response
         read(body, paths)
+        given = read_object(dialect.name, body)
+        tools = [] if dialect.tool_paths is None else dialect.tool_paths(given)
+        fit = partial(fitted, given)
 
     def locate(place: int | str) -> str:
         if isinstance(place, int):
@@ -262,9 +272,10 @@ def _locator(source: str | None, body: bytes | None, kind: str) -> Any:
         if place.startswith("@"):
             name = place[1:]
             return dialect.control_paths.get(name, name) if dialect is not None else name
-        return place
+        tool = _TOOL.fullmatch(place) if tools else None
+        return place if tool is None or int(tool[1]) >= len(tools) else tools[int(tool[1])]
 
-    return locate
+    return locate, fit
 
 
 # --- translation -------------------------------------------------------------------------------
@@ -347,7 +358,7 @@ def _said(notes: Notes, source: str | None, body: bytes | None) -> Any:
     report = Report()
     _note(notes, report)
     locate = _locator(source, body, "request")
-    return report.losses(locate), report.repairs(locate)
+    return report.losses(*locate), report.repairs(*locate)
 
 
 def check_policy(policy: str) -> None:

@@ -25,6 +25,16 @@ def read_tools(dialect: str, body: Object) -> tuple[Tool, ...]:
     return tuple(tools)
 
 
+def tool_paths(body: Object) -> list[str]:
+    """Where each tool of a request stands."""
+    return [
+        f"{key}[{index}]"
+        for key in ("tools", "functions")
+        if type(body.get(key)) is list
+        for index in range(len(body[key]))
+    ]
+
+
 def _read_tool(dialect: str, item: Any, key: str) -> Tool:
     tool = _plain_tool(item, key)
     form = "functions" if key == "functions" else None

@@ -151,6 +151,8 @@ class Dialect(Struct, frozen=True, gc=False):
     control_paths: Mapping[str, str]
     # Top-level fields that reading turns into facts of the model, whatever their spelling.
     modelled: frozenset[str] = frozenset()
+    # Where each tool of a request stands in its body, for losses; None where it is ``tools[index]``.
+    tool_paths: Callable[[dict[str, Any]], list[str]] | None = None
     # Whether a request body must name its model; elsewhere the URL does.
     names_model: bool = True
     rules_for: Callable[[str | None], Rules] | None = None

@@ -152,18 +152,23 @@ class Report:
         """Whether nothing was lost or repaired."""
         return not (self._losses or self._repairs)
 
-    def losses(self, locate: Callable[[int | str], str]) -> tuple[Loss, ...]:
+    def losses(
+        self, locate: Callable[[int | str], str], fit: Callable[[str], str] = str
+    ) -> tuple[Loss, ...]:
         """The losses, each once, with paths."""
         found = dict.fromkeys(
-            Loss(code, CODES[code][0], _path(place, within, locate), detail)
+            Loss(code, CODES[code][0], fit(_path(place, within, locate)), detail)
             for code, place, detail, within in self._losses
         )
         return tuple(found)
 
-    def repairs(self, locate: Callable[[int | str], str]) -> tuple[Repair, ...]:
+    def repairs(
+        self, locate: Callable[[int | str], str], fit: Callable[[str], str] = str
+    ) -> tuple[Repair, ...]:
         """The repairs, each once, with paths."""
         found = dict.fromkeys(
-            Repair(name, _path(place, "", locate), detail) for name, place, detail in self._repairs
+            Repair(name, fit(_path(place, "", locate)), detail)
+            for name, place, detail in self._repairs
         )
         return tuple(found)
 

@@ -12,7 +12,12 @@ from cannery.dialects.gemini_generate.fast import write_plain
 from cannery.dialects.gemini_generate.models import RULES, rules_for
 from cannery.dialects.gemini_generate.reading import read_request
 from cannery.dialects.gemini_generate.responses import read_response, write_response
-from cannery.dialects.gemini_generate.settings import CONTROL_PATHS, MODELLED, write_settings
+from cannery.dialects.gemini_generate.settings import (
+    CONTROL_PATHS,
+    MODELLED,
+    tool_paths,
+    write_settings,
+)
 from cannery.dialects.gemini_generate.spelling import NAME, Object, read_form
 from cannery.dialects.gemini_generate.streaming import GeminiStreamReader, GeminiStreamWriter
 from cannery.dialects.gemini_generate.writing import MessageWriter
@@ -64,6 +69,7 @@ DIALECT = Dialect(
         for (method, path), kind in _KINDS.items()
     ),
     control_paths=CONTROL_PATHS,
+    tool_paths=tool_paths,
     modelled=MODELLED,
     rules_for=rules_for,
     write_plain=write_plain,

@@ -182,6 +182,27 @@ def read_tools(body: Object) -> tuple[Tool, ...]:
     return tuple(tool for group in listed for tool in _read_group(group))
 
 
+def tool_paths(body: Object) -> list[str]:
+    """Where each tool of a request stands."""
+    listed = body.get("tools")
+    return [
+        f"tools[{index}]{path}"
+        for index, group in enumerate(listed if type(listed) is list else ())
+        for path in _group_paths(group)
+    ]
+
+
+def _group_paths(group: Any) -> Iterator[str]:
+    key = spelled(group, "functionDeclarations") if type(group) is dict else ""
+    declared = 0
+    for tool in _read_group(group):
+        if tool.hosted is absent:
+            yield f".{key}[{declared}]"
+            declared += 1
+        else:
+            yield ""
+
+
 def _read_group(group: Any) -> Iterator[Tool]:
     key = spelled(group, "functionDeclarations") if type(group) is dict else ""
     declared = group.get(key) if key else None

@@ -17,6 +17,7 @@ from cannery.dialects.openai_chat.settings import CONTROL_PATHS, MODELLED, NAME,
 from cannery.dialects.openai_chat.streaming import ChatStreamReader, ChatStreamWriter
 from cannery.dialects.openai_chat.turns import write_turns
 from cannery.messages.requests import Request
+from cannery.wire.chat_tools import tool_paths
 from cannery.wire.chat_writing import ChatWriter
 from cannery.wire.contract import Dialect, Piece, Route, Rules
 from cannery.wire.losses import Report
@@ -59,6 +60,7 @@ DIALECT = Dialect(
         Route("GET", "/v1/models/{model}", "model"),
     ),
     control_paths=CONTROL_PATHS,
+    tool_paths=tool_paths,
     modelled=MODELLED,
     read_plain=read_plain,
     write_turns=write_turns,

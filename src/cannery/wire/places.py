@@ -1,0 +1,47 @@
+"""Places in a source body: the path of a loss, spelled as the body spells it and no longer than it goes."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from cannery.wire.bodies import Object
+
+_INDEX = re.compile(r"\[(\d+)\]")
+_CAPITAL = re.compile(r"(?=[A-Z])")
+
+
+def fitted(body: Object, path: str) -> str:
+    """The path as the body spells it, cut where the body ends; a setting that is not there keeps its path."""
+    value: Any = body
+    found, rest = "", path
+    while rest:
+        step = _step(value, rest)
+        if step is None:
+            return found if "[" in found else found + rest
+        value, spelled, rest = step
+        found += spelled if found else spelled.removeprefix(".")
+    return found
+
+
+def _step(value: Any, rest: str) -> tuple[Any, str, str] | None:
+    """The value behind the next step, the step as it is spelled, and what is left of the path."""
+    if rest.startswith("["):
+        found = _INDEX.match(rest)
+        if found is None or type(value) is not list or int(found[1]) >= len(value):
+            return None
+        return value[int(found[1])], found[0], rest[found.end() :]
+    if type(value) is not dict:
+        return None
+    rest = rest.removeprefix(".")
+    key = max((key for key in value if _leads(key, rest)), key=len, default=None)
+    if key is not None:
+        return value[key], f".{key}", rest[len(key) :]
+    # Protobuf's JSON takes camelCase and snake_case alike.
+    word = re.split(r"[.\[]", rest, maxsplit=1)[0]
+    snake = _CAPITAL.sub("_", word).lower()
+    return (value[snake], f".{snake}", rest[len(word) :]) if snake in value else None
+
+
+def _leads(key: str, rest: str) -> bool:
+    return rest.startswith(key) and rest[len(key) : len(key) + 1] in ("", ".", "[")
