@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -26,10 +27,18 @@ _read_items = msgspec.json.Decoder(list[dict[str, Raw]]).decode
 def read_tools(value: Any) -> tuple[Tool, ...]:
     """The tools that a record offers; none if they are spelled in a way that nobody knows."""
     try:
-        spelled = value if type(value) is str else write_json(value)
+        return _read_tools(value if type(value) is str else write_json(value))
+    except ValueError:
+        return ()
+
+
+@lru_cache(maxsize=128)
+def _read_tools(spelled: str) -> tuple[Tool, ...]:
+    """The tools of a text; the records of a data set say the same ones again and again."""
+    try:
         items, raws = decode_json(spelled), _read_items(spelled)
         tools = tuple(_read_tool(item, raw) for item, raw in zip(items, raws, strict=True))
-    except (*UNREADABLE, ValueError):
+    except UNREADABLE:
         return ()
     return () if None in tools else tools  # type: ignore[return-value]
 
