@@ -21,12 +21,13 @@ def test_examples_run_in_the_order_of_the_page(document, tmp_path, monkeypatch):
             run(example.source, str(example), names)
 
 
-@pytest.mark.parametrize("example", [e for e in EXAMPLES if e.planned], ids=str)
-def test_planned_example_is_still_planned(example, tmp_path, monkeypatch):
+def test_planned_examples_are_still_planned(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
-    with pytest.raises((AttributeError, ImportError), match="cannery"):
-        run(example.source, str(example))
+    for example in EXAMPLES:
+        if example.planned:
+            with pytest.raises((AttributeError, ImportError), match="cannery"):
+                run(example.source, str(example))
 
 
 @pytest.mark.parametrize(
