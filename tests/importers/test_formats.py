@@ -235,8 +235,7 @@ def test_openwebui_trees(tmp_path: Path):
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_requests_of_every_dialect(dialect: str, tmp_path: Path):
-    # tool_errors meets the fault of the next test.
-    cases = [case for case in tame_request_cases(dialect) if case.id != "tool_errors"]
+    cases = tame_request_cases(dialect)
     path = write(tmp_path, *(case.body for case in cases), name="requests.jsonl")
     with open_store("memory:") as store:
         summary = import_into(store, path, format="requests")
@@ -246,9 +245,6 @@ def test_requests_of_every_dialect(dialect: str, tmp_path: Path):
     assert again.added == 0
 
 
-@pytest.mark.xfail(
-    reason="storage.recognition counts what is known by the positions of other conversations"
-)
 def test_a_history_that_leaves_others_inside_an_exchange_is_kept_whole():
     def exchange(calls: int, *answers: str) -> list[Any]:
         asked = [cannery.invocation(f"c{n}", "f", "{}", joined=True) for n in range(calls)]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from cannery.errors import ConflictError, ConversationNotFoundError
-from cannery.messages import AnyCanister, Conversation
+from cannery.messages import AnyCanister, Conversation, prefix_digests
 from cannery.storage.conversation import StoredConversation
 from cannery.storage.history import Chain
 from cannery.storage.indexing import Holder, catch_up, chain_up, find_prefix
@@ -122,21 +122,20 @@ class _Filing:
         if not any(self._digests[match.known :]):
             return Filed(conversation, len(self._history), 0, is_new=False, is_fork=False)
         fork = conversation.fork(match.holder.position, edge="move")
-        known = self._known_before(match, fork.metadata.position)
+        known = self._known_before(conversation, match, fork.metadata.position)
         rest = self._history[known:]
         fork.append(rest)
         return Filed(fork, known, len(rest), is_new=False, is_fork=True)
 
-    def _known_before(self, match: _Match, position: int) -> int:
+    def _known_before(self, conversation: StoredConversation, match: _Match, position: int) -> int:
         """How many canisters lie before a position that the cut was moved to."""
         if position == match.holder.position:
             return match.known
-
-        def find(connection: sqlite3.Connection) -> int:
-            for at in range(self._places.index(match.known - 1), -1, -1):
-                found = self._holders(connection, at)
-                if any(holder.position <= position for holder in found):
-                    return self._places[at] + 1
-            return 0
-
-        return self._store.index.use(find)
+        between = conversation.load(position, match.holder.position)
+        adding = sum(
+            digest is not None
+            for canister in between
+            for digest in prefix_digests((canister,), reasoning=False)
+        )
+        at = self._places.index(match.known - 1) - adding
+        return self._places[at] + 1 if at >= 0 else 0
