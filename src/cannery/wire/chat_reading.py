@@ -427,6 +427,8 @@ def _join(canister: AnyCanister) -> None:
 
 
 def _argument_text(value: Any) -> str:
+    if value is None:
+        return ""
     return value if type(value) is str else write_json(value)
 
 

@@ -195,7 +195,7 @@ class MessageReader(Reader):
         identifier = self.text_field(block, "id", path)
         name = self.text_field(block, "name", path)
         value = block.get("input", absent)
-        arguments = "" if value is absent else input_text(value)
+        arguments = "" if value is absent or value is None else input_text(value)
         own = (identifier or f"call_{len(self.canisters)}", name, False)
         canister = self.add(new_invocation(arguments, self.when, True, None, None, *own), path)
         ours: Object = {"type": "tool_use", "id": own[0], "name": name}

@@ -318,7 +318,7 @@ class ItemReader(Reader):
         name = self.text_field(item, "name", path)
         is_freeform = kind == "custom_tool_call"
         given = item.get("input" if is_freeform else "arguments", "")
-        arguments = given if type(given) is str else write_json(given)
+        arguments = given if type(given) is str else "" if given is None else write_json(given)
         own = (self._call_id(item), name, is_freeform)
         canister = new_invocation(arguments, self.when, False, None, None, *own)
         self.add(canister, path)
