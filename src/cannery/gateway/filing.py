@@ -20,6 +20,7 @@ from cannery.storage import Store
 from cannery.storage.indexing import Holder, catch_up, chain_up, find_prefix
 from cannery.storage.lineage import find_edge, owner
 from cannery.storage.metadata import Metadata, new_metadata
+from cannery.storage.recognition import known_before
 
 _ATTEMPTS = 20
 
@@ -72,7 +73,10 @@ class Filer:
         position = find_edge(plan.position, end, conversation.load)
         known = plan.known
         if position != plan.position:
-            known = self._known_before(conversation.load(0, position), history)
+            known = known_before(
+                conversation.load(0, position),
+                Conversation.trusted(history).prefix_digests(reasoning=False),
+            )
         for _ in range(_ATTEMPTS):
             _, metadata = self.store.current(parent)
             above = owner(metadata, self.store.any_metadata, position)
@@ -92,14 +96,6 @@ class Filer:
                 continue
             return
         raise ConflictError(f"conversation {parent!r} changes all the time")
-
-    def _known_before(self, shared: Conversation, history: Sequence[AnyCanister]) -> int:
-        """How many messages of a history lie before a cut that was moved."""
-        last = [digest for digest in shared.prefix_digests(reasoning=False) if digest is not None]
-        if not last:
-            return 0
-        digests = Conversation.trusted(history).prefix_digests(reasoning=False)
-        return digests.index(last[-1]) + 1 if last[-1] in digests else 0
 
     def _add(
         self,

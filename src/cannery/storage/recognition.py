@@ -131,11 +131,18 @@ class _Filing:
         """How many canisters lie before a position that the cut was moved to."""
         if position == match.holder.position:
             return match.known
-        between = conversation.load(position, match.holder.position)
-        adding = sum(
-            digest is not None
-            for canister in between
-            for digest in prefix_digests((canister,), reasoning=False)
-        )
-        at = self._places.index(match.known - 1) - adding
-        return self._places[at] + 1 if at >= 0 else 0
+        return known_before(conversation.load(0, position), self._digests)
+
+
+def known_before(shared: Conversation, digests: Sequence[bytes | None]) -> int:
+    """How many canisters of a history lie in what it shares with a conversation, silent ones included."""
+    held = list(prefix_digests(shared, reasoning=False))
+    silent = 0
+    while held and held[-1] is None:
+        held.pop()
+        silent += 1
+    known = digests.index(held[-1]) + 1 if held and held[-1] in digests else 0
+    while silent and known < len(digests) and digests[known] is None:
+        known += 1
+        silent -= 1
+    return known
