@@ -304,7 +304,7 @@ def _write_choice(request: Request, body: Object, report: Report) -> None:
     choice = request.tool_choice
     if not isinstance(choice, ToolChoice):
         return
-    sent = [str(tool.get("name")) for tool in body.get("tools", ())]
+    sent = [str(tool.get("name")) for tool in body.get("tools", ()) if isinstance(tool, dict)]
     is_free = choice.mode in ("auto", "none")
     if request.source != NAME and not (is_free or is_possible(choice, sent)):
         drop_choice(choice, report)
