@@ -55,12 +55,13 @@ def call_ids(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:
     used: set[str] = set()
     waiting: dict[str, list[str]] = {}
     latest: dict[str, str] = {}
+    tries: dict[str, int] = {}
     arranged: list[Piece] = []
     for piece in pieces:
         canister = piece.canister
         if isinstance(canister, InvocationCanisterClass):
             original = canister.identifier
-            alias = _fresh(original, rules, used, taken)
+            alias = _fresh(original, rules, used, taken, tries)
             waiting.setdefault(original, []).append(alias)
             latest[original] = alias
             used.add(alias)
@@ -80,18 +81,19 @@ def call_ids(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:
     return arranged
 
 
-def _fresh(original: str, rules: Rules, used: set[str], taken: set[str]) -> str:
+def _fresh(
+    original: str, rules: Rules, used: set[str], taken: set[str], tries: dict[str, int]
+) -> str:
+    """A legal id that nobody has; ``tries`` keeps how often each id came, so that no alias is tried again."""
     pattern, length = rules.call_id_pattern, rules.call_id_length
     if original not in used and is_legal(original, pattern, length):
         return original
-    salt = ""
-    count = 0
     while True:
-        alias = alias_of(original, pattern, length, salt)
+        count = tries.get(original, 0)
+        tries[original] = count + 1
+        alias = alias_of(original, pattern, length, f"{count}:" if count else "")
         if alias not in used and alias not in taken:
             return alias
-        count += 1
-        salt = f"{count}:"
 
 
 def function_names(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:

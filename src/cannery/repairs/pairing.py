@@ -27,6 +27,7 @@ from cannery.wire.turns import turns
 def is_paired(pieces: list[Piece]) -> bool:
     """Whether every call is answered right behind its turn, in call order, and nothing else is."""
     waiting: list[str] = []
+    known: set[str] = set()
     answered = 0
     for piece in pieces:
         canister: Any = piece.canister
@@ -35,10 +36,11 @@ def is_paired(pieces: list[Piece]) -> bool:
             if answered:
                 if answered < len(waiting):
                     return False
-                waiting, answered = [], 0
-            if canister.identifier in waiting:
+                waiting, known, answered = [], set(), 0
+            if canister.identifier in known:
                 return False
             waiting.append(canister.identifier)
+            known.add(canister.identifier)
         elif role is Role.Result:
             if answered >= len(waiting) or waiting[answered] != canister.invocation_id:
                 return False

@@ -132,7 +132,9 @@ class MessageReader(Reader):
         self._calls: set[str] = set()
         self._made: set[str] = set()
         self._orphans = 0
-        self._waiting: list[tuple[str, str]] = []
+        # The calls that wait for a result, in their order: position -> id and name; and the positions of each id.
+        self._waiting: dict[int, tuple[str, str]] = {}
+        self._positions: dict[str, list[int]] = {}
 
     def contents(self, body: Object) -> list[str]:
         """All contents of a body; gives the shape that they came in."""
@@ -326,7 +328,9 @@ class MessageReader(Reader):
             identifier = self.made_id()
         self._count += 1
         self._calls.add(identifier)
-        self._waiting.append((identifier, name))
+        position = len(self.canisters)
+        self._waiting[position] = (identifier, name)
+        self._positions.setdefault(identifier, []).append(position)
         arguments = call.get("args")
         words = "" if arguments is None else input_text(arguments)
         own = (identifier, name, False)
@@ -361,9 +365,10 @@ class MessageReader(Reader):
         """The id of the call that a result answers: the given one, or the first that waits under its name."""
         is_given = type(given) is str and bool(given)
         if is_given and given in self._calls:
-            self._waiting = [one for one in self._waiting if one[0] != given]
+            for position in self._positions.pop(given, ()):
+                self._waiting.pop(position, None)
             return str(given)
-        for position, (identifier, called) in enumerate(self._waiting):
+        for position, (identifier, called) in self._waiting.items():
             if called == name and not (is_given and identifier not in self._made):
                 del self._waiting[position]
                 return identifier
