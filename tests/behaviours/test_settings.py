@@ -73,3 +73,18 @@ def test_an_output_format_of_the_future_is_named_as_lost(target: str):
     }
     rendered = cannery.translate(body, source="openai_chat", target=target)
     assert ("CONTROL_DROPPED", "response_format") in {(x.code, x.path) for x in rendered.losses}
+
+
+@pytest.mark.parametrize("broken", [b"\xd6", b"\xed\xa0\x80", rb"\ud800"])
+def test_broken_text_in_a_schema_is_replaced(broken: bytes):
+    schema = b'{"type":"object","description":"a%sb"}' % broken
+    body = (
+        b'{"model":"m","messages":[{"role":"user","content":"q"}],'
+        b'"tools":[{"type":"function","function":{"name":"f","parameters":%s}}]}' % schema
+    )
+    request = cannery.normalize_request(body, "openai_chat")
+    written = json.loads(cannery.nativize_request(request, "openai_chat").body)
+    text = written["tools"][0]["function"]["parameters"]["description"]
+    assert set(text[1:-1]) == {"\ufffd"}
+    for target in TARGETS:
+        cannery.translate(body, source="openai_chat", target=target)

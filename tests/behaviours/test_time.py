@@ -33,6 +33,12 @@ def parallel_calls(count: int) -> tuple[str, dict[str, Any]]:
     return "gemini_generate", {"contents": contents}
 
 
+def unknown_fields(count: int) -> tuple[str, dict[str, Any]]:
+    """Many fields that nobody knows, each of which is a loss."""
+    message = {"role": "user", "content": "q", **{f"x{i}": i for i in range(4 * count)}}
+    return "openai_chat", {"model": "m", "messages": [message]}
+
+
 def spent(source: str, body: dict[str, Any]) -> float:
     data = json.dumps(body).encode()
     times = []
@@ -43,7 +49,7 @@ def spent(source: str, body: dict[str, Any]) -> float:
     return min(times)
 
 
-@pytest.mark.parametrize("make", [repeated_ids, parallel_calls])
+@pytest.mark.parametrize("make", [repeated_ids, parallel_calls, unknown_fields])
 def test_four_times_as_much_takes_no_sixteen_times_as_long(
     make: Callable[[int], tuple[str, dict[str, Any]]],
 ):

@@ -34,11 +34,13 @@ def _step(value: Any, rest: str) -> tuple[Any, str, str] | None:
     if type(value) is not dict:
         return None
     rest = rest.removeprefix(".")
-    key = max((key for key in value if _leads(key, rest)), key=len, default=None)
+    word = re.split(r"[.\[]", rest, maxsplit=1)[0]
+    key = next((key for key in (rest, word) if key in value), None)
+    if key is None and word != rest:
+        key = max((key for key in value if _leads(key, rest)), key=len, default=None)
     if key is not None:
         return value[key], f".{key}", rest[len(key) :]
     # Protobuf's JSON takes camelCase and snake_case alike.
-    word = re.split(r"[.\[]", rest, maxsplit=1)[0]
     snake = _CAPITAL.sub("_", word).lower()
     return (value[snake], f".{snake}", rest[len(word) :]) if snake in value else None
 

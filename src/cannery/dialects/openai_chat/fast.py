@@ -420,8 +420,9 @@ def _tools(definitions: list[ToolDefinition]) -> Iterator[Tool | None]:
     for definition in definitions:
         function = definition.function
         schema = function.parameters
-        text = absent if schema is UNSET else bytes(schema).decode()
-        if text is not absent and not text.startswith("{"):
+        # What is passed through unread may hold broken UTF-8 or halves of surrogates.
+        text = absent if schema is UNSET else bytes(schema).decode("utf-8", "replace")
+        if text is not absent and (text[:1] != "{" or "\ufffd" in text or "\\ud" in text.lower()):
             yield None
             return
         yield new_tool(
