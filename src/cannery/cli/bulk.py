@@ -1,24 +1,22 @@
 """Bulk translation: one body a line in, one body a line out, in order, in bounded memory, on several cores.
 
 Lines travel in blocks of about a megabyte. A block is translated in one go; what went wrong and what was lost comes
-back beside the output. At most two blocks for each process are under way.
+back beside the output. With several processes (``workers``) at most two blocks for each are under way.
 """
 
 from __future__ import annotations
 
-import signal
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+import functools
+from collections.abc import Iterable, Iterator
 from typing import BinaryIO
 
 from msgspec import Struct
 
-from cannery.errors import CanneryError, LossError
+from cannery.errors import CanneryError
 from cannery.translation import translate
-from cannery.wire.losses import Loss, Repair
+from cannery.wire.losses import Loss, Rendered, Repair
 
 BLOCK = 1 << 20
-_AHEAD = 2
 
 
 class Task(Struct, frozen=True):
@@ -60,59 +58,54 @@ def blocks(file: BinaryIO, first: bytes = b"") -> Iterator[bytes]:
 def translate_block(data: bytes, task: Task) -> Block:
     """The lines of one block, translated; a bad one is left out and named."""
     block = Block(size=len(data), failures=[], counts={}, examples={}, losses=[])
-    source, target, policy, kind, model = (
-        task.source,
-        task.target,
-        task.policy,
-        task.kind,
-        task.model,
-    )
+    say = functools.partial(translate, source=task.source, target=task.target, policy=task.policy)
+    if task.kind != "request" or task.model is not None:
+        say = functools.partial(say, kind=task.kind, model=task.model)
+    is_counted = task.policy != "allow" or task.keeps_losses
     output: list[bytes] = []
-    add = output.append
-    number = 0
+    seen = Rendered(b"")
+    repeats = number = 0
     for number, line in enumerate(data.split(b"\n"), 1):
-        if not line or line.isspace():
-            continue
         try:
-            rendered = translate(
-                line, source=source, target=target, policy=policy, kind=kind, model=model
-            )
+            rendered = say(line)
         except (CanneryError, RecursionError) as error:
-            block.failures.append((number, _problem(error)))
+            if line.strip():
+                block.failures.append((number, str(error) or "nested too deeply"))
             continue
-        add(rendered.body)
-        if rendered.losses or rendered.repairs:
-            _count(block, number, rendered.losses, rendered.repairs, keeps=task.keeps_losses)
+        output.append(rendered.body)
+        if is_counted and (rendered.losses or rendered.repairs):
+            # Most lines of a data set lose the same: compare before counting.
+            if rendered.losses == seen.losses and rendered.repairs == seen.repairs:
+                repeats += 1
+            else:
+                _count(block, seen, repeats)
+                seen, repeats = rendered, 1
+                _show(block, number, rendered)
+            if task.keeps_losses:
+                block.losses += [(number, loss) for loss in rendered.losses]
+    _count(block, seen, repeats)
     # The block ends in a newline unless it is the last one.
     block.lines = number - 1 if data.endswith(b"\n") else number
-    add(b"")
+    output.append(b"")
     block.output = b"\n".join(output)
     return block
 
 
-def _problem(error: Exception) -> str:
-    if isinstance(error, LossError):
-        return str(error)
-    return str(error) or "nested too deeply"
+def _names(rendered: Rendered) -> Iterator[tuple[tuple[str, str], Loss | Repair]]:
+    for loss in rendered.losses:
+        yield (loss.severity, loss.code), loss
+    for repair in rendered.repairs:
+        yield ("repair", repair.name), repair
 
 
-def _count(
-    block: Block,
-    number: int,
-    losses: tuple[Loss, ...],
-    repairs: tuple[Repair, ...],
-    *,
-    keeps: bool,
-) -> None:
-    named: list[tuple[tuple[str, str], Loss | Repair]] = [
-        ((loss.severity, loss.code), loss) for loss in losses
-    ]
-    named += [(("repair", repair.name), repair) for repair in repairs]
-    for key, found in named:
-        block.counts[key] = block.counts.get(key, 0) + 1
+def _count(block: Block, rendered: Rendered, times: int) -> None:
+    for key, _ in _names(rendered):
+        block.counts[key] = block.counts.get(key, 0) + times
+
+
+def _show(block: Block, number: int, rendered: Rendered) -> None:
+    for key, found in _names(rendered):
         block.examples.setdefault(key, (number, found))
-    if keeps:
-        block.losses += [(number, loss) for loss in losses]
 
 
 def run(pieces: Iterable[bytes], task: Task, jobs: int) -> Iterator[Block]:
@@ -121,25 +114,7 @@ def run(pieces: Iterable[bytes], task: Task, jobs: int) -> Iterator[Block]:
         for piece in pieces:
             yield translate_block(piece, task)
         return
-    import multiprocessing
+    from cannery.cli.workers import Workers
 
-    context = multiprocessing.get_context("fork" if _can_fork() else None)
-    with context.Pool(jobs, initializer=_ignore_interrupts) as pool:
-        under_way: deque[Callable[[], Block]] = deque()
-        for piece in pieces:
-            under_way.append(pool.apply_async(translate_block, (piece, task)).get)
-            if len(under_way) > jobs * _AHEAD:
-                yield under_way.popleft()()
-        while under_way:
-            yield under_way.popleft()()
-
-
-def _can_fork() -> bool:
-    import multiprocessing
-
-    return "fork" in multiprocessing.get_all_start_methods()
-
-
-def _ignore_interrupts() -> None:
-    """Ctrl-C is for the parent, which ends its children."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with Workers(jobs, lambda piece: translate_block(piece, task)) as workers:
+        yield from workers.run(pieces)
