@@ -54,4 +54,5 @@ def test_four_times_as_much_takes_no_sixteen_times_as_long(
     make: Callable[[int], tuple[str, dict[str, Any]]],
 ):
     spent(*make(50))
-    assert spent(*make(2_400)) < 9 * spent(*make(600))
+    # CPU time of this thread, the best of several, with room to spare: only a real square is caught.
+    assert any(spent(*make(2_400)) < 10 * spent(*make(600)) for _ in range(4))
