@@ -34,5 +34,5 @@ def test_module_imports_only_what_is_declared(path):
     assert set(imported(path)) - allowed(path) == set()
 
 
-def test_there_are_two_runtime_dependencies():
-    assert declared() == {"msgspec", "backports"}
+def test_there_are_three_runtime_dependencies():
+    assert declared() == {"msgspec", "orjson", "backports"}

@@ -10,16 +10,33 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 import msgspec
+from msgspec import Raw
+from orjson import Fragment, dumps
 
 from cannery.errors import DialectError, MessageError
 from cannery.messages.immutable import thaw
 
 _decode = msgspec.json.Decoder().decode
-encode = msgspec.json.Encoder().encode
+_encode = msgspec.json.Encoder().encode
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _MISSING: Any = object()
 
 Object = dict[str, Any]
+
+
+def encode(value: Any) -> bytes:
+    """The JSON text of plain values, ``Raw`` and structs among them."""
+    try:
+        return dumps(value, _unknown)
+    except TypeError:
+        # Structs, numbers beyond 64 bits and what is nested deeper than orjson goes.
+        return _encode(value)
+
+
+def _unknown(value: Any) -> Fragment:
+    if type(value) is Raw:
+        return Fragment(bytes(value))
+    raise TypeError(type(value).__name__)
 
 
 def to_bytes(dialect: str, body: Any) -> bytes:
