@@ -233,6 +233,20 @@ def test_lines_that_moved_are_found(golden, tmp_path, how):
         assert list(store.get(identifier).load(4)) == expected[4:]
 
 
+@pytest.mark.parametrize("start", range(6))
+def test_a_gap_is_reported_wherever_reading_begins_in_it(golden, tmp_path, start):
+    _, truth, _ = golden
+    path = copy_of(golden, tmp_path)
+    identifier, expected = max(truth.items(), key=lambda item: len(item[1]))
+    log = path / "conversations" / identifier / "messages.jsonl"
+    lines = log.read_bytes().splitlines(keepends=True)
+    log.write_bytes(b"".join(lines[:1] + lines[4:]))
+    with open_store(path) as store:
+        reading = store.get(identifier).read(start)
+        assert list(reading.canisters) == [expected[at] for at in (0, 4, 5) if at >= start]
+        assert bool(reading.damages) is (start < 4)
+
+
 def test_missing_content_is_named_with_its_line(golden, tmp_path):
     path = copy_of(golden, tmp_path)
     for pack in path.glob("content/*.pack"):

@@ -219,7 +219,7 @@ class StoredConversation:
             if missing > 0 and segment.identifier != self.identifier:
                 where = f"conversations/{segment.identifier}/messages.jsonl"
                 damages.append(Damage(where, f"ends {missing} line(s) before its fork"))
-            lines += filter(None, found.lines)
+            lines += filter(None, found.lines) if found.damages else found.lines  # type: ignore[arg-type]
         canisters = self._store.decoder.decode(lines, hydrate=hydrate)
         return Reading(Conversation.trusted(canisters), tuple(damages))
 

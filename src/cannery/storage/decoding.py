@@ -5,9 +5,9 @@ Strings that the model holds as they are (arguments, reasoning, JSON, residue) a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, assert_never
 
 import msgspec
 from msgspec import UNSET
@@ -39,15 +39,33 @@ from cannery.messages.content import (
 )
 from cannery.messages.identity import READ_AS_JSON
 from cannery.storage.content import ContentCache, StoredContent
-from cannery.storage.shapes import ContentShape, LineShape, Reference, decode_line, decode_residue
+from cannery.storage.shapes import (
+    AssistantShape,
+    AudioShape,
+    BinaryShape,
+    ContentShape,
+    DataShape,
+    DocumentShape,
+    FileShape,
+    ImageShape,
+    InvocationShape,
+    LineShape,
+    OpaqueShape,
+    PartsShape,
+    ReasoningShape,
+    Reference,
+    RefusalShape,
+    ResultShape,
+    SupervisorShape,
+    TextShape,
+    UserShape,
+    VideoShape,
+    decode_line,
+    decode_residue,
+)
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_PLAIN_ROLES: dict[str, Callable[..., Any]] = {"user": new_user, "assistant": new_assistant}
-_BINARY: dict[str, Callable[..., Any]] = {
-    "image": new_image,
-    "audio": new_audio,
-    "video": new_video,
-}
+_SPOKEN: dict[type, Callable[..., Any]] = {UserShape: new_user, AssistantShape: new_assistant}
 
 
 class Decoder:
@@ -58,91 +76,124 @@ class Decoder:
 
     def decode(self, lines: Sequence[bytes], *, hydrate: bool = False) -> list[AnyCanister]:
         """The canisters of some lines; with ``hydrate`` nothing is left in the store."""
-        shapes = [_read(line) for line in lines]
-        made: list[Any] = [_plain(shape) for shape in shapes]
+        shapes = _read(lines)
+        made: list[Any] = list(map(_plain, shapes))
         rest = [index for index, canister in enumerate(made) if canister is None]
-        wanted: set[str] = set()
+        if not rest:
+            return made
+        wanted: dict[str, None] = {}
         for index in rest:
             _collect(shapes[index], wanted, everything=hydrate)
-        found = self._cache.get_many(map(check_digest, wanted)) if wanted else {}
-        texts = {f"sha256:{digest.hex()}": data for digest, data in found.items()}
-        reading = _Reading(self._cache, texts, hydrate=hydrate)
+        reading = _Reading(self._cache, self._get(wanted), hydrate=hydrate)
         unfolded: dict[int, list[AnyCanister]] = {}
-        for index in rest:
-            shape = shapes[index]
-            canister = reading.kept_text(shape)
-            if canister is None:
-                canister, *more = reading.canisters(shape)
-                if more:
-                    unfolded[index] = more
-            made[index] = canister
+        try:
+            for index in rest:
+                shape = shapes[index]
+                canister = reading.kept_text(shape)
+                if canister is None:
+                    canister, *more = reading.canisters(shape)
+                    if more:
+                        unfolded[index] = more
+                made[index] = canister
+        except UnicodeDecodeError as error:
+            raise DamageError("line", f"text that is not UTF-8: {error.reason}") from None
         for index in sorted(unfolded, reverse=True):
             made[index + 1 : index + 1] = unfolded[index]
         return made
 
-
-def _plain(shape: LineShape) -> AnyCanister | None:
-    """The canister of a line of plain text, as most are; None for any other."""
-    content = shape.content
-    if (
-        type(content) is not ContentShape
-        or content.text is UNSET
-        or content.mime_type is not UNSET
-        or content.type != "text"
-        or content.citations
-        or shape.residue_id
-    ):
-        return None
-    new = _PLAIN_ROLES.get(shape.role)
-    if new is None or shape.timestamp is UNSET:
-        return None
-    residue = None if shape.residue is UNSET else shape.residue
-    return new(content.text, shape.timestamp, shape.joined, residue, None)  # type: ignore[no-any-return]
+    def _get(self, wanted: Iterable[str]) -> dict[str, bytes]:
+        """Content by id, read together."""
+        digests = {content_id: _digest_of(content_id) for content_id in wanted}
+        found = self._cache.get_many(digests.values()) if digests else {}
+        return {content_id: found[digest] for content_id, digest in digests.items()}
 
 
-def _read(line: bytes) -> LineShape:
+def _read(lines: Sequence[bytes]) -> list[LineShape]:
     try:
-        return decode_line(line)
+        return list(map(decode_line, lines))
     except (msgspec.MsgspecError, UnicodeError) as error:
         raise DamageError("line", f"not a canister: {error}") from None
 
 
-def _collect(shape: LineShape, wanted: set[str], *, everything: bool) -> None:
-    """The ids of what has to be read to make a canister."""
-    content = shape.content
-    if type(content) is ContentShape:
-        if content.type == "text" and shape.role != "result":
-            if everything and content.content_id is not UNSET:
-                wanted.add(content.content_id)
-        else:
-            _collect_content(content, wanted, everything=everything)
-    elif type(content) is list:
+def _digest_of(content_id: str) -> bytes:
+    try:
+        return check_digest(content_id)
+    except InputError as error:
+        raise DamageError("line", str(error)) from None
+
+
+def _plain(shape: LineShape) -> AnyCanister | None:
+    """The canister of a line of plain text, as most are; None for any other."""
+    new = _SPOKEN.get(type(shape))
+    if new is None:
+        return None
+    content: Any = shape.content  # type: ignore[union-attr]
+    if type(content) is not TextShape:
+        return None
+    text = content.text
+    if text is UNSET or content.mime_type is not UNSET or content.citations or shape.residue_id:
+        return None
+    timestamp = shape.timestamp
+    if timestamp is UNSET:
+        return None
+    residue = shape.residue
+    return new(text, timestamp, shape.joined, None if residue is UNSET else residue, None)  # type: ignore[no-any-return]
+
+
+def _collect(shape: LineShape, wanted: dict[str, None], *, everything: bool) -> None:
+    """The ids of what has to be read to make a canister, in the order in which it was written."""
+    if shape.residue_id:
+        wanted[shape.residue_id] = None
+    if type(shape) is InvocationShape:
+        if shape.arguments_id:
+            wanted[shape.arguments_id] = None
+        return
+    content: Any = shape.content  # type: ignore[union-attr]
+    if type(content) is list:
         for part in content:
             _collect_content(part, wanted, everything=everything)
-    if shape.arguments_id:
-        wanted.add(shape.arguments_id)
-    if shape.residue_id:
-        wanted.add(shape.residue_id)
+    elif type(content) is TextShape and type(shape) is not ResultShape:
+        if everything and content.content_id is not UNSET:
+            wanted[content.content_id] = None
+    elif content is not UNSET and content is not None:
+        _collect_content(content, wanted, everything=everything)
 
 
-def _collect_content(shape: ContentShape, wanted: set[str], *, everything: bool) -> None:
-    if shape.spelling is not UNSET:
-        wanted.add(shape.spelling)
-    elif shape.content_id is not UNSET and (
-        everything
-        or shape.type == "refusal"
-        # Identity looks into the short text of a result.
-        or (shape.type == "text" and 0 <= shape.size < READ_AS_JSON)
-    ):
-        wanted.add(shape.content_id)
-    long = (shape.base64, shape.context, shape.signature, shape.encrypted, shape.json)
-    for text in (*long, *shape.texts, *shape.summaries):
-        if type(text) is Reference:
-            wanted.add(text.content_id)
-    for inside in (shape.chunks, shape.parts):
-        if inside is not UNSET:
-            for part in inside:
+def _collect_content(shape: ContentShape, wanted: dict[str, None], *, everything: bool) -> None:
+    long: tuple[Any, ...] = ()
+    match shape:
+        case TextShape():
+            # Identity looks into the short text of a result.
+            if shape.content_id is not UNSET and (everything or 0 <= shape.size < READ_AS_JSON):
+                wanted[shape.content_id] = None
+        case RefusalShape():
+            if shape.content_id is not UNSET:
+                wanted[shape.content_id] = None
+        case BinaryShape():
+            _collect_binary(shape, wanted, everything=everything)
+            long = (shape.base64,)
+        case ReasoningShape():
+            long = (*shape.texts, *shape.summaries, shape.signature, shape.encrypted)
+        case DataShape() | OpaqueShape():
+            long = (shape.json,)
+        case PartsShape():
+            for part in shape.parts:
                 _collect_content(part, wanted, everything=everything)
+        case _:
+            assert_never(shape)
+    wanted.update((text.content_id, None) for text in long if type(text) is Reference)
+
+
+def _collect_binary(shape: BinaryShape, wanted: dict[str, None], *, everything: bool) -> None:
+    if shape.spelling is not UNSET:
+        wanted[shape.spelling] = None
+    elif everything and shape.content_id is not UNSET:
+        wanted[shape.content_id] = None
+    if isinstance(shape, FileShape):
+        if isinstance(shape.context, Reference):
+            wanted[shape.context.content_id] = None
+        for chunk in () if shape.chunks is UNSET else shape.chunks:
+            _collect_content(chunk, wanted, everything=everything)
 
 
 class _Reading:
@@ -151,40 +202,40 @@ class _Reading:
     def __init__(self, cache: ContentCache, found: dict[str, bytes], *, hydrate: bool) -> None:
         self._cache = cache
         self._found = found
-        self._texts: dict[str, str] = {}
+        self._texts: dict[str, Any] = {}
         self._hydrate = hydrate
 
     def kept_text(self, shape: LineShape) -> AnyCanister | None:
         """The canister of a line whose plain text is in the store; None for any other."""
-        content = shape.content
+        new = _SPOKEN.get(type(shape))
+        if new is None:
+            return None
+        content: Any = shape.content  # type: ignore[union-attr]
         if (
-            type(content) is not ContentShape
-            or content.type != "text"
+            type(content) is not TextShape
             or content.content_id is UNSET
             or content.mime_type is not UNSET
             or content.citations
             or shape.residue_id
+            or shape.timestamp is UNSET
         ):
             return None
-        new = _PLAIN_ROLES.get(shape.role)
-        if new is None or shape.timestamp is UNSET:
-            return None
         residue = None if shape.residue is UNSET else shape.residue
-        held: Any = self._texts.get(content.content_id)
+        held = self._texts.get(content.content_id)
         if held is None:
             data = self._found.get(content.content_id)
-            if data is None:
-                held = new_text(self._stored(content))
-            else:
-                held = self._texts[content.content_id] = data.decode()
+            held = new_text(self._stored(content)) if data is None else data.decode()
+            self._texts[content.content_id] = held
         return new(held, shape.timestamp, shape.joined, residue, None)  # type: ignore[no-any-return]
 
     def canisters(self, shape: LineShape) -> list[AnyCanister]:
         """The canister of a line; several if its content is a list."""
-        content = shape.content
+        if type(shape) is InvocationShape:
+            return [self._invocation(shape)]
+        content: Any = shape.content  # type: ignore[union-attr]
         if type(content) is list:
             return self._unfold(shape, content)
-        if type(content) is not ContentShape:
+        if content is UNSET or content is None:
             return [self._canister(shape, absent)]
         return [self._canister(shape, hold(self._content(content)))]
 
@@ -194,81 +245,90 @@ class _Reading:
             if index:
                 shape = msgspec.structs.replace(shape, joined=True, residue=UNSET, residue_id="")
             found.append(self._canister(shape, hold(self._content(content))))
+        if not found:
+            raise DamageError("line", "an empty list of contents")
         return found
 
-    def _canister(self, shape: LineShape, held: Any) -> AnyCanister:
+    def _surroundings(self, shape: LineShape) -> tuple[Any, ...]:
         timestamp = _EPOCH if shape.timestamp is UNSET else shape.timestamp
         residue = None if shape.residue is UNSET else shape.residue
         if shape.residue_id:
-            residue = decode_residue(self._found[shape.residue_id])
-        common = (held, timestamp, shape.joined, residue, None)
-        role = shape.role
-        if role == "assistant":
-            return new_assistant(*common)  # type: ignore[no-any-return]
-        if role == "invocation":
-            call = (shape.identifier, shape.name, shape.freeform)
-            return new_invocation(self._arguments(shape), *common[1:], *call)  # type: ignore[no-any-return]
-        if held is absent:
-            raise DamageError("line", f"a {role!r} without content")
-        if role == "user":
-            return new_user(*common)  # type: ignore[no-any-return]
-        if role == "result":
-            error = absent if shape.error is UNSET else shape.error
-            return new_result(*common, shape.invocation_id, error)  # type: ignore[no-any-return]
-        if role == "supervisor":
-            return new_supervisor(*common, absent if shape.rank is UNSET else shape.rank)  # type: ignore[no-any-return]
-        if role == "document":
-            return new_document(*common, absent if shape.title is UNSET else shape.title)  # type: ignore[no-any-return]
-        raise DamageError("line", f"unknown role {role[:40]!r}")
+            residue = _residue(self._found[shape.residue_id])
+        return (timestamp, shape.joined, residue, None)
 
-    def _arguments(self, shape: LineShape) -> str:
+    def _canister(self, shape: Any, held: Any) -> AnyCanister:
+        common = (held, *self._surroundings(shape))
+        made: AnyCanister
+        match shape:
+            case UserShape():
+                made = new_user(*common)
+            case AssistantShape():
+                made = new_assistant(*common)
+            case ResultShape():
+                made = new_result(*common, shape.invocation_id, _or_absent(shape.error))
+            case SupervisorShape():
+                made = new_supervisor(*common, _or_absent(shape.rank))
+            case DocumentShape():
+                made = new_document(*common, _or_absent(shape.title))
+            case _:
+                raise DamageError("line", f"{type(shape).__name__} has no content")
+        return made
+
+    def _invocation(self, shape: InvocationShape) -> AnyCanister:
+        call = (shape.identifier, shape.name, shape.freeform)
+        return new_invocation(self._arguments(shape), *self._surroundings(shape), *call)  # type: ignore[no-any-return]
+
+    def _arguments(self, shape: InvocationShape) -> str:
         if shape.arguments_id:
             return self._found[shape.arguments_id].decode()
         data = bytes(shape.arguments)
         return msgspec.json.decode(data, type=str) if data[:1] == b'"' else data.decode()
 
     def _content(self, shape: ContentShape) -> AnyContent:
-        kind = shape.type
-        if kind == "text":
-            mime_type = PLAIN if shape.mime_type is UNSET else shape.mime_type
-            return new_text(self._text(shape), mime_type, shape.citations)  # type: ignore[no-any-return]
-        if kind in _BINARY:
-            return _BINARY[kind](self._payload(shape), _or_empty(shape.mime_type))  # type: ignore[no-any-return]
-        if kind == "file":
-            return self._file(shape)
-        if kind == "reasoning":
-            return self._reasoning(shape)
-        if kind == "refusal":
-            return new_refusal(self._eager(shape))  # type: ignore[no-any-return]
-        if kind == "data":
-            return new_data(self._long(shape.json))  # type: ignore[no-any-return]
-        if kind == "opaque":
-            json = self._long(shape.json)
-            return new_opaque(_or_empty(shape.dialect), _or_empty(shape.tag), json)  # type: ignore[no-any-return]
-        if kind == "parts" and shape.parts is not UNSET:
-            return new_parts(tuple(self._content(part) for part in shape.parts))  # type: ignore[no-any-return]
-        raise DamageError("line", f"unknown content type {kind[:40]!r}")
+        made: AnyContent
+        match shape:
+            case TextShape():
+                mime_type = PLAIN if shape.mime_type is UNSET else shape.mime_type
+                made = new_text(self._text(shape), mime_type, shape.citations)
+            case ImageShape():
+                made = new_image(self._payload(shape), _or_empty(shape.mime_type))
+            case AudioShape():
+                made = new_audio(self._payload(shape), _or_empty(shape.mime_type))
+            case VideoShape():
+                made = new_video(self._payload(shape), _or_empty(shape.mime_type))
+            case FileShape():
+                made = self._file(shape)
+            case ReasoningShape():
+                made = self._reasoning(shape)
+            case RefusalShape():
+                made = new_refusal(self._eager(shape))
+            case DataShape():
+                made = new_data(self._long(shape.json))
+            case OpaqueShape():
+                names = (_or_empty(shape.dialect), _or_empty(shape.tag))
+                made = new_opaque(*names, self._long(shape.json))
+            case PartsShape():
+                made = new_parts(tuple(map(self._content, shape.parts)))
+            case _:
+                assert_never(shape)
+        return made
 
-    def _text(self, shape: ContentShape) -> str | StoredContent:
+    def _text(self, shape: TextShape) -> str | StoredContent:
         if shape.text is not UNSET:
             return shape.text
         if shape.content_id is UNSET:
             raise DamageError("line", "a text without text or content_id")
         return self._eager(shape) if shape.content_id in self._found else self._stored(shape)
 
-    def _eager(self, shape: ContentShape) -> str:
+    def _eager(self, shape: TextShape | RefusalShape) -> str:
         if shape.content_id is not UNSET:
             return self._found[shape.content_id].decode()
         return _or_empty(shape.text)
 
-    def _stored(self, shape: ContentShape) -> StoredContent:
-        try:
-            digest = check_digest(_or_empty(shape.content_id))
-        except InputError as error:
-            raise DamageError("line", str(error)) from None
-        return StoredContent(digest, shape.size, self._cache)
+    def _stored(self, shape: TextShape | BinaryShape) -> StoredContent:
+        return StoredContent(_digest_of(_or_empty(shape.content_id)), shape.size, self._cache)
 
-    def _payload(self, shape: ContentShape) -> Any:
+    def _payload(self, shape: BinaryShape) -> Any:
         if shape.spelling is not UNSET:
             return Base64(self._found[shape.spelling].decode())
         if shape.content_id is not UNSET:
@@ -277,9 +337,9 @@ class _Reading:
             return shape.location
         if shape.base64 is not UNSET:
             return Base64(self._long(shape.base64))
-        raise DamageError("line", f"{shape.type} without content_id, location or base64")
+        raise DamageError("line", "binary content without content_id, location or base64")
 
-    def _file(self, shape: ContentShape) -> AnyContent:
+    def _file(self, shape: FileShape) -> AnyContent:
         return new_file(  # type: ignore[no-any-return]
             self._payload(shape),
             _or_empty(shape.mime_type),
@@ -289,7 +349,7 @@ class _Reading:
             () if shape.chunks is UNSET else tuple(map(self._content, shape.chunks)),
         )
 
-    def _reasoning(self, shape: ContentShape) -> AnyContent:
+    def _reasoning(self, shape: ReasoningShape) -> AnyContent:
         return new_reasoning(  # type: ignore[no-any-return]
             tuple(map(self._long, shape.texts)),
             tuple(map(self._long, shape.summaries)),
@@ -307,5 +367,16 @@ class _Reading:
         return _or_empty(text)
 
 
+def _residue(data: bytes) -> Any:
+    try:
+        return decode_residue(data)
+    except msgspec.MsgspecError as error:
+        raise DamageError("line", f"not a residue: {error}") from None
+
+
 def _or_empty(text: Any) -> str:
     return "" if text is UNSET else text
+
+
+def _or_absent(value: Any) -> Any:
+    return absent if value is UNSET else value

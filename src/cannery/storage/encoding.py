@@ -9,9 +9,9 @@ import base64
 import hashlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
-from typing import Any, assert_never
+from typing import Any, TypeVar, assert_never
 
-from msgspec import Raw, Struct
+from msgspec import UNSET, Raw, Struct
 
 from cannery.backends import check_digest
 from cannery.errors import MessageError
@@ -37,15 +37,34 @@ from cannery.messages import (
 from cannery.messages.json_text import is_json_object
 from cannery.storage.content import ContentCache, StoredContent
 from cannery.storage.shapes import (
+    AssistantShape,
+    AudioShape,
+    BinaryShape,
     ContentShape,
+    DataShape,
+    DocumentShape,
+    FileShape,
+    ImageShape,
+    InvocationShape,
     LineShape,
     LongText,
+    OpaqueShape,
+    PartsShape,
+    ReasoningShape,
     Reference,
+    RefusalShape,
+    ResultShape,
+    SupervisorShape,
+    TextShape,
+    UserShape,
+    VideoShape,
     encode_line,
     encode_residue,
 )
 
 THRESHOLD = 1024
+
+_Binary = TypeVar("_Binary", bound=BinaryShape)
 
 
 class Encoded(Struct, frozen=True):
@@ -76,40 +95,37 @@ class _Line:
         self._contents: dict[bytes, bytes | None] = {}
 
     def encode(self, canister: AnyCanister) -> Encoded:
-        shape = LineShape(
-            canister.role.value,
-            timestamp=_whole_minutes(canister.timestamp),
-            joined=canister.joined,
-        )
+        shape = self._shape(canister)
+        shape.timestamp = _whole_minutes(canister.timestamp)
+        shape.joined = canister.joined
         if canister.residue is not None:
             self._add_residue(shape, canister.residue)
-        role = canister.role
+        return Encoded(encode_line(shape), self._contents)
+
+    def _shape(self, canister: Any) -> LineShape:
+        role: Role = canister.role
         match role:
+            case Role.User:
+                return UserShape(self._held(canister.held))
+            case Role.Assistant:
+                held = canister.held
+                return AssistantShape() if held is absent else AssistantShape(self._held(held))
             case Role.Invocation:
-                self._add_call(shape, canister)
-                return Encoded(encode_line(shape), self._contents)
+                return self._call(canister)
             case Role.Result:
-                shape.invocation_id = canister.invocation_id  # type: ignore[union-attr]
-                error: Any = canister._error  # type: ignore[union-attr]  # noqa: SLF001 - a flag alone differs from its text
-                if error is not absent:
-                    shape.error = error
+                error = canister._error  # noqa: SLF001 - a flag alone differs from its text
+                content = self._held(canister.held)
+                return ResultShape(content, canister.invocation_id, _or_unset(error))
             case Role.Document:
-                if canister.title is not absent:  # type: ignore[union-attr]
-                    shape.title = canister.title  # type: ignore[union-attr]
+                return DocumentShape(self._held(canister.held), _or_unset(canister.title))
             case Role.Supervisor:
                 self._threshold = 0
-                if canister.rank is not absent:  # type: ignore[union-attr]
-                    shape.rank = canister.rank  # type: ignore[union-attr]
-            case Role.User | Role.Assistant:
-                pass
+                return SupervisorShape(self._held(canister.held), _or_unset(canister.rank))
             case _:
                 assert_never(role)
-        held = canister.held
-        if type(held) is str:
-            shape.content = self._text(held)
-        elif held is not absent:
-            shape.content = self._content(held)
-        return Encoded(encode_line(shape), self._contents)
+
+    def _held(self, held: Any) -> ContentShape:
+        return self._text(held) if type(held) is str else self._content(held)
 
     def _add_residue(self, shape: LineShape, residue: Any) -> None:
         text = encode_residue(
@@ -124,10 +140,8 @@ class _Line:
         else:
             shape.residue_id = self._put(text)
 
-    def _add_call(self, shape: LineShape, canister: Any) -> None:
-        shape.identifier = canister.identifier
-        shape.name = canister.name
-        shape.freeform = canister.is_freeform
+    def _call(self, canister: Any) -> InvocationShape:
+        shape = InvocationShape(canister.identifier, canister.name, freeform=canister.is_freeform)
         text: str = canister.held
         data = text.encode()
         if len(data) >= self._threshold:
@@ -136,53 +150,55 @@ class _Line:
             shape.arguments = Raw(data)
         else:
             shape.arguments = Raw(encode_line(text))
+        return shape
 
     def _content(self, content: AnyContent) -> ContentShape:
         match content:
             case TextualContentClass():
                 return self._textual(content)
-            case ImageContentClass() | AudioContentClass() | VideoContentClass():
-                return self._binary(content)
+            case ImageContentClass():
+                return self._binary(ImageShape(), content)
+            case AudioContentClass():
+                return self._binary(AudioShape(), content)
+            case VideoContentClass():
+                return self._binary(VideoShape(), content)
             case FileContentClass():
                 return self._file(content)
             case ReasoningContentClass():
                 return self._reasoning(content)
             case RefusalContentClass():
-                shape = self._text(content.text)
-                shape.type = "refusal"
-                return shape
+                words = self._text(content.text)
+                return RefusalShape(words.text, words.content_id, words.size)
             case DataContentClass():
-                return ContentShape("data", json=self._long(content.json))
+                return DataShape(self._long(content.json))
             case OpaqueContentClass():
-                json = self._long(content.json)
-                return ContentShape("opaque", dialect=content.dialect, tag=content.tag, json=json)
+                return OpaqueShape(content.dialect, content.tag, self._long(content.json))
             case PartsContentClass():
-                return ContentShape("parts", parts=[self._content(part) for part in content.parts])
+                return PartsShape([self._content(part) for part in content.parts])
             case _:
                 assert_never(content)
 
-    def _text(self, text: str) -> ContentShape:
+    def _text(self, text: str) -> TextShape:
         # No character takes more than four bytes of UTF-8.
         if len(text) * 4 < self._threshold:
-            return ContentShape("text", text)
+            return TextShape(text)
         data = text.encode()
         if len(data) < self._threshold:
-            return ContentShape("text", text)
-        return ContentShape("text", content_id=self._put(data), size=len(data))
+            return TextShape(text)
+        return TextShape(content_id=self._put(data), size=len(data))
 
-    def _textual(self, content: TextualContentClass) -> ContentShape:
+    def _textual(self, content: TextualContentClass) -> TextShape:
         held = content._text  # noqa: SLF001 - looking at it must not load it
-        if isinstance(held, str):
-            shape = self._text(held)
-        else:
-            shape = ContentShape("text", content_id=self._refer(held), size=held.size)
+        shape = self._text(held) if isinstance(held, str) else self._kept(held)
         if content.mime_type != "text/plain":
             shape.mime_type = content.mime_type
         shape.citations = content.citations
         return shape
 
-    def _binary(self, content: Any) -> ContentShape:
-        shape = ContentShape(content.kind)
+    def _kept(self, held: Deferred) -> TextShape:
+        return TextShape(content_id=self._refer(held), size=held.size)
+
+    def _binary(self, shape: _Binary, content: Any) -> _Binary:
         if content.mime_type:
             shape.mime_type = content.mime_type
         payload = content.payload
@@ -196,7 +212,7 @@ class _Line:
             shape.content_id, shape.size = self._refer(payload), payload.size
         return shape
 
-    def _add_base64(self, shape: ContentShape, payload: Base64) -> None:
+    def _add_base64(self, shape: BinaryShape, payload: Base64) -> None:
         try:
             data = payload.data
         except MessageError:
@@ -206,8 +222,8 @@ class _Line:
         if base64.b64encode(data) != payload.text.encode():
             shape.spelling = self._put(payload.text.encode())
 
-    def _file(self, content: FileContentClass) -> ContentShape:
-        shape = self._binary(content)
+    def _file(self, content: FileContentClass) -> FileShape:
+        shape = self._binary(FileShape(), content)
         if content.name is not None:
             shape.name = content.name
         if content.context is not None:
@@ -218,11 +234,9 @@ class _Line:
             shape.chunks = [self._content(chunk) for chunk in content.chunks]
         return shape
 
-    def _reasoning(self, content: ReasoningContentClass) -> ContentShape:
-        shape = ContentShape(
-            "reasoning",
-            texts=tuple(map(self._long, content.texts)),
-            summaries=tuple(map(self._long, content.summaries)),
+    def _reasoning(self, content: ReasoningContentClass) -> ReasoningShape:
+        shape = ReasoningShape(
+            tuple(map(self._long, content.texts)), tuple(map(self._long, content.summaries))
         )
         if content.signature is not None:
             shape.signature = self._long(content.signature)
@@ -247,6 +261,10 @@ class _Line:
             return self._put(held.load())
         self._contents.setdefault(check_digest(held.content_id), None)
         return held.content_id
+
+
+def _or_unset(value: Any) -> Any:
+    return UNSET if value is absent else value
 
 
 def _whole_minutes(timestamp: datetime) -> datetime:

@@ -1,9 +1,13 @@
-"""The JSON shapes of a line (section 3 of ``docs/storage-format.md``), as msgspec reads and writes them."""
+"""The JSON shapes of a line (section 3 of ``docs/storage-format.md``), as msgspec reads and writes them.
+
+One struct for each role and each content type, told apart by ``role`` and ``type`` while they are decoded: a line
+costs only the members that its own kind has.
+"""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, Union
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -21,52 +25,179 @@ class Reference(Struct, gc=False, frozen=True):
 LongText: TypeAlias = str | Reference
 
 
-class ContentShape(Struct, omit_defaults=True, gc=False):
-    """Any content; which members it has depends on its type."""
+class _ContentShape(Struct, omit_defaults=True, gc=False, tag_field="type"):
+    """What a content may be spelled as."""
 
-    type: str
+
+class TextShape(_ContentShape, tag="text"):
+    """Text, here or in the content store."""
+
     text: str | UnsetType = UNSET
     content_id: str | UnsetType = UNSET
     size: int = -1
     mime_type: str | UnsetType = UNSET
     citations: tuple[Citation, ...] = ()
+
+
+class BinaryShape(_ContentShape):
+    """What images, audio, video and files share."""
+
+    content_id: str | UnsetType = UNSET
+    size: int = -1
+    mime_type: str | UnsetType = UNSET
     location: Location | UnsetType = UNSET
     base64: LongText | UnsetType = UNSET
     spelling: str | UnsetType = UNSET
+
+
+class ImageShape(BinaryShape, tag="image"):
+    """An image."""
+
+
+class AudioShape(BinaryShape, tag="audio"):
+    """A recording."""
+
+
+class VideoShape(BinaryShape, tag="video"):
+    """A film."""
+
+
+class FileShape(BinaryShape, tag="file"):
+    """A file."""
+
     name: str | UnsetType = UNSET
     context: LongText | UnsetType = UNSET
     citable: bool | UnsetType = UNSET
     chunks: list[ContentShape] | UnsetType = UNSET
+
+
+class ReasoningShape(_ContentShape, tag="reasoning"):
+    """Thoughts."""
+
     texts: tuple[LongText, ...] = ()
     summaries: tuple[LongText, ...] = ()
     signature: LongText | UnsetType = UNSET
     encrypted: LongText | UnsetType = UNSET
     origin: Origin | UnsetType = UNSET
+
+
+class RefusalShape(_ContentShape, tag="refusal"):
+    """A refusal."""
+
+    text: str | UnsetType = UNSET
+    content_id: str | UnsetType = UNSET
+    size: int = -1
+
+
+class DataShape(_ContentShape, tag="data"):
+    """JSON."""
+
+    json: LongText | UnsetType = UNSET
+
+
+class OpaqueShape(_ContentShape, tag="opaque"):
+    """A block of a dialect that nobody else knows."""
+
     dialect: str | UnsetType = UNSET
     tag: str | UnsetType = UNSET
     json: LongText | UnsetType = UNSET
-    parts: list[ContentShape] | UnsetType = UNSET
 
 
-class LineShape(Struct, omit_defaults=True, gc=False):
-    """Any canister; which members it has depends on its role."""
+class PartsShape(_ContentShape, tag="parts"):
+    """Several contents in the place of one."""
 
-    role: str
+    parts: list[ContentShape]
+
+
+ContentShape: TypeAlias = Union[  # noqa: UP007 - the names above refer to it before it is there
+    TextShape,
+    ImageShape,
+    AudioShape,
+    VideoShape,
+    FileShape,
+    ReasoningShape,
+    RefusalShape,
+    DataShape,
+    OpaqueShape,
+    PartsShape,
+]
+
+
+class _LineShape(Struct, omit_defaults=True, gc=False, tag_field="role"):
+    """What a canister may be spelled as; members stand in the order in which they are written."""
+
+
+class UserShape(_LineShape, tag="user"):
+    """What the user said."""
+
+    content: ContentShape | list[ContentShape]
+    timestamp: datetime | UnsetType = UNSET
+    joined: bool = False
+    residue: Residue | UnsetType = UNSET
+    residue_id: str = ""
+
+
+class AssistantShape(_LineShape, tag="assistant"):
+    """What the assistant said, if anything."""
+
     content: ContentShape | list[ContentShape] | UnsetType | None = UNSET
-    identifier: str = ""
-    name: str = ""
-    arguments: Raw = Raw()
-    arguments_id: str = ""
-    freeform: bool = False
-    invocation_id: str = ""
-    error: str | Literal[True] | UnsetType = UNSET
-    title: str | UnsetType = UNSET
+    timestamp: datetime | UnsetType = UNSET
+    joined: bool = False
+    residue: Residue | UnsetType = UNSET
+    residue_id: str = ""
+
+
+class SupervisorShape(_LineShape, tag="supervisor"):
+    """An instruction."""
+
+    content: ContentShape | list[ContentShape]
     rank: str | UnsetType = UNSET
     timestamp: datetime | UnsetType = UNSET
     joined: bool = False
     residue: Residue | UnsetType = UNSET
     residue_id: str = ""
 
+
+class DocumentShape(_LineShape, tag="document"):
+    """Supplemental information."""
+
+    content: ContentShape | list[ContentShape]
+    title: str | UnsetType = UNSET
+    timestamp: datetime | UnsetType = UNSET
+    joined: bool = False
+    residue: Residue | UnsetType = UNSET
+    residue_id: str = ""
+
+
+class InvocationShape(_LineShape, tag="invocation"):
+    """A call."""
+
+    identifier: str = ""
+    name: str = ""
+    arguments: Raw = Raw()
+    arguments_id: str = ""
+    freeform: bool = False
+    timestamp: datetime | UnsetType = UNSET
+    joined: bool = False
+    residue: Residue | UnsetType = UNSET
+    residue_id: str = ""
+
+
+class ResultShape(_LineShape, tag="result"):
+    """What a call gave."""
+
+    content: ContentShape | list[ContentShape]
+    invocation_id: str = ""
+    error: str | Literal[True] | UnsetType = UNSET
+    timestamp: datetime | UnsetType = UNSET
+    joined: bool = False
+    residue: Residue | UnsetType = UNSET
+    residue_id: str = ""
+
+
+LineShape: TypeAlias = (
+    UserShape | AssistantShape | SupervisorShape | DocumentShape | InvocationShape | ResultShape
+)
 
 encode_line = msgspec.json.Encoder().encode
 decode_line = msgspec.json.Decoder(LineShape).decode

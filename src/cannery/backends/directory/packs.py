@@ -32,7 +32,7 @@ FULL = 64 << 20
 _PLAIN, _ZSTD = 0, 1
 _OPEN_FILES = 64
 _SCAN = 1 << 18
-_GATHER = 4 << 20
+_GATHER = 256 << 10
 _GAP = 64 << 10
 
 
@@ -260,6 +260,11 @@ class Packs:
 
     def get_many(self, digests: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
         """Contents in the order in which they lie, reading neighbours together."""
+        for run in _runs(self._find_many(digests)):
+            yield from self._read_run(run)
+
+    def _find_many(self, digests: Iterable[bytes]) -> list[tuple[Place, bytes]]:
+        """Where contents lie, in that order."""
         places = []
         with self._lock:
             for digest in dict.fromkeys(digests):
@@ -271,18 +276,18 @@ class Packs:
                     raise ContentNotFoundError(f"sha256:{digest.hex()}")
                 places.append((place, digest))
         places.sort()
-        for run in _runs(places):
-            yield from self._read_run(run)
+        return places
 
     def _read_run(self, run: list[tuple[Place, bytes]]) -> Iterator[tuple[bytes, bytes]]:
         first, last = run[0][0], run[-1][0]
+        begin = first.offset
         try:
-            data = self._bytes(first.number, first.offset, last.offset + HEADER.size + last.stored)
+            data = self._bytes(first.number, begin, last.offset + HEADER.size + last.stored)
         except FileNotFoundError:
             data = b""
         for place, digest in run:
             try:
-                yield digest, _decode_at(data, place.offset - first.offset, digest)
+                yield digest, _decode_at(data, place.offset - begin, digest)
             except ValueError:
                 yield digest, self.get(digest)
 
@@ -321,8 +326,9 @@ def _decode_at(data: bytes, at: int, digest: bytes) -> bytes:
     _, flags, stored, size, found, _, _ = HEADER.unpack_from(data, at)
     if found != digest:
         raise ValueError("no such record")
-    piece = data[body : body + stored]
-    content = piece if flags == _PLAIN else decompress(piece, size)
+    content = data[body : body + stored]
+    if flags != _PLAIN:
+        content = decompress(content, size)
     if len(content) != size or hashlib.sha256(content).digest() != digest:
         raise ValueError("the bytes do not match the id")
     return content
@@ -331,17 +337,16 @@ def _decode_at(data: bytes, at: int, digest: bytes) -> bytes:
 def _runs(places: list[tuple[Place, bytes]]) -> Iterator[list[tuple[Place, bytes]]]:
     """Neighbours that are worth one read."""
     run: list[tuple[Place, bytes]] = []
-    for place, digest in places:
-        if run:
-            last = run[-1][0]
-            end = last.offset + HEADER.size + last.stored
-            if (
-                place.number != last.number
-                or place.offset - end > _GAP
-                or place.offset - run[0][0].offset > _GATHER
-            ):
+    pack = furthest = 0
+    last = -1
+    for both in places:
+        number, offset, stored, _ = both[0]
+        if number != pack or offset > furthest or offset > last:
+            if run:
                 yield run
-                run = []
-        run.append((place, digest))
+            run = []
+            pack, last = number, offset + _GATHER
+        run.append(both)
+        furthest = offset + HEADER.size + stored + _GAP
     if run:
         yield run
