@@ -8,6 +8,7 @@ was said once the caller has been served.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -242,7 +243,7 @@ class Exchanges:
 
     async def _reply_whole(self, call: Call, response: Response, entry: Entry | None) -> None:
         self._take_usage(call, response)
-        response = response.replace(identifier=new_reply_id(call.dialect))
+        response = _named(response, call)
         written = nativize_response(response, call.dialect.name)
         call.losses += written.losses
         if entry is not None:
@@ -297,7 +298,9 @@ class Exchanges:
 
     def _options(self, call: Call, request: Request, aliases: Aliases) -> StreamOptions:
         asked = request.controls.include_usage is True
-        return StreamOptions(include_usage=asked, aliases=aliases, model=call.model)
+        return StreamOptions(
+            include_usage=asked, aliases=aliases, model=call.model, created=int(time.time())
+        )
 
     # --- echo ----------------------------------------------------------------------------------
 
@@ -320,7 +323,7 @@ class Exchanges:
         self, call: Call, response: Response, entry: Entry | None, options: StreamOptions
     ) -> None:
         self._take_usage(call, response)
-        response = response.replace(identifier=new_reply_id(call.dialect))
+        response = _named(response, call)
         writer = call.dialect.stream_writer(options)
         transport = call.begin(200, [*call.headers(call.stream_type), *_STREAM_HEADERS])
         for event in echo.events(response):
@@ -459,6 +462,12 @@ def _is_plain(call: Call, seen: Glance | None) -> bool:
     if call.dialect.name == RESPONSES:
         return False
     return seen is not None and not seen.is_stateful
+
+
+def _named(response: Response, call: Call) -> Response:
+    """An answer with an id in the caller's style, and the time if its provider tells none."""
+    created = int(time.time()) if response.created is absent else response.created
+    return response.replace(identifier=new_reply_id(call.dialect), created=created)
 
 
 def _is_stream(opened: Opened) -> bool:

@@ -73,7 +73,7 @@ class Translation:
         feed, write = self.folder.feed, self._writer.write
         for event in events:
             if type(event) is Start and self._identifier is not None:
-                event = Start(self._identifier, event.model)  # noqa: PLW2901 - the caller's id for it
+                event = Start(self._identifier, event.model, event.created)  # noqa: PLW2901 - the caller's id for it
             feed(event)
             written += write(event)
             if type(event) is Failure:

@@ -17,6 +17,7 @@ from cannery.messages.canisters import (
     InvocationCanisterClass,
     ResultCanisterClass,
     is_canister,
+    new_assistant,
 )
 from cannery.messages.checked import check_items
 from cannery.messages.identity import conversation_digest, prefix_digests
@@ -115,7 +116,8 @@ class Conversation(tuple[AnyCanister, ...]):
 
     def by_role(self, *roles: Role) -> Conversation:
         """Only the canisters of some roles."""
-        return Conversation.trusted(canister for canister in self if canister.role in roles)
+        kept = Conversation.trusted(canister for canister in self if canister.role in roles)
+        return regrouped(self, kept)
 
     @property
     def digest(self) -> bytes:
@@ -202,6 +204,68 @@ def group_turns(canisters: Iterable[AnyCanister]) -> Iterator[list[AnyCanister]]
         group.append(canister)
     if group:
         yield group
+
+
+def regrouped(before: Conversation, after: Conversation) -> Conversation:
+    """A conversation that was edited, its wire messages as they were before.
+
+    What has lost the canister that opened its wire message opens one itself, and does not fall to the
+    message before it. A canister in the place of another stands in its message.
+    """
+    if len(after) >= len(before) and all(map(is_, before, after)):
+        return after
+    places = _places(before, after)
+    groups = [number for number, group in enumerate(group_turns(before)) for _ in group]
+    kept = frozenset(places.values())
+    found: list[AnyCanister] = []
+    current: int | None = None
+    for index, canister in enumerate(after):
+        place = places.get(index)
+        last = after[index - 1] if index else None
+        if last is None or not _follows(canister, last):
+            current = None if place is None else groups[place]
+        elif place is not None and current != groups[place]:
+            is_heir = current is None and place - 1 not in kept and index - 1 not in places
+            if not (is_heir and groups[place - 1] == groups[place]):
+                canister = _opener(canister, last, found)  # noqa: PLW2901 - it opens a message now
+            current = groups[place]
+        found.append(canister)
+    return Conversation.trusted(found)
+
+
+def _follows(canister: AnyCanister, last: AnyCanister) -> bool:
+    is_call = canister.role is Role.Invocation and last.role in _SPOKEN_BY_MODEL
+    return canister.joined or is_call
+
+
+def _opener(canister: AnyCanister, last: AnyCanister, found: list[AnyCanister]) -> AnyCanister:
+    """The canister as the first of a wire message; a call behind the model's words needs a silent turn to start."""
+    if canister.role is Role.Invocation and last.role in _SPOKEN_BY_MODEL:
+        found.append(new_assistant(absent, canister.timestamp))
+        return canister if canister.joined else canister.replace(joined=True)
+    return canister.replace(joined=False)  # type: ignore[no-any-return]
+
+
+def _places(before: Conversation, after: Conversation) -> dict[int, int]:
+    """Where the canisters of an edited conversation stood: the same ones, or equal ones in the same order."""
+    known = {id(canister): place for place, canister in enumerate(before)}
+    places = {
+        index: known[id(canister)] for index, canister in enumerate(after) if id(canister) in known
+    }
+    if places:
+        return places
+    waiting: dict[AnyCanister, list[int]] = {}
+    for place in range(len(before) - 1, -1, -1):
+        waiting.setdefault(before[place], []).append(place)
+    least = 0
+    for index, canister in enumerate(after):
+        stood = waiting.get(canister, [])
+        while stood and stood[-1] < least:
+            stood.pop()
+        if stood:
+            places[index] = stood.pop()
+            least = places[index] + 1
+    return places
 
 
 def is_wordless(canister: AnyCanister) -> bool:

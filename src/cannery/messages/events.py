@@ -44,6 +44,7 @@ class Start(Struct, frozen=True, gc=False, tag=True):
 
     identifier: Absential[str] = absent
     model: Absential[str] = absent
+    created: Absential[int] = absent
 
 
 class PartStart(Struct, frozen=True, gc=False, tag=True):
@@ -251,6 +252,7 @@ class Folder:
             self._start.model,
             self._start.identifier,
             self._stop_sequence,
+            created=self._start.created,
         )
 
 
@@ -270,7 +272,7 @@ def unfold(response: Response) -> Iterator[Event]:
     A turn without words has no part of its own: folding makes one where a call comes first. Residue
     of the whole Response does not stream.
     """
-    yield Start(response.identifier, response.model)
+    yield Start(response.identifier, response.model, response.created)
     index = 0
     for canister in response.canisters:
         if isinstance(canister, AssistantCanisterClass) and canister.held is absent:

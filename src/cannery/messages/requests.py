@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from cannery.errors import MessageError
 from cannery.messages.absence import Absential, absent
@@ -24,7 +24,7 @@ from cannery.messages.checked import (
     check_whole,
     maker,
 )
-from cannery.messages.conversation import Conversation
+from cannery.messages.conversation import Conversation, regrouped
 from cannery.messages.immutable import freeze
 from cannery.messages.json_text import is_json, is_json_object, read_json, write_json
 from cannery.messages.protocols import Canister
@@ -266,7 +266,8 @@ def _tools(where: str, value: Any) -> tuple[Tool, ...]:
 class Request(CheckedStruct, frozen=True, gc=False):
     """What an application asks of a model; ``source`` names the dialect it was read from.
 
-    ``replace`` keeps the residue, since it is about the rest.
+    ``replace`` keeps the residue, since it is about the rest. A conversation that was edited keeps
+    its wire messages apart: what has lost its first canister does not fall to its neighbour.
     """
 
     conversation: Conversation
@@ -303,6 +304,15 @@ class Request(CheckedStruct, frozen=True, gc=False):
         "source": _optional(check_name),
     }
 
+    def replace(self, **changes: Any) -> Self:
+        """A new request with some facts changed; the others are kept as they are."""
+        if "conversation" in changes:
+            edited = _conversation("Request.conversation", changes["conversation"])
+            changes["conversation"] = regrouped(self.conversation, edited)
+        return super().replace(**changes)
+
+    __replace__ = replace
+
 
 class Usage(CheckedStruct, frozen=True, gc=False):
     """Tokens counted by the provider; ``input`` includes what a cache gave or took."""
@@ -328,7 +338,10 @@ class Usage(CheckedStruct, frozen=True, gc=False):
 
 
 class Response(CheckedStruct, frozen=True, gc=False):
-    """What a model answered; ``source`` names the dialect it was read from."""
+    """What a model answered; ``source`` names the dialect it was read from.
+
+    ``created`` is when the provider says that it answered, in seconds since 1970.
+    """
 
     canisters: Conversation
     finish: Absential[FinishReason] = absent
@@ -338,10 +351,11 @@ class Response(CheckedStruct, frozen=True, gc=False):
     stop_sequence: Absential[str] = absent
     residue: Residue | None = None
     source: str | None = None
+    created: Absential[int] = absent
 
     if TYPE_CHECKING:
 
-        def __init__(  # noqa: PLR0917 - the same
+        def __init__(  # noqa: PLR0913, PLR0917 - the same
             self,
             canisters: Iterable[Canister],
             finish: Absential[FinishReason] = absent,
@@ -351,6 +365,7 @@ class Response(CheckedStruct, frozen=True, gc=False):
             stop_sequence: Absential[str] = absent,
             residue: Residue | None = None,
             source: str | None = None,
+            created: Absential[int] = absent,
         ) -> None: ...
 
     checks: ClassVar[dict[str, Check]] = {
@@ -362,6 +377,7 @@ class Response(CheckedStruct, frozen=True, gc=False):
         "stop_sequence": check_text,
         "residue": _residue,
         "source": _optional(check_name),
+        "created": check_whole,
     }
 
 

@@ -75,12 +75,16 @@ class StreamWriter(Protocol):
 
 
 class StreamOptions(Struct, frozen=True, gc=False):
-    """What a caller asked of a stream: usage at its end, reasoning where only a vendor field has room for it."""
+    """What a caller asked of a stream: usage at its end, reasoning where only a vendor field has room for it.
+
+    ``created`` is the time to be said, in seconds since 1970; 0 leaves it to what the source says.
+    """
 
     include_usage: bool = False
     reasoning: bool = False
     model: str | None = None
     aliases: Aliases = NO_ALIASES
+    created: int = 0
 
 
 # What a body says where it must name a model and nobody gave one.

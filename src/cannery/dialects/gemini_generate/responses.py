@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from datetime import datetime
 from typing import Any
 
 from cannery.dialects.gemini_generate.reading import MessageReader
@@ -82,6 +83,15 @@ def call_stem(identifier: Any) -> str:
     return f"call_{hashlib.sha256(identifier.encode()).hexdigest()[:8]}_"
 
 
+def read_time(value: Any) -> Any:
+    """The seconds since 1970 of a time in words, or absent."""
+    try:
+        moment = datetime.fromisoformat(value)
+        return absent if moment.tzinfo is None else int(moment.timestamp())
+    except (TypeError, ValueError, OverflowError):
+        return absent
+
+
 def read_response(body: bytes, paths: list[str] | None = None) -> Response:
     """The answer that a body gives."""
     value = read_object(NAME, body)
@@ -103,11 +113,13 @@ def _read_response(body: Object, paths: list[str] | None) -> Response:
         text(get(body, "modelVersion")),
         text(identifier),
     )
-    response = new_response(*known, source=NAME)
+    created = read_time(get(body, "createTime"))
+    response = new_response(*known, source=NAME, created=created)
     patch = patch_text(_write_settings(response), rest, camel)
     if patch is None:
         return response  # type: ignore[no-any-return]
-    return new_response(*known, residue=Residue(NAME, envelope=patch), source=NAME)  # type: ignore[no-any-return]
+    residue = Residue(NAME, envelope=patch)
+    return new_response(*known, residue=residue, source=NAME, created=created)  # type: ignore[no-any-return]
 
 
 def _read_candidates(body: Object, reader: MessageReader) -> tuple[Object, Any]:

@@ -100,6 +100,7 @@ MODELLED = frozenset(
         "candidates[0].index",
         "responseId",
         "modelVersion",
+        "createTime",
         *(f"usageMetadata.{kind}TokenCount" for kind in ("prompt", "candidates", "total")),
     )
     for spelling in _spellings(path)

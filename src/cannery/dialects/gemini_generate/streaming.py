@@ -19,6 +19,7 @@ from cannery.dialects.gemini_generate.responses import (
     call_stem,
     is_blocked,
     read_finish,
+    read_time,
     read_usage,
     write_usage,
 )
@@ -164,7 +165,8 @@ class GeminiStreamReader:
         if reader is None:
             identifier, model = get(chunk, "responseId"), get(chunk, "modelVersion")
             reader = self._reader = MessageReader(model, call_stem(identifier))
-            yield Start(text(identifier), text(model))
+            created = read_time(get(chunk, "createTime"))
+            yield Start(text(identifier), text(model), created)
         usage = read_usage(get(chunk, "usageMetadata"))
         if isinstance(usage, Usage):
             self._usage = usage

@@ -17,7 +17,7 @@ from cannery.wire.bodies import Object, guarded, read_object
 from cannery.wire.chat_reading import ChatReader
 from cannery.wire.chat_writing import ChatWriter
 from cannery.wire.contract import Piece
-from cannery.wire.controls import text
+from cannery.wire.controls import integer, text
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, patch_text, recall
 
@@ -73,6 +73,7 @@ def _read_response(body: Object, paths: list[str] | None) -> Response:
         text(body.get("model")),
         text(body.get("id")),
         source=NAME,
+        created=integer(body.get("created")),
     )
     patch = patch_text(_write_body(response, Report()), body)
     if patch is None:
@@ -175,7 +176,7 @@ def _write_body(response: Response, report: Report) -> Object:
     body: Object = {
         "id": "chatcmpl-cannery" if response.identifier is absent else response.identifier,
         "object": "chat.completion",
-        "created": int(response.canisters[0].timestamp.timestamp()) if response.canisters else 0,
+        "created": 0 if response.created is absent else response.created,
         "model": "" if response.model is absent else response.model,
         "choices": [choice],
     }

@@ -12,7 +12,6 @@ from typing import Any
 from cannery.dialects.openai_chat.responses import FINISH, FINISH_WORDS, read_usage, write_usage
 from cannery.dialects.openai_chat.settings import NAME
 from cannery.messages.absence import absent
-from cannery.messages.checked import now
 from cannery.messages.content import Origin
 from cannery.messages.events import (
     Delta,
@@ -27,7 +26,7 @@ from cannery.messages.events import (
 )
 from cannery.messages.requests import FinishReason, Usage
 from cannery.wire.contract import StreamOptions
-from cannery.wire.controls import text
+from cannery.wire.controls import integer, text
 from cannery.wire.sse import FrameReader, data_frame
 from cannery.wire.streams import read_chunk
 
@@ -80,7 +79,7 @@ class ChatStreamReader:
             self._is_started = True
             model = chunk.get("model")
             self._model = model if isinstance(model, str) else None
-            yield Start(text(chunk.get("id")), text(chunk.get("model")))
+            yield Start(text(chunk.get("id")), text(model), integer(chunk.get("created")))
         usage = read_usage(chunk.get("usage"))
         choices = chunk.get("choices")
         if isinstance(choices, list):
@@ -172,7 +171,7 @@ class ChatStreamWriter:
         self._head = {
             "id": "chatcmpl-cannery",
             "object": "chat.completion.chunk",
-            "created": int(now().timestamp()),
+            "created": options.created,
             "model": options.model or "",
         }
         self._is_started = False
@@ -211,6 +210,8 @@ class ChatStreamWriter:
             self._head["id"] = event.identifier
         if event.model is not absent and not self._options.model:
             self._head["model"] = event.model
+        if event.created is not absent and not self._options.created:
+            self._head["created"] = event.created
         return self._begin()
 
     def _begin(self) -> bytes:

@@ -20,7 +20,7 @@ from cannery.messages.conversation import Conversation
 from cannery.messages.requests import FinishReason, Response, Usage, new_response, new_usage
 from cannery.wire.bodies import Object, guarded, read_object
 from cannery.wire.contract import Piece
-from cannery.wire.controls import text
+from cannery.wire.controls import integer, text
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, patch_text, recall, remember
@@ -67,6 +67,7 @@ def _read_response(body: Object, paths: list[str] | None) -> Response:
         text(body.get("model")),
         text(body.get("id")),
         source=NAME,
+        created=integer(body.get("created_at")),
     )
     patch = patch_text(_write_body(response, Report()), body)
     remember(response, dialect=NAME, envelope=patch)
@@ -134,7 +135,7 @@ def _write_body(response: Response, report: Report) -> Object:
     body = answer_body(
         identifier,
         response.model if isinstance(response.model, str) else "",
-        int(response.canisters[0].timestamp.timestamp()) if response.canisters else 0,
+        response.created if isinstance(response.created, int) else 0,
     )
     body["output"] = writer.items(pieces)
     finish = response.finish if isinstance(response.finish, FinishReason) else None

@@ -32,7 +32,7 @@ from cannery.messages.events import (
 from cannery.messages.requests import FinishReason, Usage
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object, guarded
-from cannery.wire.controls import text
+from cannery.wire.controls import integer, text
 from cannery.wire.residues import patch_text
 from cannery.wire.sse import FrameReader
 from cannery.wire.streams import read_chunk
@@ -136,7 +136,7 @@ class ResponsesStreamReader:
         self._is_started = True
         model = text(response.get("model"))
         self._reader.model = None if model is absent else model
-        yield Start(text(response.get("id")), model)
+        yield Start(text(response.get("id")), model, integer(response.get("created_at")))
 
     # --- items ---------------------------------------------------------------------------------
 

@@ -19,7 +19,6 @@ from cannery.dialects.openai_responses.responses import (
 )
 from cannery.dialects.openai_responses.settings import NAME
 from cannery.messages.absence import absent
-from cannery.messages.checked import now
 from cannery.messages.content import OpaqueContentClass, ReasoningContentClass
 from cannery.messages.events import (
     Delta,
@@ -95,7 +94,7 @@ class ResponsesStreamWriter:
 
     def __init__(self, options: StreamOptions) -> None:
         self._options = options
-        self._body = answer_body(NO_IDENTIFIER, options.model or "", int(now().timestamp()))
+        self._body = answer_body(NO_IDENTIFIER, options.model or "", options.created)
         self._number = 0
         self._is_started = False
         self._is_over = False
@@ -147,6 +146,8 @@ class ResponsesStreamWriter:
             self._body["id"] = event.identifier
         if event.model is not absent and not self._options.model:
             self._body["model"] = event.model
+        if event.created is not absent and not self._options.created:
+            self._body["created_at"] = event.created
         return self._begin()
 
     def _begin(self) -> bytes:
