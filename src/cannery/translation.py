@@ -21,7 +21,7 @@ from cannery.messages.conversation import Conversation
 from cannery.messages.requests import Request, Response, Tool, ToolChoice
 from cannery.repairs import repair
 from cannery.repairs.aliases import name_alias
-from cannery.wire.bodies import encode, read_object, to_bytes
+from cannery.wire.bodies import encode_body, read_object, to_bytes
 from cannery.wire.contract import (
     UNKNOWN_MODEL,
     Dialect,
@@ -33,7 +33,7 @@ from cannery.wire.contract import (
 )
 from cannery.wire.foreign import report_settings
 from cannery.wire.losses import POLICIES, REPAIRS, Aliases, Rendered, Report, enforce
-from cannery.wire.places import fitted
+from cannery.wire.places import chosen, fitted
 from cannery.wire.turns import changed
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ def _nativize_request(
         if "function_names" not in without:
             request = _renamed(request, rules, report)
         _report_settings(request, report)
-        if target.names_model and request.model is absent:
+        if target.names_model and not request.model:
             report.lose("MODEL_UNKNOWN", "model")
             request = msgspec.structs.replace(request, model=UNKNOWN_MODEL)
     more = () if turns is None else (turns[1],)
@@ -135,7 +135,7 @@ def _at_hand(canister: AnyCanister) -> AnyCanister:
 
 def _write_turns(
     request: Request, write: TurnWriter, report: Report, *, keep: bool
-) -> tuple[int, list[Any]] | None:
+) -> tuple[int, Any] | None:
     """The turns of a conversation that needs no repair, what they had to say being reported."""
     notes: Notes = []
     turns = write(request, notes, keep=keep)
@@ -242,7 +242,7 @@ def _rendered(
     body: bytes | None,
     kind: str,
 ) -> Rendered:
-    encoded = encode(written)
+    encoded = encode_body(written)
     if report.is_empty:
         return Rendered(encoded)
     locate = _locator(value.source, body, kind)
@@ -256,6 +256,7 @@ def _locator(
 ) -> tuple[Callable[[int | str], str], Callable[[str], str]]:
     """How a place becomes a path in the source: by reading the body again, only now that it matters."""
     dialect = None if source is None else find_dialect(source)
+    given: dict[str, Any] = {}
     paths: list[str] = []
     tools: list[str] = []
     fit: Callable[[str], str] = str
@@ -271,7 +272,8 @@ def _locator(
             return paths[place] if place < len(paths) else f"conversation[{place}]"
         if place.startswith("@"):
             name = place[1:]
-            return dialect.control_paths.get(name, name) if dialect is not None else name
+            known = name if dialect is None else dialect.control_paths.get(name, name)
+            return chosen(known, given)
         tool = _TOOL.fullmatch(place) if tools else None
         return place if tool is None or int(tool[1]) >= len(tools) else tools[int(tool[1])]
 

@@ -6,20 +6,24 @@ text it is, so that the spelling of its numbers survives.
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
 from msgspec import Raw
+from orjson import Fragment
 
 from cannery.messages.json_text import decode_json, is_json_object, write_json
 
 RAW_ARGUMENTS = "_raw_arguments"
 FREEFORM_INPUT = "input"
-_EMPTY = Raw(b"{}")
+_EMPTY = Fragment(b"{}")
+_PLAIN_ID = re.compile(r"[A-Za-z0-9_-]{1,40}", re.ASCII).fullmatch
+_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,39}", re.ASCII).fullmatch
 _read_raw = msgspec.json.Decoder(Raw).decode
 
 
-def object_text(text: str) -> Raw | None:
+def object_text(text: str) -> Fragment | None:
     """The JSON object that an argument text spells, ready to be written; None if it spells none.
 
     The empty text spells the empty object.
@@ -27,14 +31,20 @@ def object_text(text: str) -> Raw | None:
     if text[:1] != "{":
         return _EMPTY if not text else None
     try:
-        return _read_raw(text)
+        _read_raw(text)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
+    return Fragment(text)
 
 
 def is_plain_identifier(text: str) -> bool:
-    """Whether every provider takes this as an id and a name: at most 40 letters, digits and underscores."""
-    return len(text) <= 40 and text.isascii() and text.isidentifier()
+    """Whether every provider takes this as the id of a call: at most 40 letters, digits, underscores and dashes."""
+    return _PLAIN_ID(text) is not None
+
+
+def is_plain_name(text: str) -> bool:
+    """Whether every provider takes this as the name of a function: like an id, with a letter or underscore first."""
+    return _PLAIN_NAME(text) is not None
 
 
 def object_input(text: str) -> Any:

@@ -17,11 +17,24 @@ from cannery.errors import DialectError, MessageError
 from cannery.messages.immutable import thaw
 
 _decode = msgspec.json.Decoder().decode
-_encode = msgspec.json.Encoder().encode
 _SURROGATES = re.compile("[\ud800-\udfff]")
 _MISSING: Any = object()
 
 Object = dict[str, Any]
+
+
+class Turns:
+    """A list on its way out: the first items are encoded, each with the comma behind it; one at least is not."""
+
+    __slots__ = ("encoded", "fresh")
+
+    def __init__(self, encoded: list[bytes], fresh: list[Any]) -> None:
+        self.encoded = encoded
+        self.fresh = fresh
+
+    def pieces(self) -> list[bytes]:
+        """The JSON text of the list, in pieces."""
+        return [b"[", *self.encoded, encode(self.fresh)[1:]]
 
 
 def encode(value: Any) -> bytes:
@@ -36,7 +49,31 @@ def encode(value: Any) -> bytes:
 def _unknown(value: Any) -> Fragment:
     if type(value) is Raw:
         return Fragment(bytes(value))
+    if type(value) is Turns:
+        return Fragment(b"".join(value.pieces()))
     raise TypeError(type(value).__name__)
+
+
+def _known(value: Any) -> Raw:
+    """What orjson knows and msgspec does not."""
+    fragment = value if type(value) is Fragment else _unknown(value)
+    contents = fragment.contents
+    return Raw(contents.encode() if isinstance(contents, str) else contents)
+
+
+_encode = msgspec.json.Encoder(enc_hook=_known).encode
+
+
+def encode_body(body: Object) -> bytes:
+    """The JSON text of an object whose last field may be turns; what is encoded among them is copied only once."""
+    turns = next(reversed(body.values())) if body else None
+    if type(turns) is not Turns:
+        return encode(body)
+    rest = dict(body)
+    key, _ = rest.popitem()
+    around = encode(rest)
+    start = around[:-1] + b"," if rest else b"{"
+    return b"".join((start, encode(key), b":", *turns.pieces(), b"}"))
 
 
 def to_bytes(dialect: str, body: Any) -> bytes:

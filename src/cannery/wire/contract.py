@@ -106,7 +106,7 @@ class TurnWriter(Protocol):
 
     def __call__(
         self, request: Request, notes: Notes, *, keep: bool = False
-    ) -> tuple[int, list[Any]] | None:
+    ) -> tuple[int, Any] | None:
         """How many leading canisters are left to the general writer, and the messages; None for any other request."""
 
 
@@ -151,8 +151,8 @@ class Dialect(Struct, frozen=True, gc=False):
     read_error: Callable[[int, bytes], WireError]
     write_error: Callable[[WireError], bytes]
     routes: tuple[Route, ...]
-    # Source paths of request fields, for losses: control name -> path in this dialect.
-    control_paths: Mapping[str, str]
+    # Source paths of request fields, for losses: control name -> path in this dialect, or the paths that it may have.
+    control_paths: Mapping[str, str | tuple[str, ...]]
     # Top-level fields that reading turns into facts of the model, whatever their spelling.
     modelled: frozenset[str] = frozenset()
     # Where each tool of a request stands in its body, for losses; None where it is ``tools[index]``.

@@ -1,53 +1,109 @@
-"""Encoded turns kept beside a conversation: writing it again with more at its end encodes only what is new.
+"""Turns kept beside a conversation: writing it again with more at its end encodes only what is new.
 
 The turns up to some canister are kept in that canister's memo, together with the canisters they were made from; they
 are used again only for a conversation that starts with the very same canisters. Of one branch only the longest is kept.
+They are encoded when they are used again for the first time, so that a conversation written once pays nothing.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from cannery.messages.role import Role
+from cannery.wire.bodies import Turns, encode
+from cannery.wire.contract import Notes
 
 # How far from its end a conversation is searched for what was kept.
 _REACH = 64
 
 
-def find_prefix(
-    canisters: tuple[Any, ...], dialect: str
-) -> tuple[int, list[Any], frozenset[str]] | None:
-    """The position up to which encoded turns are kept, the turns, and the call ids in them."""
+class Walked(NamedTuple):
+    """What a walk over a conversation wrote: turns, where the last assistant turn starts, and how many come before."""
+
+    turns: list[Any]
+    last: int
+    before: int
+
+
+class Walk(Protocol):
+    """Writes the turns from a position on; None if the conversation needs the general way.
+
+    No call id may be among ``known`` or come twice; those met are added to ``used``. With ``goes_on`` there are turns
+    before the position, the last of them the user's.
+    """
+
+    def __call__(
+        self,
+        canisters: tuple[Any, ...],
+        index: int,
+        notes: Notes,
+        used: set[str],
+        known: frozenset[str],
+        *,
+        goes_on: bool,
+    ) -> Walked | None:
+        """The turns."""
+
+
+class _Kept(NamedTuple):
+    """The turns of some canisters: the first of them encoded, each with the comma that follows it."""
+
+    canisters: tuple[Any, ...]
+    encoded: list[bytes]
+    pending: list[Any]
+    ids: frozenset[str]
+    notes: Notes
+
+
+_NOTHING = _Kept((), [], [], frozenset(), [])
+
+
+def write_kept(
+    canisters: tuple[Any, ...], start: int, notes: Notes, key: str, walk: Walk
+) -> Turns | list[Any] | None:
+    """The turns from a position on, all but the last taken from what was kept, and kept again."""
+    known = _find(canisters, key)
+    encoded = known.encoded
+    if known.pending:
+        encoded = encoded + [encode(turn) + b"," for turn in known.pending]
+    position = len(known.canisters) or start
+    used: set[str] = set()
+    said: Notes = list(known.notes)
+    walked = walk(canisters, position, said, used, known.ids, goes_on=bool(encoded))
+    if walked is None:
+        return None
+    turns, last, before = walked
+    if last > 0:
+        ids = known.ids | (used - _ids(canisters, last)) if used else known.ids
+        about = [note for note in said if type(note[1]) is not int or note[1] < last]
+        _keep(canisters, last, key, _Kept(canisters[:last], encoded, turns[:before], ids, about))
+    notes += said
+    return Turns(encoded, turns) if encoded else turns
+
+
+def _find(canisters: tuple[Any, ...], key: str) -> _Kept:
+    """The longest beginning whose turns are kept."""
     for position in range(len(canisters), max(0, len(canisters) - _REACH), -1):
         memo = canisters[position - 1]._memo  # noqa: SLF001 - looking must not make one
-        kept = None if memo is None else memo.get(dialect)
+        kept: _Kept | None = None if memo is None else memo.get(key)
         # Comparing tuples starts with identity, so equal prefixes cost a few nanoseconds a canister.
-        if kept is not None and kept[0] == canisters[:position]:
-            return position, kept[1], kept[2]
-    return None
+        if kept is not None and kept.canisters == canisters[:position]:
+            return kept
+    return _NOTHING
 
 
-def keep_prefix(
-    canisters: tuple[Any, ...], position: int, dialect: str, turns: list[Any], used: set[str]
-) -> None:
-    """Keep the encoded turns of the canisters before a position, instead of those kept before."""
-    if position < 1:
-        return
+def _keep(canisters: tuple[Any, ...], position: int, key: str, kept: _Kept) -> None:
+    """Keep the turns of the canisters before a position, instead of those kept before."""
     for earlier in range(position - 1, max(0, position - _REACH), -1):
         memo = canisters[earlier - 1]._memo  # noqa: SLF001 - the same
         if memo is not None:
-            memo.pop(dialect, None)
-    canisters[position - 1].memo()[dialect] = (
-        canisters[:position],
-        turns,
-        _ids(canisters, position, used),
-    )
+            memo.pop(key, None)
+    canisters[position - 1].memo()[key] = kept
 
 
-def _ids(canisters: tuple[Any, ...], position: int, used: set[str]) -> frozenset[str]:
-    """The call ids before a position."""
-    later = {getattr(canister, "identifier", None) for canister in canisters[position:]}
-    return frozenset(used - later)
+def _ids(canisters: tuple[Any, ...], position: int) -> set[str]:
+    """The ids of the calls from a position on."""
+    return {getattr(canister, "identifier", "") for canister in canisters[position:]}
 
 
 def leading_texts(canisters: tuple[Any, ...]) -> int | None:

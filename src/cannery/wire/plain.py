@@ -115,8 +115,8 @@ def split_system(request: PlainRequest) -> tuple[Any, list[Any]] | None:
     return None if system is not absent and not system.strip() else (system, messages)
 
 
-def alternating(messages: list[Any], user: Any, assistant: Any) -> list[Any] | None:
-    """Plain messages that alternate, begin and end with the user and say something, as a wire's own; else None."""
+def spoken_turns(messages: list[Any]) -> list[Any] | None:
+    """Plain messages that alternate, begin and end with the user and say something, as the wire has them; else None."""
     written: list[Any] = []
     take = written.append
     expected: Any = PlainUser
@@ -125,9 +125,18 @@ def alternating(messages: list[Any], user: Any, assistant: Any) -> list[Any] | N
         if type(canister) is not expected or not held or held.isspace():
             return None
         if expected is PlainUser:
-            take(user(held))
+            take({"role": "user", "content": held})
             expected = PlainAssistant
         else:
-            take(assistant(held))
+            take({"role": "assistant", "content": held})
             expected = PlainUser
     return written if expected is PlainAssistant else None
+
+
+def alternating(messages: list[Any], user: Any, assistant: Any) -> list[Any] | None:
+    """Plain messages that alternate, begin and end with the user and say something, as a wire's own; else None."""
+    written = spoken_turns(messages)
+    if written is None:
+        return None
+    makers = {"user": user, "assistant": assistant}
+    return [makers[turn["role"]](turn["content"]) for turn in written]

@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType
 
 from cannery.dialects.anthropic_messages.models import rules_for
 from cannery.dialects.anthropic_messages.settings import DEFAULT_MAX_TOKENS, NAME
@@ -20,80 +19,29 @@ from cannery.messages.content import ImageContentClass
 from cannery.messages.payload import Base64
 from cannery.messages.requests import Request, new_controls
 from cannery.messages.role import Role
-from cannery.wire.arguments import is_plain_identifier, object_text
-from cannery.wire.bodies import encode
+from cannery.wire.arguments import is_plain_identifier, is_plain_name, object_text
+from cannery.wire.bodies import encode, encode_body
 from cannery.wire.contract import Notes
-from cannery.wire.fragments import find_prefix, keep_prefix, leading_texts
+from cannery.wire.fragments import Walked, leading_texts, write_kept
 from cannery.wire.media import sniff
 from cannery.wire.plain import (
     PlainAssistant,
     PlainRequest,
     PlainUser,
-    alternating,
     split_system,
+    spoken_turns,
 )
 from cannery.wire.received import RECEIVED
+from cannery.wire.residues import is_foreign_form
 
 _USER, _ASSISTANT, _SUPERVISOR = Role.User, Role.Assistant, Role.Supervisor
 _INVOCATION, _RESULT = Role.Invocation, Role.Result
-
-
-class TextBlock(Struct, frozen=True, gc=False, tag="text"):
-    """A text block."""
-
-    text: str
-
-
-class ImageSource(Struct, frozen=True, gc=False, tag="base64"):
-    """Inline bytes of an image."""
-
-    media_type: str
-    data: Raw
-
-
-class ImageBlock(Struct, frozen=True, gc=False, tag="image"):
-    """An image block."""
-
-    source: ImageSource
-
-
-class ToolUse(Struct, frozen=True, gc=False, tag="tool_use"):
-    """A call."""
-
-    id: str
-    name: str
-    input: Raw
-
-
-class ToolResult(Struct, frozen=True, gc=False, tag="tool_result"):
-    """The answer to a call."""
-
-    tool_use_id: str
-    content: str
-
-
-class UserMessage(Struct, frozen=True, gc=False, tag_field="role", tag="user"):
-    """A user turn."""
-
-    content: Any
-
-
-class AssistantMessage(Struct, frozen=True, gc=False, tag_field="role", tag="assistant"):
-    """An assistant turn."""
-
-    content: Any
-
-
-class Body(Struct, frozen=True, gc=False):
-    """A request."""
-
-    messages: list[Any]
-    max_tokens: int
-    model: str | UnsetType = UNSET
-    system: str | UnsetType = UNSET
-    temperature: Any = UNSET
-    top_p: Any = UNSET
-    stream: Any = UNSET
+_NONE: frozenset[str] = frozenset()
+_DEFAULTED = (
+    "CONTROL_DEFAULTED",
+    "@max_tokens",
+    f"max_tokens is required; {DEFAULT_MAX_TOKENS} was sent",
+)
 
 
 class PlainBody(
@@ -131,116 +79,94 @@ def write_plain(request: PlainRequest, notes: Notes) -> bytes | None:
     if split is None or model is absent or (temperature is not absent and temperature > 1):
         return None
     system, messages = split
-    written = alternating(messages, UserMessage, AssistantMessage)
+    written = spoken_turns(messages)
     if written is None:
         return None
     limit = given.limit if given.old_limit is absent else given.old_limit
-    top_p, stream = given.top_p, given.stream
-    return encode(
-        Body(
-            written,
-            _limit(limit, notes),
-            model,
-            UNSET if system is absent else system,
-            UNSET if temperature is absent else temperature,
-            UNSET if top_p is absent else top_p,
-            UNSET if stream is absent else stream,
-        )
-    )
+    body = _body(model, limit, temperature, given.top_p, given.stream, notes)
+    if system is not absent:
+        body["system"] = system
+    body["messages"] = written
+    return encode(body)
 
 
-def _limit(given: Any, notes: Notes) -> int:
-    if given is not absent:
-        return given  # type: ignore[no-any-return]
-    detail = f"max_tokens is required; {DEFAULT_MAX_TOKENS} was sent"
-    notes.append(("CONTROL_DEFAULTED", "@max_tokens", detail))
-    return DEFAULT_MAX_TOKENS
+def _body(
+    model: str, limit: Any, temperature: Any, top_p: Any, stream: Any, notes: Notes
+) -> dict[str, Any]:
+    if limit is absent:
+        notes.append(_DEFAULTED)
+        limit = DEFAULT_MAX_TOKENS
+    body = {"model": model, "max_tokens": limit}
+    if temperature is not absent:
+        body["temperature"] = temperature
+    if top_p is not absent:
+        body["top_p"] = top_p
+    if stream is not absent:
+        body["stream"] = stream
+    return body
 
 
 def write_fast(request: Request, notes: Notes, *, keep: bool = False) -> bytes | None:
     """The body of a well-behaved request; None for any other.
 
-    With ``keep`` the encoded turns are kept beside the conversation, so that writing it again with more at its end
-    encodes only what is new.
+    With ``keep`` the turns are kept beside the conversation, so that writing it again with more at its end encodes
+    only what is new.
     """
-    settings = _settings(request)
-    model = request.model
-    if settings is None or not isinstance(model, str) or request.source == NAME:
+    controls = request.controls
+    limit, temperature, top_p = controls.max_tokens, controls.temperature, controls.top_p
+    if (
+        request.tools
+        or request.tool_choice is not absent
+        or (request.residue is not None and request.residue.envelope is not None)
+        or (temperature is not absent and temperature > 1)
+        or controls != new_controls(limit, temperature, top_p)
+    ):
         return None
-    canisters = tuple(request.conversation)
-    system: Any = UNSET
-    if canisters and canisters[0].role is _SUPERVISOR:
-        system = _system(canisters[0])
+    system: Any = absent
+    first = request.conversation[0] if request.conversation else None
+    if first is not None and first.role is _SUPERVISOR:
+        system = _system(first)
         if system is None:
             return None
-    start = 0 if system is UNSET else 1
-    turns = _kept_turns(canisters, start, notes) if keep else _turns(canisters, start, notes, set())
-    if turns is None or not turns[0]:
+    said: Notes = []
+    turns = _write(request, 0 if system is absent else 1, said, keep=keep)
+    if turns is None:
         return None
-    if canisters[-1].role is _ASSISTANT and not _may_end(canisters[-1].held, model):
-        return None
-    limit, temperature, top_p = settings
-    stream = UNSET if request.stream is absent else request.stream
-    body = Body(turns[0], _limit(limit, notes), model, system, temperature, top_p, stream)
-    return encode(body)
+    body = _body(request.model, limit, temperature, top_p, request.stream, notes)  # type: ignore[arg-type]
+    notes += said
+    if system is not absent:
+        body["system"] = system
+    body["messages"] = turns
+    return encode_body(body)
 
 
-def write_turns(
-    request: Request, notes: Notes, *, keep: bool = False
-) -> tuple[int, list[Any]] | None:
+def write_turns(request: Request, notes: Notes, *, keep: bool = False) -> tuple[int, Any] | None:
     """The turns of a well-behaved conversation behind its leading supervisors; None for any other."""
+    start = leading_texts(request.conversation)
+    turns = None if start is None else _write(request, start, notes, keep=keep)
+    return None if turns is None else (start, turns)  # type: ignore[return-value]
+
+
+def _write(request: Request, start: int, notes: Notes, *, keep: bool) -> Any:
+    """The turns from a position on; None where the general way is needed."""
     model = request.model
     canisters = tuple(request.conversation)
-    start = leading_texts(canisters)
-    if start is None or not isinstance(model, str) or request.source == NAME:
+    if start == len(canisters) or not isinstance(model, str) or request.source == NAME:
         return None
-    turns = _kept_turns(canisters, start, notes) if keep else _turns(canisters, start, notes, set())
-    if turns is None or not turns[0]:
+    if keep:
+        turns: Any = write_kept(canisters, start, notes, NAME, _walk)
+    else:
+        walked = _walk(canisters, start, notes, set(), _NONE, goes_on=False)
+        turns = None if walked is None else walked.turns
+    if turns is None:
         return None
-    if canisters[-1].role is _ASSISTANT and not _may_end(canisters[-1].held, model):
-        return None
-    return start, turns[0]
+    is_prefill = canisters[-1].role is _ASSISTANT
+    return None if is_prefill and not _may_end(canisters[-1].held, model) else turns
 
 
 def _may_end(held: Any, model: str) -> bool:
     """Whether a request may end with this text of the assistant."""
     return not rules_for(model).ends_with_user and not held[-1].isspace()
-
-
-def _kept_turns(
-    canisters: tuple[Any, ...], start: int, notes: Notes
-) -> tuple[list[Any], int, int] | None:
-    """The turns of a conversation, all but the last taken from what was kept, and kept again."""
-    written: list[Any] = []
-    used: set[str] = set()
-    known = find_prefix(canisters, NAME)
-    if known is not None:
-        start, written, ids = known
-        used = set(ids)
-    turns = _turns(canisters, start, notes, used, after_user=bool(written))
-    if turns is None:
-        return None
-    fresh, last, count = turns
-    head = [*written, *(Raw(encode(turn)) for turn in fresh[:count])]
-    keep_prefix(canisters, last, NAME, head, used)
-    return [*head, *fresh[count:]], last, count
-
-
-def _settings(request: Request) -> tuple[Any, Any, Any] | None:
-    controls = request.controls
-    if request.tools or request.tool_choice is not absent:
-        return None
-    residue = request.residue
-    if residue is not None and residue.envelope is not None:
-        return None
-    limit, temperature, top_p = controls.max_tokens, controls.temperature, controls.top_p
-    if controls != new_controls(limit, temperature, top_p):
-        return None
-    if temperature is absent:
-        temperature = UNSET  # type: ignore[assignment]
-    elif temperature > 1:
-        return None
-    return limit, temperature, UNSET if top_p is absent else top_p
 
 
 def _system(canister: Any) -> str | None:
@@ -249,126 +175,134 @@ def _system(canister: Any) -> str | None:
     return held if plain and held and not held.isspace() else None
 
 
-def _turns(  # noqa: C901, PLR0912 - one loop: a call for each turn is what it saves
+def _walk(  # noqa: C901 - one loop: a call for each turn is what it saves
     canisters: tuple[Any, ...],
     index: int,
     notes: Notes,
     used: set[str],
+    known: frozenset[str],
     *,
-    after_user: bool = False,
-) -> tuple[list[Any], int, int] | None:
-    """The turns from a position on, where the last assistant turn starts, and how many turns stand before it.
-
-    ``used`` takes the call ids, since none may come twice.
-    """
+    goes_on: bool,
+) -> Walked | None:
+    """The turns from a position on, where the last assistant turn starts, and how many turns stand before it."""
     written: list[Any] = []
     take = written.append
     count = len(canisters)
-    calls: list[Any] = []
+    calls: Any = ()
+    after_user = goes_on
     last, last_count = index, 0
     while index < count:
         canister = canisters[index]
-        held = canister.held
         role = canister.role
+        held = canister.held
+        following = canisters[index + 1] if index + 1 < count else None
         if role is _ASSISTANT:
-            if not after_user or canister.residue is not None:
+            residue = canister.residue
+            if not after_user or (residue is not None and not is_foreign_form(residue, NAME)):
                 return None
             last, last_count = index, len(written)
             index += 1
             after_user = False
-            if index == count or canisters[index].role is not _INVOCATION:
-                if type(held) is not str or not held or held.isspace():
+            if following is None or following.role is not _INVOCATION:
+                if (
+                    type(held) is not str
+                    or not held
+                    or held.isspace()
+                    or (following is not None and following.joined)
+                ):
                     return None
-                if index < count and canisters[index].joined:
-                    return None
-                take(AssistantMessage(held))
+                take({"role": "assistant", "content": held})
                 continue
-            if held is absent and _is_single(canisters, index, count):
-                pair = _single(canisters[index], canisters[index + 1], used)
-                if pair is None:
-                    return None
-                written += pair
-                index += 2
-                after_user = True
-                continue
-            said: list[Any] | None = _calls(canisters, index, count, held, used)
+            said = _calls(canisters, index, held, used, known)
             if said is None:
                 return None
-            take(AssistantMessage(said))
-            found = len(said) if held is absent else len(said) - 1
-            calls = canisters[index : index + found]  # type: ignore[assignment]
+            take({"role": "assistant", "content": said})
+            found = len(said) if said[0]["type"] == "tool_use" else len(said) - 1
+            calls = canisters[index : index + found]
             index += found
         elif role is _USER or role is _RESULT:
             if after_user:
                 return None
             after_user = True
             # The commonest turn by far: one plain text, then the assistant.
-            if role is _USER and not calls and type(held) is str and canister.residue is None:
-                following = canisters[index + 1].role if index + 1 < count else None
-                if following is _ASSISTANT or following is None:
-                    if not held or held.isspace():
-                        return None
-                    take(UserMessage(held))
-                    index += 1
-                    continue
-            blocks = _user_turn(canisters, index, count, calls, notes)
+            if (
+                role is _USER
+                and not calls
+                and type(held) is str
+                and (following is None or following.role is _ASSISTANT)
+            ):
+                residue = canister.residue
+                if not held or held.isspace():
+                    return None
+                if residue is not None and not is_foreign_form(residue, NAME):
+                    return None
+                take({"role": "user", "content": held})
+                index += 1
+                continue
+            blocks = _user_turn(canisters, index, calls, notes)
             if blocks is None:
                 return None
-            alone = blocks[0] if len(blocks) == 1 else None
-            take(UserMessage(alone.text if type(alone) is TextBlock else blocks))
+            is_text = len(blocks) == 1 and blocks[0]["type"] == "text"
+            take({"role": "user", "content": blocks[0]["text"] if is_text else blocks})
             index += len(blocks)
-            calls = []
+            calls = ()
         else:
             return None
-    return None if calls else (written, last, last_count)
+    return None if calls else Walked(written, last, last_count)
 
 
-def _is_single(canisters: tuple[Any, ...], index: int, count: int) -> bool:
-    """Whether one call, its answer and then the assistant (or nothing) follow: what agents do all day."""
-    after = index + 2
-    return (
-        after <= count
-        and canisters[index + 1].role is _RESULT
-        and (after == count or canisters[after].role is _ASSISTANT)
-    )
-
-
-def _single(call: Any, result: Any, used: set[str]) -> tuple[Any, Any] | None:
-    """A turn with one call and the turn that answers it."""
-    identifier, name, text = call.identifier, call.name, result.held
-    arguments = object_text(call.held)
-    if (
-        arguments is None
-        or call.residue is not None
-        or call.is_freeform
-        or type(text) is not str
-        or result.invocation_id != identifier
-        or result._error is not absent  # noqa: SLF001 - a property would cost a call
-        or result.residue is not None
-        or not text
-        or text.isspace()
-        or identifier in used
-        or not is_plain_identifier(identifier)
-        or not is_plain_identifier(name)
-    ):
-        return None
-    used.add(identifier)
-    return (
-        AssistantMessage((ToolUse(identifier, name, arguments),)),
-        UserMessage((ToolResult(identifier, text),)),
-    )
+def _calls(
+    canisters: tuple[Any, ...], index: int, held: Any, used: set[str], known: frozenset[str]
+) -> list[Any] | None:
+    """The blocks of an assistant turn with calls."""
+    said: list[Any] = []
+    if held is not absent and held != "":
+        if type(held) is not str or held.isspace():
+            return None
+        said.append({"type": "text", "text": held})
+    count = len(canisters)
+    while index < count:
+        call = canisters[index]
+        if call.role is not _INVOCATION:
+            break
+        identifier, name = call.identifier, call.name
+        arguments = object_text(call.held)
+        if (
+            arguments is None
+            or call.residue is not None
+            or call.is_freeform
+            or identifier in used
+            or identifier in known
+            or not is_plain_identifier(identifier)
+            or not is_plain_name(name)
+        ):
+            return None
+        used.add(identifier)
+        said.append({"type": "tool_use", "id": identifier, "name": name, "input": arguments})
+        index += 1
+    return said
 
 
 def _user_turn(
-    canisters: tuple[Any, ...], index: int, count: int, calls: Any, notes: Notes
+    canisters: tuple[Any, ...], index: int, calls: Any, notes: Notes
 ) -> list[Any] | None:
     """The answers to calls, in call order, and what the user says."""
     blocks: list[Any] = []
+    count = len(canisters)
     for call in calls:
-        block: Any = _result(canisters[index], call.identifier) if index < count else None
-        if block is None:
+        result = canisters[index] if index < count else call
+        text = result.held
+        if (
+            result.role is not _RESULT
+            or type(text) is not str
+            or result.invocation_id != call.identifier
+            or result._error is not absent  # noqa: SLF001 - a property would cost a call
+            or result.residue is not None
+            or not text
+            or text.isspace()
+        ):
             return None
-        blocks.append(block)
+        blocks.append({"type": "tool_result", "tool_use_id": call.identifier, "content": text})
         index += 1
     spoken = False
     while index < count:
@@ -387,63 +321,24 @@ def _user_turn(
     return blocks
 
 
-def _result(result: Any, identifier: str) -> ToolResult | None:
-    text = result.held
-    if (
-        result.role is not _RESULT
-        or type(text) is not str
-        or result.invocation_id != identifier
-        or result._error is not absent  # noqa: SLF001 - a property would cost a call
-        or result.residue is not None
-        or not text
-        or text.isspace()
-    ):
-        return None
-    return ToolResult(identifier, text)
-
-
-def _user_block(canister: Any) -> TextBlock | ImageBlock | None:
+def _user_block(canister: Any) -> dict[str, Any] | None:
     held = canister.held
     residue = canister.residue
-    if residue is not None and (residue.part or residue.envelope or residue.cache):
+    if residue is not None and not is_foreign_form(residue, NAME):
         return None
     if type(held) is str:
-        return TextBlock(held) if held and not held.isspace() else None
+        return {"type": "text", "text": held} if held and not held.isspace() else None
     if type(held) is not ImageContentClass or type(held.payload) is not Base64:
         return None
     payload = held.payload
-    raw = payload.raw
+    text = payload.text
     if (
-        raw is None
+        len(text) % 4
+        or "-" in text
+        or "_" in text
+        or not text.isascii()
         or sniff(payload) != held.mime_type
-        or len(raw) % 4
-        or b"-" in raw
-        or b"_" in raw
     ):
         return None
-    return ImageBlock(ImageSource(held.mime_type, Raw(b'"' + raw + b'"')))
-
-
-def _calls(
-    canisters: tuple[Any, ...], index: int, count: int, held: Any, used: set[str]
-) -> list[Any] | None:
-    """The blocks of an assistant turn with calls."""
-    said: list[Any] = []
-    if held is not absent:
-        if type(held) is not str or not held or held.isspace():
-            return None
-        said.append(TextBlock(held))
-    while index < count:
-        call = canisters[index]
-        if call.role is not _INVOCATION:
-            break
-        identifier, name = call.identifier, call.name
-        arguments = object_text(call.held)
-        if arguments is None or call.residue is not None or call.is_freeform or identifier in used:
-            return None
-        if not (is_plain_identifier(identifier) and is_plain_identifier(name)):
-            return None
-        used.add(identifier)
-        said.append(ToolUse(identifier, name, arguments))
-        index += 1
-    return said
+    source = {"type": "base64", "media_type": held.mime_type, "data": text}
+    return {"type": "image", "source": source}

@@ -67,9 +67,9 @@ class TextPart(Struct, frozen=True, gc=False, tag="text", forbid_unknown_fields=
 
 
 class ImageUrl(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """Where an image is: a JSON string, not decoded."""
+    """Where an image is."""
 
-    url: Raw
+    url: str
 
 
 class ImagePart(Struct, frozen=True, gc=False, tag="image_url", forbid_unknown_fields=True):
@@ -344,22 +344,15 @@ def _take_parts(message: Any, canisters: list[AnyCanister]) -> bool:
     return True
 
 
-def _image(url: Raw) -> Any:
-    """The image of a data URL that JSON spells without escapes, or of a plain one; None for any other."""
-    literal = bytes(url)
-    if literal[:1] != b'"' or b"\\" in literal or not literal.isascii():
-        return None
-    if not literal.startswith(b'"data:'):
-        return (
-            new_image(_new_location("url", literal[1:-1].decode()), "")
-            if len(literal) > 2
-            else None
-        )
-    at = literal.find(b";base64,", 6, 64)
-    mime_type = literal[6:at].decode()
+def _image(url: str) -> Any:
+    """The image of a URL, or of a data URL in its usual spelling; None for any other."""
+    if not url.startswith("data:"):
+        return new_image(_new_location("url", url), "") if url else None
+    at = url.find(";base64,", 5, 64)
+    mime_type = url[5:at]
     if at < 0 or not mime_type.islower() or not mime_type.replace("/", "").isalpha():
         return None
-    return new_image(Base64(literal[at + 8 : -1]), mime_type)
+    return new_image(Base64(url[at + 8 :]), mime_type)
 
 
 def _take_calls(message: Any, canisters: list[AnyCanister]) -> bool:

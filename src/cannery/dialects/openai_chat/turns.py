@@ -1,94 +1,46 @@
 """Well-behaved conversations written straight to Chat messages.
 
-One walk checks that calls are answered in order and builds the wire structs; anything unusual (residue, media,
+One walk checks that calls are answered in order and builds the messages; anything unusual (residue, media,
 reasoning, ids or names that would have to change) gives None, and the general writer takes over.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from msgspec import Raw, Struct
-
-from cannery.dialects.openai_chat.fast import AssistantMessage, SystemMessage, UserMessage
 from cannery.dialects.openai_chat.settings import NAME
 from cannery.messages.absence import absent
 from cannery.messages.requests import Request
 from cannery.messages.role import Role
-from cannery.wire.arguments import is_plain_identifier
-from cannery.wire.bodies import encode
+from cannery.wire.arguments import is_plain_identifier, is_plain_name
 from cannery.wire.contract import Notes
-from cannery.wire.fragments import find_prefix, keep_prefix
+from cannery.wire.fragments import Walked, write_kept
 
 
-class DeveloperMessage(Struct, frozen=True, gc=False, tag_field="role", tag="developer"):
-    """A developer message."""
-
-    content: str
-
-
-class ToolMessage(Struct, frozen=True, gc=False, tag_field="role", tag="tool"):
-    """What a tool answered."""
-
-    tool_call_id: str
-    content: str
-
-
-class Function(Struct, frozen=True, gc=False):
-    """What a call calls."""
-
-    name: str
-    arguments: str
-
-
-class Call(Struct, frozen=True, gc=False, tag="function"):
-    """A function call."""
-
-    id: str
-    function: Function
-
-
-class CallMessage(Struct, frozen=True, gc=False, tag_field="role", tag="assistant"):
-    """An assistant message with calls."""
-
-    content: str | None
-    tool_calls: list[Call]
-
-
-def write_turns(
-    request: Request,
-    notes: Notes,  # noqa: ARG001 - Chat has nothing to say about turns that need no repair
-    *,
-    keep: bool = False,
-) -> tuple[int, list[Any]] | None:
+def write_turns(request: Request, notes: Notes, *, keep: bool = False) -> tuple[int, Any] | None:
     """The messages of a well-behaved conversation; None for any other."""
     canisters = tuple(request.conversation)
-    start, used = 0, set[str]()
-    written: list[Any] = []
     is_home = request.source == NAME
-    known = find_prefix(canisters, _key(is_home=is_home)) if keep else None
-    if known is not None:
-        start, kept, ids = known
-        written, used = list(kept), set(ids)
-    walked = _walk(canisters, start, used, is_home=is_home)
-    if walked is None:
-        return None
-    fresh, last, count = walked
+    walk = _walk_home if is_home else _walk_abroad
     if keep:
-        head = [*written, *(Raw(encode(message)) for message in fresh[:count])]
-        keep_prefix(canisters, last, _key(is_home=is_home), head, used)
-        return 0, [*head, *fresh[count:]]
-    return (0, fresh) if fresh else None
-
-
-def _key(*, is_home: bool) -> str:
-    """What turns are kept under: at home blank arguments stay blank."""
-    return f"{NAME} at home" if is_home else NAME
+        # At home blank arguments stay blank.
+        turns = write_kept(canisters, 0, notes, f"{NAME} at home" if is_home else NAME, walk)
+        return None if turns is None else (0, turns)
+    walked = walk(canisters, 0, notes, set(), frozenset(), goes_on=False)
+    return None if walked is None or not walked.turns else (0, walked.turns)
 
 
 def _walk(
-    canisters: tuple[Any, ...], index: int, used: set[str], *, is_home: bool
-) -> tuple[list[Any], int, int] | None:
+    canisters: tuple[Any, ...],
+    index: int,
+    _notes: Notes,
+    used: set[str],
+    known: frozenset[str],
+    *,
+    goes_on: bool,  # noqa: ARG001 - turns need not alternate here
+    is_home: bool,
+) -> Walked | None:
     """The messages from a position on, where the last assistant turn starts, and how many stand before it."""
     written: list[Any] = []
     take = written.append
@@ -107,9 +59,9 @@ def _walk(
             if stop == index:
                 if type(held) is not str:
                     return None
-                take(AssistantMessage(held))
+                take({"role": "assistant", "content": held})
                 continue
-            exchange = _exchange(canisters, index, stop, held, used, is_home=is_home)
+            exchange = _exchange(canisters, index, stop, held, used, known, is_home=is_home)
             if exchange is None:
                 return None
             written += exchange
@@ -117,12 +69,18 @@ def _walk(
         elif type(held) is not str or (index < count and canisters[index].joined):
             return None
         elif role is Role.User:
-            take(UserMessage(held))
+            take({"role": "user", "content": held})
         elif role is Role.Supervisor:
-            take((DeveloperMessage if canister.rank == "developer" else SystemMessage)(held))
+            take(
+                {"role": "developer" if canister.rank == "developer" else "system", "content": held}
+            )
         else:
             return None
-    return written, last, last_count
+    return Walked(written, last, last_count)
+
+
+_walk_home = partial(_walk, is_home=True)
+_walk_abroad = partial(_walk, is_home=False)
 
 
 def _calls_end(canisters: tuple[Any, ...], index: int, count: int) -> int:
@@ -132,13 +90,21 @@ def _calls_end(canisters: tuple[Any, ...], index: int, count: int) -> int:
 
 
 def _exchange(
-    canisters: tuple[Any, ...], index: int, stop: int, held: Any, used: set[str], *, is_home: bool
+    canisters: tuple[Any, ...],
+    index: int,
+    stop: int,
+    held: Any,
+    used: set[str],
+    known: frozenset[str],
+    *,
+    is_home: bool,
 ) -> list[Any] | None:
     """An assistant message with calls and the messages that answer them, in call order."""
     if held is not absent and (type(held) is not str or not held):
         return None
-    made: list[Call] = []
-    messages: list[Any] = [CallMessage(None if held is absent else held, made)]
+    made: list[Any] = []
+    content = None if held is absent else held
+    messages: list[Any] = [{"role": "assistant", "content": content, "tool_calls": made}]
     if stop + stop - index > len(canisters):
         return None
     for position in range(index, stop):
@@ -149,8 +115,9 @@ def _exchange(
             call.residue is not None
             or call.is_freeform
             or identifier in used
+            or identifier in known
             or not is_plain_identifier(identifier)
-            or not is_plain_identifier(name)
+            or not is_plain_name(name)
             or result.role is not Role.Result
             or result.invocation_id != identifier
             or type(text) is not str
@@ -161,6 +128,7 @@ def _exchange(
         used.add(identifier)
         if not is_home and (not arguments or arguments.isspace()):
             arguments = "{}"
-        made.append(Call(identifier, Function(name, arguments)))
-        messages.append(ToolMessage(identifier, text))
+        function = {"name": name, "arguments": arguments}
+        made.append({"id": identifier, "type": "function", "function": function})
+        messages.append({"role": "tool", "tool_call_id": identifier, "content": text})
     return messages
