@@ -18,7 +18,8 @@ from cannery.messages.absence import absent
 from cannery.messages.canisters import AnyCanister, InvocationCanisterClass, hold
 from cannery.messages.content import TextualContentClass, new_text
 from cannery.messages.conversation import Conversation
-from cannery.messages.requests import Request, Response, Tool, ToolChoice
+from cannery.messages.requests import Request, Response, Tool, ToolChoice, new_response
+from cannery.messages.residue import Residue
 from cannery.repairs import repair
 from cannery.repairs.aliases import name_alias
 from cannery.wire.bodies import encode_body, read_object, to_bytes
@@ -32,7 +33,7 @@ from cannery.wire.contract import (
     TurnWriter,
 )
 from cannery.wire.foreign import report_settings
-from cannery.wire.losses import POLICIES, REPAIRS, Aliases, Rendered, Report, enforce
+from cannery.wire.losses import POLICIES, REPAIRS, Aliases, Loss, Rendered, Report, enforce
 from cannery.wire.places import chosen, fitted
 from cannery.wire.turns import changed
 
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
 
 Body = Any
 _TOOL = re.compile(r"tools\[(\d+)\]")
+# Longer envelopes hold something that seldom comes twice.
+_LONGEST_ENVELOPE = 2048
 
 
 @lru_cache(maxsize=1)
@@ -203,9 +206,12 @@ def _nativize_response(
     response: Response, name: str, policy: str, aliases: Aliases | None, body: bytes | None
 ) -> Rendered:
     check_policy(policy)
-    report = Report()
     if aliases is not None:
         response = unaliased(response, aliases)
+    fast = _nativize_fast(response, name, policy, body)
+    if fast is not None:
+        return fast
+    report = Report()
     if any(type(canister.held) is TextualContentClass for canister in response.canisters):
         canisters = Conversation.trusted(map(_at_hand, response.canisters))
         response = response.replace(canisters=canisters)
@@ -213,6 +219,38 @@ def _nativize_response(
         _report_settings(response, report)
     written = find_dialect(name).write_response(response, report)
     return _rendered(written, response, name, policy, report, body, "response")
+
+
+def _nativize_fast(
+    response: Response, name: str, policy: str, body: bytes | None
+) -> Rendered | None:
+    """An answer of common shape of which nothing but settings is lost; None for any other."""
+    write = find_dialect(name).write_reply
+    if write is None or response.source in (None, name):
+        return None
+    losses: tuple[Loss, ...] = ()
+    residue = response.residue
+    if residue is not None and residue.envelope is not None:
+        if len(residue.envelope) > _LONGEST_ENVELOPE:
+            return None
+        losses = _lost_settings(residue.dialect, residue.envelope)
+        if losses and body is not None:
+            # The paths are to be those of the body.
+            return None
+    written = write(response)
+    if written is None:
+        return None
+    enforce(policy, response.source, name, losses)
+    return Rendered(written, losses)
+
+
+@lru_cache(maxsize=1024)
+def _lost_settings(dialect: str, envelope: str) -> tuple[Loss, ...]:
+    """What another dialect does not say of an answer's envelope: the same for all answers that have it."""
+    report = Report()
+    residue = Residue(dialect, envelope=envelope)
+    _report_settings(new_response(Conversation(), residue=residue), report)
+    return report.losses(*_locator(dialect, None, "response"))
 
 
 def unaliased(response: Response, aliases: Aliases) -> Response:

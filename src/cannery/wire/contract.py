@@ -165,6 +165,8 @@ class Dialect(Struct, frozen=True, gc=False):
     write_plain: Callable[[PlainRequest, Notes], bytes | None] | None = None
     write_fast: FastWriter | None = None
     write_turns: TurnWriter | None = None
+    # The same for an answer of another dialect of which nothing but settings is lost.
+    write_reply: Callable[[Response], bytes | None] | None = None
 
     def rules_of(self, model: str | None) -> Rules:
         """The rules for one model."""

@@ -24,12 +24,12 @@ def report_residue(value: Any, report: Report, place: Place) -> None:
     if residue is None or isinstance(value, (Request, Response)):
         return
     for path, held in dropped_keys(residue.part):
-        _report_field(path, held, report, place)
+        report_field(path, held, report, place)
     is_result = isinstance(value, ResultCanisterClass)
     for path, held in dropped_keys(residue.envelope):
         # The name on a result is that of its call, which says it already.
         if not (is_result and path == ".name"):
-            _report_field(path, held, report, place, ENVELOPE)
+            report_field(path, held, report, place, ENVELOPE)
 
 
 def report_settings(
@@ -45,7 +45,7 @@ def report_settings(
     for path, held in dropped_keys(value.residue.envelope):
         place = path.removeprefix(".")
         if place not in modelled:
-            _report_field(path, held, report, "")
+            report_field(path, held, report, "")
         elif place in unread and _says_something(held):
             name = unread[place]
             report.lose("CONTROL_DROPPED", place, f"only its own dialect knows this {name!r}")
@@ -67,7 +67,8 @@ def _says_something(held: Any) -> bool:
     return held is not None and held not in ("", [])
 
 
-def _report_field(path: str, held: Any, report: Report, place: Place, where: str = "") -> None:
+def report_field(path: str, held: Any, report: Report, place: Place, where: str = "") -> None:
+    """Name one field that the target will not see, if it holds anything."""
     key = path.rpartition(".")[2]
     if key in _MARKS or path in _SILENT or held in ("", [], {}):
         return

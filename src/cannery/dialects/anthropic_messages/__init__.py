@@ -16,9 +16,10 @@ from cannery.dialects.anthropic_messages.fast import (
     write_plain,
     write_turns,
 )
+from cannery.dialects.anthropic_messages.fast_responses import read_response, write_reply
 from cannery.dialects.anthropic_messages.models import RULES, rules_for
 from cannery.dialects.anthropic_messages.reading import read_request
-from cannery.dialects.anthropic_messages.responses import read_response, write_response
+from cannery.dialects.anthropic_messages.responses import write_response
 from cannery.dialects.anthropic_messages.settings import (
     CONTROL_PATHS,
     MODELLED,
@@ -79,4 +80,5 @@ DIALECT = Dialect(
     write_plain=write_plain,
     write_fast=write_fast,
     write_turns=write_turns,
+    write_reply=write_reply,
 )

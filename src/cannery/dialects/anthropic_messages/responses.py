@@ -72,7 +72,7 @@ def _read_response(body: Object, paths: list[str] | None) -> Response:
         source=NAME,
     )
     rest = {key: item for key, item in body.items() if key != "content"}
-    patch = patch_text(_write_envelope(response), rest)
+    patch = patch_text(write_envelope(response), rest)
     if patch is None and form is None:
         return response
     return response.replace(residue=Residue(NAME, envelope=patch, form=form))
@@ -126,7 +126,7 @@ def write_response(response: Response, report: Report) -> Object:
     )
     pieces = [Piece(canister, index) for index, canister in enumerate(response.canisters)]
     content = writer.answer(pieces)
-    body = _write_envelope(response)
+    body = write_envelope(response)
     if not at_home:
         _complete(body, response.canisters)
     residue = own_residue(response, NAME)
@@ -137,7 +137,7 @@ def write_response(response: Response, report: Report) -> Object:
     return {**body, "content": content}
 
 
-def _write_envelope(response: Response) -> Object:
+def write_envelope(response: Response) -> Object:
     """Every field of the body but the content."""
     finish = response.finish
     body: Object = {

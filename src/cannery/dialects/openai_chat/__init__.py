@@ -11,8 +11,9 @@ from typing import Any
 
 from cannery.dialects.openai_chat.errors import read_error, write_error
 from cannery.dialects.openai_chat.fast import read_plain, write_plain
+from cannery.dialects.openai_chat.fast_responses import read_response, write_reply
 from cannery.dialects.openai_chat.reading import read_request
-from cannery.dialects.openai_chat.responses import read_response, write_response
+from cannery.dialects.openai_chat.responses import write_response
 from cannery.dialects.openai_chat.settings import CONTROL_PATHS, MODELLED, NAME, write_settings
 from cannery.dialects.openai_chat.streaming import ChatStreamReader, ChatStreamWriter
 from cannery.dialects.openai_chat.turns import write_turns
@@ -65,4 +66,5 @@ DIALECT = Dialect(
     read_plain=read_plain,
     write_turns=write_turns,
     write_plain=write_plain,
+    write_reply=write_reply,
 )
