@@ -58,5 +58,5 @@ $(VENV)/.runs: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/.develops: pyproject.toml | $(VENV)/bin/python
 	@echo "Installing Cannery and its development tools into $(VENV) ..."
-	@$(PIP) install --editable '.[cli,gateway,dev]'
+	@$(PIP) install --editable '.[cli,gateway,telemetry,dev]'
 	@touch $(VENV)/.runs $@

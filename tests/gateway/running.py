@@ -20,7 +20,12 @@ class Running:
     """A gateway that was started for tests."""
 
     def __init__(
-        self, folder: Path, config: str = "", *arguments: str, record: bool = True
+        self,
+        folder: Path,
+        config: str = "",
+        *arguments: str,
+        record: bool = True,
+        environment: dict[str, str] | None = None,
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
@@ -31,13 +36,15 @@ class Running:
         command = [sys.executable, "-m", "cannery.gateway", "--port", "0"]
         command += ["--config", str(self.config), *arguments]
         command += ["--store", str(self.store)] if record else ["--no-record"]
-        environment = {
-            name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")
+        inherited = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.endswith("_API_KEY") and not name.startswith("OTEL_")
         }
-        environment["TEST_KEY"] = "secret-upstream-key"
+        given = {**inherited, "TEST_KEY": "secret-upstream-key", **(environment or {})}
         with self.log_path.open("wb") as log:
             self.process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=log, text=True, env=environment
+                command, stdout=subprocess.PIPE, stderr=log, text=True, env=given
             )
         self.banner = ""
         self.url = self._read_url()

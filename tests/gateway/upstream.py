@@ -181,6 +181,10 @@ class _Handler(BaseHTTPRequestHandler):
         time.sleep(3)
         self.ordinary(dialect, _hello(dialect), stream=stream)
 
+    def do_pause(self, dialect: str, model: str, stream: bool) -> None:
+        time.sleep(1.8)
+        self.ordinary(dialect, _hello(dialect), stream=stream)
+
     def do_endless(self, dialect: str, model: str, stream: bool) -> None:
         """Go on until the other side hangs up."""
         chunks = stream_chunks(dialect, echo.answer(_hello(dialect)))
@@ -188,6 +192,22 @@ class _Handler(BaseHTTPRequestHandler):
             self.stream_begin()
             self.chunk(b"".join(chunks[:2]))
             for _ in range(200):
+                time.sleep(0.05)
+                self.chunk(b": still here\n\n")
+        except OSError:
+            self.server.upstream.hang_ups += 1
+            self.close_connection = True
+
+    def do_flood(self, dialect: str, model: str, stream: bool) -> None:
+        """Say so much that nobody can leave it unread, until the other side hangs up."""
+        chunks = stream_chunks(dialect, echo.answer(_hello(dialect)))
+        comment = b": " + b"x" * 65536 + b"\n\n"
+        try:
+            self.stream_begin()
+            self.chunk(b"".join(chunks[:2]))
+            for _ in range(200):
+                self.chunk(comment)
+            for _ in range(400):
                 time.sleep(0.05)
                 self.chunk(b": still here\n\n")
         except OSError:

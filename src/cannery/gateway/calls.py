@@ -13,6 +13,7 @@ from cannery.gateway.arrays import ListTransport
 from cannery.gateway.identifiers import new_request_id
 from cannery.gateway.refusals import JSON, Header
 from cannery.gateway.rsgi import HTTPProtocol, Scope, Transport
+from cannery.messages import Response
 from cannery.wire.contract import Dialect
 from cannery.wire.losses import Loss, Repair
 
@@ -25,6 +26,7 @@ class Call:
     """A request on its way through."""
 
     __slots__ = (
+        "answered",
         "body",
         "conversation",
         "dialect",
@@ -37,6 +39,7 @@ class Call:
         "kind",
         "losses",
         "model",
+        "more_headers",
         "proto",
         "query",
         "repairs",
@@ -74,6 +77,8 @@ class Call:
         self.status = 0
         self.first_byte = 0.0
         self.tokens = (0, 0)
+        self.more_headers: list[Header] | None = None
+        self.answered: Response | bytes | None = None
 
     def headers(self, content_type: str = JSON) -> list[Header]:
         """The headers of its reply."""
@@ -91,6 +96,8 @@ class Call:
         if self.losses:
             codes = ",".join(sorted({loss.code for loss in self.losses}))
             headers.append(("x-cannery-losses", f"{len(self.losses)}; codes={codes}"))
+        if self.more_headers is not None:
+            headers += self.more_headers
         return headers
 
     def reply(self, status: int, headers: list[Header], body: bytes) -> None:
@@ -154,6 +161,10 @@ class Sentry:
         if not self._is_running:
             self._is_running = True
             asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._look)
+
+    def client_ports(self) -> set[int]:
+        """The ports that the clients of all calls under way call from."""
+        return {int(call.scope.client.rpartition(":")[2]) for call in self._calls}
 
     def leave(self, call: Call) -> None:
         """Stop watching over a call."""

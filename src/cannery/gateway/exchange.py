@@ -139,6 +139,7 @@ class Exchanges:
         if seen is None:
             raise _invalid(upstream)
         call.tokens = (seen.input_tokens, seen.output_tokens)
+        call.answered = answer.body
         if entry is not None:
             await entry.ready()
             entry.reply_id = seen.identifier if call.is_stateful else None
@@ -418,6 +419,7 @@ class Exchanges:
         call.upstream_id = headers.get("x-request-id") or headers.get("request-id")
 
     def _take_usage(self, call: Call, response: Response) -> None:
+        call.answered = response
         if isinstance(response.usage, Usage):
             call.tokens = (response.usage.input, response.usage.output)
 

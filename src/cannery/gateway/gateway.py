@@ -13,10 +13,11 @@ from time import perf_counter
 from cannery.errors import CanneryError
 from cannery.gateway.calls import Call, Sentry
 from cannery.gateway.exchange import Exchanges
-from cannery.gateway.ingress import RoleGate, check_key, read_body
+from cannery.gateway.ingress import RoleGate, check_head, check_key, hear_out, read_body
 from cannery.gateway.logs import Log
 from cannery.gateway.metrics import Metrics
 from cannery.gateway.operations import Operations
+from cannery.gateway.origins import Origins
 from cannery.gateway.recorder import Recorder
 from cannery.gateway.refusals import CallError, NoAnswerError, body_of, refuse, to_refusal
 from cannery.gateway.routing import Match, Router
@@ -39,7 +40,7 @@ class Gateway:
         recorder.metrics = self.metrics
         self.active = 0
         self.is_draining = False
-        self.telemetry = Telemetry.of()
+        self.telemetry = Telemetry.of(log)
         self.roles = RoleGate(None, development=False)
         self.sentry = Sentry(settings.limits.body_seconds)
         self.exchanges = self._apply(settings)
@@ -64,6 +65,7 @@ class Gateway:
             reply_bytes=settings.limits.reply_bytes,
         )
         self.keys = keys
+        self.origins = Origins(settings.server.origins, has_keys=bool(keys))
         self.settings = settings
         self.limits = settings.limits
         self.sentry.body_seconds = settings.limits.body_seconds
@@ -84,6 +86,7 @@ class Gateway:
         try:
             await self._answer(call)
         except CanneryError as error:
+            await hear_out(call, self.limits)
             self._refuse(call, error)
         except ProtocolClosed:
             call.status = 499
@@ -106,13 +109,24 @@ class Gateway:
             raise refuse(
                 503, "the gateway is busy", code="overloaded", headers=[("retry-after", "1")]
             )
+        origin = call.header("origin")
+        if origin is not None:
+            self.check_origin(call, origin)
         if self.keys:
             check_key(call, self.keys)
         if call.kind in _GENERATING:
             call.body = await read_body(call, self.limits)
             await self.exchanges.answer(call)
         else:
+            check_head(call, self.limits)
             await self.operations.inform(call)
+
+    def check_origin(self, call: Call, origin: str) -> None:
+        """Refuse a page that may not call; one that may is let read the answer."""
+        call.more_headers = self.origins.headers(origin)
+        refusal = self.origins.refusal(origin)
+        if refusal is not None:
+            raise refusal
 
     def _refuse(self, call: Call, error: CanneryError) -> None:
         """Answer with an error, unless an answer has already begun."""
@@ -149,7 +163,7 @@ class Gateway:
         if self.log.is_info:
             self._log(call, now)
         if self.telemetry is not None:
-            self.telemetry.end(call)
+            self.telemetry.end(call, self.exchanges.upstreams.find(call.upstream))
 
     def _log(self, call: Call, now: float) -> None:
         self.log.write(

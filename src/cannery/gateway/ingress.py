@@ -7,12 +7,15 @@ only the roles are changed.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
+from urllib.parse import unquote
 
 from cannery.errors import RoleError, WireRoleError
 from cannery.gateway.calls import Call
+from cannery.gateway.packing import find_packing
 from cannery.gateway.peek import Shape, shape_of
 from cannery.gateway.refusals import refuse
 from cannery.gateway.settings import Limits
@@ -27,26 +30,31 @@ _KEY_HEADERS = ("x-api-key", "x-goog-api-key", "api-key")
 
 def caller_key(call: Call) -> str | None:
     """The key that a client shows, wherever its generation puts it."""
+    return next(shown_keys(call), None)
+
+
+def shown_keys(call: Call) -> Iterator[str]:
+    """Every key that a client shows; some show one to the provider and another to the gateway."""
     bearer = call.header("authorization")
     if bearer and bearer[:7].lower() == "bearer ":
-        return str(bearer[7:]).strip()
+        yield str(bearer[7:]).strip()
     for name in _KEY_HEADERS:
         found = call.header(name)
         if found:
-            return str(found).strip()
+            yield str(found).strip()
     for pair in call.query.split("&") if "key=" in call.query else ():
         name, _, value = pair.partition("=")
         if name == "key":
-            return value
-    return None
+            yield unquote(value)
 
 
 def check_key(call: Call, keys: tuple[bytes, ...]) -> None:
     """Refuse a caller without one of the gateway's own keys; every key is compared, in constant time."""
-    shown = (caller_key(call) or "").encode()
+    shown = [key.encode() for key in shown_keys(call)]
     is_known = False
     for key in keys:
-        is_known |= hmac.compare_digest(shown, key)
+        for candidate in shown:
+            is_known |= hmac.compare_digest(candidate, key)
     if not is_known:
         message = "invalid API key" if shown else "an API key is required"
         raise refuse(401, message, code="invalid_api_key", headers=[("www-authenticate", "Bearer")])
@@ -73,8 +81,7 @@ async def read_body(call: Call, limits: Limits) -> bytes:
     """The body of a call, within the limits of size and time."""
     length = check_head(call, limits)
     encoding = call.header("content-encoding")
-    if encoding not in (None, "identity"):
-        raise refuse(415, f"content-encoding {encoding!r} is not supported")
+    unpack = None if encoding is None else find_packing(encoding)
     try:
         body = await (_read_unannounced(call, limits) if length is None else call.proto())
     except asyncio.CancelledError:
@@ -82,13 +89,33 @@ async def read_body(call: Call, limits: Limits) -> bytes:
         if not call.is_late or task is None:
             raise
         task.uncancel()
+        call.has_body = True
         close = [("connection", "close")]
         message = f"the body took longer than {limits.body_seconds:g} s"
         raise refuse(408, message, headers=close) from None
     call.has_body = True
     if length is not None and len(body) < length:
         raise refuse(400, "the body is shorter than its content-length")
-    return body
+    if unpack is None:
+        return body
+    try:
+        return unpack(body, limits.body_bytes)
+    except OverflowError:
+        raise _too_large(limits) from None
+
+
+async def hear_out(call: Call, limits: Limits) -> None:
+    """Take in the body of a call that is refused before: in HTTP/2 the answer would overtake it and be lost."""
+    if call.has_body or not call.scope.http_version.startswith("2"):
+        return
+    call.has_body = True
+    size = 0
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(limits.body_seconds):
+            async for piece in call.proto:
+                size += len(piece)
+                if size > limits.body_bytes:
+                    return
 
 
 async def _read_unannounced(call: Call, limits: Limits) -> bytes:
@@ -97,6 +124,7 @@ async def _read_unannounced(call: Call, limits: Limits) -> bytes:
     async for piece in call.proto:
         size += len(piece)
         if size > limits.body_bytes:
+            call.has_body = True
             raise _too_large(limits)
         pieces.append(piece)
     return b"".join(pieces)

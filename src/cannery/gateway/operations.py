@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cannery.gateway import echo
 from cannery.gateway.calls import Call
 from cannery.gateway.documents import docs_page, openapi
-from cannery.gateway.ingress import caller_key, check_key, read_body
+from cannery.gateway.ingress import caller_key, hear_out, read_body
 from cannery.gateway.metrics import Counter
 from cannery.gateway.refusals import CallError, body_of, refuse
 from cannery.gateway.routing import NoMatch
@@ -41,13 +41,17 @@ class Operations:
 
     async def answer(self, scope: Scope, proto: HTTPProtocol, missed: NoMatch) -> None:
         """Answer a path that no dialect has."""
-        page = self._pages.get(scope.path)
+        page = self._pages.get(f"/{scope.path.strip('/')}")
         if page is not None and scope.method in ("GET", "HEAD"):
             status, kind, body = page()
             headers = [("content-type", kind), ("cache-control", "no-store")]
             proto.response_bytes(status, headers, b"" if scope.method == "HEAD" else body)
             return
         call = Call(scope, proto, missed.dialect, "unknown")
+        if scope.method == "OPTIONS" and missed.allowed:
+            self._tell_options(call, missed.allowed)
+            return
+        await hear_out(call, self._gateway.limits)
         refusal = self._missed(call, missed)
         body = body_of(refusal, call.dialect, call.request_id)
         call.reply(refusal.error.status, call.headers() + refusal.headers, body)
@@ -66,6 +70,17 @@ class Operations:
             message = f"{method} is not allowed for {path}; use {allowed}"
             return refuse(405, message, code="method_not_allowed", headers=[("allow", allowed)])
         return refuse(404, f"there is nothing at {method} {path}; see /docs", code="unknown_path")
+
+    def _tell_options(self, call: Call, allowed: tuple[str, ...]) -> None:
+        """Say which methods a path has, and to a browser whether its page may use them."""
+        methods = ", ".join((*allowed, "OPTIONS"))
+        headers = [("allow", methods)]
+        origin = call.header("origin")
+        if origin is not None:
+            asked = call.header("access-control-request-headers")
+            headers += self._gateway.origins.preflight(str(origin), methods, asked)
+        call.reply(204, headers, b"")
+        self._gateway.metrics.calls.add(call.dialect.name, "-", "options", "204")
 
     # --- pages ---------------------------------------------------------------------------------
 
@@ -156,11 +171,6 @@ class Operations:
 
     def _renamed(self, request: Request, model: str | None, dialect: str) -> bytes:
         return nativize_request(request.replace(model=model), dialect).body
-
-    def check(self, call: Call) -> None:
-        """Refuse a caller without a key where keys are asked for."""
-        if self._gateway.keys:
-            check_key(call, self._gateway.keys)
 
 
 def _describe_openai(name: str, owner: str) -> dict[str, Any]:

@@ -294,6 +294,8 @@ class Recorder:
                     return self._give_up(entry, error)
             except (CanneryError, sqlite3.Error) as error:
                 return self._give_up(entry, error)
+            except Exception as error:  # noqa: BLE001 - the recorder's edge: one entry must not end the thread
+                return self._give_up(entry, error)
             self._tell(problem)
             self._is_closing.wait(wait)
             wait = min(wait * 2, _LONGEST_WAIT)

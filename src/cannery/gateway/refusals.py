@@ -21,6 +21,8 @@ from cannery.gateway.upstreams import UnknownModelError
 from cannery.wire.contract import Dialect, WireError
 
 JSON = "application/json"
+# What the caller did wrong, where a dialect has no word of its own for the status.
+_CALLERS_FAULT = frozenset({405, 408, 415, 426, 431})
 Header = tuple[str, str]
 
 
@@ -60,7 +62,8 @@ def refuse(
     status: int, message: str, *, code: str | None = None, headers: Iterable[Header] = ()
 ) -> CallError:
     """An error of the gateway's own."""
-    return CallError(WireError(status, message, code=code), headers)
+    kind = "invalid_request_error" if status in _CALLERS_FAULT else None
+    return CallError(WireError(status, message, kind, code), headers)
 
 
 def to_refusal(error: CanneryError) -> CallError:

@@ -2,9 +2,10 @@
 
 A path is taken apart from the left: an optional prefix (``/openai``, ``/anthropic``, ``/gemini``:
 the vendor in a dialect's name), an optional version (``/v1``, ``/v1beta``: clients of two
-generations use different ones), and the endpoint. Where several dialects have the same endpoint,
-headers decide. ``{model}`` is matched from the right, because a model's name may hold slashes and
-arrives decoded.
+generations use different ones), and the endpoint. Base URLs are pasted with a slash at the end, or
+with a version that the client adds once more: slashes at either end and repeated versions mean
+nothing. Where several dialects have the same endpoint, headers decide. ``{model}`` is matched from
+the right, because a model's name may hold slashes and arrives decoded.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from cannery.wire.contract import Dialect, Route
 
 Headers = Callable[[str], str | None]
 DEFAULT_DIALECT = "openai_chat"
-_VERSION = re.compile(r"/v\d+(?:(?:alpha|beta)\d*)?(?=/)")
+_VERSION = re.compile(r"(/v\d+(?:(?:alpha|beta)\d*)?)+(?=/)")
+_MOST_KNOWN = 1024
 _SIGNS = (
     ("anthropic", ("anthropic-version", "anthropic-beta", "x-api-key")),
     ("gemini", ("x-goog-api-key", "x-goog-api-client")),
@@ -92,11 +94,13 @@ class Router:
         known = self._known.get((method, path))
         if known is not None:
             return known
+        if method == "HEAD":
+            method = "GET"
         vendor, version, endpoint = self._split(path)
         found = self._exact.get((method, endpoint))
         if found is not None:
             mine = [match for match in found if vendor in (None, vendor_of(match.dialect))]
-            if len(mine) == 1:
+            if len(mine) == 1 and len(self._known) < _MOST_KNOWN:
                 self._known[method, path] = mine[0]
             if mine:
                 return self._choose(mine, version, headers)
@@ -108,13 +112,15 @@ class Router:
     def _split(self, path: str) -> tuple[str | None, str, str]:
         """The prefix, the version and the endpoint in a path."""
         vendor = None
-        first, _, rest = path[1:].partition("/")
+        path = path.strip("/")
+        first, _, rest = path.partition("/")
         if first in self.vendors:
-            vendor, path = first, f"/{rest}"
+            vendor, path = first, rest.lstrip("/")
+        path = f"/{path}"
         version = _VERSION.match(path)
         if version is None:
             return vendor, "", path
-        return vendor, version[0], path[version.end() :]
+        return vendor, version[1], path[version.end() :]
 
     def _by_pattern(self, method: str, endpoint: str, vendor: str | None) -> Iterable[Match]:
         for pattern in self._patterns:
@@ -134,6 +140,8 @@ class Router:
             for pattern in self._patterns
             if pattern.model(endpoint) and vendor in (None, vendor_of(pattern.match.dialect))
         )
+        if "GET" in methods:
+            methods.add("HEAD")
         return tuple(sorted(methods))
 
     def _choose(self, matches: list[Match], version: str, headers: Headers) -> Match:

@@ -30,6 +30,8 @@ class Scope(Protocol):
     method: str
     path: str
     query_string: str
+    client: str
+    http_version: str
 
     @property
     def headers(self) -> Headers:

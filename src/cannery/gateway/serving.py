@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from cannery.errors import CanneryError, ConfigurationError
+from cannery.gateway.doors import Doorkeeper
 from cannery.gateway.gateway import Gateway
 from cannery.gateway.logs import Bridge, Log
 from cannery.gateway.recorder import Recorder
@@ -26,6 +27,7 @@ from cannery.roles.normalization import LOGGER_NAME
 
 _BACKLOG = 2048
 _PATIENCE = 500
+_FAREWELL_SECONDS = 2.0
 
 
 def serve(
@@ -81,8 +83,10 @@ async def _run(
     library.setLevel(logging.INFO)
     recorder = Recorder.of(settings, log)
     gateway = Gateway(settings, log, recorder)
-    port = settings.server.port or _free_port(settings.server.host)
-    server = _server(gateway, settings, port)
+    address = _address_of(settings.server.host)
+    reserved = _reserve_port(address, settings.server.port)
+    port = int(reserved.getsockname()[1])
+    server = _server(gateway, settings, address, port)
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -90,7 +94,13 @@ async def _run(
     loop.add_signal_handler(signal.SIGHUP, lambda: _reload(gateway, read))
     serving = loop.create_task(server.serve())
     await recorder.start()
-    await _listening(serving, settings.server.host, port)
+    await _listening(serving, address, port)
+    reserved.close()
+    limits = settings.limits
+    doorkeeper = Doorkeeper(
+        port, silent_seconds=limits.header_seconds, busy_ports=gateway.sentry.client_ports
+    )
+    doorkeeper.start(limits.body_seconds)
     announce.write(banner(settings, port, gateway))
     announce.flush()
     if ready is not None:
@@ -98,16 +108,19 @@ async def _run(
     stop = loop.create_task(stopping.wait())
     await asyncio.wait({serving, stop}, return_when=asyncio.FIRST_COMPLETED)
     await _drain(gateway, settings.server.drain_seconds)
+    doorkeeper.stop()
     server.stop()
     with contextlib.suppress(asyncio.TimeoutError):
-        await asyncio.wait_for(serving, settings.server.drain_seconds)
+        await asyncio.wait_for(serving, _FAREWELL_SECONDS)
     gateway.exchanges.close()
     await recorder.close()
+    if gateway.telemetry is not None:
+        await loop.run_in_executor(None, gateway.telemetry.close)
     log.flush()
     library.removeHandler(bridge)
 
 
-def _server(gateway: Gateway, settings: Settings, port: int) -> Any:
+def _server(gateway: Gateway, settings: Settings, address: str, port: int) -> Any:
     from granian.constants import HTTPModes, Interfaces
     from granian.http import HTTP1Settings, HTTP2Settings
     from granian.server.embed import Server
@@ -115,7 +128,7 @@ def _server(gateway: Gateway, settings: Settings, port: int) -> Any:
     limits = settings.limits
     return Server(
         gateway,
-        address=settings.server.host,
+        address=address,
         port=port,
         interface=Interfaces.RSGI,
         http=HTTPModes.auto,
@@ -127,7 +140,8 @@ def _server(gateway: Gateway, settings: Settings, port: int) -> Any:
             header_read_timeout=int(limits.header_seconds * 1000),
             max_buffer_size=max(8192, limits.header_bytes * 2),
         ),
-        http2_settings=HTTP2Settings(max_headers_size=limits.header_bytes),
+        # Beyond these two the server refuses on its own; up to them the refusal is in the caller's dialect.
+        http2_settings=HTTP2Settings(max_headers_size=max(8192, limits.header_bytes * 2)),
     )
 
 
@@ -166,11 +180,36 @@ def _reload(gateway: Gateway, read: Callable[[], Settings]) -> None:
     gateway.log.write("info", "reloaded", upstreams=len(settings.upstreams))
 
 
-def _free_port(host: str) -> int:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    with socket.socket(family) as probe:
-        probe.bind((host.strip("[]"), 0))
-        return int(probe.getsockname()[1])
+def _address_of(host: str) -> str:
+    """The address that a host's name stands for."""
+    try:
+        found = socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise ConfigurationError("server.host", f"{host}: {error.strerror or error}") from None
+    return str(found[0][4][0])
+
+
+def _reserve_port(address: str, port: int) -> socket.socket:
+    """A socket that keeps a port from others until the HTTP server has it; ConfigurationError if it is taken.
+
+    The server shares its port with whoever asks for the same (SO_REUSEPORT): a second gateway would silently
+    take half of the calls. So a port that is asked for is first had alone.
+    """
+    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+    try:
+        if port:
+            with socket.socket(family) as alone:
+                alone.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                alone.bind((address, port))
+                alone.listen(1)
+        shared = socket.socket(family)
+        shared.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        shared.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        shared.bind((address, port))
+    except OSError as error:
+        problem = f"cannot listen on {address}, port {port}: {error.strerror or error}"
+        raise ConfigurationError("server.port", problem) from None
+    return shared
 
 
 def banner(settings: Settings, port: int, gateway: Gateway) -> str:

@@ -39,6 +39,7 @@ class Server(Struct, forbid_unknown_fields=True, frozen=True):
     development: bool = False
     log_level: str = "info"
     drain_seconds: float = 30.0
+    origins: tuple[str, ...] = ()
 
 
 class Limits(Struct, forbid_unknown_fields=True, frozen=True):
@@ -132,12 +133,21 @@ class Settings(Struct, forbid_unknown_fields=True, frozen=True):
         return RoleMappings(self.roles.mappings, self.roles.clients)
 
     def api_keys(self, environment: Mapping[str, str]) -> tuple[bytes, ...]:
-        """The keys that clients may show."""
+        """The keys that clients may show; ConfigurationError if keys are asked for and there is none."""
         found = [environment.get(name, "").strip() for name in self.keys.variables]
         if self.keys.file is not None:
-            lines = Path(self.keys.file).expanduser().read_text(encoding="utf-8").splitlines()
-            found += [line.strip() for line in lines if not line.lstrip().startswith("#")]
-        return tuple(key.encode() for key in found if key)
+            try:
+                text = Path(self.keys.file).expanduser().read_text(encoding="utf-8")
+            except (OSError, UnicodeError) as error:
+                raise ConfigurationError("keys.file", f"cannot be read: {error}") from None
+            found += [
+                line.strip() for line in text.splitlines() if not line.lstrip().startswith("#")
+            ]
+        keys = tuple(key.encode() for key in found if key)
+        if not keys and (self.keys.variables or self.keys.file is not None):
+            # Without any key everybody could call, which is not what was asked for.
+            raise ConfigurationError("keys", "neither the variables nor the file hold a key")
+        return keys
 
 
 def load_settings(path: str | os.PathLike[str] | None = None, **changes: Any) -> Settings:

@@ -181,6 +181,10 @@ class Upstreams:
                 return Choice(upstream, model)
         raise UnknownModelError(model, self._by_name)
 
+    def find(self, name: str) -> Upstream | None:
+        """The upstream of a name."""
+        return self._by_name.get(name)
+
     def model_names(self) -> list[tuple[str, str]]:
         """Each model that is known by name, with its upstream."""
         found: dict[str, str] = {}

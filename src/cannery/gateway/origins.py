@@ -1,0 +1,71 @@
+"""Web pages as callers: which of them may call, and which may read the answer.
+
+A browser lets any page send a request to a gateway on the same machine, and says in ``Origin`` which page it was.
+Pages of this machine and of the configuration are welcome and get the headers of CORS, as does whatever is no page of
+the web (an editor's panel, a desktop program). Any other page is refused unless the gateway asks for keys, which a
+page cannot guess: without keys it could spend the owner's money.
+
+https://fetch.spec.whatwg.org/#http-cors-protocol
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+from cannery.gateway.refusals import CallError, Header, refuse
+from cannery.gateway.settings import is_loopback
+
+_EXPOSED = (
+    "x-cannery-conversation, x-cannery-losses, x-cannery-upstream, x-cannery-request-id, x-cannery-estimated, "
+    "x-request-id, request-id, retry-after, retry-after-ms, x-should-retry"
+)
+_PREFLIGHT_SECONDS = "600"
+
+
+class Origins:
+    """Decides about pages."""
+
+    def __init__(self, welcome: Iterable[str], *, has_keys: bool) -> None:
+        self._welcome = {origin.rstrip("/").lower() for origin in welcome}
+        self._has_keys = has_keys
+
+    def is_welcome(self, origin: str) -> bool:
+        """Whether a page may read what the gateway says."""
+        if "*" in self._welcome or origin.lower() in self._welcome:
+            return True
+        parts = urlsplit(origin)
+        if parts.scheme not in ("http", "https"):
+            # "null" is what a sandboxed page of any site says.
+            return origin != "null"
+        return is_loopback(parts.hostname or "")
+
+    def refusal(self, origin: str) -> CallError | None:
+        """The answer to a page that may not call."""
+        if self._has_keys or self.is_welcome(origin):
+            return None
+        message = f"pages of {origin[:200]} may not call this gateway; server.origins lists those that may"
+        return refuse(403, message, code="origin_not_allowed")
+
+    def headers(self, origin: str) -> list[Header]:
+        """The headers by which a browser lets a page read an answer."""
+        if not self.is_welcome(origin):
+            return []
+        return [
+            ("access-control-allow-origin", origin),
+            ("access-control-expose-headers", _EXPOSED),
+            ("vary", "origin"),
+        ]
+
+    def preflight(self, origin: str, methods: str, asked: str | None) -> list[Header]:
+        """The headers by which a browser lets a page ask at all."""
+        if not self.is_welcome(origin):
+            return []
+        return [
+            ("access-control-allow-origin", origin),
+            ("access-control-allow-methods", methods),
+            ("access-control-allow-headers", asked or "*"),
+            ("access-control-allow-private-network", "true"),
+            ("access-control-max-age", _PREFLIGHT_SECONDS),
+            ("vary", "origin, access-control-request-headers"),
+        ]
