@@ -10,7 +10,18 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from msgspec import Raw
+
 from cannery.dialects.anthropic_messages.blocks import SEARCH_RESULT, is_bare_text
+from cannery.dialects.anthropic_messages.fast_reading import (
+    ODD,
+    argument_texts,
+    decode_any,
+    message_paths,
+    read_fast,
+    split_body,
+    take_message,
+)
 from cannery.dialects.anthropic_messages.settings import (
     CACHE,
     NAME,
@@ -20,6 +31,7 @@ from cannery.dialects.anthropic_messages.settings import (
     write_settings,
 )
 from cannery.dialects.anthropic_messages.writing import INLINE, MessageWriter
+from cannery.errors import CanneryError
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AnyCanister,
@@ -52,6 +64,7 @@ from cannery.wire.bodies import Object, Reader, guarded, read_object
 from cannery.wire.contract import Piece
 from cannery.wire.controls import flag
 from cannery.wire.losses import Report
+from cannery.wire.received import RECEIVED
 from cannery.wire.residues import patch_text, remember
 from cannery.wire.wire_roles import read_role
 
@@ -60,15 +73,42 @@ _ROLES = VOCABULARIES["anthropic"]
 
 def read_request(body: bytes, paths: list[str] | None = None) -> Request:
     """The request that a body asks for."""
+    request = read_fast(body, paths) or _read_apart(body, paths)
+    if request is not None:
+        return request
     value = read_object(NAME, body)
     return guarded(NAME, lambda: _read_request(value, paths))  # type: ignore[no-any-return]
 
 
+def _read_apart(body: bytes, paths: list[str] | None) -> Request | None:
+    """The request of a body that is odd only in some messages or settings; None for what may not be one."""
+    try:
+        split = split_body(body)
+        if split is None:
+            return None
+        rest, literals = split
+        reader = MessageReader(rest.get("model"))
+        is_said = reader.system(rest.get("system"))
+        RECEIVED.set(reader.when)
+        for index, literal in enumerate(literals):
+            reader.literal(literal, index)
+        return _request(rest, reader, paths, is_said=is_said)
+    except (CanneryError, *ODD):
+        return None
+
+
 def _read_request(body: Object, paths: list[str] | None) -> Request:
-    model = body.get("model")
-    reader = MessageReader(model)
+    reader = MessageReader(body.get("model"))
     is_said = reader.system(body.get("system"))
     reader.messages(body)
+    return _request(body, reader, paths, is_said=is_said)
+
+
+def _request(
+    body: Object, reader: MessageReader, paths: list[str] | None, *, is_said: bool
+) -> Request:
+    """The request of what was read and the settings of a body."""
+    model = body.get("model")
     if paths is not None:
         paths.extend(reader.paths)
     request: Request = new_request(
@@ -96,6 +136,8 @@ class MessageReader(Reader):
         self.canisters: list[AnyCanister] = []
         self.paths: list[str] = []
         self.writer = MessageWriter(Report(), at_home=True)
+        # The exact text of inputs, by the path of the call, where it is known.
+        self.inputs: dict[str, str] = {}
 
     def add(self, canister: AnyCanister, path: str) -> AnyCanister:
         """Take the next canister, with its place in the body."""
@@ -116,18 +158,34 @@ class MessageReader(Reader):
     def messages(self, body: Object) -> None:
         """All messages of a body."""
         for index, item in enumerate(self.list(self.field(body, "messages", ""), "messages")):
-            path = f"messages[{index}]"
-            message = self.object(item, path)
-            role = self._role(message, index)
-            start = len(self.canisters)
-            form = self._message_content(message, role, f"{path}.content")
-            if role == "system":
-                for canister in self.canisters[start + 1 :]:
-                    remember(canister, dialect=NAME, form=INLINE)
-                form = INLINE if form is None else f"{INLINE}:{form}"
-            beside = {key: value for key, value in message.items() if key != "content"}
-            envelope = patch_text({"role": role}, {**beside, "role": role})
-            remember(self.canisters[start], dialect=NAME, form=form, envelope=envelope)
+            self.message(item, index)
+
+    def literal(self, literal: Raw, index: int) -> None:
+        """A message that is not decoded yet: at once if its shape is common."""
+        start = len(self.canisters)
+        try:
+            message = take_message(literal, self.canisters, self.origin)
+        except ODD:
+            del self.canisters[start:]
+            self.inputs = dict(argument_texts(literal, index))
+            self.message(decode_any(literal), index)
+        else:
+            self.paths.extend(message_paths(message, index))
+
+    def message(self, item: Any, index: int) -> None:
+        """One message of a body."""
+        path = f"messages[{index}]"
+        message = self.object(item, path)
+        role = self._role(message, index)
+        start = len(self.canisters)
+        form = self._message_content(message, role, f"{path}.content")
+        if role == "system":
+            for canister in self.canisters[start + 1 :]:
+                remember(canister, dialect=NAME, form=INLINE)
+            form = INLINE if form is None else f"{INLINE}:{form}"
+        beside = {key: value for key, value in message.items() if key != "content"}
+        envelope = patch_text({"role": role}, {**beside, "role": role})
+        remember(self.canisters[start], dialect=NAME, form=form, envelope=envelope)
 
     def _role(self, message: Object, index: int) -> str:
         role = self.field(message, "role", f"messages[{index}]")
@@ -195,7 +253,9 @@ class MessageReader(Reader):
         identifier = self.text_field(block, "id", path)
         name = self.text_field(block, "name", path)
         value = block.get("input", absent)
-        arguments = "" if value is absent or value is None else input_text(value)
+        arguments = self.inputs.get(path)
+        if arguments is None:
+            arguments = "" if value is absent or value is None else input_text(value)
         own = (identifier or f"call_{len(self.canisters)}", name, False)
         canister = self.add(new_invocation(arguments, self.when, True, None, None, *own), path)
         ours: Object = {"type": "tool_use", "id": own[0], "name": name}

@@ -1,0 +1,210 @@
+"""Reading Messages bodies fast gives what reading them block by block gives, whatever their shape."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+
+import cannery
+from cannery import translation
+from cannery.dialects.anthropic_messages import fast_reading, reading
+from cannery.errors import CanneryError
+from cannery.translation import find_dialect
+from tests.conformance.matrix import DIALECTS, assert_same_json, identify
+from tests.oracles.corpus import Case, request_cases
+from tests.strategies.agent_bodies import agent_bodies
+from tests.strategies.bodies import requests, typed_requests
+
+NAME = "anthropic_messages"
+CASES = request_cases(NAME)
+WHEN = datetime(2026, 1, 1, tzinfo=UTC)
+SHORTCUTS = ("read_plain", "write_plain", "write_fast", "write_turns")
+
+
+def _refuse(*_: object) -> None:
+    raise fast_reading.OddError
+
+
+@contextmanager
+def block_by_block() -> Iterator[None]:
+    """Every message is read by the general reader, with the exact text of its inputs."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(reading, "read_fast", lambda *_: None)
+        patch.setattr(reading, "take_message", _refuse)
+        yield
+
+
+@contextmanager
+def the_general_way() -> Iterator[None]:
+    """No shortcut in reading or writing."""
+
+    def find(name: str) -> Any:
+        return msgspec.structs.replace(find_dialect(name), **dict.fromkeys(SHORTCUTS))
+
+    with block_by_block(), pytest.MonkeyPatch.context() as patch:
+        patch.setattr(translation, "find_dialect", find)
+        patch.setattr(translation, "_LANES", {})
+        patch.setattr(translation, "_lane", lambda *_: None)
+        yield
+
+
+def facts(body: bytes, read: Callable[..., Any] = reading.read_request) -> Any:
+    """All that a request says, with the path of each canister, or the error in its words."""
+    paths: list[str] = []
+    try:
+        request = read(body, paths)
+    except CanneryError as error:
+        return type(error), str(error)
+    assert len({canister.timestamp for canister in request.conversation}) <= 1
+    canisters = [canister.replace(timestamp=WHEN) for canister in request.conversation]
+    kinds = [type(canister.held) for canister in request.conversation]
+    return request.replace(conversation=()), canisters, kinds, paths
+
+
+def assert_same_reading(body: bytes) -> None:
+    found = facts(body)
+    with block_by_block():
+        assert found == facts(body)
+    request = cannery.normalize_request(body, NAME)
+    assert_same_json(cannery.nativize_request(request, NAME).body, body)
+
+
+def assert_same_translation(body: bytes, target: str) -> None:
+    fast = cannery.translate(body, source=NAME, target=target)
+    with the_general_way():
+        slow = cannery.translate(body, source=NAME, target=target)
+    assert json.loads(fast.body) == json.loads(slow.body)
+    assert fast.losses == slow.losses
+    assert fast.repairs == slow.repairs
+    assert fast.aliases == slow.aliases
+
+
+@pytest.mark.parametrize("case", CASES, ids=identify)
+def test_cases(case: Case):
+    assert_same_reading(case.raw)
+
+
+@given(body=agent_bodies())
+@settings(max_examples=300)
+def test_what_agents_send(body: bytes):
+    assert_same_reading(body)
+
+
+@given(body=requests(NAME) | typed_requests(NAME))
+def test_any_body(body: dict[str, Any]):
+    assert_same_reading(json.dumps(body).encode())
+
+
+@pytest.mark.parametrize("target", DIALECTS)
+@given(body=agent_bodies())
+@settings(max_examples=150)
+def test_translations(target: str, body: bytes):
+    assert_same_translation(body, target)
+
+
+@pytest.mark.parametrize("case", CASES, ids=identify)
+def test_cases_without_a_shortcut(case: Case):
+    assert_same_translation(case.raw, "openai_chat")
+
+
+@given(body=agent_bodies())
+def test_strict_is_strict_on_every_way(body: bytes):
+    def refused() -> Any:
+        try:
+            cannery.translate(body, source=NAME, target="openai_chat", policy="strict")
+        except CanneryError as error:
+            return type(error), str(error)
+        return None
+
+    found = refused()
+    with the_general_way():
+        assert found == refused()
+
+
+COMMON = {
+    "model": "claude-sonnet-4-5",
+    "max_tokens": 9,
+    "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
+    "tools": [{"name": "f", "input_schema": {"type": "object"}, "cache_control": {"type": "x"}}],
+    "metadata": {"user_id": "u"},
+    "messages": [
+        {"role": "user", "content": [{"type": "text", "text": "Go."}]},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "Hm.", "signature": "EqQB"},
+                {"type": "tool_use", "id": "t", "name": "f", "input": {"n": 1.0}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "t",
+                    "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}],
+                    "is_error": False,
+                }
+            ],
+        },
+    ],
+}
+
+
+def test_what_agents_send_needs_no_general_reader(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(reading, "MessageReader", None)
+    assert len(cannery.normalize_request(COMMON, NAME).conversation) == 5
+
+
+def test_only_an_odd_message_needs_the_general_reader(monkeypatch: pytest.MonkeyPatch):
+    seen: list[int] = []
+    general = reading.MessageReader.message
+
+    def message(self: Any, item: Any, index: int) -> None:
+        seen.append(index)
+        general(self, item, index)
+
+    monkeypatch.setattr(reading.MessageReader, "message", message)
+    messages = [
+        *COMMON["messages"],
+        {"role": "assistant", "content": "a", "x": 1},
+        *COMMON["messages"][:1],
+    ]
+    cannery.normalize_request({**COMMON, "messages": messages, "service_tier": "auto"}, NAME)
+    assert seen == [3]
+
+
+@pytest.mark.parametrize(
+    "text", ['{"n": 1.10, "m":1e3}', '{ "a" : 1 }', '{"s":"\\u00e9\\/"}', '{"a":1,"a":2}']
+)
+@pytest.mark.parametrize("odd", ["", ',"x":1'])
+def test_arguments_keep_the_spelling_of_the_body(text: str, odd: str):
+    call = f'{{"type":"tool_use","id":"t","name":"f","input":{text}}}'
+    body = f'{{"model":"m","messages":[{{"role":"assistant","content":[{call}]{odd}}}]}}'
+    request = cannery.normalize_request(body, NAME)
+    assert request.conversation[1].arguments_text == text
+
+
+@pytest.mark.parametrize("odd", ["", ',"x":1'])
+@pytest.mark.parametrize("gap", ["", " ", "\n  "])
+def test_wrapped_arguments_are_unwrapped(odd: str, gap: str):
+    wrapped = f'{{{gap}"_raw_arguments":{gap}"not json"{gap}}}'
+    call = f'{{"type":"tool_use","id":"t","name":"f","input":{wrapped}}}'
+    body = f'{{"model":"m","messages":[{{"role":"assistant","content":[{call}]{odd}}}]}}'
+    request = cannery.normalize_request(body, NAME)
+    assert request.conversation[1].arguments_text == "not json"
+    assert_same_json(cannery.nativize_request(request, NAME).body, body.encode())
+
+
+def test_a_mark_does_not_hold_on_to_the_body():
+    request = cannery.normalize_request(COMMON, NAME)
+    for canister in request.conversation:
+        values = [getattr(canister, name) for name in type(canister).__struct_fields__]
+        assert not any(isinstance(value, msgspec.Raw) for value in values)
