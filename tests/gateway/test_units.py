@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cannery import normalize_request
 from cannery.gateway import echo
 from cannery.gateway.identifiers import new_identifier
 from cannery.gateway.ledger import Ledger, Plan
-from cannery.gateway.logs import Log
 from cannery.gateway.routing import Match, NoMatch, Router
 from cannery.gateway.settings import parse_settings
 from cannery.gateway.telemetry import Telemetry, is_configured
@@ -163,6 +163,14 @@ def test_identifiers_sort_by_time_and_suit_the_store() -> None:
 TOOL = Tool("f", schema='{"type":"object","properties":{"n":{"type":"integer"}},"required":["n"]}')
 
 
+@pytest.mark.parametrize("dialect", ["openai_chat", "anthropic_messages"])
+@pytest.mark.parametrize("content", ["Second.", [{"type": "text", "text": "Second."}]])
+def test_echo_repeats_only_the_last_message(dialect: str, content: object) -> None:
+    messages = [{"role": "user", "content": "First."}, {"role": "user", "content": content}]
+    request = normalize_request({"model": "echo", "messages": messages}, dialect)
+    assert words_of(echo.answer(request).canisters) == ["echo: Second."]
+
+
 def test_echo_repeats_the_last_user_text() -> None:
     said = echo.answer(
         Request([supervisor("s"), user("a"), assistant("b"), user("c"), user("d", joined=True)])
@@ -216,4 +224,4 @@ def test_telemetry_is_off_unless_an_exporter_is_configured() -> None:
     assert not is_configured({})
     assert not is_configured({"OTEL_TRACES_EXPORTER": "none"})
     assert is_configured({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"})
-    assert Telemetry.of(Log(), {}) is None
+    assert Telemetry.of({}) is None

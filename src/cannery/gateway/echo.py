@@ -23,11 +23,11 @@ from cannery.messages import (
     Request,
     Response,
     ResultCanisterClass,
+    Role,
     TextualContentClass,
     Tool,
     ToolChoice,
     Usage,
-    UserCanisterClass,
     absent,
     assistant,
     invocation,
@@ -100,19 +100,19 @@ def _text_of(held: Any) -> str:
 def _last_words(request: Request) -> str:
     """The text of the last user or result turn."""
     words: list[str] = []
-    kind: type | None = None
+    speaker: Role | None = None
     for canister in reversed(request.conversation):
-        if not isinstance(canister, (UserCanisterClass, ResultCanisterClass)):
-            if kind is not None:
+        if canister.role not in (Role.User, Role.Result):
+            if speaker is not None:
                 break
             continue
-        if kind is not None and type(canister) is not kind:
+        if speaker is not None and canister.role is not speaker:
             break
-        kind = type(canister)
+        speaker = canister.role
         text = _text_of(canister.held)
         if text:
             words.append(text)
-        if not canister.joined and kind is UserCanisterClass:
+        if not canister.joined and speaker is Role.User:
             break
     return "\n".join(reversed(words))
 
