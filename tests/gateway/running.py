@@ -26,6 +26,8 @@ class Running:
         *arguments: str,
         record: bool = True,
         environment: dict[str, str] | None = None,
+        launcher: tuple[str, ...] = (),
+        program: tuple[str, ...] = ("-m", "cannery.gateway"),
     ) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self.folder = folder
@@ -33,7 +35,7 @@ class Running:
         self.config = folder / "gateway.toml"
         self.config.write_text(config)
         self.log_path = folder / "log.jsonl"
-        command = [sys.executable, "-m", "cannery.gateway", "--port", "0"]
+        command = [*launcher, sys.executable, *program, "--port", "0"]
         command += ["--config", str(self.config), *arguments]
         command += ["--store", str(self.store)] if record else ["--no-record"]
         inherited = {

@@ -190,6 +190,11 @@ class Entry:
         if plan is not None:
             self._recorder.put(self)
 
+    def retract(self) -> None:
+        """Take back what the ledger was told: nothing of it was filed."""
+        if self.plan is not None and self.plan.kind != "known":
+            self._recorder.ledger.retract(self.plan, self._digests + (self._reply or []))
+
     def abort(self) -> None:
         """File what was asked, and that the answer was broken off."""
         if self.plan is None:

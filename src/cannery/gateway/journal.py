@@ -2,7 +2,8 @@
 
 It holds what a conversation has no place for: tokens, model, upstream, how the exchange ended, and
 the id under which a caller knows the reply. Callers that continue by such an id are served from it
-after a restart.
+after a restart. What the disk refuses waits in memory and goes on where it stopped; a line that a
+crash has torn is closed off, so that it takes no other with it.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from msgspec import Struct
 
 _TAIL = 16 << 20
 _LARGEST = 256 << 20
+_MOST_WAITING = 16 << 20
 
 
 class Line(Struct, frozen=True, omit_defaults=True):
@@ -48,6 +50,7 @@ class Journal:
         self.path = path
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._file = self._open()
+        self._waiting = b"" if self._is_whole() else b"\n"
 
     def _open(self) -> Any:
         descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
@@ -55,11 +58,22 @@ class Journal:
 
     def write(self, lines: list[Line]) -> None:
         """Append lines; a file that has grown too large makes way for a new one."""
+        if len(self._waiting) < _MOST_WAITING:
+            self._waiting += b"".join(_encode(line) + b"\n" for line in lines)
         if self._file.tell() > _LARGEST:
             self._file.close()
             self.path.replace(self.path.with_suffix(".old.jsonl"))
             self._file = self._open()
-        self._file.write(b"".join(_encode(line) + b"\n" for line in lines))
+        while self._waiting:
+            self._waiting = self._waiting[self._file.write(self._waiting) :]
+
+    def _is_whole(self) -> bool:
+        """Whether the file ends where a line ends."""
+        with self.path.open("rb") as file:
+            if file.seek(0, os.SEEK_END) == 0:
+                return True
+            file.seek(-1, os.SEEK_END)
+            return file.read(1) == b"\n"
 
     def tail(self) -> list[Line]:
         """The latest lines; what cannot be read is left out."""

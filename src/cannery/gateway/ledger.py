@@ -106,6 +106,18 @@ class Ledger:
         if self._ends.get(plan.identifier) == position + 1:
             self._ends[plan.identifier] = position
 
+    def retract(self, plan: Plan, digests: Sequence[Digest | None]) -> None:
+        """Forget what a plan was to file, because it was not: others are not to go on from there."""
+        for digest in digests[plan.known :]:
+            spot = None if digest is None else self._spots.get(digest)
+            if digest is not None and spot is not None and spot.identifier == plan.identifier:
+                del self._spots[digest]
+        if plan.kind == "append":
+            self._ends[plan.identifier] = plan.position
+        else:
+            self._ends.pop(plan.identifier, None)
+            self._roots.pop(plan.identifier, None)
+
     def _forget(self) -> None:
         for table in (self._spots, self._ends, self._roots):
             while len(table) > self._most:

@@ -86,7 +86,11 @@ class Recorder:
     @property
     def description(self) -> str:
         """Where exchanges go, for a person."""
-        return "off" if self.location is None else f"every exchange, in {self.location}"
+        if self.location is None:
+            return "off"
+        if self._problem is not None:
+            return f"not working yet, and tried again: {self._problem}"
+        return f"every exchange, in {self.location}"
 
     # --- life ----------------------------------------------------------------------------------
 
@@ -174,7 +178,7 @@ class Recorder:
         def look() -> tuple[int, Spot, int] | None:
             try:
                 return filer.look_up(digests) if named is None else filer.look_in(named, digests)
-            except (CanneryError, OSError) as error:
+            except Exception as error:  # noqa: BLE001 - whatever it is, a reply does not fail for it
                 self._log_later("warning", "lookup_failed", problem=str(error))
                 return None
 
@@ -184,6 +188,7 @@ class Recorder:
         """Take an entry for filing; several go to the threads together, since waking one costs more than an entry."""
         if self._waiting >= self._capacity or not self._queues or self._loop is None:
             self.count("dropped")
+            entry.retract()
             return
         self._waiting += 1
         if not self._gathered:
@@ -252,12 +257,13 @@ class Recorder:
         if self.metrics is not None:
             self.metrics.recorded.add(outcome)
 
-    def _finished(self, outcomes: list[str], problem: str | None) -> None:
+    def _finished(self, entries: list[Entry], outcomes: list[str], problem: str | None) -> None:
         self._waiting -= len(outcomes)
-        for outcome in outcomes:
+        for entry, outcome in zip(entries, outcomes, strict=True):
             self.count(outcome)
-        if outcomes:
-            self._problem = problem
+            if outcome == "failed":
+                entry.retract()
+        self._problem = problem
 
     # --- on the threads ------------------------------------------------------------------------
 
@@ -280,7 +286,7 @@ class Recorder:
             except OSError as error:
                 problem = f"the journal cannot be written: {error}"
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._finished, outcomes, problem)
+            self._loop.call_soon_threadsafe(self._finished, entries, outcomes, problem)
 
     def _file(self, entry: Entry, lines: list[Line]) -> tuple[str, str | None]:
         """File one entry; while the store is down, wait for it, as long as the gateway runs."""
