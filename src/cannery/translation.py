@@ -5,9 +5,10 @@ A dialect is found by the name of its module and imported when first asked for.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +27,7 @@ from cannery.wire.bodies import encode_body, read_object, to_bytes
 from cannery.wire.contract import (
     UNKNOWN_MODEL,
     Dialect,
+    Note,
     Notes,
     Piece,
     Rules,
@@ -33,6 +35,7 @@ from cannery.wire.contract import (
     TurnWriter,
 )
 from cannery.wire.foreign import report_settings
+from cannery.wire.lines import ODD
 from cannery.wire.losses import POLICIES, REPAIRS, Aliases, Loss, Rendered, Report, enforce
 from cannery.wire.places import chosen, fitted
 from cannery.wire.turns import changed
@@ -340,6 +343,8 @@ def translate(
     if kind == "request":
         if model is None:
             plain = _translate_plain(data, source, target)
+            if plain is None:
+                plain = _translate_line(data, source, target, policy)
             if plain is not None:
                 return plain
         request = find_dialect(source).read_request(data, None)
@@ -378,19 +383,55 @@ def _translate_plain(body: bytes, source: str, target: str) -> Rendered | None:
     return None if written is None else _noted(written, notes, source, body)
 
 
+def translate_lines(lines: Sequence[bytes], *, source: str, target: str) -> Rendered | None:
+    """Bodies of common shape as the lines of one text; None if one of them is of another.
+
+    The losses hold for each of the bodies. Whoever gets None translates them one by one.
+    """
+    reader, writer = find_dialect(source), find_dialect(target)
+    notes: Notes = []
+    written = None
+    if reader.read_spelled is not None and writer.write_spelled is not None:
+        with contextlib.suppress(*ODD):
+            written = writer.write_spelled(reader.read_spelled(lines), notes)
+    if written is None and reader.read_line is not None and writer.write_lines is not None:
+        notes.clear()
+        with contextlib.suppress(*ODD):
+            written = writer.write_lines(map(reader.read_line, lines), notes)
+    return None if written is None else _noted(written, notes, source, None)
+
+
+def _translate_line(body: bytes, source: str, target: str, policy: str) -> Rendered | None:
+    """A record of common shape that comes alone; None for any other."""
+    reader, write = find_dialect(source), find_dialect(target).write_lines
+    if reader.read_line is None or write is None:
+        return None
+    notes: Notes = []
+    try:
+        request = reader.read_line(body)
+    except ODD:
+        request = None if reader.read_odd_line is None else reader.read_odd_line(body, notes)
+    written = None if request is None else write((request,), notes)
+    if written is None:
+        return None
+    rendered = _noted(written.removesuffix(b"\n"), notes, source, body)
+    enforce(policy, source, target, rendered.losses)
+    return rendered
+
+
 def _noted(written: bytes, notes: Notes, source: str | None, body: bytes | None) -> Rendered:
     """What a shortcut wrote, with what it had to say."""
     if not notes:
         return Rendered(written)
-    if len(notes) == 1 and type(notes[0][1]) is str:
-        return Rendered(written, *_said_alike(notes[0], source))
+    if all(str(place).isidentifier() for _, place, _ in notes):
+        return Rendered(written, *_said_alike(tuple(notes), source))
     return Rendered(written, *_said(notes, source, body))
 
 
 @lru_cache(maxsize=64)
-def _said_alike(note: tuple[str, int | str, str], source: str | None) -> Any:
-    """The losses and repairs of a note that is about no message: the same for every body."""
-    return _said([note], source, None)
+def _said_alike(notes: tuple[Note, ...], source: str | None) -> Any:
+    """The losses and repairs of notes that are about no message: the same for every body."""
+    return _said([*notes], source, None)
 
 
 def _said(notes: Notes, source: str | None, body: bytes | None) -> Any:

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cannery
-from cannery import translation
-from cannery.translation import find_dialect
 from tests.conformance.matrix import DIALECTS, PAIRS, identify
 from tests.oracles.corpus import Case, request_cases
 
@@ -23,26 +20,6 @@ TEXT = st.text(max_size=12) | st.sampled_from(
 )
 MORE = (cannery.user("One more."), cannery.assistant("Yes."), cannery.user("And one."))
 ROLES = st.sampled_from(["system", "developer", "user", "assistant"])
-
-
-@pytest.fixture(name="general")
-def _general(monkeypatch: pytest.MonkeyPatch):
-    """Translation without any shortcut."""
-
-    def find(name: str):
-        found = find_dialect(name)
-        return msgspec.structs.replace(
-            found, read_plain=None, write_plain=None, write_fast=None, write_turns=None
-        )
-
-    def translate(body: bytes, source: str, target: str):
-        with monkeypatch.context() as patch:
-            patch.setattr(translation, "find_dialect", find)
-            patch.setattr(translation, "_LANES", {})
-            patch.setattr(translation, "_lane", lambda *_: None)
-            return cannery.translate(body, source=source, target=target)
-
-    return translate
 
 
 @pytest.mark.parametrize("case, target", MATRIX, ids=identify)

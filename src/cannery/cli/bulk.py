@@ -1,22 +1,26 @@
 """Bulk translation: one body a line in, one body a line out, in order, in bounded memory, on several cores.
 
-Lines travel in blocks of about a megabyte. A block is translated in one go; what went wrong and what was lost comes
-back beside the output. With several processes (``workers``) at most two blocks for each are under way.
+Lines are taken in blocks that fit the processor's cache, and those of common shape are translated in one go; what went
+wrong and what was lost comes back beside the output. With several processes (``workers``) at most two blocks for each
+are under way.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Iterator
+import io
+from collections.abc import Iterator
 from typing import BinaryIO
 
 from msgspec import Struct
 
 from cannery.errors import CanneryError
-from cannery.translation import translate
+from cannery.translation import translate, translate_lines
 from cannery.wire.losses import Loss, Rendered, Repair
 
-BLOCK = 1 << 20
+BLOCK = 1 << 16
+# What travels to another process is larger, so that the way is worth it.
+_TRAVELLING = 1 << 18
 
 
 class Task(Struct, frozen=True):
@@ -42,30 +46,51 @@ class Block(Struct):
     losses: list[tuple[int, Loss]] = []
 
 
-def blocks(file: BinaryIO, first: bytes = b"") -> Iterator[bytes]:
-    """Whole lines, about a megabyte at a time; ``first`` was read before."""
-    held = first
-    while data := file.read(BLOCK):
-        held += data
-        end = held.rfind(b"\n") + 1
+def blocks(file: BinaryIO, first: bytes = b"", size: int = BLOCK) -> Iterator[bytes]:
+    """Whole lines, some at a time; ``first`` was read before."""
+    held = [first]
+    while data := file.read(size):
+        end = data.rfind(b"\n") + 1
         if end:
-            yield held[:end]
-            held = held[end:]
-    if held:
-        yield held
+            yield b"".join((*held, memoryview(data)[:end]))
+            held.clear()
+        held.append(data[end:])
+    if any(held):
+        yield b"".join(held)
 
 
 def translate_block(data: bytes, task: Task) -> Block:
-    """The lines of one block, translated; a bad one is left out and named."""
-    block = Block(size=len(data), failures=[], counts={}, examples={}, losses=[])
+    """Some lines, translated; a bad one is left out and named."""
+    lines = io.BytesIO(data).readlines()
+    if task.kind == "request" and task.model is None and task.policy != "strict":
+        alike = translate_lines(lines, source=task.source, target=task.target)
+        if alike is not None:
+            return _block_of(alike, lines, len(data), task)
+    return _translate_each(lines, len(data), task)
+
+
+def _block_of(rendered: Rendered, lines: list[bytes], size: int, task: Task) -> Block:
+    """Lines that lost the same."""
+    block = Block(len(lines), size, rendered.body)
+    if rendered.losses:
+        block.counts = dict.fromkeys((key for key, _ in _names(rendered)), len(lines))
+        block.examples = {key: (1, found) for key, found in _names(rendered)}
+        if task.keeps_losses:
+            numbers = range(1, len(lines) + 1)
+            block.losses = [(number, loss) for number in numbers for loss in rendered.losses]
+    return block
+
+
+def _translate_each(lines: list[bytes], size: int, task: Task) -> Block:
+    """Lines that are translated one by one."""
+    block = Block(len(lines), size, failures=[], counts={}, examples={}, losses=[])
     say = functools.partial(translate, source=task.source, target=task.target, policy=task.policy)
     if task.kind != "request" or task.model is not None:
         say = functools.partial(say, kind=task.kind, model=task.model)
-    is_counted = task.policy != "allow" or task.keeps_losses
     output: list[bytes] = []
     seen = Rendered(b"")
-    repeats = number = 0
-    for number, line in enumerate(data.split(b"\n"), 1):
+    repeats = 0
+    for number, line in enumerate(lines, 1):
         try:
             rendered = say(line)
         except (CanneryError, RecursionError) as error:
@@ -73,7 +98,7 @@ def translate_block(data: bytes, task: Task) -> Block:
                 block.failures.append((number, str(error) or "nested too deeply"))
             continue
         output.append(rendered.body)
-        if is_counted and (rendered.losses or rendered.repairs):
+        if rendered.losses or rendered.repairs:
             # Most lines of a data set lose the same: compare before counting.
             if rendered.losses == seen.losses and rendered.repairs == seen.repairs:
                 repeats += 1
@@ -84,8 +109,6 @@ def translate_block(data: bytes, task: Task) -> Block:
             if task.keeps_losses:
                 block.losses += [(number, loss) for loss in rendered.losses]
     _count(block, seen, repeats)
-    # The block ends in a newline unless it is the last one.
-    block.lines = number - 1 if data.endswith(b"\n") else number
     output.append(b"")
     block.output = b"\n".join(output)
     return block
@@ -108,13 +131,13 @@ def _show(block: Block, number: int, rendered: Rendered) -> None:
         block.examples.setdefault(key, (number, found))
 
 
-def run(pieces: Iterable[bytes], task: Task, jobs: int) -> Iterator[Block]:
-    """The blocks in order, translated by so many processes."""
+def run(file: BinaryIO, first: bytes, task: Task, jobs: int) -> Iterator[Block]:
+    """The lines of a file in order, translated by so many processes."""
     if jobs <= 1:
-        for piece in pieces:
-            yield translate_block(piece, task)
+        for block in blocks(file, first):
+            yield translate_block(block, task)
         return
     from cannery.cli.workers import Workers
 
-    with Workers(jobs, lambda piece: translate_block(piece, task)) as workers:
-        yield from workers.run(pieces)
+    with Workers(jobs, lambda block: translate_block(block, task)) as workers:
+        yield from workers.run(blocks(file, first, _TRAVELLING))

@@ -141,9 +141,8 @@ def bulk(options: argparse.Namespace, source: Source, size: int) -> int:
     dialect, kind = identify(options, first)
     task = work.Task(dialect, options.to, options.policy, kind, options.model, bool(options.losses))
     jobs = options.jobs if options.jobs > 0 else os.cpu_count() or 1
-    pieces = work.blocks(source.rest, source.head)
     with BulkReport(options, dialect, size) as report, writing(options.output) as file:
-        for block in work.run(pieces, task, jobs):
+        for block in work.run(source.rest, source.head, task, jobs):
             report.add(block)
             file.write(block.output)
     report.conclude()

@@ -91,7 +91,8 @@ class StreamOptions(Struct, frozen=True, gc=False):
 UNKNOWN_MODEL = "unknown"
 
 # What a shortcut has to say: losses and repairs as (code or name, place, detail).
-Notes = list[tuple[str, int | str, str]]
+Note = tuple[str, int | str, str]
+Notes = list[Note]
 
 
 class FastWriter(Protocol):
@@ -163,6 +164,12 @@ class Dialect(Struct, frozen=True, gc=False):
     # Shortcuts for common shapes; None where a dialect has none, and each gives None for what it does not take.
     read_plain: Callable[[bytes], PlainRequest | None] | None = None
     write_plain: Callable[[PlainRequest, Notes], bytes | None] | None = None
+    # One request a line, many at once (``wire.lines``); what is noted holds for each of them.
+    read_spelled: Callable[[Iterable[bytes]], Iterable[list[Any]]] | None = None
+    write_spelled: Callable[[Iterable[list[Any]], Notes], bytes | None] | None = None
+    read_line: Callable[[bytes], Any] | None = None
+    read_odd_line: Callable[[bytes, Notes], Any] | None = None
+    write_lines: Callable[[Iterable[Any], Notes], bytes | None] | None = None
     write_fast: FastWriter | None = None
     write_turns: TurnWriter | None = None
     # The same for an answer of another dialect of which nothing but settings is lost.

@@ -69,11 +69,16 @@ def _says_something(held: Any) -> bool:
 
 def report_field(path: str, held: Any, report: Report, place: Place, where: str = "") -> None:
     """Name one field that the target will not see, if it holds anything."""
+    lost = lost_field(path, held)
+    if lost is not None:
+        report.lose(lost[0], place, lost[1], where + path)
+
+
+def lost_field(path: str, held: Any) -> tuple[str, str] | None:
+    """The code and detail of the loss of a field; None if it says nothing that could be missed."""
     key = path.rpartition(".")[2]
     if key in _MARKS or path in _SILENT or held in ("", [], {}):
-        return
+        return None
     if key in _SIGNATURES:
-        report.lose("SIGNATURE_DROPPED", place, within=where + path)
-    else:
-        detail = f"{key!r} is known only to its own dialect"
-        report.lose("FIELD_DROPPED", place, detail, where + path)
+        return "SIGNATURE_DROPPED", ""
+    return "FIELD_DROPPED", f"{key!r} is known only to its own dialect"

@@ -7,6 +7,7 @@ types of openai 3.49.0 (2026-11-15).
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from cannery.dialects.openai_chat.errors import read_error, write_error
@@ -20,7 +21,8 @@ from cannery.dialects.openai_chat.turns import write_turns
 from cannery.messages.requests import Request
 from cannery.wire.chat_tools import tool_paths
 from cannery.wire.chat_writing import ChatWriter
-from cannery.wire.contract import Dialect, Piece, Route, Rules
+from cannery.wire.contract import UNKNOWN_MODEL, Dialect, Notes, Piece, Route, Rules
+from cannery.wire.lines import ChatLines, LineRequest
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, recall
 
@@ -42,6 +44,22 @@ def write_request(
         body = recall(body, residue.envelope)
     body["messages"] = writer.messages(pieces) if turns is None else turns
     return body
+
+
+_MODEL_UNKNOWN = ("MODEL_UNKNOWN", "model", "")
+_LINES = ChatLines(NAME, UNKNOWN_MODEL)
+
+
+def write_spelled(turns_of: Iterable[list[Any]], notes: Notes) -> bytes | None:
+    """The bodies of turns of texts as they are spelled, one a line; None if one is of another kind."""
+    notes.append(_MODEL_UNKNOWN)
+    return _LINES.write_spelled(turns_of)
+
+
+def write_lines(requests: Iterable[LineRequest], notes: Notes) -> bytes | None:
+    """The bodies of requests that name no model, one a line; None if one is of another kind."""
+    notes.append(_MODEL_UNKNOWN)
+    return _LINES.write(requests)
 
 
 DIALECT = Dialect(
@@ -67,4 +85,6 @@ DIALECT = Dialect(
     write_turns=write_turns,
     write_plain=write_plain,
     write_reply=write_reply,
+    write_spelled=write_spelled,
+    write_lines=write_lines,
 )

@@ -1,0 +1,172 @@
+"""Lines that are translated many at once give what each gives the general way."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+import cannery
+from cannery.translation import translate_lines
+
+SOURCE = "sharegpt"
+TARGETS = ("openai_chat", "openai_finetuning")
+TEXT = st.text(max_size=12) | st.sampled_from(
+    ["", " ", "hello", '"quoted" \\ \n', "é 你 😀", "[tool error] no", "[tool error]", "<image>"]
+)
+ARGUMENTS = st.sampled_from(['{"q": 1.0}', "{}", '{"a":{"b":[null]}}', '"text"', "null", "[1]", ""])
+NAMES = st.sampled_from(["search", "a_b", "not plain", "", "x" * 50])
+
+
+def call(name: str, arguments: str) -> str:
+    given = f', "arguments": {arguments}' if arguments else ""
+    return f'{{"name": {json.dumps(name)}{given}}}'
+
+
+CALL = st.builds(call, NAMES | st.just("search"), ARGUMENTS | st.just('{"q": "x"}'))
+CALLS = CALL | st.lists(CALL, max_size=3).map(lambda calls: f"[{', '.join(calls)}]") | TEXT
+TURN = (
+    st.fixed_dictionaries(
+        {"from": st.sampled_from(["human", "gpt", "system", "observation"]), "value": TEXT},
+        optional={"weight": st.integers(0, 1)},
+    )
+    | st.fixed_dictionaries({"from": st.just("observation"), "value": TEXT})
+    | st.fixed_dictionaries({"from": st.just("function_call"), "value": CALLS})
+    | st.fixed_dictionaries({"from": st.sampled_from(["human", "gpt"]), "value": TEXT})
+)
+PLAIN = st.fixed_dictionaries({"from": st.sampled_from(["human", "gpt"]), "value": TEXT})
+EXCHANGE = st.tuples(CALL, TEXT).map(
+    lambda pair: [
+        {"from": "function_call", "value": pair[0]},
+        {"from": "observation", "value": pair[1]},
+    ]
+)
+WELL_FORMED = st.lists(PLAIN.map(lambda turn: [turn]) | EXCHANGE, max_size=4).map(
+    lambda groups: [turn for group in groups for turn in group]
+)
+TOOLS = st.sampled_from(
+    [
+        '[{"name": "search", "description": "Finds", "parameters": {"type": "object"}}]',
+        '[{"type": "function", "function": {"name": "search"}}]',
+        '[{"name": "not plain"}]',
+        '[{"name": "search", "extra": 1}]',
+        "[]",
+        "",
+        "no tools",
+    ]
+)
+RECORD = st.fixed_dictionaries(
+    {"conversations": WELL_FORMED | st.lists(TURN, max_size=5)},
+    optional={
+        "id": st.sampled_from(["a", 7, None, [1]]),
+        "system": TEXT,
+        "tools": TOOLS,
+        "source": st.sampled_from(["web", "", None, {"a": 1}, {}, 0]),
+        "odd key": st.just(1),
+        "signature": st.just("x"),
+    },
+)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_one_line_is_said_as_the_general_way_says_it(target: str, general):
+    @settings(max_examples=400)
+    @given(record=RECORD, is_ascii=st.booleans())
+    def run(record: dict, is_ascii: bool):
+        raw = json.dumps(record, ensure_ascii=is_ascii).encode()
+        fast = cannery.translate(raw, source=SOURCE, target=target)
+        slow = general(raw, SOURCE, target)
+        assert json.loads(fast.body) == json.loads(slow.body)
+        assert fast.losses == slow.losses
+        assert fast.repairs == slow.repairs
+
+    run()
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_many_lines_are_said_as_each_of_them(target: str, general):
+    @settings(max_examples=200)
+    @given(records=st.lists(RECORD, min_size=1, max_size=4), spaced=st.booleans())
+    def run(records: list[dict], spaced: bool):
+        separators = None if spaced else (",", ":")
+        lines = [json.dumps(record, separators=separators).encode() for record in records]
+        found = translate_lines(lines, source=SOURCE, target=target)
+        if found is not None:
+            slow = [general(line, SOURCE, target) for line in lines]
+            said = [json.loads(line) for line in found.body.splitlines()]
+            assert said == [json.loads(each.body) for each in slow]
+            assert all((each.losses, each.repairs) == (found.losses, ()) for each in slow)
+
+    run()
+
+
+@pytest.mark.parametrize("turns", [1, 4])
+def test_common_records_take_the_short_way(turns: int):
+    talk = [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "é\n"}] * turns
+    asked = [
+        {"from": "function_call", "value": call("search", '{"q": 1}')},
+        {"from": "observation", "value": "found"},
+    ]
+    tools = '[{"name": "search", "parameters": {}}]'
+    plain = json.dumps({"conversations": talk}).encode()
+    calls = json.dumps({"conversations": [*talk, *asked * turns], "tools": tools}).encode()
+
+    for lines in ([plain] * 3, [calls] * 3, [plain, calls]):
+        found = translate_lines(lines, source=SOURCE, target="openai_chat")
+        assert found is not None
+        assert len(found.body.splitlines()) == len(lines)
+
+
+BROKEN = [
+    b'{"conversations":[{"from":"human","value":"\xff"}]}',
+    b'{"conversations":[{"from":"human","value":"\xed\xa0\x80"}]}',
+    b'{"conversations":[{"from":"human","value":"\\ud800"}]}',
+    b'{"conversations":[{"from":"human","value":"\\udc00 and more"}]}',
+    b'{"conversations":[{"from":"human","value":"\\q"}]}',
+    b'{"conversations":[{"from":"human","value":"\t"}]}',
+    b'{"conversations":[{"from":"human","value":7}]}',
+    b'{"conversations":[{"from":"human","value":null}]}',
+    b'{"conversations":[{"from":"human","value":{"content":"x"}}]}',
+    b'{"conversations":[{"from":"human","value":["x"]}]}',
+    b'{"conversations":[{"from":"human"}]}',
+    b'{"conversations":[{"from":"admin","value":"x"}]}',
+    b'{"conversations":[]}',
+    b"{}",
+    b"[]",
+    b"",
+    b"{",
+]
+SOUND = b'{"conversations":[{"from":"human","value":"Hi"}]}'
+
+
+@pytest.mark.parametrize("line", BROKEN)
+def test_a_line_that_is_odd_is_left_to_the_general_way(line: bytes):
+    for lines in ([line], [SOUND, line], [line, SOUND]):
+        assert translate_lines(lines, source=SOURCE, target="openai_chat") is None
+
+
+@settings(max_examples=300)
+@given(at=st.integers(0, 200), byte=st.binary(min_size=1, max_size=2))
+@example(at=47, byte=b'"')
+def test_a_damaged_line_never_gets_through_as_something_else(at: int, byte: bytes):
+    line = b'{"id":"a","conversations":[{"from":"human","value":"Hi \\u00e9"},{"from":"gpt","value":"Hello"}]}'
+    damaged = line[:at] + byte + line[at + 1 :]
+    found = translate_lines([damaged], source=SOURCE, target="openai_chat")
+    if found is not None:
+        turns = json.loads(damaged)["conversations"]
+        said = json.loads(found.body)["messages"]
+        assert [message["content"] for message in said] == [turn["value"] for turn in turns]
+        assert all(type(message["content"]) is str for message in said)
+
+
+def test_a_field_of_its_own_counts_as_lost_and_a_strict_policy_refuses(general):
+    line = b'{"conversations":[{"from":"human","value":"Hi"}],"source":"web"}'
+    codes = [
+        loss.code for loss in cannery.translate(line, source=SOURCE, target="openai_chat").losses
+    ]
+    assert codes == ["FIELD_DROPPED", "MODEL_UNKNOWN"]
+    for translate in (cannery.translate, general):
+        with pytest.raises(cannery.LossError):
+            translate(line, source=SOURCE, target="openai_chat", policy="strict")
