@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from cannery.messages.events import Event
 
 Body = Any
+Locate = tuple[Callable[[int | str], str], Callable[[str], str]]
 _TOOL = re.compile(r"tools\[(\d+)\]")
 # Longer envelopes hold something that seldom comes twice.
 _LONGEST_ENVELOPE = 2048
@@ -94,6 +95,23 @@ def nativize_request(
     return _nativize_request(request, dialect, policy, without, rules, None)
 
 
+def nativize_read_request(
+    request: Request,
+    dialect: str,
+    body: bytes,
+    *,
+    restored: tuple[int, int] = (0, 0),
+    policy: str = "warn",
+    without: Collection[str] = (),
+    rules: Rules | None = None,
+) -> Rendered:
+    """The same for a request that was read from ``body``: losses are told by their paths in it.
+
+    ``restored`` says which messages are not in the body, because they were put in afterwards: from where, and how many.
+    """
+    return _nativize_request(request, dialect, policy, without, rules, body, restored)
+
+
 def _nativize_request(
     request: Request,
     name: str,
@@ -101,6 +119,7 @@ def _nativize_request(
     without: Collection[str],
     rules: Rules | None,
     body: bytes | None,
+    restored: tuple[int, int] = (0, 0),
 ) -> Rendered:
     check_policy(policy)
     target = find_dialect(name)
@@ -108,7 +127,7 @@ def _nativize_request(
         notes: Notes = []
         fast = target.write_fast(request, notes, keep=body is None)
         if fast is not None:
-            return _noted(fast, notes, request.source, body)
+            return _noted(fast, notes, request.source, body, restored)
     report = Report()
     turns = None
     if rules is None and not without and target.write_turns is not None:
@@ -128,7 +147,8 @@ def _nativize_request(
             request = msgspec.structs.replace(request, model=UNKNOWN_MODEL)
     more = () if turns is None else (turns[1],)
     written = target.write_request(request, pieces, report, *more)
-    return _rendered(written, request, name, policy, report, body, "request")
+    locate = partial(_locator, request.source, body, "request", restored)
+    return _rendered(written, request, name, policy, report, locate)
 
 
 def _at_hand(canister: AnyCanister) -> AnyCanister:
@@ -221,7 +241,8 @@ def _nativize_response(
     if response.source != name:
         _report_settings(response, report)
     written = find_dialect(name).write_response(response, report)
-    return _rendered(written, response, name, policy, report, body, "response")
+    locate = partial(_locator, response.source, body, "response")
+    return _rendered(written, response, name, policy, report, locate)
 
 
 def _nativize_fast(
@@ -280,21 +301,20 @@ def _rendered(
     name: str,
     policy: str,
     report: Report,
-    body: bytes | None,
-    kind: str,
+    locator: Callable[[], Locate],
 ) -> Rendered:
     encoded = encode_body(written)
     if report.is_empty:
         return Rendered(encoded)
-    locate = _locator(value.source, body, kind)
+    locate = locator()
     losses = report.losses(*locate)
     enforce(policy, value.source, name, losses)
     return Rendered(encoded, losses, report.repairs(*locate), Aliases(report.names, report.ids))
 
 
 def _locator(
-    source: str | None, body: bytes | None, kind: str
-) -> tuple[Callable[[int | str], str], Callable[[str], str]]:
+    source: str | None, body: bytes | None, kind: str, restored: tuple[int, int] = (0, 0)
+) -> Locate:
     """How a place becomes a path in the source: by reading the body again, only now that it matters."""
     dialect = None if source is None else find_dialect(source)
     given: dict[str, Any] = {}
@@ -304,6 +324,8 @@ def _locator(
     if dialect is not None and body is not None:
         read = dialect.read_request if kind == "request" else dialect.read_response
         read(body, paths)
+        start, count = restored
+        paths[start:start] = [f"history[{number}]" for number in range(count)]
         given = read_object(dialect.name, body)
         tools = [] if dialect.tool_paths is None else dialect.tool_paths(given)
         fit = partial(fitted, given)
@@ -419,13 +441,19 @@ def _translate_line(body: bytes, source: str, target: str, policy: str) -> Rende
     return rendered
 
 
-def _noted(written: bytes, notes: Notes, source: str | None, body: bytes | None) -> Rendered:
+def _noted(
+    written: bytes,
+    notes: Notes,
+    source: str | None,
+    body: bytes | None,
+    restored: tuple[int, int] = (0, 0),
+) -> Rendered:
     """What a shortcut wrote, with what it had to say."""
     if not notes:
         return Rendered(written)
     if all(str(place).isidentifier() for _, place, _ in notes):
         return Rendered(written, *_said_alike(tuple(notes), source))
-    return Rendered(written, *_said(notes, source, body))
+    return Rendered(written, *_said(notes, source, body, restored))
 
 
 @lru_cache(maxsize=64)
@@ -434,11 +462,13 @@ def _said_alike(notes: tuple[Note, ...], source: str | None) -> Any:
     return _said([*notes], source, None)
 
 
-def _said(notes: Notes, source: str | None, body: bytes | None) -> Any:
+def _said(
+    notes: Notes, source: str | None, body: bytes | None, restored: tuple[int, int] = (0, 0)
+) -> Any:
     """The losses and repairs that notes stand for."""
     report = Report()
     _note(notes, report)
-    locate = _locator(source, body, "request")
+    locate = _locator(source, body, "request", restored)
     return report.losses(*locate), report.repairs(*locate)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+import cannery
 from cannery.errors import ConfigurationError
 from cannery.gateway.serving import check_exposure
 from cannery.gateway.settings import load_settings, parse_settings
@@ -300,6 +301,61 @@ def test_strict_is_422_before_anything_is_sent(gateway: Running, upstream: Upstr
     assert status == 422
     assert said["error"]["code"] == "translation_would_lose"
     assert len(upstream.seen) == before
+
+
+FILE = {"type": "input_file", "file_id": "file-1"}
+AUDIO = {"type": "input_audio", "input_audio": {"data": "AAAA", "format": "wav"}}
+ODD = {
+    **LOSSY,
+    "messages": [
+        {"role": "System", "content": "Be brief."},
+        {"role": "user", "content": [{"type": "text", "text": "Hi"}, AUDIO]},
+    ],
+}
+
+
+def paths_of(losses: Any) -> set[tuple[str, str]]:
+    return {(loss.code, loss.path) for loss in losses}
+
+
+def test_a_strict_refusal_names_places_in_the_callers_body(gateway: Running) -> None:
+    body = {"model": "anthropic-model", "messages": ODD["messages"]}
+    headers = {"x-cannery-loss-policy": "strict"}
+    status, found, said = ask(gateway, "/v1/chat/completions", body, headers)
+    assert (status, found["x-cannery-losses"]) == (422, "1; codes=MEDIA_DROPPED")
+    assert "messages[1].content[1]" in said["error"]["message"]
+    assert "conversation[" not in said["error"]["message"]
+
+
+def test_the_log_names_what_was_lost_where_the_caller_said_it(
+    upstream: Upstream, tmp_path: Path
+) -> None:
+    running = Running(tmp_path, rows(upstream.url), "--log-level", "debug")
+    expected: dict[str, set[tuple[str, str]]] = {}
+    body = json.dumps(ODD).encode().replace(b"System", b"system")
+    for model in ("anthropic-model", "gemini-model"):
+        target = {"anthropic": "anthropic_messages", "gemini": "gemini_generate"}[
+            model.split("-")[0]
+        ]
+        rendered = cannery.translate(body, source="openai_chat", target=target, model=model)
+        expected[model] = paths_of(rendered.losses)
+        ask(running, "/v1/chat/completions", {**ODD, "model": model}, {"x-request-id": model})
+    # What the store gives back has no place in the body; what is new has.
+    asked = {"role": "user", "content": [FILE, {"type": "input_text", "text": "Hi"}]}
+    first = {"model": "chat-model", "input": [asked]}
+    again = {**first, "model": "gemini-model", "store": True}
+    _, _, said = ask(running, "/v1/responses", first)
+    again["previous_response_id"] = said["id"]
+    ask(running, "/v1/responses", again, {"x-request-id": "again"})
+    assert running.stop() == 0
+    logged: dict[str, set[tuple[str, str]]] = {}
+    for line in map(json.loads, running.log.splitlines()):
+        if line["event"] == "translation":
+            logged[line["request_id"]] = {(loss["code"], loss["path"]) for loss in line["losses"]}
+    for model, wanted in expected.items():
+        assert logged[model] == wanted
+    places = {path for code, path in logged["again"] if code == "REFERENCE_UNRESOLVABLE"}
+    assert places == {"history[0]", "input[0].content[0]"}
 
 
 def test_a_policy_that_does_not_exist_is_refused(gateway: Running) -> None:

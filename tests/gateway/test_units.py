@@ -14,6 +14,7 @@ from cannery import normalize_request
 from cannery.gateway import echo
 from cannery.gateway.identifiers import new_identifier
 from cannery.gateway.ledger import Ledger, Plan
+from cannery.gateway.logs import Log
 from cannery.gateway.routing import Match, NoMatch, Router
 from cannery.gateway.settings import parse_settings
 from cannery.gateway.telemetry import Telemetry, is_configured
@@ -224,4 +225,4 @@ def test_telemetry_is_off_unless_an_exporter_is_configured() -> None:
     assert not is_configured({})
     assert not is_configured({"OTEL_TRACES_EXPORTER": "none"})
     assert is_configured({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"})
-    assert Telemetry.of({}) is None
+    assert Telemetry.of(Log(), {}) is None

@@ -29,10 +29,10 @@ from cannery.gateway.sending import Opened, Sender
 from cannery.gateway.state import RESPONSES, Continuation, State, new_reply_id, take_state
 from cannery.gateway.upstreams import Choice, Upstream, Upstreams
 from cannery.messages import Folder, Request, Response, Usage, absent
-from cannery.translation import nativize_request, nativize_response, unaliased
+from cannery.translation import nativize_read_request, nativize_response, unaliased
 from cannery.wire.bodies import read_value
 from cannery.wire.contract import Dialect, StreamOptions, WireError
-from cannery.wire.losses import POLICIES, Aliases, Rendered
+from cannery.wire.losses import POLICIES, Aliases, Loss, Rendered
 
 _STREAM_HEADERS: list[Header] = [("cache-control", "no-cache"), ("x-accel-buffering", "no")]
 _FORWARDED = {
@@ -188,7 +188,7 @@ class Exchanges:
             await self._echo(call, request, entry)
             return
         target = upstream.dialect_for(call.dialect)
-        rendered = self._render(call, request, choice, target, policy)
+        rendered = self._render(call, request, choice, target, policy, wanted.restored)
         if entry is not None:
             asyncio.get_running_loop().call_soon(entry.read_request)
         headers = self._headers(call, upstream, target, is_same=target is call.dialect)
@@ -220,7 +220,13 @@ class Exchanges:
         return choice
 
     def _render(
-        self, call: Call, request: Request, choice: Choice, target: Dialect, policy: str
+        self,
+        call: Call,
+        request: Request,
+        choice: Choice,
+        target: Dialect,
+        policy: str,
+        restored: tuple[int, int],
     ) -> Rendered:
         upstream = choice.upstream
         changes: dict[str, Any] = {}
@@ -232,9 +238,11 @@ class Exchanges:
             changes["controls"] = msgspec.structs.replace(request.controls, include_usage=True)
         if changes:
             request = request.replace(**changes)
-        rendered = nativize_request(
+        rendered = nativize_read_request(
             request,
             target.name,
+            call.body,
+            restored=restored,
             policy=policy,
             without=upstream.row.without_repairs,
             rules=upstream.rules(target, choice.model),
@@ -246,7 +254,7 @@ class Exchanges:
         self._take_usage(call, response)
         response = _named(response, call)
         written = nativize_response(response, call.dialect.name)
-        call.losses += written.losses
+        call.losses += tuple(map(_in_reply, written.losses))
         if entry is not None:
             await entry.ready()
             entry.reply_id = str(response.identifier) if call.is_stateful else None
@@ -470,6 +478,11 @@ def _named(response: Response, call: Call) -> Response:
     """An answer with an id in the caller's style, and the time if its provider tells none."""
     created = int(time.time()) if response.created is absent else response.created
     return response.replace(identifier=new_reply_id(call.dialect), created=created)
+
+
+def _in_reply(loss: Loss) -> Loss:
+    """A loss of an answer, told apart from those of the request."""
+    return msgspec.structs.replace(loss, path=f"reply.{loss.path}")
 
 
 def _is_stream(opened: Opened) -> bool:

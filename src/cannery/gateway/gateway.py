@@ -10,7 +10,7 @@ import asyncio
 import os
 from time import perf_counter
 
-from cannery.errors import CanneryError
+from cannery.errors import CanneryError, LossError
 from cannery.gateway.calls import Call, Sentry
 from cannery.gateway.exchange import Exchanges
 from cannery.gateway.ingress import RoleGate, check_head, check_key, hear_out, read_body
@@ -132,6 +132,8 @@ class Gateway:
         """Answer with an error, unless an answer has already begun."""
         if isinstance(error, NoAnswerError):
             self.metrics.failures.add(error.upstream, error.code)
+        elif isinstance(error, LossError):
+            call.losses = error.losses
         if call.status:
             return
         refusal = to_refusal(error)

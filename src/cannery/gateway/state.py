@@ -37,13 +37,17 @@ RESPONSES, MESSAGES = "openai_responses", "anthropic_messages"
 
 
 class Continuation(Struct):
-    """What a call says about state: the reply to continue from, and whether its own reply is to be kept."""
+    """What a call says about state: the reply to continue from, and whether its own reply is to be kept.
+
+    ``restored`` tells which messages of the whole history came from the store: from where on, and how many.
+    """
 
     body: bytes
     previous: str | None = None
     conversation: str | None = None
     is_thread: bool = False
     tools: Any = None
+    restored: tuple[int, int] = (0, 0)
 
 
 def take_state(call: Call) -> Continuation:
@@ -103,6 +107,7 @@ class State:
         history = Conversation.trusted(map(_as_asked, history))
         lead, rest = _split_lead(request.conversation)
         changes["conversation"] = lead + history + rest
+        wanted.restored = (len(lead), len(history))
         return request.replace(**changes)
 
     async def _find(self, wanted: Continuation) -> tuple[Conversation | None, Any]:
