@@ -365,8 +365,7 @@ class ChatReader(Reader):
         own = (identifier, name, False)
         canister = new_invocation(arguments, self.when, True, None, None, *own)
         self.add(canister, path)
-        call = self.writer.call(Piece(canister, None))
-        part = patch_text(call, {**call, "function": function})
+        part = patch_text(self.writer.call(Piece(canister, None))["function"], function)
         remember(canister, dialect=self.dialect, form="function_call", part=part)
 
     # --- tool, function ------------------------------------------------------------------------

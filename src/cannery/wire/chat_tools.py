@@ -9,9 +9,10 @@ from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import Request, Tool, new_tool
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object
-from cannery.wire.controls import flag, put, text
+from cannery.wire.controls import distinct, flag, put, text
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
+from cannery.wire.openai_settings import legal_format
 from cannery.wire.residues import own_residue, patch_text, recall
 
 
@@ -79,17 +80,19 @@ def _flat_grammar(value: Object) -> Object:
 
 def write_tools(dialect: str, request: Request, body: Object, report: Report) -> None:
     """Put the tools into a body; hosted tools of others are lost."""
-    for index, tool in enumerate(request.tools):
+    for place, tool in distinct(request, dialect, report):
         residue = own_residue(tool, dialect)
         if residue is None:
-            report_residue(tool, report, f"tools[{index}]")
+            report_residue(tool, report, place)
         key = "functions" if residue is not None and residue.form == "functions" else "tools"
         if tool.hosted is not absent and (request.source or dialect) != dialect:
-            report.lose("TOOL_DROPPED", f"tools[{index}]", f"Chat has no hosted tool {tool.name!r}")
+            report.lose("TOOL_DROPPED", place, f"Chat has no hosted tool {tool.name!r}")
             continue
         written = _write_tool(tool, None if residue is None else residue.form)
         if residue is not None:
             written = recall(written, residue.part)
+        elif request.source != dialect and isinstance(tool.grammar, str):
+            _make_legal(written["custom"], legal_format(tool, report, place))
         body.setdefault(key, []).append(written)
 
 
@@ -107,6 +110,12 @@ def _write_tool(tool: Tool, form: str | None = None) -> Any:
         return inner
     kind = "custom" if tool.is_freeform else "function"
     return {"type": kind, kind: inner}
+
+
+def _make_legal(custom: Object, flat: Any) -> None:
+    del custom["format"]
+    if flat is not absent:
+        custom["format"] = _nested_grammar(flat)
 
 
 def _nested_grammar(value: Object) -> Object:

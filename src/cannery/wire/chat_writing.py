@@ -38,6 +38,7 @@ from cannery.wire.markers import flag_error, media_label, supplement
 from cannery.wire.media import (
     base64_text,
     data_url,
+    is_fetchable,
     is_text_file,
     standard_base64,
     true_mime_type,
@@ -51,15 +52,27 @@ Object = dict[str, Any]
 
 
 class ChatWriter:
-    """Writes messages; ``at_home`` when they were read from this same dialect."""
+    """Writes messages; ``at_home`` when they were read from this same dialect.
+
+    ``for_answer`` when they are for a client and not for the server: then a message has annotations.
+    """
 
     def __init__(
-        self, dialect: str, report: Report, *, at_home: bool, takes_reasoning: bool = False
+        self,
+        dialect: str,
+        report: Report,
+        *,
+        at_home: bool,
+        takes_reasoning: bool = False,
+        for_answer: bool = False,
     ) -> None:
         self.dialect = dialect
         self.report = report
         self.at_home = at_home
         self.takes_reasoning = takes_reasoning
+        self.for_answer = for_answer
+        # The calls that were written in the old way, which wants its results in the old way too.
+        self._legacy: dict[str, str] = {}
 
     def messages(self, pieces: list[Piece]) -> list[Object]:
         """The messages of all pieces; media of results wait until all results of their turn are written."""
@@ -90,7 +103,7 @@ class ChatWriter:
         for piece in turn:
             if isinstance(piece.canister, ResultCanisterClass):
                 message, more = self.result(piece)
-                written.append(message)
+                written.append(self._as_called(message, piece))
                 media = [*media, *more]
             else:
                 spoken.append(piece)
@@ -101,6 +114,14 @@ class ChatWriter:
             message["content"] = [*media, *_as_list(message["content"])]
         written.append(message)
         return []
+
+    def _as_called(self, message: Object, piece: Piece) -> Object:
+        """A tool message, in the old way if its call was made so and nothing says how it came."""
+        name = self._legacy.get(str(message.get("tool_call_id")))
+        if name is None or own_residue(piece.canister, self.dialect) is not None:
+            return message
+        rest = {key: item for key, item in message.items() if key not in ("role", "tool_call_id")}
+        return {"role": "function", "name": name, **rest}
 
     def spoken(self, turn: list[Piece], role: str) -> Object:
         """A system, developer or user message."""
@@ -138,16 +159,13 @@ class ChatWriter:
             ours["prompt_cache_breakpoint"] = {"mode": "explicit", "ttl": CACHE_TTL[residue.cache]}
         return ours
 
-    def content_part(  # noqa: C901 - one case for each kind of content
-        self, content: AnyContent | str, place: int | None
-    ) -> Object | None:
+    def content_part(self, content: AnyContent | str, place: int | None) -> Object | None:
         """The usual part for a content."""
         if isinstance(content, str):
             return {"type": "text", "text": content}
         match content:
             case TextualContentClass():
-                if content.citations:
-                    self.report.lose("CITATION_DROPPED", place)
+                self._report_citations(content, place)
                 return {"type": "text", "text": content.text}
             case ImageContentClass():
                 return self._image(content, place)
@@ -172,6 +190,14 @@ class ChatWriter:
                 assert_never(content)
         return None
 
+    def _report_citations(self, content: TextualContentClass, place: int | None) -> None:
+        """Name citations that nobody will see: a request has none, an answer those with a URL."""
+        is_said = self.for_answer and all(
+            citation.url is not None for citation in content.citations
+        )
+        if content.citations and not is_said:
+            self.report.lose("CITATION_DROPPED", place)
+
     def opaque(self, content: OpaqueContentClass, place: int | None) -> Object | None:
         """A block that only this dialect understands, or a loss."""
         if content.dialect == self.dialect:
@@ -183,7 +209,7 @@ class ChatWriter:
     def _image(self, content: ImageContentClass, place: int | None) -> Object | None:
         payload = content.payload
         if isinstance(payload, Location):
-            if payload.kind == "file" and not self.at_home:
+            if not (self.at_home or is_fetchable(payload)):
                 self.report.lose("REFERENCE_UNRESOLVABLE", place)
                 return None
             return {"type": "image_url", "image_url": {"url": payload.value}}
@@ -332,6 +358,8 @@ class ChatWriter:
         if residue is None:
             report_residue(canister, self.report, piece.place)
             return ours
+        if residue.form == "function_call":
+            return {**ours, "function": recall(ours["function"], residue.part)}
         return recall(ours, residue.part)  # type: ignore[no-any-return]
 
     # --- assistant -----------------------------------------------------------------------------
@@ -360,6 +388,7 @@ class ChatWriter:
         call = self.call(piece)
         if residue is not None and residue.form == "function_call":
             message["function_call"] = call["function"]
+            self._legacy[call["id"]] = str(call["function"].get("name"))
         else:
             calls.append(call)
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from cannery.messages.absence import absent
-from cannery.messages.requests import Controls, ToolChoice
+from cannery.messages.requests import Controls, Request, Tool, ToolChoice
 from cannery.wire.losses import Report
 
 # How much thinking an effort word buys where only a budget can be given, and back.
@@ -46,6 +46,19 @@ def put(body: dict[str, Any], key: str, value: Any) -> None:
     """Set a field unless the value is absent."""
     if value is not absent:
         body[key] = value
+
+
+def distinct(request: Request, dialect: str, report: Report) -> Iterator[tuple[str, Tool]]:
+    """The tools of a request with their places; abroad a second one of the same name is left out."""
+    names: set[str] = set()
+    for index, tool in enumerate(request.tools):
+        place = f"tools[{index}]"
+        if tool.hosted is absent:
+            if request.source != dialect and tool.name in names:
+                report.lose("TOOL_DROPPED", place, f"another tool is named {tool.name!r}")
+                continue
+            names.add(tool.name)
+        yield place, tool
 
 
 def is_possible(choice: ToolChoice, sent: Collection[str]) -> bool:

@@ -35,7 +35,7 @@ def report_residue(value: Any, report: Report, place: Place) -> None:
 def report_settings(
     value: Request | Response,
     modelled: Collection[str],
-    paths: Mapping[str, str],
+    paths: Mapping[str, str | tuple[str, ...]],
     report: Report,
 ) -> None:
     """Name the fields of a foreign request or response that its dialect does not read, or could not."""
@@ -51,14 +51,19 @@ def report_settings(
             report.lose("CONTROL_DROPPED", place, f"only its own dialect knows this {name!r}")
 
 
-def _unread(request: Request, paths: Mapping[str, str]) -> dict[str, str]:
+def _unread(request: Request, paths: Mapping[str, str | tuple[str, ...]]) -> dict[str, str]:
     """The settings that the request does not have, by their paths in the source."""
     names = (name for name in _SETTINGS if getattr(request.controls, name, absent) is absent)
     return {
-        paths.get(name, name): name
+        path: name
         for name in names
         if name != "tool_choice" or request.tool_choice is absent
+        for path in _alternatives(paths.get(name, name))
     }
+
+
+def _alternatives(paths: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (paths,) if isinstance(paths, str) else paths
 
 
 def _says_something(held: Any) -> bool:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Protocol
 
+from msgspec import Raw
+
 from cannery.messages.role import Role
 from cannery.wire.bodies import Turns, encode
 from cannery.wire.contract import Notes
@@ -78,6 +80,8 @@ def write_kept(
         about = [note for note in said if type(note[1]) is not int or note[1] < last]
         _keep(canisters, last, key, _Kept(canisters[:last], encoded, turns[:before], ids, about))
     notes += said
+    if encoded and not turns:
+        encoded, turns = encoded[:-1], [Raw(encoded[-1][:-1])]
     return Turns(encoded, turns) if encoded else turns
 
 

@@ -135,6 +135,11 @@ def _head(payload: Payload) -> bytes:
         return b""
 
 
+def is_fetchable(payload: Location) -> bool:
+    """Whether a server could fetch what lies elsewhere."""
+    return payload.kind == "url" and payload.value.lower().startswith(("http://", "https://"))
+
+
 def is_portable(content: BinaryContentStruct) -> bool:
     """Whether the content means something outside the provider it came from."""
     payload = content.payload

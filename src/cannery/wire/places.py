@@ -11,6 +11,24 @@ _INDEX = re.compile(r"\[(\d+)\]")
 _CAPITAL = re.compile(r"(?=[A-Z])")
 
 
+def chosen(paths: str | tuple[str, ...], body: Object) -> str:
+    """The path of a setting: of several that it may have, the first that the body has."""
+    if isinstance(paths, str):
+        return paths
+    return next((path for path in paths if _is_there(body, path)), paths[0])
+
+
+def _is_there(body: Object, path: str) -> bool:
+    value: Any = body
+    rest = path
+    while rest:
+        step = _step(value, rest)
+        if step is None:
+            return False
+        value, _, rest = step
+    return True
+
+
 def fitted(body: Object, path: str) -> str:
     """The path as the body spells it, cut where the body ends; a setting that is not there keeps its path."""
     value: Any = body

@@ -120,9 +120,7 @@ class BlockWriter:
 
     def _citation(self, citation: Any) -> Any:
         """A citation as a request takes it: without the file id that only answers have."""
-        if self.at_home or self.for_answer or type(citation) is not dict:
-            return citation
-        return {key: value for key, value in citation.items() if key != "file_id"}
+        return citation if self.at_home or self.for_answer else without_file(citation)
 
     def _opaque(self, content: OpaqueContentClass, place: Place) -> Object | None:
         if content.dialect == NAME:
@@ -253,6 +251,13 @@ class BlockWriter:
         if content.mime_type == PLAIN and is_bare_text(chunks):
             return {"type": "content", "content": chunks[0]["text"]}
         return {"type": "content", "content": chunks} if chunks else None
+
+
+def without_file(citation: Any) -> Any:
+    """A citation without the file id that only answers have."""
+    if type(citation) is not dict:
+        return citation
+    return {key: value for key, value in citation.items() if key != "file_id"}
 
 
 def is_bare_text(blocks: list[Any]) -> bool:

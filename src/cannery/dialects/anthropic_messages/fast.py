@@ -76,7 +76,7 @@ def write_plain(request: PlainRequest, notes: Notes) -> bytes | None:
     given: Any = request
     temperature, model = given.temperature, given.model
     split = split_system(request)
-    if split is None or model is absent or (temperature is not absent and temperature > 1):
+    if split is None or not model or (temperature is not absent and temperature > 1):
         return None
     system, messages = split
     written = spoken_turns(messages)
@@ -151,7 +151,7 @@ def _write(request: Request, start: int, notes: Notes, *, keep: bool) -> Any:
     """The turns from a position on; None where the general way is needed."""
     model = request.model
     canisters = tuple(request.conversation)
-    if start == len(canisters) or not isinstance(model, str) or request.source == NAME:
+    if start == len(canisters) or model is absent or not model or request.source == NAME:
         return None
     if keep:
         turns: Any = write_kept(canisters, start, notes, NAME, _walk)

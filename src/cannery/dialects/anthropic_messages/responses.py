@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from cannery.dialects.anthropic_messages.blocks import without_file
 from cannery.dialects.anthropic_messages.reading import MessageReader
 from cannery.dialects.anthropic_messages.settings import NAME
 from cannery.dialects.anthropic_messages.writing import MessageWriter
@@ -54,12 +55,13 @@ def read_response(body: bytes, paths: list[str] | None = None) -> Response:
 def _read_response(body: Object, paths: list[str] | None) -> Response:
     reader = MessageReader(body.get("model"))
     content = reader.field(body, "content", "")
-    form = None
+    form, said = None, content
     if type(content) is str:
         reader.content(content, "assistant", "content")
         form = "string"
     else:
-        reader.blocks(reader.list(content, "content"), "assistant", "content")
+        said = list(map(_sendable, reader.list(content, "content")))
+        reader.blocks(said, "assistant", "content")
     if paths is not None:
         paths.extend(reader.paths)
     response: Response = new_response(
@@ -71,11 +73,32 @@ def _read_response(body: Object, paths: list[str] | None) -> Response:
         text(body.get("stop_sequence")),
         source=NAME,
     )
-    rest = {key: item for key, item in body.items() if key != "content"}
-    patch = patch_text(write_envelope(response), rest)
+    patch = _patch(response, body, is_whole=form is None and said == content)
     if patch is None and form is None:
         return response
     return response.replace(residue=Residue(NAME, envelope=patch, form=form))
+
+
+def _sendable(block: Any) -> Any:
+    """A block without what only answers have, which a server would refuse in a request; the residue keeps it."""
+    citations = block.get("citations") if type(block) is dict else None
+    if type(citations) is not list or not any(map(_names_file, citations)):
+        return block
+    return {**block, "citations": list(map(without_file, citations))}
+
+
+def _names_file(citation: Any) -> bool:
+    return type(citation) is dict and "file_id" in citation
+
+
+def _patch(response: Response, body: Object, *, is_whole: bool) -> str | None:
+    """The difference of a body to what writing gives; its content takes part where the canisters do not have it all."""
+    ours = write_envelope(response)
+    if is_whole or type(body["content"]) is not list:
+        return patch_text(ours, {key: item for key, item in body.items() if key != "content"})
+    writer = MessageWriter(Report(), at_home=True, for_answer=True)
+    content = writer.answer([Piece(canister, None) for canister in response.canisters])
+    return patch_text({**ours, "content": content}, body)
 
 
 def read_finish(word: Any) -> Any:
@@ -130,11 +153,13 @@ def write_response(response: Response, report: Report) -> Object:
     if not at_home:
         _complete(body, response.canisters)
     residue = own_residue(response, NAME)
-    if residue is not None:
-        body = recall(body, residue.envelope)
-        if residue.form == "string" and len(content) == 1:
-            return {**body, "content": content[0]["text"]}
-    return {**body, "content": content}
+    body["content"] = content
+    if residue is None:
+        return body
+    body = dict(recall(body, residue.envelope))
+    if residue.form == "string" and len(content) == 1:
+        body["content"] = content[0]["text"]
+    return body
 
 
 def write_envelope(response: Response) -> Object:

@@ -27,7 +27,16 @@ from cannery.messages.requests import (
 )
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object
-from cannery.wire.controls import BUDGETS, drop_controls, flag, integer, number, put, text
+from cannery.wire.controls import (
+    BUDGETS,
+    distinct,
+    drop_controls,
+    flag,
+    integer,
+    number,
+    put,
+    text,
+)
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, patch_text, recall
@@ -35,10 +44,11 @@ from cannery.wire.residues import own_residue, patch_text, recall
 DEFAULT_MAX_TOKENS = 4096
 LEAST_BUDGET = 1024
 CACHE = {"5m": "short", "1h": "long"}
-CONTROL_PATHS = {
+CONTROL_PATHS: dict[str, str | tuple[str, ...]] = {
     "stop": "stop_sequences",
     "parallel_calls": "tool_choice.disable_parallel_tool_use",
-    "output": "output_config.format",
+    "output": ("output_config.format", "output_format"),
+    "thinking": ("thinking", "output_config.effort"),
     "user": "metadata.user_id",
 }
 MODELLED = frozenset(
@@ -339,8 +349,7 @@ def _write_tools(request: Request, body: Object, report: Report, *, at_home: boo
     allowed: tuple[str, ...] | None = None
     if isinstance(choice, ToolChoice) and choice.mode == "allowed":
         allowed = choice.names
-    for index, tool in enumerate(request.tools):
-        place = f"tools[{index}]"
+    for place, tool in distinct(request, NAME, report):
         if allowed is not None and tool.name not in allowed:
             report.lose("TOOL_DROPPED", place, f"{tool.name!r} is not among the allowed tools")
             continue

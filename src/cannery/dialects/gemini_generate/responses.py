@@ -131,7 +131,11 @@ def _read_candidates(body: Object, reader: MessageReader) -> tuple[Object, Any]:
     candidate = reader.object(listed[0], "candidates[0]")
     content = candidate.get("content")
     rest = candidate
-    if content is not None:
+    if (
+        content is not None
+        and content != {}
+        and (type(content) is not dict or content.get("parts"))
+    ):
         path = "candidates[0].content"
         said = reader.object(content, path)
         reader.take_ids([said])

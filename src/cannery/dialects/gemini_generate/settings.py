@@ -39,6 +39,7 @@ from cannery.messages.requests import (
 from cannery.messages.residue import Residue
 from cannery.wire.controls import (
     BUDGETS,
+    distinct,
     drop_choice,
     drop_controls,
     is_possible,
@@ -63,9 +64,9 @@ _FIELDS = {
     "candidates": "candidateCount",
 }
 _SCHEMA_KEYS = ("responseSchema", "responseJsonSchema")
-CONTROL_PATHS = {
+CONTROL_PATHS: dict[str, str | tuple[str, ...]] = {
     **{name: f"{CONFIG}.{key}" for name, key in _FIELDS.items()},
-    "output": f"{CONFIG}.responseMimeType",
+    "output": (f"{CONFIG}.responseMimeType", *(f"{CONFIG}.{key}" for key in _SCHEMA_KEYS)),
     "thinking": f"{CONFIG}.thinkingConfig",
     "tool_choice": CHOICE,
 }
@@ -87,8 +88,8 @@ def _spellings(path: str) -> Iterator[str]:
 MODELLED = frozenset(
     spelling
     for path in (
-        *CONTROL_PATHS.values(),
-        *(f"{CONFIG}.{key}" for key in _SCHEMA_KEYS),
+        *(path for path in CONTROL_PATHS.values() if isinstance(path, str)),
+        *CONTROL_PATHS["output"],
         *(f"{CONFIG}.thinkingConfig.{key}" for key in ("thinkingBudget", "thinkingLevel")),
         f"{CONFIG}.thinkingConfig.includeThoughts",
         f"{CHOICE}.mode",
@@ -372,10 +373,9 @@ def _write_effort(effort: str, model: str | None, config: Object, report: Report
 
 def _write_tools(request: Request, body: Object, report: Report) -> None:
     groups: list[Any] = []
-    for index, tool in enumerate(request.tools):
+    for place, tool in distinct(request, NAME, report):
         residue = own_residue(tool, NAME)
         shapes, _ = read_form(None if residue is None else residue.form)
-        place = f"tools[{index}]"
         if residue is None:
             report_residue(tool, report, place)
         if isinstance(tool.hosted, str):

@@ -263,7 +263,7 @@ def write_plain(plain: PlainRequest, notes: Notes) -> bytes | None:
     if request.system is not absent and request.system:
         written.insert(0, SystemMessage(request.system))
     model = request.model
-    if model is absent:
+    if not model:
         notes.append(_MODEL_UNKNOWN)
         model = UNKNOWN_MODEL
     limit, temperature, top_p = request.limit, request.temperature, request.top_p

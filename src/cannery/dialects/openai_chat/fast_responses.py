@@ -83,12 +83,12 @@ def _canisters(message: Any) -> list[AnyCanister] | None:
         return None
     content, calls = message.get("content", absent), message.get("tool_calls")
     extra: Object = {}
+    # No request has annotations: they stay with the answer.
+    apart = {"role", "content", "annotations", *(("tool_calls",) if calls else ())}
     for key, item in message.items():
-        if key in _MORE:
-            if item is not None and item != []:
-                return None
-            extra[key] = item
-        elif key not in ("role", "content") and not (key == "tool_calls" and calls):
+        if key in _MORE and item is not None and item != []:
+            return None
+        if key not in apart:
             extra[key] = item
     if calls and type(calls) is not list:
         return None
@@ -158,7 +158,11 @@ def _patch(body: Object, choice: Object, finish: Any, usage: Any) -> Object | No
 def _choice_patch(choice: Object, finish: Any) -> Object | None:
     patch: Object = {}
     for key, item in choice.items():
-        if key == "message" or (key == "logprobs" and item is None):
+        if key == "message":
+            if "annotations" in item:
+                patch["d"] = {key: {"s": {"annotations": item["annotations"]}}}
+            continue
+        if key == "logprobs" and item is None:
             continue
         if key == "index" and type(item) is int and item == 0:
             continue

@@ -11,6 +11,7 @@ import msgspec
 from cannery.dialects.openai_chat.fast import read_fast
 from cannery.dialects.openai_chat.settings import (
     NAME,
+    old_names,
     read_controls,
     read_tool_choice,
     write_settings,
@@ -42,7 +43,7 @@ def _read_request(body: Object, paths: list[str] | None) -> Request:
     if paths is not None:
         paths.extend(reader.paths)
     model = body.get("model")
-    is_old = type(body.get("max_tokens")) is int and "max_completion_tokens" not in body
+    form = old_names(body)
     request = new_request(
         Conversation.trusted(reader.canisters),
         model if type(model) is str else absent,
@@ -50,12 +51,11 @@ def _read_request(body: Object, paths: list[str] | None) -> Request:
         read_tool_choice(body),
         read_controls(body),
         body["stream"] if type(body.get("stream")) is bool else absent,
-        Residue(NAME, form="max_tokens") if is_old else None,
+        None if form is None else Residue(NAME, form=form),
         NAME,
     )
     rest = {key: item for key, item in body.items() if key != "messages"}
     patch = patch_text(write_settings(request, Report()), rest)
     if patch is None:
         return request  # type: ignore[no-any-return]
-    form = "max_tokens" if is_old else None
     return msgspec.structs.replace(request, residue=Residue(NAME, envelope=patch, form=form))  # type: ignore[no-any-return]

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
 
 from cannery.dialects.openai_chat.settings import NAME
 from cannery.messages.absence import absent
+from cannery.messages.canisters import text_of
 from cannery.messages.content import Citation, TextualContentClass, new_text
 from cannery.messages.conversation import Conversation
 from cannery.messages.json_text import decode_json, write_json
-from cannery.messages.requests import FinishReason, Response, Usage, new_response, new_usage
+from cannery.messages.requests import FinishReason, Response, Usage, new_response
 from cannery.messages.residue import Residue
+from cannery.wire import openai_settings
 from cannery.wire.bodies import Object, guarded, read_object
 from cannery.wire.chat_reading import ChatReader
 from cannery.wire.chat_writing import ChatWriter
@@ -41,6 +44,7 @@ FINISH_WORDS = {
     FinishReason.Error: "stop",
     FinishReason.Other: "stop",
 }
+COUNTS = ("prompt_tokens", "completion_tokens")
 DETAILS = {
     "cache_read": ("prompt_tokens_details", "cached_tokens"),
     "reasoning": ("completion_tokens_details", "reasoning_tokens"),
@@ -61,7 +65,7 @@ def _read_response(body: Object, paths: list[str] | None) -> Response:
         choice = reader.object(choices[0], "choices[0]")
         path = "choices[0].message"
         message = reader.object(reader.field(choice, "message", "choices[0]"), path)
-        reader.assistant(message, path)
+        reader.assistant(_sendable(message), path)
         _cite(reader, message)
         finish = FINISH.get(str(choice.get("finish_reason")), absent)
     if paths is not None:
@@ -81,12 +85,21 @@ def _read_response(body: Object, paths: list[str] | None) -> Response:
     return msgspec.structs.replace(response, residue=Residue(NAME, envelope=patch))  # type: ignore[no-any-return]
 
 
+def _sendable(message: Object) -> Object:
+    """A message without what only answers have, which a server would refuse in a request; the residue keeps it."""
+    kept = {key: item for key, item in message.items() if key != "annotations"}
+    audio = kept.get("audio")
+    if type(audio) is dict and type(audio.get("id")) is str:
+        kept["audio"] = {"id": audio["id"]}
+    return kept
+
+
 def _cite(reader: ChatReader, message: Object) -> None:
-    """Hang the message's annotations on its text; the envelope keeps their exact spelling."""
+    """Hang the message's annotations on its text; the residue keeps their exact spelling."""
     annotations = message.get("annotations")
     if type(annotations) is not list:
         return
-    citations = [citation for item in annotations if (citation := read_citation(item))]
+    citations = list(map(read_citation, annotations))
     for index, canister in enumerate(reader.canisters):
         if citations and type(canister.held) is str and canister.held:
             held = new_text(canister.held, "text/plain", tuple(citations))
@@ -99,31 +112,33 @@ def _with(canister: Any, fields: dict[str, Any]) -> Any:
     return msgspec.structs.replace(canister, **fields)
 
 
-def read_citation(item: Any) -> Citation | None:
-    """A URL citation; other annotations stay in the residue."""
+def read_citation(item: Any) -> Citation:
+    """An annotation; where it points to a page, in words that every dialect understands."""
     inner = item.get("url_citation") if type(item) is dict else None
     if type(inner) is not dict or type(inner.get("url")) is not str:
-        return None
+        return Citation(NAME, write_json(item))
+    start, end, title = (inner.get(key) for key in ("start_index", "end_index", "title"))
     return Citation(
         NAME,
         write_json(item),
         inner["url"],
-        inner.get("title"),
+        title if type(title) is str else None,
         None,
-        inner.get("start_index"),
-        inner.get("end_index"),
+        start if type(start) is int else None,
+        end if type(end) is int else None,
     )
 
 
-def write_citation(citation: Citation) -> Object | None:
-    """A URL citation, if it has a URL."""
-    if citation.dialect == NAME:
+def _write_citation(citation: Citation, offset: int, length: int) -> Object:
+    """A URL citation; one without a span covers the whole of its text, which starts at an offset."""
+    if citation.dialect == NAME and not offset:
         return decode_json(citation.raw)  # type: ignore[no-any-return]
-    if citation.url is None:
-        return None
+    start, end = citation.start, citation.end
+    if start is None or end is None:
+        start, end = 0, length
     inner = {
-        "start_index": citation.start or 0,
-        "end_index": citation.end or 0,
+        "start_index": offset + start,
+        "end_index": offset + end,
         "title": citation.title or "",
         "url": citation.url,
     }
@@ -132,15 +147,7 @@ def write_citation(citation: Citation) -> Object | None:
 
 def read_usage(value: Any) -> Any:
     """Token counts, or absent."""
-    if type(value) is not dict or type(value.get("prompt_tokens")) is not int:
-        return absent
-    found = {
-        name: inner[key]
-        for name, (group, key) in DETAILS.items()
-        if type(inner := value.get(group)) is dict and type(inner.get(key)) is int
-    }
-    output = value.get("completion_tokens")
-    return new_usage(value["prompt_tokens"], output if type(output) is int else 0, **found)
+    return openai_settings.read_usage(value, COUNTS, DETAILS)
 
 
 def write_usage(usage: Usage) -> Object:
@@ -165,7 +172,7 @@ def write_response(response: Response, report: Report) -> Object:
 
 def _write_body(response: Response, report: Report) -> Object:
     at_home = response.source == NAME
-    writer = ChatWriter(NAME, report, at_home=at_home)
+    writer = ChatWriter(NAME, report, at_home=at_home, for_answer=True)
     pieces = [Piece(canister, index) for index, canister in enumerate(response.canisters)]
     message = writer.assistant(pieces) if pieces else {"role": "assistant", "content": None}
     if not at_home:
@@ -192,11 +199,16 @@ def _complete(message: Object, response: Response) -> None:
     if message.get("content") == "" and "tool_calls" in message:
         message["content"] = None
     message.setdefault("refusal", None)
-    citations = [
-        written
-        for canister in response.canisters
-        if isinstance(canister.held, TextualContentClass)
-        for citation in canister.held.citations
-        if (written := write_citation(citation)) is not None
-    ]
-    message["annotations"] = citations
+    message["annotations"] = list(_annotations(response))
+
+
+def _annotations(response: Response) -> Iterator[Object]:
+    """The citations of all texts, which the message joins to one."""
+    offset = 0
+    for canister in response.canisters:
+        held = canister.held
+        if isinstance(held, TextualContentClass):
+            for citation in held.citations:
+                if citation.url is not None:
+                    yield _write_citation(citation, offset, len(held.text))
+        offset += len(text_of(held))

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from cannery.messages.absence import absent
-from cannery.messages.json_text import decode_json, write_json
+from cannery.messages.json_text import write_json
 from cannery.messages.requests import (
     Controls,
     OutputFormat,
@@ -14,17 +14,14 @@ from cannery.messages.requests import (
     Thinking,
     ToolChoice,
     new_controls,
-    new_output_format,
     new_thinking,
     new_tool_choice,
 )
 from cannery.wire.bodies import Object
 from cannery.wire.chat_tools import write_tools
 from cannery.wire.controls import (
-    EFFORTS,
     drop_choice,
     drop_controls,
-    effort_of,
     flag,
     integer,
     is_possible,
@@ -33,11 +30,13 @@ from cannery.wire.controls import (
     text,
 )
 from cannery.wire.losses import Report
+from cannery.wire.openai_settings import read_output, write_effort, write_metadata, write_output
 from cannery.wire.residues import own_residue
 
 NAME = "openai_chat"
-CONTROL_PATHS = {
-    "max_tokens": "max_completion_tokens",
+CONTROL_PATHS: dict[str, str | tuple[str, ...]] = {
+    "max_tokens": ("max_completion_tokens", "max_tokens"),
+    "tool_choice": ("tool_choice", "function_call"),
     "candidates": "n",
     "parallel_calls": "parallel_tool_calls",
     "output": "response_format",
@@ -71,6 +70,7 @@ MODELLED = frozenset(
         "object",
         "created",
         "choices[0].finish_reason",
+        "choices[0].message.annotations",
         "usage.total_tokens",
     }
 )
@@ -96,7 +96,7 @@ def read_controls(body: Object) -> Controls:
         frequency_penalty=number(body.get("frequency_penalty")),
         candidates=integer(body.get("n")),
         parallel_calls=flag(body.get("parallel_tool_calls")),
-        output=_read_output(body.get("response_format")),
+        output=read_output(body.get("response_format"), "json_schema"),
         thinking=absent if effort is absent else new_thinking(effort=effort),
         metadata=write_json(metadata) if type(metadata) is dict and metadata else absent,
         user=text(body.get("user")),
@@ -110,26 +110,6 @@ def _read_stop(value: Any) -> Any:
     if type(value) is list and value and all(type(item) is str for item in value):
         return tuple(value)
     return absent
-
-
-def _read_output(value: Any) -> Any:
-    if type(value) is not dict:
-        return absent
-    kind = value.get("type")
-    if kind == "text":
-        return new_output_format("text")
-    if kind == "json_object":
-        return new_output_format("json")
-    schema = value.get("json_schema")
-    if kind != "json_schema" or type(schema) is not dict:
-        return absent
-    return new_output_format(
-        "schema",
-        write_json(schema["schema"]) if type(schema.get("schema")) is dict else absent,
-        text(schema.get("name")),
-        text(schema.get("description")),
-        flag(schema.get("strict")),
-    )
 
 
 def read_tool_choice(body: Object) -> Any:
@@ -172,9 +152,7 @@ def write_settings(request: Request, report: Report) -> Object:
     write_tools(NAME, request, body, report)
     at_home = request.source == NAME
     _write_choice(request, body, report, at_home=at_home)
-    residue = own_residue(request, NAME)
-    old_limit = residue is not None and residue.form == "max_tokens"
-    limit_key = "max_tokens" if old_limit else "max_completion_tokens"
+    limit_key = "max_tokens" if is_old(request, "max_tokens") else "max_completion_tokens"
     put(body, limit_key, request.controls.max_tokens)
     controls = request.controls
     if not (at_home or body.get("tools")) and controls.parallel_calls is not absent:
@@ -184,6 +162,22 @@ def write_settings(request: Request, report: Report) -> Object:
     _write_controls(controls, body, report, at_home=at_home)
     put(body, "stream", request.stream)
     return body
+
+
+def old_names(body: Object) -> str | None:
+    """The settings that a body gives under older names, as the form of a residue."""
+    names = []
+    if type(body.get("max_tokens")) is int and "max_completion_tokens" not in body:
+        names.append("max_tokens")
+    if "function_call" in body and "tool_choice" not in body:
+        names.append("function_call")
+    return " ".join(names) or None
+
+
+def is_old(request: Request, name: str) -> bool:
+    """Whether a request said something under an older name."""
+    residue = own_residue(request, NAME)
+    return residue is not None and name in (residue.form or "").split()
 
 
 def _write_controls(controls: Controls, body: Object, report: Report, *, at_home: bool) -> None:
@@ -199,43 +193,20 @@ def _write_controls(controls: Controls, body: Object, report: Report, *, at_home
     put(body, "n", controls.candidates)
     put(body, "parallel_tool_calls", controls.parallel_calls)
     if isinstance(controls.output, OutputFormat):
-        body["response_format"] = _write_output(controls.output)
+        body["response_format"] = write_output(controls.output, "json_schema")
     if isinstance(controls.thinking, Thinking):
         _write_thinking(controls.thinking, body, report, at_home=at_home)
-    if isinstance(controls.metadata, str):
-        body["metadata"] = decode_json(controls.metadata)
+    write_metadata(controls, body, report, at_home=at_home)
     put(body, "user", controls.user)
     if controls.include_usage is not absent:
         body["stream_options"] = {"include_usage": controls.include_usage}
     drop_controls(controls, _KNOWN, report)
 
 
-def _write_output(output: OutputFormat) -> Object:
-    if output.kind == "text":
-        return {"type": "text"}
-    if output.kind == "json":
-        return {"type": "json_object"}
-    schema: Object = {"name": "output" if output.name is absent else output.name}
-    put(schema, "description", output.description)
-    if isinstance(output.schema, str):
-        schema["schema"] = decode_json(output.schema)
-    put(schema, "strict", output.strict)
-    return {"type": "json_schema", "json_schema": schema}
-
-
 def _write_thinking(thinking: Thinking, body: Object, report: Report, *, at_home: bool) -> None:
-    if thinking.effort is not absent:
-        is_known = at_home or thinking.effort in EFFORTS
-        body["reasoning_effort"] = thinking.effort if is_known else "medium"
-        if not is_known:
-            report.lose("CONTROL_CHANGED", "@thinking", f"no effort {thinking.effort!r} here")
-    elif isinstance(thinking.budget, int):
-        body["reasoning_effort"] = effort_of(thinking.budget)
-        report.lose("CONTROL_CHANGED", "@thinking", "a token budget became an effort")
-    elif thinking.enabled is False:
-        body["reasoning_effort"] = "none"
-    elif thinking.enabled is True:
-        report.lose("CONTROL_DROPPED", "@thinking", "Chat has no switch for thinking")
+    effort = write_effort(thinking, report, at_home=at_home)
+    if effort is not None:
+        body["reasoning_effort"] = effort
     if thinking.summary is not absent:
         report.lose("CONTROL_DROPPED", "@thinking", "Chat cannot show thoughts")
 
@@ -247,7 +218,9 @@ def _write_choice(request: Request, body: Object, report: Report, *, at_home: bo
     if not (at_home or is_possible(choice, _names(body.get("tools", ())))):
         drop_choice(choice, report)
         return
-    if choice.mode == "allowed":
+    if is_old(request, "function_call"):
+        body["function_call"] = {"name": choice.names[0]} if choice.names else choice.mode
+    elif choice.mode == "allowed":
         named = [{"type": "function", "function": {"name": name}} for name in choice.names]
         mode = "required" if choice.must_call else "auto"
         allowed = {"mode": mode, "tools": named}

@@ -30,6 +30,7 @@ from cannery.messages.requests import Request
 from cannery.wire.contract import Dialect, Piece, Route, Rules
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
+from cannery.wire.markers import PLACEHOLDER
 from cannery.wire.residues import own_residue, recall
 from cannery.wire.turns import is_prefill
 
@@ -43,17 +44,20 @@ RULES = Rules(
 def write_request(request: Request, pieces: list[Piece], report: Report) -> dict[str, Any]:
     """The body of a request."""
     at_home = request.source == NAME
-    writer = ItemWriter(report, at_home=at_home, model=request.model)
     body = write_settings(request, report)
     residue = own_residue(request, NAME)
     if residue is not None:
         body = recall(body, residue.envelope)
+    is_stored = body.get("store") is not False
+    writer = ItemWriter(report, at_home=at_home, model=request.model, is_stored=is_stored)
     if _leads_as_instructions(pieces, at_home=at_home):
         body["instructions"] = text_of(pieces[0].canister.held)
         if own_residue(pieces[0].canister, NAME) is None:
             report_residue(pieces[0].canister, report, pieces[0].place)
         pieces = pieces[1:]
     items = writer.items(pieces)
+    if not (at_home or items):
+        items = [{"role": "user", "content": PLACEHOLDER}]
     if not at_home and pieces and is_prefill(pieces[-1]):
         report.lose("PREFILL_DROPPED", pieces[-1].place)
     words = form_words(residue)

@@ -43,7 +43,7 @@ def write_plain(request: PlainRequest, _notes: Notes) -> bytes | None:
     """The body of a plain request of user and assistant turns; None for any other."""
     given: Any = request
     split = split_system(request)
-    if split is None or given.model is absent:
+    if split is None or not given.model:
         return None
     system, messages = split
     try:

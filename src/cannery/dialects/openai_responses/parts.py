@@ -34,7 +34,7 @@ from cannery.wire.contract import Piece
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
 from cannery.wire.markers import supplement
-from cannery.wire.media import data_url, standard_base64, true_mime_type
+from cannery.wire.media import data_url, is_fetchable, standard_base64, true_mime_type
 from cannery.wire.residues import recall
 
 CACHE_TTL = {"short": "30m", "long": "12h"}
@@ -237,10 +237,10 @@ class PartWriter:
                 assert_never(content)
 
     def _annotations(self, content: TextualContentClass, place: int | None) -> list[Any]:
-        written = [write_citation(citation) for citation in content.citations]
-        if None in written:
+        said = [citation for citation in content.citations if is_sayable(citation)]
+        if len(said) < len(content.citations):
             self.report.lose("CITATION_DROPPED", place)
-        return [citation for citation in written if citation is not None]
+        return [write_citation(citation, len(content.text)) for citation in said]
 
     def spoken_texts(self, piece: Piece) -> Iterator[str]:
         """What the model said, as the bare text that an easy message takes."""
@@ -263,16 +263,20 @@ class PartWriter:
                 yield part["text"]
 
 
-def write_citation(citation: Citation) -> Any:
-    """An annotation: this dialect's own as it was, any other if it has a URL."""
+def is_sayable(citation: Citation) -> bool:
+    """Whether an annotation can say it: this dialect's own, or one with a URL."""
+    return citation.dialect == NAME or citation.url is not None
+
+
+def write_citation(citation: Citation, length: int) -> Any:
+    """An annotation: this dialect's own as it was; any other without a span covers the whole text."""
     if citation.dialect == NAME:
         return decode_json(citation.raw)
-    if citation.url is None:
-        return None
+    has_span = citation.start is not None and citation.end is not None
     return {
         "type": "url_citation",
-        "start_index": citation.start or 0,
-        "end_index": citation.end or 0,
+        "start_index": citation.start if has_span else 0,
+        "end_index": citation.end if has_span else length,
         "title": citation.title or "",
         "url": citation.url,
     }
@@ -281,11 +285,6 @@ def write_citation(citation: Citation) -> Any:
 def is_plain(part: Object) -> bool:
     """Whether a part says no more than a bare string would."""
     return part.keys() == {"type", "text"} and part["type"] == "input_text"
-
-
-def is_fetchable(payload: Location) -> bool:
-    """Whether the server could fetch what lies elsewhere."""
-    return payload.kind == "url" and payload.value.lower().startswith(("http://", "https://"))
 
 
 def kind_of_held(held: Any) -> str:

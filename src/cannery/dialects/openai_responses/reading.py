@@ -109,8 +109,9 @@ def _read_request(body: Object, paths: list[str] | None) -> Request:
 class ItemReader(Reader):
     """Reads the items of one body, in order."""
 
-    def __init__(self, model: Any = None) -> None:
+    def __init__(self, model: Any = None, *, is_answer: bool = False) -> None:
         super().__init__(NAME)
+        self.is_answer = is_answer
         self.when: datetime = now()
         self.model = model if type(model) is str else None
         self.canisters: list[AnyCanister] = []
@@ -383,7 +384,9 @@ class ItemReader(Reader):
         canister = self.add(new_assistant(held, self.when), path)
         identifier = item.get("id")
         self._reasoning_id = identifier if type(identifier) is str and identifier else None
-        form = None if self._reasoning_id else "bare"
+        form = "" if self._reasoning_id else "bare"
+        if self.is_answer and held.encrypted is None:
+            form = f"{form} answered".strip()
         part = patch_text(reasoning_item(held), item)
         remember(canister, dialect=NAME, part=part, form=form, model=self.model)
 

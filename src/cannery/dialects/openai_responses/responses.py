@@ -17,7 +17,8 @@ from cannery.messages.absence import absent
 from cannery.messages.canisters import AnyCanister, InvocationCanisterClass
 from cannery.messages.content import ReasoningContentClass
 from cannery.messages.conversation import Conversation
-from cannery.messages.requests import FinishReason, Response, Usage, new_response, new_usage
+from cannery.messages.requests import FinishReason, Response, Usage, new_response
+from cannery.wire import openai_settings
 from cannery.wire.bodies import Object, guarded, read_object
 from cannery.wire.contract import Piece
 from cannery.wire.controls import integer, text
@@ -42,6 +43,7 @@ PREFIXES = {
     "reasoning": "rs",
 }
 NO_IDENTIFIER = "resp_cannery"
+_COUNTS = ("input_tokens", "output_tokens")
 _DETAILS = {
     "cache_read": ("input_tokens_details", "cached_tokens"),
     "cache_write": ("input_tokens_details", "cache_write_tokens"),
@@ -56,8 +58,9 @@ def read_response(body: bytes, paths: list[str] | None = None) -> Response:
 
 
 def _read_response(body: Object, paths: list[str] | None) -> Response:
-    reader = ItemReader(body.get("model"))
-    reader.items(reader.field(body, "output", ""), "output")
+    reader = ItemReader(body.get("model"), is_answer=True)
+    output = reader.list(reader.field(body, "output", ""), "output")
+    reader.items(list(map(_sendable, output)), "output")
     if paths is not None:
         paths.extend(reader.paths)
     response: Any = new_response(
@@ -72,6 +75,16 @@ def _read_response(body: Object, paths: list[str] | None) -> Response:
     patch = patch_text(_write_body(response, Report()), body)
     remember(response, dialect=NAME, envelope=patch)
     return response  # type: ignore[no-any-return]
+
+
+def _sendable(item: Any) -> Any:
+    """An item without what only answers have, which a server would refuse in a request; the residue keeps it."""
+    if type(item) is not dict:
+        return item
+    gone = {"created_by"}
+    if item.get("type") == "custom_tool_call_output":
+        gone.add("status")
+    return item if gone.isdisjoint(item) else {k: v for k, v in item.items() if k not in gone}
 
 
 def read_finish(body: Object, canisters: list[AnyCanister]) -> Any:
@@ -92,15 +105,7 @@ def read_finish(body: Object, canisters: list[AnyCanister]) -> Any:
 
 def read_usage(value: Any) -> Any:
     """Token counts, or absent."""
-    if type(value) is not dict or type(value.get("input_tokens")) is not int:
-        return absent
-    found = {
-        name: inner[key]
-        for name, (group, key) in _DETAILS.items()
-        if type(inner := value.get(group)) is dict and type(inner.get(key)) is int
-    }
-    output = value.get("output_tokens")
-    return new_usage(value["input_tokens"], output if type(output) is int else 0, **found)
+    return openai_settings.read_usage(value, _COUNTS, _DETAILS)
 
 
 def write_usage(usage: Usage) -> Object:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from cannery.messages.absence import absent
@@ -15,17 +14,15 @@ from cannery.messages.requests import (
     Tool,
     ToolChoice,
     new_controls,
-    new_output_format,
     new_thinking,
     new_tool,
     new_tool_choice,
 )
 from cannery.wire.bodies import Object
 from cannery.wire.controls import (
-    EFFORTS,
+    distinct,
     drop_choice,
     drop_controls,
-    effort_of,
     flag,
     integer,
     is_possible,
@@ -35,6 +32,13 @@ from cannery.wire.controls import (
 )
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
+from cannery.wire.openai_settings import (
+    legal_format,
+    read_output,
+    write_effort,
+    write_metadata,
+    write_output,
+)
 from cannery.wire.residues import own_residue, patch_text, recall, remember
 
 NAME = "openai_responses"
@@ -85,7 +89,6 @@ _KNOWN = frozenset(Controls.__struct_fields__) - {
 }
 _SUMMARIES = frozenset({"auto", "concise", "detailed"})
 _UNSHOWN = frozenset({"omitted", "none"})
-_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 _NO_PARAMETERS = {"type": "object", "properties": {}}
 
 # --- reading -----------------------------------------------------------------------------------
@@ -100,7 +103,7 @@ def read_controls(body: Object) -> Controls:
         temperature=number(body.get("temperature")),
         top_p=number(body.get("top_p")),
         parallel_calls=flag(body.get("parallel_tool_calls")),
-        output=_read_output(formatted.get("format")) if type(formatted) is dict else absent,
+        output=read_output(formatted.get("format")) if type(formatted) is dict else absent,
         thinking=_read_thinking(body.get("reasoning")),
         metadata=write_json(metadata) if type(metadata) is dict and metadata else absent,
         user=text(body.get("user")),
@@ -114,25 +117,6 @@ def _read_thinking(value: Any) -> Any:
     if effort is absent and summary is absent:
         return absent
     return new_thinking(effort=effort, summary=summary)
-
-
-def _read_output(value: Any) -> Any:
-    if type(value) is not dict:
-        return absent
-    kind = value.get("type")
-    if kind == "text":
-        return new_output_format("text")
-    if kind == "json_object":
-        return new_output_format("json")
-    if kind != "json_schema":
-        return absent
-    return new_output_format(
-        "schema",
-        write_json(value["schema"]) if type(value.get("schema")) is dict else absent,
-        text(value.get("name")),
-        text(value.get("description")),
-        flag(value.get("strict")),
-    )
 
 
 def read_tools(body: Object) -> tuple[Tool, ...]:
@@ -213,54 +197,20 @@ def _write_controls(controls: Controls, body: Object, report: Report, *, at_home
     put(body, "top_p", controls.top_p)
     put(body, "parallel_tool_calls", controls.parallel_calls)
     if isinstance(controls.output, OutputFormat):
-        body["text"] = {"format": _write_output(controls.output)}
+        body["text"] = {"format": write_output(controls.output)}
     if isinstance(controls.thinking, Thinking):
         body |= _write_thinking(controls.thinking, report, at_home=at_home)
-    if isinstance(controls.metadata, str):
-        metadata = decode_json(controls.metadata)
-        body["metadata"] = metadata if at_home else _write_metadata(metadata, report)
+    write_metadata(controls, body, report, at_home=at_home)
     put(body, "user", controls.user)
     known = _KNOWN | {"candidates"} if controls.candidates == 1 else _KNOWN
     drop_controls(controls, known, report)
 
 
-def _write_metadata(metadata: Any, report: Report) -> Any:
-    """Metadata as this dialect takes it: every value a string."""
-    if type(metadata) is not dict or all(type(value) is str for value in metadata.values()):
-        return metadata
-    report.lose("CONTROL_CHANGED", "@metadata", "values became strings")
-    return {
-        key: value if type(value) is str else write_json(value) for key, value in metadata.items()
-    }
-
-
-def _write_output(output: OutputFormat) -> Object:
-    if output.kind == "text":
-        return {"type": "text"}
-    if output.kind == "json":
-        return {"type": "json_object"}
-    name = "output" if output.name is absent else _NOT_IN_NAMES.sub("_", output.name)[:64]
-    schema: Object = {"type": "json_schema", "name": name or "output"}
-    put(schema, "description", output.description)
-    schema["schema"] = decode_json(output.schema) if isinstance(output.schema, str) else {}
-    put(schema, "strict", output.strict)
-    return schema
-
-
 def _write_thinking(thinking: Thinking, report: Report, *, at_home: bool) -> Object:
     reasoning: Object = {}
-    if isinstance(thinking.effort, str):
-        is_known = at_home or thinking.effort in EFFORTS
-        reasoning["effort"] = thinking.effort if is_known else "medium"
-        if not is_known:
-            report.lose("CONTROL_CHANGED", "@thinking", f"no effort {thinking.effort!r} here")
-    elif isinstance(thinking.budget, int):
-        reasoning["effort"] = effort_of(thinking.budget)
-        report.lose("CONTROL_CHANGED", "@thinking", "a token budget became an effort")
-    elif thinking.enabled is False:
-        reasoning["effort"] = "none"
-    elif thinking.enabled is True or thinking.adaptive:
-        report.lose("CONTROL_DROPPED", "@thinking", "Responses has no switch for thinking")
+    effort = write_effort(thinking, report, at_home=at_home)
+    if effort is not None:
+        reasoning["effort"] = effort
     summary = thinking.summary
     if isinstance(summary, str) and summary not in _UNSHOWN:
         reasoning["summary"] = summary if at_home or summary in _SUMMARIES else "auto"
@@ -268,8 +218,8 @@ def _write_thinking(thinking: Thinking, report: Report, *, at_home: bool) -> Obj
 
 
 def _write_tools(request: Request, body: Object, report: Report) -> None:
-    for index, tool in enumerate(request.tools):
-        place = f"tools[{index}]"
+    at_home = request.source == NAME
+    for place, tool in distinct(request, NAME, report):
         residue = own_residue(tool, NAME)
         if residue is None:
             report_residue(tool, report, place)
@@ -281,6 +231,9 @@ def _write_tools(request: Request, body: Object, report: Report) -> None:
         written = write_tool(tool)
         if residue is not None:
             written = recall(written, residue.part)
+        elif not at_home and "format" in written:
+            del written["format"]
+            put(written, "format", legal_format(tool, report, place))
         body.setdefault("tools", []).append(written)
 
 

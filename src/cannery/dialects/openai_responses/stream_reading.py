@@ -77,7 +77,7 @@ class ResponsesStreamReader:
 
     def __init__(self) -> None:
         self._frames = FrameReader()
-        self._reader = ItemReader()
+        self._reader = ItemReader(is_answer=True)
         self._is_started = False
         self._is_over = False
         self._items: dict[int, _Item] = {}

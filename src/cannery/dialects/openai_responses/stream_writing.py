@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cannery.dialects.openai_responses.parts import PartWriter, write_citation
+from cannery.dialects.openai_responses.parts import PartWriter, is_sayable, write_citation
 from cannery.dialects.openai_responses.responses import (
     NO_IDENTIFIER,
     answer_body,
@@ -317,9 +317,9 @@ class ResponsesStreamWriter:
         return self._emit("output_text.delta", **place, delta=event.text, logprobs=[])
 
     def _cite(self, part: _Part, event: Delta) -> bytes:
-        annotation = None if event.citation is None else write_citation(event.citation)
-        if annotation is None or part.item is None:
+        if event.citation is None or not is_sayable(event.citation) or part.item is None:
             return b""
+        annotation = write_citation(event.citation, sum(map(len, part.words)))
         part.annotations.append(annotation)
         return self._emit(
             "output_text.annotation.added",

@@ -8,8 +8,9 @@ what followed it stay together or lose their ids together.
 The residue's ``form`` is a list of words: ``list`` (the content was a list), ``empty``, ``null``,
 ``absent`` (no content at all), ``part`` (an unknown part of a message, not an item), ``custom``
 (the output of a custom tool), ``bare`` (reasoning without an id), ``followed`` (reasoning with
-something behind it), ``instructions``, ``input`` (the whole input was a string), and
-``after:<id>``, the reasoning item before this one.
+something behind it), ``answered`` (reasoning of an answer that only the server's store has whole),
+``instructions``, ``input`` (the whole input was a string), and ``after:<id>``, the reasoning item
+before this one.
 """
 
 from __future__ import annotations
@@ -102,8 +103,11 @@ def item_groups(pieces: list[Piece]) -> Iterator[list[Piece]]:
 class ItemWriter(PartWriter):
     """Writes items; ``at_home`` when they were read from this same dialect."""
 
-    def __init__(self, report: Report, *, at_home: bool, model: Any = None) -> None:
+    def __init__(
+        self, report: Report, *, at_home: bool, model: Any = None, is_stored: bool = True
+    ) -> None:
         super().__init__(report, at_home=at_home)
+        self.is_stored = is_stored
         self.model = model if isinstance(model, str) else None
         self.reasoning_id: str | None = None
         self._freeform: set[str] = set()
@@ -273,7 +277,8 @@ class ItemWriter(PartWriter):
         """A reasoning item, if it was made here and still has what it belongs to."""
         canister = piece.canister
         residue = own_residue(canister, NAME)
-        if residue is not None and self._may_return(canister.held):
+        is_gone = not self.is_stored and "answered" in form_words(residue)
+        if residue is not None and not is_gone and self._may_return(canister.held):
             item: Object = recall(reasoning_item(canister.held), residue.part)
             identifier = item.get("id")
             words = form_words(residue)

@@ -1,0 +1,124 @@
+"""Settings that OpenAI's two dialects spell alike: the output format, the effort, metadata, custom formats, usage.
+
+Chat Completions nests what Responses keep flat; what is inside is the same.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from cannery.messages.absence import absent
+from cannery.messages.json_text import decode_json, write_json
+from cannery.messages.requests import (
+    Controls,
+    OutputFormat,
+    Thinking,
+    Tool,
+    new_output_format,
+    new_usage,
+)
+from cannery.wire.bodies import Object
+from cannery.wire.controls import EFFORTS, effort_of, flag, put, text
+from cannery.wire.losses import Report
+
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
+_SYNTAXES = ("lark", "regex")
+
+
+def read_output(value: Any, nested: str | None = None) -> Any:
+    """The output format, or absent; ``nested`` is the field that holds a schema where it is not flat."""
+    if type(value) is not dict:
+        return absent
+    kind = value.get("type")
+    if kind == "text":
+        return new_output_format("text")
+    if kind == "json_object":
+        return new_output_format("json")
+    schema = value if nested is None else value.get(nested)
+    if kind != "json_schema" or type(schema) is not dict:
+        return absent
+    return new_output_format(
+        "schema",
+        write_json(schema["schema"]) if type(schema.get("schema")) is dict else absent,
+        text(schema.get("name")),
+        text(schema.get("description")),
+        flag(schema.get("strict")),
+    )
+
+
+def write_output(output: OutputFormat, nested: str | None = None) -> Object:
+    """The output format in the usual form; a name has only characters that the server takes."""
+    if output.kind != "schema":
+        return {"type": "text" if output.kind == "text" else "json_object"}
+    name = "" if output.name is absent else _NOT_IN_NAMES.sub("_", output.name)[:64]
+    schema: Object = {"name": name or "output"}
+    put(schema, "description", output.description)
+    if nested is None or isinstance(output.schema, str):
+        schema["schema"] = decode_json(output.schema) if isinstance(output.schema, str) else {}
+    put(schema, "strict", output.strict)
+    return {"type": "json_schema", **(schema if nested is None else {nested: schema})}
+
+
+def write_effort(thinking: Thinking, report: Report, *, at_home: bool) -> str | None:
+    """The effort word, or None and a loss where thinking was only switched on."""
+    if isinstance(thinking.effort, str):
+        if at_home or thinking.effort in EFFORTS:
+            return thinking.effort
+        report.lose("CONTROL_CHANGED", "@thinking", f"no effort {thinking.effort!r} here")
+        return "medium"
+    if isinstance(thinking.budget, int):
+        report.lose("CONTROL_CHANGED", "@thinking", "a token budget became an effort")
+        return effort_of(thinking.budget)
+    if thinking.enabled is False:
+        return "none"
+    if thinking.enabled is True or thinking.adaptive:
+        report.lose("CONTROL_DROPPED", "@thinking", "OpenAI has no switch for thinking")
+    return None
+
+
+def write_metadata(controls: Controls, body: Object, report: Report, *, at_home: bool) -> None:
+    """Put metadata into a body, every value a string."""
+    if not isinstance(controls.metadata, str):
+        return
+    metadata = decode_json(controls.metadata)
+    if not at_home and any(type(value) is not str for value in metadata.values()):
+        report.lose("CONTROL_CHANGED", "@metadata", "values became strings")
+        metadata = {
+            key: value if type(value) is str else write_json(value)
+            for key, value in metadata.items()
+        }
+    body["metadata"] = metadata
+
+
+def legal_format(tool: Tool, report: Report, place: str) -> Any:
+    """The format of a custom tool that came from elsewhere as a server takes it, flat; absent where it has none."""
+    if not isinstance(tool.grammar, str):
+        return absent
+    given: Object = decode_json(tool.grammar)
+    syntax, definition = given.get("syntax"), given.get("definition")
+    legal: Object | None = None
+    if given.get("type") == "text":
+        legal = {"type": "text"}
+    elif syntax in _SYNTAXES and type(definition) is str:
+        legal = {"type": "grammar", "syntax": syntax, "definition": definition}
+    if legal is None:
+        report.lose("FIELD_DROPPED", place, "a format is text, or a grammar in lark or regex")
+        return absent
+    for key in given.keys() - legal.keys():
+        report.lose("FIELD_DROPPED", place, f"{key!r} is known only to its own dialect")
+    return legal
+
+
+def read_usage(value: Any, counts: tuple[str, str], details: Mapping[str, tuple[str, str]]) -> Any:
+    """Token counts, or absent; ``counts`` name input and output, ``details`` what stands a level below."""
+    if type(value) is not dict or type(value.get(counts[0])) is not int:
+        return absent
+    found = {
+        name: inner[key]
+        for name, (group, key) in details.items()
+        if type(inner := value.get(group)) is dict and type(inner.get(key)) is int
+    }
+    output = value.get(counts[1])
+    return new_usage(value[counts[0]], output if type(output) is int else 0, **found)
