@@ -127,7 +127,9 @@ def _nativize_request(
         notes: Notes = []
         fast = target.write_fast(request, notes, keep=body is None)
         if fast is not None:
-            return _noted(fast, notes, request.source, body, restored)
+            rendered = _noted(fast, notes, request.source, body, restored)
+            enforce(policy, request.source, name, rendered.losses)
+            return rendered
     report = Report()
     turns = None
     if rules is None and not without and target.write_turns is not None:
@@ -147,6 +149,8 @@ def _nativize_request(
             request = msgspec.structs.replace(request, model=UNKNOWN_MODEL)
     more = () if turns is None else (turns[1],)
     written = target.write_request(request, pieces, report, *more)
+    if turns is not None:
+        report.put_settings_first()
     locate = partial(_locator, request.source, body, "request", restored)
     return _rendered(written, request, name, policy, report, locate)
 
@@ -172,11 +176,11 @@ def _write_turns(
 
 def _note(notes: Notes, report: Report) -> None:
     """Report what a shortcut had to say."""
-    for name, place, detail in notes:
+    for name, place, detail, *within in notes:
         if name in REPAIRS:
             report.repair(name, place, detail)
         else:
-            report.lose(name, place, detail)
+            report.lose(name, place, detail, *within)
 
 
 def _report_settings(value: Request | Response, report: Report) -> None:
@@ -451,7 +455,7 @@ def _noted(
     """What a shortcut wrote, with what it had to say."""
     if not notes:
         return Rendered(written)
-    if all(str(place).isidentifier() for _, place, _ in notes):
+    if all(str(note[1]).isidentifier() for note in notes):
         return Rendered(written, *_said_alike(tuple(notes), source))
     return Rendered(written, *_said(notes, source, body, restored))
 

@@ -90,8 +90,9 @@ class StreamOptions(Struct, frozen=True, gc=False):
 # What a body says where it must name a model and nobody gave one.
 UNKNOWN_MODEL = "unknown"
 
-# What a shortcut has to say: losses and repairs as (code or name, place, detail).
-Note = tuple[str, int | str, str]
+# What a shortcut has to say: losses and repairs as (code or name, place, detail); a loss may have a path below the
+# place.
+Note = tuple[str, int | str, str] | tuple[str, int | str, str, str]
 Notes = list[Note]
 
 

@@ -147,6 +147,10 @@ class Report:
         """Record a repair."""
         self._repairs.append((name, place, detail or REPAIRS[name]))
 
+    def put_settings_first(self) -> None:
+        """Let what was lost of settings stand before what was lost of messages."""
+        self._losses.sort(key=lambda loss: isinstance(loss[1], int))
+
     @property
     def is_empty(self) -> bool:
         """Whether nothing was lost or repaired."""

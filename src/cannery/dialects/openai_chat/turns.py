@@ -1,26 +1,54 @@
 """Well-behaved conversations written straight to Chat messages.
 
-One walk checks that calls are answered in order and builds the messages; anything unusual (residue, media,
-reasoning, ids or names that would have to change) gives None, and the general writer takes over.
+One walk checks that calls are answered in order and builds the messages. The commonest turns (a text, one call with
+its result) are written inside its loop; ``_Turns`` writes those of several canisters: text beside calls, several calls,
+thoughts, cache marks, images. Anything else (this dialect's own residue, other content, ids or names that would have to
+change) gives None, and the general writer takes over. Both say the same and report the same.
 """
 
 from __future__ import annotations
 
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any
+
+from orjson import Fragment
 
 from cannery.dialects.openai_chat.settings import NAME
 from cannery.messages.absence import absent
+from cannery.messages.content import (
+    ImageContentClass,
+    PartsContentClass,
+    ReasoningContentClass,
+    TextualContentClass,
+)
+from cannery.messages.payload import Base64, Location
 from cannery.messages.requests import Request
+from cannery.messages.residue import Residue
 from cannery.messages.role import Role
-from cannery.wire.arguments import is_plain_identifier, is_plain_name
-from cannery.wire.contract import Notes
+from cannery.wire.chat_writing import CACHE_TTL
+from cannery.wire.contract import Notes, Rules
+from cannery.wire.foreign import report_residue
 from cannery.wire.fragments import Walked, write_kept
+from cannery.wire.losses import Report
+from cannery.wire.markers import flag_error, media_label
+from cannery.wire.media import data_url, standard_base64, true_mime_type
+
+_USER, _ASSISTANT, _SUPERVISOR = Role.User, Role.Assistant, Role.Supervisor
+_INVOCATION, _RESULT = Role.Invocation, Role.Result
+_MOST_MARKS = Rules().cache_marks
+_LONGEST_ID, _LONGEST_NAME = 40, 64
+_Object = dict[str, Any]
+
+
+class UnusualError(Exception):
+    """Only the general writer can say this."""
 
 
 def write_turns(request: Request, notes: Notes, *, keep: bool = False) -> tuple[int, Any] | None:
     """The messages of a well-behaved conversation; None for any other."""
     canisters = tuple(request.conversation)
+    if not canisters:
+        return None
     is_home = request.source == NAME
     walk = _walk_home if is_home else _walk_abroad
     if keep:
@@ -28,107 +56,383 @@ def write_turns(request: Request, notes: Notes, *, keep: bool = False) -> tuple[
         turns = write_kept(canisters, 0, notes, f"{NAME} at home" if is_home else NAME, walk)
         return None if turns is None else (0, turns)
     walked = walk(canisters, 0, notes, set(), frozenset(), goes_on=False)
-    return None if walked is None or not walked.turns else (0, walked.turns)
+    return None if walked is None else (0, walked.turns)
 
 
 def _walk(
     canisters: tuple[Any, ...],
     index: int,
-    _notes: Notes,
+    notes: Notes,
     used: set[str],
     known: frozenset[str],
     *,
-    goes_on: bool,  # noqa: ARG001 - turns need not alternate here
+    goes_on: bool,
     is_home: bool,
 ) -> Walked | None:
     """The messages from a position on, where the last assistant turn starts, and how many stand before it."""
     written: list[Any] = []
     take = written.append
     count = len(canisters)
-    last, last_count = index, 0
-    while index < count:
-        canister = canisters[index]
-        held = canister.held
-        role = canister.role
-        if canister.residue is not None or (canister.joined and role is not Role.User):
-            return None
-        index += 1
-        if role is Role.Assistant:
-            last, last_count = index - 1, len(written)
-            stop = _calls_end(canisters, index, count)
-            if stop == index:
-                if type(held) is not str:
-                    return None
-                take({"role": "assistant", "content": held})
-                continue
-            exchange = _exchange(canisters, index, stop, held, used, known, is_home=is_home)
-            if exchange is None:
+    start = last = index
+    before = 0
+    turns = _Turns(canisters, written, notes, used, known, is_home=is_home)
+    try:
+        while index < count:
+            canister = canisters[index]
+            role = canister.role
+            held = canister.held
+            following = canisters[index + 1] if index + 1 < count else None
+            if role is _ASSISTANT:
+                last, before = index, len(written)
+                if type(held) is str and canister.residue is None and _ends(following):
+                    take({"role": "assistant", "content": held})
+                    index += 1
+                elif held is absent and turns.is_single(canister, following, index):
+                    index += 3
+                else:
+                    index = turns.assistant(index)
+            elif (
+                role is _USER
+                and type(held) is str
+                and canister.residue is None
+                and (following is None or following.role is _ASSISTANT or not following.joined)
+            ):
+                take({"role": "user", "content": held})
+                index += 1
+            elif role is _USER or role is _SUPERVISOR:
+                index = turns.spoken(index, role, [])
+            elif role is _INVOCATION:
+                last, before = index, len(written)
+                index = turns.assistant(index)
+            else:
                 return None
-            written += exchange
-            index = stop + len(exchange) - 1
-        elif type(held) is not str or (index < count and canisters[index].joined):
-            return None
-        elif role is Role.User:
-            take({"role": "user", "content": held})
-        elif role is Role.Supervisor:
-            take(
-                {"role": "developer" if canister.rank == "developer" else "system", "content": held}
-            )
-        else:
-            return None
-    return Walked(written, last, last_count)
+        turns.check_marks(start if goes_on else 0)
+    except UnusualError:
+        return None
+    return Walked(written, last, before)
 
 
 _walk_home = partial(_walk, is_home=True)
 _walk_abroad = partial(_walk, is_home=False)
 
 
-def _calls_end(canisters: tuple[Any, ...], index: int, count: int) -> int:
-    while index < count and canisters[index].role is Role.Invocation:
-        index += 1
-    return index
+def _ends(following: Any) -> bool:
+    """Whether an assistant turn ends before this canister."""
+    return following is None or not (
+        following.role is _INVOCATION or (following.role is _ASSISTANT and following.joined)
+    )
 
 
-def _exchange(
-    canisters: tuple[Any, ...],
-    index: int,
-    stop: int,
-    held: Any,
-    used: set[str],
-    known: frozenset[str],
-    *,
-    is_home: bool,
-) -> list[Any] | None:
-    """An assistant message with calls and the messages that answer them, in call order."""
-    if held is not absent and (type(held) is not str or not held):
-        return None
-    made: list[Any] = []
-    content = None if held is absent else held
-    messages: list[Any] = [{"role": "assistant", "content": content, "tool_calls": made}]
-    if stop + stop - index > len(canisters):
-        return None
-    for position in range(index, stop):
-        call, result = canisters[position], canisters[stop + position - index]
-        identifier, name, arguments = call.identifier, call.name, call.held
-        text = result.held
+class _Turns:
+    """Writes the turns of several canisters; what it cannot write raises UnusualError."""
+
+    def __init__(
+        self,
+        canisters: tuple[Any, ...],
+        written: list[Any],
+        notes: Notes,
+        used: set[str],
+        known: frozenset[str],
+        *,
+        is_home: bool,
+    ) -> None:
+        self.canisters = canisters
+        self.count = len(canisters)
+        self.written = written
+        self.notes = notes
+        self.used = used
+        self.known = known
+        self.is_home = is_home
+        self.names: set[str] = set()
+        self.marks = 0
+
+    # --- what the model says -------------------------------------------------------------------
+
+    def is_single(self, silent: Any, call: Any, index: int) -> bool:
+        """Write one call without words and its result, what agents do all day, unless there is more to it."""
+        index += 2
+        if index >= self.count or silent.residue is not None or call.role is not _INVOCATION:
+            return False
+        result = self.canisters[index]
+        identifier, name, arguments, text = call.identifier, call.name, call.held, result.held
         if (
-            call.residue is not None
-            or call.is_freeform
-            or identifier in used
-            or identifier in known
-            or not is_plain_identifier(identifier)
-            or not is_plain_name(name)
-            or result.role is not Role.Result
-            or result.invocation_id != identifier
+            result.role is not _RESULT
             or type(text) is not str
+            or result.invocation_id != identifier
+            or call.residue is not None
             or result.residue is not None
             or result._error is not absent  # noqa: SLF001 - a property would cost a call
+            or call.is_freeform
+            or (index + 1 < self.count and self.canisters[index + 1].joined)
         ):
-            return None
-        used.add(identifier)
-        if not is_home and (not arguments or arguments.isspace()):
-            arguments = "{}"
+            return False
+        self._check_call(identifier, name)
+        if len(arguments) < 2 and not self.is_home:
+            arguments = arguments.strip() or "{}"
         function = {"name": name, "arguments": arguments}
-        made.append({"id": identifier, "type": "function", "function": function})
-        messages.append({"role": "tool", "tool_call_id": identifier, "content": text})
-    return messages
+        called = {"id": identifier, "type": "function", "function": function}
+        self.written.append({"role": "assistant", "content": None, "tool_calls": (called,)})
+        self.written.append({"role": "tool", "tool_call_id": identifier, "content": text})
+        return True
+
+    def _check_call(self, identifier: str, name: str) -> None:
+        """Refuse ids and names that would have to change."""
+        if identifier in self.used or identifier in self.known:
+            raise UnusualError
+        self.used.add(identifier)
+        if not 0 < len(identifier) <= _LONGEST_ID or not identifier.isprintable():
+            raise UnusualError
+        if name not in self.names:
+            if not is_legal_name(name):
+                raise UnusualError
+            self.names.add(name)
+
+    def assistant(self, index: int) -> int:
+        """Write an assistant turn and the results of its calls; give the position behind them."""
+        first = index
+        parts: list[_Object] = []
+        calls: list[_Object] = []
+        while index < self.count:
+            canister = self.canisters[index]
+            role = canister.role
+            if role is _INVOCATION:
+                calls.append(self._call(canister, index))
+            elif role is _ASSISTANT and (index == first or canister.joined):
+                self._add_spoken(canister, index, parts)
+            else:
+                break
+            index += 1
+        content: Any = parts
+        if not parts:
+            content = None if calls or self.is_home else ""
+        elif len(parts) == 1 and len(parts[0]) == 2:
+            content = parts[0]["text"]
+        message = {"role": "assistant", "content": content}
+        self.written.append(message)
+        if not calls:
+            return index
+        message["tool_calls"] = calls
+        return self._results(index, calls)
+
+    def _call(self, call: Any, index: int) -> _Object:
+        if call.is_freeform:
+            raise UnusualError
+        self._check_call(call.identifier, call.name)
+        if call.residue is not None:
+            self._report(call, index)
+        arguments = call.held
+        if not self.is_home and (not arguments or arguments.isspace()):
+            arguments = "{}"
+        function = {"name": call.name, "arguments": arguments}
+        return {"id": call.identifier, "type": "function", "function": function}
+
+    def _add_spoken(self, canister: Any, index: int, parts: list[_Object]) -> None:
+        held = canister.held
+        if type(held) is str:
+            parts.append(self._text(canister, held, index))
+        elif held is absent:
+            if canister.residue is not None:
+                self._report(canister, index)
+        elif type(held) is ReasoningContentClass and not self.is_home:
+            if canister.residue is not None:
+                self._report(canister, index)
+            self.notes.append(("REASONING_DROPPED", index, ""))
+            if held.signature is not None or held.encrypted is not None:
+                self.notes.append(("SIGNATURE_DROPPED", index, ""))
+        else:
+            raise UnusualError
+
+    # --- what it gets back ---------------------------------------------------------------------
+
+    def _results(self, index: int, calls: list[_Object]) -> int:
+        """Write the results of calls, in call order, then their media with what the user says beside them."""
+        media: list[_Object] = []
+        if index + len(calls) > self.count:
+            raise UnusualError
+        for call in calls:
+            result = self.canisters[index]
+            identifier = call["id"]
+            if result.role is not _RESULT or result.invocation_id != identifier:
+                raise UnusualError
+            content = self._result(result, index, media)
+            self.written.append({"role": "tool", "tool_call_id": identifier, "content": content})
+            index += 1
+        following = self.canisters[index] if index < self.count else None
+        if following is not None and following.role is _USER and following.joined:
+            return self.spoken(index, _USER, media)
+        if media:
+            self.written.append({"role": "user", "content": media})
+        return index
+
+    def _result(self, result: Any, index: int, media: list[_Object]) -> Any:
+        if result.residue is not None:
+            self._report(result, index)
+        held, error = result.held, result._error  # noqa: SLF001 - tells a flag from a reason
+        if type(held) is str and error is absent:
+            return held
+        if self.is_home:
+            raise UnusualError
+        contents = held.parts if type(held) is PartsContentClass else (held,)
+        images = [content for content in contents if type(content) is ImageContentClass]
+        texts = [_said(content) for content in contents if type(content) is not ImageContentClass]
+        if error is not absent:
+            self.notes.append(("ERROR_FLAG_TO_TEXT", index, ""))
+            told = error if type(error) is str else ""
+            words = texts if any(texts) or not told else [told]
+            texts = [flag_error(words[0] if words else ""), *words[1:]]
+        if images:
+            shown = [self._image(image) for image in images]
+            self.notes.append(("MEDIA_MOVED", index, ""))
+            media.append({"type": "text", "text": media_label(result.invocation_id)})
+            media.extend(shown)
+        if len(texts) > 1 and not images:
+            return [{"type": "text", "text": text} for text in texts]
+        return "".join(texts)
+
+    # --- what others say -----------------------------------------------------------------------
+
+    def spoken(self, index: int, role: Role, media: list[_Object]) -> int:
+        """Write a user or system message, behind media of results; give the position behind it."""
+        first = self.canisters[index]
+        parts: list[_Object] = []
+        while index < self.count:
+            canister = self.canisters[index]
+            if canister.role is not role or (canister is not first and not canister.joined):
+                break
+            held = canister.held
+            if type(held) is str:
+                parts.append(self._text(canister, held, index))
+            elif type(held) is ImageContentClass and role is _USER:
+                part = self._image(held)
+                if canister.residue is not None:
+                    self._report(canister, index)
+                    _mark(part, canister.residue)
+                parts.append(part)
+            else:
+                raise UnusualError
+            index += 1
+        is_plain = len(parts) == 1 and len(parts[0]) == 2 and "text" in parts[0]
+        content: Any = parts[0]["text"] if is_plain else parts
+        if media:
+            content = [*media, *(parts if content else ())]
+        self.written.append({"role": _role_name(first), "content": content})
+        return index
+
+    def _text(self, canister: Any, held: str, index: int) -> _Object:
+        part: _Object = {"type": "text", "text": held}
+        if canister.residue is not None:
+            self._report(canister, index)
+            _mark(part, canister.residue)
+        return part
+
+    def _image(self, image: ImageContentClass) -> _Object:
+        payload, mime_type = image.payload, image.mime_type
+        if isinstance(payload, Location):
+            if payload.kind == "file":
+                raise UnusualError
+            return {"type": "image_url", "image_url": {"url": payload.value}}
+        if self.is_home:
+            return {"type": "image_url", "image_url": {"url": _raw_url(image) or data_url(image)}}
+        if true_mime_type(image) != mime_type:
+            raise UnusualError
+        url: Any = _standard_url(image)
+        if url is None:
+            url = f"data:{mime_type};base64,{standard_base64(payload)}"
+        return {"type": "image_url", "image_url": {"url": url}}
+
+    # --- residue -------------------------------------------------------------------------------
+
+    def _report(self, canister: Any, index: int) -> None:
+        """Note what the residue of another dialect holds and Chat cannot say."""
+        residue = canister.residue
+        if self.is_home or residue.dialect == NAME:
+            raise UnusualError
+        if residue.cache is not None:
+            self.marks += 1
+        if residue.part is None and residue.envelope is None:
+            return
+        if residue.envelope is None and is_silent(residue.part):
+            return
+        report_residue(canister, Noting(self.notes), index)
+
+    def check_marks(self, start: int) -> None:
+        """Refuse more cache marks than there may be; those before the start are counted, too."""
+        if self.marks == 0:
+            return
+        residues = (canister.residue for canister in self.canisters[:start])
+        earlier = sum(residue is not None and residue.cache is not None for residue in residues)
+        if earlier + self.marks > _MOST_MARKS:
+            raise UnusualError
+
+
+def is_legal_name(name: str) -> bool:
+    """Whether Chat takes this as the name of a function."""
+    return (
+        len(name) <= _LONGEST_NAME
+        and name.isascii()
+        and name.replace("-", "a").replace("_", "a").isalnum()
+    )
+
+
+class Noting(Report):
+    """A report that keeps losses as notes."""
+
+    def __init__(self, notes: Notes) -> None:
+        super().__init__()
+        self.notes = notes
+
+    def lose(self, code: str, place: Any, detail: str = "", within: str = "") -> None:
+        """Note a loss."""
+        self.notes.append((code, place, detail, within))
+
+
+@lru_cache(maxsize=64)
+def is_silent(part: str) -> bool:
+    """Whether nothing of a patch is lost: it holds a cache mark, say."""
+    notes: Notes = []
+    report_residue(_Patched(Residue("", part=part)), Noting(notes), 0)
+    return not notes
+
+
+class _Patched:
+    """Something with residue."""
+
+    def __init__(self, residue: Residue) -> None:
+        self.residue = residue
+
+
+def _mark(part: _Object, residue: Residue) -> None:
+    if residue.cache:
+        part["prompt_cache_breakpoint"] = {"mode": "explicit", "ttl": CACHE_TTL[residue.cache]}
+
+
+def _role_name(canister: Any) -> str:
+    if canister.role is _USER:
+        return "user"
+    return "developer" if canister.rank == "developer" else "system"
+
+
+def _said(content: Any) -> str:
+    """The text of a part of a result."""
+    if type(content) is str:
+        return content
+    if type(content) is TextualContentClass and content.is_hydrated:
+        return content.text
+    raise UnusualError
+
+
+def _raw_url(image: ImageContentClass) -> Fragment | None:
+    """The data URL of base64 text that is known to need no escape; None for any other."""
+    payload = image.payload
+    raw = payload.raw if type(payload) is Base64 else None
+    if raw is None or not image.mime_type.replace("/", "").replace("+", "").isalnum():
+        return None
+    return Fragment(b'"data:%b;base64,%b"' % (image.mime_type.encode(), raw))
+
+
+def _standard_url(image: ImageContentClass) -> Fragment | None:
+    """The same if the text is in the standard alphabet, too."""
+    raw = image.payload.raw if type(image.payload) is Base64 else None
+    if raw is None or len(raw) % 4 or b"-" in raw or b"_" in raw:
+        return None
+    return _raw_url(image)
