@@ -73,6 +73,11 @@ def test_depth(text, levels):
     assert depth(text.encode()) == levels
 
 
+def test_depth_is_counted_no_further_than_asked():
+    assert depth("[" * 5_000_000, 10) == 11
+    assert depth("[[]]" * 10, 3) == 2
+
+
 @pytest.mark.parametrize("levels", [129, 900, 100_000])
 def test_too_deep_text_is_no_object(levels):
     text = '{"a":' * levels + "1" + "}" * levels

@@ -56,7 +56,7 @@ def decode_json(text: str | bytes) -> Any:
         return _decode(text)
     except RecursionError:
         # Whether deep text can be read depends on the caller's stack; what we say of it must not.
-        if depth(text) <= MAX_DEPTH:
+        if depth(text, MAX_DEPTH) <= MAX_DEPTH:
             raise
         raise ValueError(f"nested more than {MAX_DEPTH} levels deep") from None
     except (msgspec.MsgspecError, UnicodeError) as error:
@@ -131,8 +131,8 @@ def canonical_text(text: str) -> str | None:
         return None
 
 
-def depth(text: str | bytes) -> int:
-    """How deeply the brackets of JSON text nest."""
+def depth(text: str | bytes, most: int | None = None) -> int:
+    """How deeply the brackets of JSON text nest; beyond ``most`` it is read no further."""
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
     level = deepest = 0
@@ -141,6 +141,8 @@ def depth(text: str | bytes) -> int:
         if bracket in "[{":
             level += 1
             deepest = max(deepest, level)
+            if most is not None and deepest > most:
+                break
         elif bracket in "]}":
             level -= 1
     return deepest
