@@ -31,6 +31,14 @@ def own(upstream: Upstream, tmp_path: Path) -> Iterator[Running]:
     running.stop()
 
 
+@pytest.fixture(scope="module")
+def stateful(upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    """A gateway for tests that do not mind what others have said."""
+    running = Running(tmp_path_factory.mktemp("stateful"), rows(upstream.url))
+    yield running
+    running.stop()
+
+
 @contextlib.contextmanager
 def kept(running: Running) -> Iterator[Store]:
     """The store of a gateway that has stopped."""
@@ -243,35 +251,46 @@ def test_a_store_that_goes_away_is_reported_and_comes_back(own: Running) -> None
 # --- continued by id --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "model", ["echo", "chat-model", "anthropic-model", "gemini-model", "responses-model"]
-)
+UPSTREAM_MODELS = ("echo", "chat-model", "anthropic-model", "gemini-model", "responses-model")
+
+
+@contextlib.contextmanager
+def responses_of(running: Running) -> Iterator[Any]:
+    client = openai.OpenAI(base_url=f"{running.url}/v1", api_key="k", max_retries=0)
+    try:
+        yield client.responses
+    finally:
+        client.close()
+
+
+@pytest.mark.parametrize("model", UPSTREAM_MODELS)
 @pytest.mark.parametrize("stream", [False, True])
 def test_previous_response_id_is_served_for_every_upstream(
-    own: Running, upstream: Upstream, model: str, stream: bool
+    stateful: Running, upstream: Upstream, model: str, stream: bool
 ) -> None:
-    client = openai.OpenAI(base_url=f"{own.url}/v1", api_key="k", max_retries=0)
+    name = f"my name is Ann of {model}, {stream}"
+    with responses_of(stateful) as responses:
 
-    def create(**more: Any) -> Any:
-        if not stream:
-            return client.responses.create(model=model, **more)
-        return list(client.responses.create(model=model, stream=True, **more))[-1].response
+        def create(**more: Any) -> tuple[Any, str]:
+            raw = responses.with_raw_response.create(model=model, stream=stream, **more)
+            answer = list(raw.parse())[-1].response if stream else raw.parse()
+            return answer, raw.headers["x-cannery-conversation"]
 
-    first = create(input="my name is Ann", instructions="one")
-    upstream.problems.clear()
-    second = create(input="again", instructions="two", previous_response_id=first.id)
+        first, _ = create(input=name, instructions="one")
+        upstream.problems.clear()
+        second, filed = create(input="again", instructions="two", previous_response_id=first.id)
     assert second.output_text == "echo: again"
     assert upstream.problems == []
-    client.close()
     if model != "echo":
         sent = upstream.seen[-1].body.decode()
-        for said in ("my name is Ann", "echo: my name is Ann", "again", "two"):
+        for said in (name, f"echo: {name}", "again", "two"):
             assert said in sent
         assert '"one"' not in sent
         assert "previous_response_id" not in sent
-    own.settle()
-    with kept(own) as store:
-        assert any(len(store.get(each.identifier).load()) >= 4 for each in store.list())
+    stateful.settle()
+    store = open_store(str(stateful.store))
+    assert words(store.get(filed).load()) == ["two", name, f"echo: {name}", "again", "echo: again"]
+    store.close()
 
 
 def test_previous_response_id_survives_a_restart(
@@ -292,19 +311,134 @@ def test_previous_response_id_survives_a_restart(
         again.stop()
 
 
-def test_an_unknown_previous_response_is_a_clear_error(own: Running) -> None:
-    client = openai.OpenAI(base_url=f"{own.url}/v1", api_key="k", max_retries=0)
-    with pytest.raises(openai.NotFoundError) as caught:
-        client.responses.create(model="echo", input="x", previous_response_id="resp_none")
-    client.close()
-    assert caught.value.code == "previous_response_not_found"
-
-
-@pytest.mark.parametrize("model", ["echo", "chat-model", "anthropic-model"])
-def test_anthropics_tool_runner_continues_its_thread(
-    own: Running, upstream: Upstream, model: str
+@pytest.mark.parametrize("model", ["echo", "chat-model", "gemini-model"])
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_is_continued_but_not_known_is_a_clear_error(
+    stateful: Running, model: str, stream: bool
 ) -> None:
-    client = anthropic.Anthropic(base_url=f"{own.url}/anthropic", api_key="k", max_retries=0)
+    with responses_of(stateful) as responses:
+        for more in ({"previous_response_id": "resp_none"}, {"conversation": "conv_none"}):
+            (name,) = more
+            with pytest.raises(openai.NotFoundError) as caught:
+                responses.create(model=model, input="x", stream=stream, **more)
+            code = {"conversation": "conversation_not_found"}.get(
+                name, "previous_response_not_found"
+            )
+            assert (caught.value.code, caught.value.param) == (code, name)
+            assert caught.value.type == "invalid_request_error"
+            assert "none" in caught.value.message
+
+
+def test_an_id_that_only_the_upstream_can_know_is_left_to_it(
+    stateful: Running, upstream: Upstream
+) -> None:
+    with responses_of(stateful) as responses:
+        responses.create(model="responses-model", input="x", previous_response_id="resp_theirs")
+        assert upstream.seen[-1].json["previous_response_id"] == "resp_theirs"
+        responses.create(model="responses-model", input="x", conversation="conv_Theirs")
+        assert upstream.seen[-1].json["conversation"] == "conv_Theirs"
+
+
+@pytest.mark.parametrize("model", UPSTREAM_MODELS)
+def test_a_reply_that_is_not_to_be_stored_cannot_be_continued(
+    stateful: Running, upstream: Upstream, model: str
+) -> None:
+    with responses_of(stateful) as responses:
+        first = responses.create(model=model, input="keep nothing", store=False)
+        if model == "responses-model":
+            responses.create(model=model, input="x", previous_response_id=first.id)
+            assert upstream.seen[-1].json["previous_response_id"] == first.id
+            assert "keep nothing" not in upstream.seen[-1].body.decode()
+        else:
+            with pytest.raises(openai.NotFoundError):
+                responses.create(model=model, input="x", previous_response_id=first.id)
+
+
+@pytest.mark.parametrize("model", UPSTREAM_MODELS)
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_conversation_is_continued_by_its_name(
+    stateful: Running, upstream: Upstream, model: str, stream: bool
+) -> None:
+    name = f"talk-{model}-{stream}".lower()
+    twin = {"x-cannery-conversation": f"twin-{name}"}
+    with responses_of(stateful) as responses:
+        for headers in (twin, {"x-cannery-conversation": name}):
+            responses.create(model=model, input="my name is Ann", extra_headers=headers)
+        upstream.problems.clear()
+        for given in (name, {"id": name}):
+            raw = responses.with_raw_response.create(
+                model=model, input="again", conversation=given, stream=stream
+            )
+            assert raw.headers["x-cannery-conversation"] == name
+            answer = list(raw.parse())[-1].response if stream else raw.parse()
+            assert answer.output_text == "echo: again"
+        assert upstream.problems == []
+    if model != "echo":
+        sent = upstream.seen[-1].body.decode()
+        assert sent.count("my name is Ann") == 2
+        assert sent.count("again") == 3
+        assert '"conversation"' not in sent
+    stateful.settle()
+    store = open_store(str(stateful.store))
+    assert words(store.get(name).load()) == [
+        *("my name is Ann", "echo: my name is Ann", "again", "echo: again", "again", "echo: again")
+    ]
+    assert len(store.get(twin["x-cannery-conversation"]).load()) == 2
+    store.close()
+
+
+def test_a_conversation_and_a_reply_cannot_both_be_continued(stateful: Running) -> None:
+    with responses_of(stateful) as responses, pytest.raises(openai.BadRequestError) as caught:
+        responses.create(model="echo", input="x", conversation="a", previous_response_id="b")
+    assert caught.value.param == "conversation"
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+def test_each_reply_keeps_the_history_that_it_answered(
+    own: Running, upstream: Upstream, tmp_path: Path, is_restarted: bool
+) -> None:
+    """Going back and asking something else leaves what followed as it was."""
+    with responses_of(own) as responses:
+        first = responses.create(model="chat-model", input="one")
+        second = responses.create(model="chat-model", input="two", previous_response_id=first.id)
+        other = responses.create(model="chat-model", input="zwei", previous_response_id=first.id)
+    running = own
+    if is_restarted:
+        own.settle()
+        own.stop()
+        running = Running(tmp_path, rows(upstream.url))
+    try:
+        with responses_of(running) as responses:
+            for reply, said in ((second, "two"), (other, "zwei"), (first, None)):
+                raw = responses.with_raw_response.create(
+                    model="gemini-model", input="go on", previous_response_id=reply.id
+                )
+                texts = [
+                    part["text"]
+                    for content in upstream.seen[-1].json["contents"]
+                    for part in content["parts"]
+                ]
+                middle = [] if said is None else [said, f"echo: {said}"]
+                assert texts == ["one", "echo: one", *middle, "go on"]
+                assert raw.headers["x-cannery-conversation"]
+        with kept(running) as store:
+            held = {tuple(words(store.get(each.identifier).load())) for each in store.list()}
+            assert held == {
+                ("one", "echo: one", "two", "echo: two", "go on", "echo: go on"),
+                ("one", "echo: one", "zwei", "echo: zwei", "go on", "echo: go on"),
+                ("one", "echo: one", "go on", "echo: go on"),
+            }
+            assert len([each for each in store.list() if store.get(each.identifier).parent]) == 2
+            assert store.verify().damages == ()
+    finally:
+        running.stop()
+
+
+@pytest.mark.parametrize("model", UPSTREAM_MODELS)
+def test_anthropics_tool_runner_continues_its_thread(
+    stateful: Running, upstream: Upstream, model: str
+) -> None:
+    client = anthropic.Anthropic(base_url=f"{stateful.url}/anthropic", api_key="k", max_retries=0)
 
     @anthropic.beta_tool
     def get_weather(city: str) -> str:
@@ -334,15 +468,13 @@ def test_anthropics_tool_runner_continues_its_thread(
             assert said in sent
 
 
-def test_an_unknown_thread_makes_the_sdk_send_everything_again(
-    own: Running, upstream: Upstream, tmp_path: Path
-) -> None:
+def test_an_unknown_thread_makes_the_sdk_send_everything_again(stateful: Running) -> None:
     body = {
         **chat("chat-model", ("user", "x")),
         "max_tokens": 9,
         "thread": {"type": "continue", "previous_message_id": "msg_lost"},
     }
-    status, _, said = ask(own, "/v1/messages", body, {"anthropic-version": "x"})
+    status, _, said = ask(stateful, "/v1/messages", body, {"anthropic-version": "x"})
     assert status == 404
     assert said["error"]["details"] == {"error_code": "thread_not_found"}
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from collections.abc import Iterable
 from concurrent.futures import Future
 from itertools import islice
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cannery.errors import CanneryError
 from cannery.gateway.calls import Call
-from cannery.gateway.identifiers import new_identifier
+from cannery.gateway.identifiers import is_name, new_identifier
 from cannery.gateway.ledger import Digest, Plan, Spot, named_key
 from cannery.gateway.refusals import refuse
 from cannery.messages import AnyCanister, Request, Response, Role, prefix_digests
@@ -20,7 +19,6 @@ from cannery.wire.losses import Loss
 if TYPE_CHECKING:
     from cannery.gateway.recorder import Recorder
 
-_IDENTIFIER = re.compile(r"[0-9a-z][0-9a-z_-]{0,63}")
 _SPOKEN_BY_MODELS = frozenset({Role.Assistant, Role.Invocation, Role.Result})
 _LOOKUP_SECONDS = 0.05
 
@@ -210,7 +208,7 @@ def _named(call: Call) -> str | None:
     named = call.header("x-cannery-conversation")
     if named is None:
         return None
-    if not _IDENTIFIER.fullmatch(str(named)):
+    if not is_name(str(named)):
         message = "X-Cannery-Conversation must be 1 to 64 of 0-9, a-z, '_' and '-', and begin with a letter or digit"
         raise refuse(400, message, code="invalid_conversation")
     return str(named)

@@ -86,6 +86,7 @@ class Exchanges:
             self._roles.pass_exact(seen.messages)
             choice = self._choose(call)
             if self._can_pass(call, choice):
+                call.is_stateful = seen.is_continuable
                 await self._pass_through(call, choice)
                 return
         else:
@@ -121,7 +122,6 @@ class Exchanges:
     async def _pass_through(self, call: Call, choice: Choice) -> None:
         upstream = choice.upstream
         self._metrics.passed.add(upstream.name)
-        call.is_stateful = call.dialect.name == RESPONSES
         entry = self._recorder.open(call)
         if entry is not None:
             # Reading the history takes the loop's time while the upstream thinks.
@@ -184,6 +184,7 @@ class Exchanges:
         if entry is not None:
             entry.request = request
             entry.tools = wanted.tools
+            entry.named = entry.named or wanted.conversation
         if upstream.is_echo:
             await self._echo(call, request, entry)
             return

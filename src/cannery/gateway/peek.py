@@ -29,6 +29,7 @@ class _Body(Struct):
     previous_response_id: str | None = None
     conversation: Raw | UnsetType = UNSET
     generate: Raw | UnsetType = UNSET
+    store: bool | None = None
 
 
 class _Reply(Struct):
@@ -77,6 +78,7 @@ class Glance(Struct, frozen=True):
     messages: int
     has_exact_roles: bool
     is_stateful: bool
+    is_continuable: bool
 
 
 def shape_of(dialect: str) -> Shape:
@@ -110,7 +112,8 @@ def glance(dialect: str, body: bytes) -> Glance | None:
             if speaker.role not in exact and not (is_free and speaker.role is None):
                 is_exact = False
                 break
-    return Glance(seen.model, bool(seen.stream), count, is_exact, is_stateful)
+    is_continuable = name == "input" and seen.store is not False
+    return Glance(seen.model, bool(seen.stream), count, is_exact, is_stateful, is_continuable)
 
 
 class Gist(Struct, frozen=True):

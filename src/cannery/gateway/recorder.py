@@ -69,6 +69,7 @@ class Recorder:
         self._journal_lock = threading.Lock()
         self._problem: str | None = None
         self._waiting = 0
+        self._pending: dict[str, int] = {}
         self._is_closing = threading.Event()
         self._gathered: list[Entry] = []
         self._queues: list[queue.SimpleQueue[list[Entry] | None]] = []
@@ -191,6 +192,9 @@ class Recorder:
             entry.retract()
             return
         self._waiting += 1
+        if entry.plan is not None:
+            name = entry.plan.identifier
+            self._pending[name] = self._pending.get(name, 0) + 1
         if not self._gathered:
             self._loop.call_later(_GATHER_SECONDS, self._dispatch)
         self._gathered.append(entry)
@@ -233,19 +237,19 @@ class Recorder:
         return None if history is None else (history, reply.tools)
 
     async def load(self, identifier: str, stop: int | None = None) -> Conversation | None:
-        """The first messages of a conversation, once everything before is filed."""
+        """The first messages of a conversation, once everything that waits for it is filed."""
         filer = self._filer
         if filer is None:
             return None
-        await self.settle()
+        await self._settle(identifier)
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._lookups, filer.load, identifier, stop)
 
-    async def settle(self) -> None:
-        """Wait until what was put so far is filed."""
-        deadline = 200
-        while self._waiting and deadline:
-            deadline -= 1
+    async def _settle(self, identifier: str) -> None:
+        """Wait until nothing waits to be filed in a conversation, but not for long."""
+        for _ in range(200):
+            if identifier not in self._pending:
+                return
             await asyncio.sleep(0.01)
 
     def open(self, call: Call) -> Entry | None:
@@ -261,6 +265,10 @@ class Recorder:
         self._waiting -= len(outcomes)
         for entry, outcome in zip(entries, outcomes, strict=True):
             self.count(outcome)
+            if entry.plan is not None:
+                left = self._pending.pop(entry.plan.identifier) - 1
+                if left:
+                    self._pending[entry.plan.identifier] = left
             if outcome == "failed":
                 entry.retract()
         self._problem = problem

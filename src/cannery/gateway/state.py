@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from cannery.gateway.calls import Call
-from cannery.gateway.identifiers import new_identifier
+from cannery.gateway.identifiers import is_name, new_identifier
 from cannery.gateway.recorder import Recorder
 from cannery.gateway.refusals import CallError
 from cannery.messages import (
@@ -66,6 +66,9 @@ def take_state(call: Call) -> Continuation:
         if isinstance(conversation, dict):
             conversation = conversation.get("id")
         found.conversation = conversation if isinstance(conversation, str) else None
+        if found.previous is not None and found.conversation is not None:
+            message = "give either 'previous_response_id' or 'conversation', not both"
+            raise CallError(WireError(400, message, parameter="conversation"))
         call.is_stateful = value.get("store") is not False
     else:
         thread = value.pop("thread", None)
@@ -94,6 +97,7 @@ class State:
         history, tools = await self._find(wanted)
         if history is None:
             if is_same:
+                wanted.conversation = None
                 return dialect.read_request(call.body, None)
             raise _unknown(dialect, wanted)
         call.body = wanted.body
@@ -114,7 +118,8 @@ class State:
         if wanted.previous is not None:
             found = await self._recorder.recall(wanted.previous)
             return (None, None) if found is None else found
-        return await self._recorder.load(str(wanted.conversation)), None
+        name = str(wanted.conversation)
+        return (await self._recorder.load(name) if is_name(name) else None), None
 
 
 def new_reply_id(dialect: Dialect) -> str:
@@ -171,7 +176,8 @@ def _unknown(dialect: Dialect, wanted: Continuation) -> CallError:
     else:
         message = f"Conversation with id '{wanted.conversation}' not found."
         code, parameter = "conversation_not_found", "conversation"
-    return CallError(WireError(404, message, code=code, parameter=parameter))
+    error = WireError(404, message, "invalid_request_error", code, parameter)
+    return CallError(error)
 
 
 class ThreadError(CallError):
