@@ -16,13 +16,14 @@ import msgspec
 
 from cannery.errors import InputError, UnknownDialectError
 from cannery.messages.absence import absent
-from cannery.messages.canisters import AnyCanister, InvocationCanisterClass, hold
+from cannery.messages.canisters import AnyCanister, hold
 from cannery.messages.content import TextualContentClass, new_text
 from cannery.messages.conversation import Conversation
 from cannery.messages.requests import Request, Response, Tool, ToolChoice, new_response
 from cannery.messages.residue import Residue
 from cannery.repairs import repair
 from cannery.repairs.aliases import name_alias
+from cannery.wire.aliasing import unaliased_canister
 from cannery.wire.bodies import encode_body, read_object, to_bytes
 from cannery.wire.contract import (
     UNKNOWN_MODEL,
@@ -36,7 +37,16 @@ from cannery.wire.contract import (
 )
 from cannery.wire.foreign import report_settings
 from cannery.wire.lines import ODD
-from cannery.wire.losses import POLICIES, REPAIRS, Aliases, Loss, Rendered, Report, enforce
+from cannery.wire.losses import (
+    NO_ALIASES,
+    POLICIES,
+    REPAIRS,
+    Aliases,
+    Loss,
+    Rendered,
+    Report,
+    enforce,
+)
 from cannery.wire.places import chosen, fitted
 from cannery.wire.turns import changed
 
@@ -134,6 +144,23 @@ def _nativize_request(
     turns = None
     if rules is None and not without and target.write_turns is not None:
         turns = _write_turns(request, target.write_turns, report, keep=body is None)
+    locate = partial(_locator, request.source, body, "request", restored)
+    return _write_request(request, target, policy, without, rules, report, locate, turns=turns)
+
+
+def _write_request(
+    request: Request,
+    target: Dialect,
+    policy: str,
+    without: Collection[str],
+    rules: Rules | None,
+    report: Report,
+    locate: Callable[[], Any],
+    *,
+    turns: tuple[int, Any] | None,
+) -> Rendered:
+    """A request in the general way; of ``turns`` that are written already it takes what stands before them."""
+    name = target.name
     canisters = request.conversation if turns is None else request.conversation[: turns[0]]
     pieces = [Piece(_at_hand(canister), index) for index, canister in enumerate(canisters)]
     if request.source != name:
@@ -151,7 +178,6 @@ def _nativize_request(
     written = target.write_request(request, pieces, report, *more)
     if turns is not None:
         report.put_settings_first()
-    locate = partial(_locator, request.source, body, "request", restored)
     return _rendered(written, request, name, policy, report, locate)
 
 
@@ -283,20 +309,10 @@ def _lost_settings(dialect: str, envelope: str) -> tuple[Loss, ...]:
 
 def unaliased(response: Response, aliases: Aliases) -> Response:
     """An answer with the names and call ids that the request used before it was repaired."""
-    if not aliases.names and not aliases.ids:
+    if aliases == NO_ALIASES:
         return response
-    canisters = [_unaliased(canister, aliases) for canister in response.canisters]
+    canisters = [unaliased_canister(canister, aliases) for canister in response.canisters]
     return response.replace(canisters=Conversation.trusted(canisters))
-
-
-def _unaliased(canister: AnyCanister, aliases: Aliases) -> AnyCanister:
-    if not isinstance(canister, InvocationCanisterClass):
-        return canister
-    name = aliases.names.get(canister.name, canister.name)
-    identifier = aliases.ids.get(canister.identifier, canister.identifier)
-    if (name, identifier) == (canister.name, canister.identifier):
-        return canister
-    return changed(canister, name=name, identifier=identifier)
 
 
 def _rendered(
@@ -313,7 +329,8 @@ def _rendered(
     locate = locator()
     losses = report.losses(*locate)
     enforce(policy, value.source, name, losses)
-    return Rendered(encoded, losses, report.repairs(*locate), Aliases(report.names, report.ids))
+    aliases = Aliases(report.names, report.ids, frozenset(report.freeform))
+    return Rendered(encoded, losses, report.repairs(*locate), aliases)
 
 
 def _locator(
@@ -368,6 +385,9 @@ def translate(
     data = body if type(body) is bytes else to_bytes(source, body)
     if kind == "request":
         if model is None:
+            plain = _translate_slices(data, source, target, policy)
+            if plain is not None:
+                return plain
             plain = _translate_plain(data, source, target)
             if plain is None:
                 plain = _translate_line(data, source, target, policy)
@@ -381,6 +401,37 @@ def translate(
         response = find_dialect(source).read_response(data, None)
         return _nativize_response(response, target, policy, None, data)
     raise InputError(f"kind must be 'request' or 'response', got {kind!r}")
+
+
+def _translate_slices(body: bytes, source: str, target: str, policy: str) -> Rendered | None:
+    """A well-behaved body on the shortest way; None for any other."""
+    way = _ways(source, target)
+    if way is None:
+        return None
+    sliced = way[0](body)
+    if sliced is None:
+        return None
+    notes: Notes = []
+    written = way[1](sliced, notes)
+    if type(written) is bytes:
+        rendered = _noted(written, notes, source, body)
+        enforce(policy, source, target, rendered.losses)
+        return rendered
+    if written is None or sliced.request is None:
+        return None
+    report = Report()
+    _note(notes, report)
+    turns = (len(sliced.request.conversation), written)
+    locate = partial(_locator, source, body, "request", (0, 0))
+    writer = find_dialect(target)
+    return _write_request(sliced.request, writer, policy, (), None, report, locate, turns=turns)
+
+
+@lru_cache(maxsize=64)
+def _ways(source: str, target: str) -> tuple[Any, Any] | None:
+    """The shortest way between two dialects: how to read, how to write; None where there is none."""
+    read, write = find_dialect(source).read_slices, find_dialect(target).write_slices
+    return None if source == target or read is None or write is None else (read, write)
 
 
 # The plain lane of each pair of dialects: how to read, how to write; None where there is none.

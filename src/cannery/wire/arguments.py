@@ -17,7 +17,7 @@ from cannery.messages.json_text import decode_json, is_json_object, write_json
 
 RAW_ARGUMENTS = "_raw_arguments"
 FREEFORM_INPUT = "input"
-_EMPTY = Fragment(b"{}")
+_EMPTY, _NOTHING = Fragment(b"{}"), Raw(b"{}")
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_-]{1,40}", re.ASCII).fullmatch
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,39}", re.ASCII).fullmatch
 _read_raw = msgspec.json.Decoder(Raw).decode
@@ -37,8 +37,20 @@ def object_text(text: str) -> Fragment | None:
     return Fragment(text)
 
 
+def object_slice(text: str) -> Raw | None:
+    """The same for msgspec."""
+    if text[:1] != "{":
+        return _NOTHING if not text else None
+    try:
+        return _read_raw(text)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
+
+
 def is_plain_identifier(text: str) -> bool:
     """Whether every provider takes this as the id of a call: at most 40 letters, digits, underscores and dashes."""
+    if text.isidentifier() and text.isascii() and len(text) <= 40:
+        return True
     return _PLAIN_ID(text) is not None
 
 

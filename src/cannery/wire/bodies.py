@@ -24,17 +24,12 @@ Object = dict[str, Any]
 
 
 class Turns:
-    """A list on its way out: the first items are encoded, each with the comma behind it; one at least is not."""
+    """A list on its way out, encoded already, in pieces; the brackets are not among them."""
 
-    __slots__ = ("encoded", "fresh")
+    __slots__ = ("pieces",)
 
-    def __init__(self, encoded: list[bytes], fresh: list[Any]) -> None:
-        self.encoded = encoded
-        self.fresh = fresh
-
-    def pieces(self) -> list[bytes]:
-        """The JSON text of the list, in pieces."""
-        return [b"[", *self.encoded, encode(self.fresh)[1:]]
+    def __init__(self, pieces: list[Any]) -> None:
+        self.pieces = pieces
 
 
 def encode(value: Any) -> bytes:
@@ -50,7 +45,7 @@ def _unknown(value: Any) -> Fragment:
     if type(value) is Raw:
         return Fragment(bytes(value))
     if type(value) is Turns:
-        return Fragment(b"".join(value.pieces()))
+        return Fragment(b"".join((b"[", *value.pieces, b"]")))
     raise TypeError(type(value).__name__)
 
 
@@ -73,7 +68,7 @@ def encode_body(body: Object) -> bytes:
     key, _ = rest.popitem()
     around = encode(rest)
     start = around[:-1] + b"," if rest else b"{"
-    return b"".join((start, encode(key), b":", *turns.pieces(), b"}"))
+    return b"".join((start, b'"', key.encode(), b'":[', *turns.pieces, b"]}"))
 
 
 def to_bytes(dialect: str, body: Any) -> bytes:

@@ -14,8 +14,10 @@ from msgspec import Struct
 from cannery.messages.canisters import AnyCanister
 from cannery.messages.events import Event
 from cannery.messages.requests import Request, Response
+from cannery.wire.bodies import Turns
 from cannery.wire.losses import NO_ALIASES, Aliases, Rendered, Report
 from cannery.wire.plain import PlainRequest
+from cannery.wire.slices import Sliced
 
 
 class Rules(Struct, frozen=True, gc=False):
@@ -173,6 +175,10 @@ class Dialect(Struct, frozen=True, gc=False):
     write_lines: Callable[[Iterable[Any], Notes], bytes | None] | None = None
     write_fast: FastWriter | None = None
     write_turns: TurnWriter | None = None
+    # The shortest way (``wire.slices``). The writer gives the body, or just its turns where the request has settings
+    # that the general writer writes around them.
+    read_slices: Callable[[bytes], Sliced | None] | None = None
+    write_slices: Callable[[Sliced, Notes], Turns | bytes | None] | None = None
     # The same for an answer of another dialect of which nothing but settings is lost.
     write_reply: Callable[[Response], bytes | None] | None = None
 

@@ -82,7 +82,7 @@ def write_kept(
     notes += said
     if encoded and not turns:
         encoded, turns = encoded[:-1], [Raw(encoded[-1][:-1])]
-    return Turns(encoded, turns) if encoded else turns
+    return Turns([*encoded, encode(turns)[1:-1]]) if encoded else turns
 
 
 def _find(canisters: tuple[Any, ...], key: str) -> _Kept:

@@ -14,6 +14,9 @@ CONTINUE = "[continue]"
 ERROR_PREFIX = "[tool error] "
 SUPPLEMENT = "## Supplemental Information ##"
 
+# How every text begins that is read as more than text.
+MARKS = (ERROR_PREFIX.rstrip(), "[attached to the result of tool call ", "<system-message>")
+
 _MEDIA_LABEL = re.compile(r"\[attached to the result of tool call ([^\]\n]+)\]")
 _SYSTEM = re.compile(r"<system-message>\n(.*)\n</system-message>", re.DOTALL)
 

@@ -26,10 +26,12 @@ from cannery.dialects.anthropic_messages.settings import (
     NAME,
     write_settings,
 )
+from cannery.dialects.anthropic_messages.sliced import write_slices
 from cannery.dialects.anthropic_messages.streaming import MessagesStreamReader, MessagesStreamWriter
 from cannery.dialects.anthropic_messages.writing import MessageWriter
 from cannery.messages.absence import absent
 from cannery.messages.requests import Request
+from cannery.wire.aliasing import aliased
 from cannery.wire.contract import Dialect, Piece, Route
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, recall
@@ -64,7 +66,7 @@ DIALECT = Dialect(
     read_response=read_response,
     write_response=write_response,
     stream_reader=MessagesStreamReader,
-    stream_writer=MessagesStreamWriter,
+    stream_writer=aliased(MessagesStreamWriter),
     read_error=read_error,
     write_error=write_error,
     routes=(
@@ -80,5 +82,6 @@ DIALECT = Dialect(
     write_plain=write_plain,
     write_fast=write_fast,
     write_turns=write_turns,
+    write_slices=write_slices,
     write_reply=write_reply,
 )

@@ -37,7 +37,7 @@ from cannery.wire.residues import is_foreign_form
 _USER, _ASSISTANT, _SUPERVISOR = Role.User, Role.Assistant, Role.Supervisor
 _INVOCATION, _RESULT = Role.Invocation, Role.Result
 _NONE: frozenset[str] = frozenset()
-_DEFAULTED = (
+DEFAULTED = (
     "CONTROL_DEFAULTED",
     "@max_tokens",
     f"max_tokens is required; {DEFAULT_MAX_TOKENS} was sent",
@@ -83,18 +83,18 @@ def write_plain(request: PlainRequest, notes: Notes) -> bytes | None:
     if written is None:
         return None
     limit = given.limit if given.old_limit is absent else given.old_limit
-    body = _body(model, limit, temperature, given.top_p, given.stream, notes)
-    if system is not absent:
-        body["system"] = system
+    system = None if system is absent else system
+    body = settings_body(model, limit, temperature, given.top_p, given.stream, system, notes)
     body["messages"] = written
     return encode(body)
 
 
-def _body(
-    model: str, limit: Any, temperature: Any, top_p: Any, stream: Any, notes: Notes
+def settings_body(
+    model: Any, limit: Any, temperature: Any, top_p: Any, stream: Any, system: Any, notes: Notes
 ) -> dict[str, Any]:
+    """The common settings; no system text is None."""
     if limit is absent:
-        notes.append(_DEFAULTED)
+        notes.append(DEFAULTED)
         limit = DEFAULT_MAX_TOKENS
     body = {"model": model, "max_tokens": limit}
     if temperature is not absent:
@@ -103,6 +103,8 @@ def _body(
         body["top_p"] = top_p
     if stream is not absent:
         body["stream"] = stream
+    if system is not None:
+        body["system"] = system
     return body
 
 
@@ -122,20 +124,18 @@ def write_fast(request: Request, notes: Notes, *, keep: bool = False) -> bytes |
         or controls != new_controls(limit, temperature, top_p)
     ):
         return None
-    system: Any = absent
+    system: str | None = None
     first = request.conversation[0] if request.conversation else None
     if first is not None and first.role is _SUPERVISOR:
         system = _system(first)
         if system is None:
             return None
     said: Notes = []
-    turns = _write(request, 0 if system is absent else 1, said, keep=keep)
+    turns = _write(request, 0 if system is None else 1, said, keep=keep)
     if turns is None:
         return None
-    body = _body(request.model, limit, temperature, top_p, request.stream, notes)  # type: ignore[arg-type]
+    body = settings_body(request.model, limit, temperature, top_p, request.stream, system, notes)
     notes += said
-    if system is not absent:
-        body["system"] = system
     body["messages"] = turns
     return encode_body(body)
 

@@ -17,9 +17,11 @@ from cannery.dialects.openai_chat.fast_writing import write_fast
 from cannery.dialects.openai_chat.reading import read_request
 from cannery.dialects.openai_chat.responses import write_response
 from cannery.dialects.openai_chat.settings import CONTROL_PATHS, MODELLED, NAME, write_settings
+from cannery.dialects.openai_chat.sliced import read_slices
 from cannery.dialects.openai_chat.streaming import ChatStreamReader, ChatStreamWriter
 from cannery.dialects.openai_chat.turns import write_turns
 from cannery.messages.requests import Request
+from cannery.wire.aliasing import aliased
 from cannery.wire.chat_tools import tool_paths
 from cannery.wire.chat_writing import ChatWriter
 from cannery.wire.contract import UNKNOWN_MODEL, Dialect, Notes, Piece, Route, Rules
@@ -71,7 +73,7 @@ DIALECT = Dialect(
     read_response=read_response,
     write_response=write_response,
     stream_reader=ChatStreamReader,
-    stream_writer=ChatStreamWriter,
+    stream_writer=aliased(ChatStreamWriter),
     read_error=read_error,
     write_error=write_error,
     routes=(
@@ -85,6 +87,7 @@ DIALECT = Dialect(
     read_plain=read_plain,
     write_fast=write_fast,
     write_turns=write_turns,
+    read_slices=read_slices,
     write_plain=write_plain,
     write_reply=write_reply,
     write_spelled=write_spelled,

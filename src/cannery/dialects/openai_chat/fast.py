@@ -198,7 +198,7 @@ class Body(Settings, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=
 
 _decode_plain = msgspec.json.Decoder(PlainBody).decode
 _decode = msgspec.json.Decoder(Body).decode
-_ODD = (msgspec.MsgspecError, UnicodeError, RecursionError)
+ODD = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
 
 def read_plain(body: bytes) -> PlainRequest | None:
@@ -206,7 +206,7 @@ def read_plain(body: bytes) -> PlainRequest | None:
     RECEIVED.set(datetime.now(UTC))
     try:
         return _decode_plain(body)
-    except _ODD:
+    except ODD:
         return None
 
 
@@ -298,7 +298,7 @@ def read_fast(body: bytes) -> Request | None:
 def _read_common(body: bytes) -> Request | None:
     try:
         found = _decode(body)
-    except _ODD:
+    except ODD:
         return None
     canisters: list[AnyCanister] = []
     take = canisters.append
@@ -320,7 +320,7 @@ def _read_common(body: bytes) -> Request | None:
             take(message)
         else:
             take(message)
-    return _request(found, canisters)
+    return make_request(found, canisters)
 
 
 def _take_parts(message: Any, canisters: list[AnyCanister]) -> bool:
@@ -376,7 +376,8 @@ def _take_calls(message: Any, canisters: list[AnyCanister]) -> bool:
     return True
 
 
-def _request(found: Any, canisters: Any) -> Request | None:
+def make_request(found: Any, canisters: Any) -> Request | None:
+    """The request of common settings around canisters; None for others."""
     limit, residue = found.max_completion_tokens, None
     if found.max_tokens is not absent:
         if limit is not absent:

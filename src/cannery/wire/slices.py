@@ -1,0 +1,121 @@
+"""Requests on the shortest way: messages that pass from one wire to another without being taken apart.
+
+A reader decodes them straight into the shapes below; long text stays the JSON text that it was read as (``Raw``), since
+nobody has to look at more than its beginning. A writer walks over the messages once: it checks that no repair is
+needed and makes its own messages of them. Both give None for anything unusual, and then the request goes through
+canisters; the tests hold both ways against each other.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, Struct
+
+from cannery.messages.requests import Request
+from cannery.wire.bodies import Turns
+from cannery.wire.markers import MARKS
+
+# The shorter bodies are decoded to the end: looking into a slice costs more than a few characters.
+SHORT = 8_192
+USER, MODEL, SYSTEM, TOOL = "user", "model", "system", "tool"
+
+encode_structs = msgspec.json.Encoder().encode
+head = struct.Struct("2s").unpack_from
+# How a literal begins whose text says something: with a quote and a visible character that needs no escape. Those of
+# the second kind may be the beginning of a mark.
+SAID = frozenset(b'"' + bytes([code]) for code in range(33, 127) if code not in b'"\\[<')
+_DOUBTFUL = frozenset((b'"[', b'"<'))
+_NOTHING = frozenset((b"nu", b'""'))
+_MARKS = tuple(b'"' + mark.encode() for mark in MARKS)
+_LONGEST = max(map(len, _MARKS))
+_decode_text = msgspec.json.Decoder(str).decode
+_ODD = (msgspec.MsgspecError, UnicodeError, RecursionError)
+
+
+class Sliced(Struct, frozen=True, gc=False):
+    """A request: what the system says, the messages behind it, and the settings.
+
+    Each message has a ``speaker`` and ``content``, one of the model ``tool_calls``, one of a tool ``tool_call_id``.
+    All messages of a short request are text; all texts of any other are slices. The commonest settings are fields,
+    absent unless given; with any others ``request`` has all settings, and the system text as its conversation.
+    """
+
+    messages: list[Any]
+    is_short: bool
+    system: Any
+    model: Any
+    limit: Any
+    temperature: Any
+    top_p: Any
+    stream: Any
+    request: Request | None
+
+
+def is_utf8(body: bytes) -> bool:
+    """Whether a body may be sliced: what is not decoded must be what it seems."""
+    if body.isascii():
+        return True
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def is_said(text: Raw) -> bool:
+    """Whether this is a string with something to say that is nobody's mark."""
+    try:
+        start = head(text)[0]
+        if start in SAID:
+            return True
+        if start in _DOUBTFUL:
+            beginning = bytes(memoryview(text)[:_LONGEST])
+            if b"\\" not in beginning:
+                return not beginning.startswith(_MARKS)
+        said = _decode_text(text)
+    except (struct.error, *_ODD):
+        return False
+    return bool(said) and not said.isspace() and not said.startswith(MARKS)
+
+
+def spoken(messages: list[Any], user: Any, model: Any) -> list[Any] | None:
+    """Texts that alternate, begin and end with the user and say something, as messages of a writer's own; else None."""
+    written: list[Any] = []
+    take = written.append
+    is_user = True
+    for message in messages:
+        text = message.content
+        if not text or text.isspace():
+            return None
+        if is_user:
+            if message.speaker is not USER or (text[0] == "<" and text.startswith(MARKS)):
+                return None
+            take(user(text))
+            is_user = False
+        else:
+            if message.speaker is not MODEL:
+                return None
+            take(model(text))
+            is_user = True
+    return None if is_user else written
+
+
+def text_of(text: Any) -> str:
+    """The text, decoded if it was not."""
+    return text if type(text) is str else _decode_text(text)
+
+
+def said_before(text: Raw) -> Any:
+    """What the model says before its calls: None for nothing, UNSET for what no turn can begin with."""
+    start = head(text)[0]
+    if start in _NOTHING:
+        return None
+    return text if start in SAID or is_said(text) else UNSET
+
+
+def as_turns(messages: list[Any]) -> Turns:
+    """Messages of a writer's own, encoded."""
+    return Turns([encode_structs(messages)[1:-1]])
