@@ -24,6 +24,9 @@ FORMATS = {
     "claude_code/test-session.jsonl": "claude_code",
     "codex/test-session-rollout.jsonl": "codex",
     "gemini/gemini-conversations.json": "message_lists",
+    "gemini_cli/session.jsonl": "gemini_cli",
+    "goose/test-session.jsonl": "goose",
+    "jan/messages.jsonl": "jan",
     "librechat/chatbotui-export.json": "message_lists",
     "librechat/librechat-export.json": "librechat",
     "librechat/librechat-linear.json": "librechat",
@@ -236,7 +239,52 @@ def _sharegpt(records: list[Any]) -> Iterator[list[list[Turn]]]:
         yield [[*path, (roles[end["from"]], end["value"])] for end in ends] or [path]
 
 
+def _gemini_cli(records: list[Any]) -> Iterator[list[list[Turn]]]:
+    said: dict[str, list[Turn]] = {}
+    parents: dict[str, str | None] = {}
+    line: list[str] = []
+    for record in records:
+        if "$rewindTo" in record:
+            line = line[: line.index(record["$rewindTo"])]
+        if record.get("type") not in ("user", "gemini"):
+            continue
+        name, content = record["id"], record["content"]
+        if name not in line:
+            parents[name] = line[-1] if line else None
+            line.append(name)
+        role = "user" if record["type"] == "user" else "assistant"
+        text = content if isinstance(content, str) else "".join(part["text"] for part in content)
+        thoughts = [("assistant", "") for _ in record.get("thoughts", [])]
+        calls = record.get("toolCalls", [])
+        answers = [
+            ("result", answer["functionResponse"]["response"]["output"])
+            for call in calls
+            for answer in call.get("result", [])
+        ]
+        called = [("invocation", call["name"]) for call in calls]
+        said[name] = [*thoughts, (role, text), *called, *answers]
+    yield paths_of(parents, said)
+
+
+def _goose(records: list[Any]) -> Iterator[list[list[Turn]]]:
+    yield [[(line["role"], item["text"]) for line in records for item in line["content"]]]
+
+
+def _jan(records: list[Any]) -> Iterator[list[list[Turn]]]:
+    path: list[Turn] = []
+    for record in records:
+        calls = [item for item in record["content"] if item["type"] == "tool_call"]
+        texts = [item["text"]["value"] for item in record["content"] if item["type"] == "text"]
+        path += [(record["role"], text) for text in texts]
+        path += [("invocation", call["tool_name"]) for call in calls]
+        path += [("result", json.dumps(call["output"], separators=(",", ":"))) for call in calls]
+    yield [path]
+
+
 _READERS = {
+    "gemini_cli": _gemini_cli,
+    "goose": _goose,
+    "jan": _jan,
     "alpaca": _alpaca,
     "chatgpt": _chatgpt,
     "claude_ai": _claude_ai,

@@ -291,3 +291,134 @@ def test_a_newer_export_adds_what_is_new(tmp_path: Path):
         summary = import_into(store, export("Hi", "Hello", "More", "Sure"))
         assert (summary.added, summary.continued) == (2, 1)
         assert len(store.list()) == 1
+
+
+def test_gemini_cli_keeps_the_last_word_and_what_was_taken_back(tmp_path: Path):
+    told = {"type": "user", "timestamp": "2026-08-20T09:00:00Z"}
+    path = write(
+        tmp_path,
+        {"sessionId": "s", "projectHash": "h", "startTime": "2026-08-20T09:00:00Z"},
+        {"id": "a", "content": "first", **told},
+        {"id": "a", "content": "again", **told},
+        {"id": "b", "content": "taken back", **told},
+        {"$rewindTo": "b"},
+        {"id": "b", "content": "instead", **told},
+        {"$set": {"summary": "A title"}},
+        {"id": "c", "type": "warning", "content": "Careful"},
+    )
+    (found,), unknown = read(path)
+
+    assert [[said for _, said, _ in spoken(each)] for each in paths(found)] == [
+        ["again", "instead"],
+        ["again", "taken back"],
+    ]
+    assert (found.title, found.identifier) == ("A title", "s")
+    assert [each.kind for each in unknown] == ["warning"]
+
+
+def test_gemini_cli_in_one_document(tmp_path: Path):
+    message = {"id": "a", "type": "gemini", "content": "", "timestamp": "2026-08-20T09:00:00Z"}
+    call = {"id": "c", "name": "ls", "args": {"path": "."}, "result": "a.txt", "status": "success"}
+    chat = {"sessionId": "s", "projectHash": "h", "messages": [{**message, "toolCalls": [call]}]}
+    (found,), _ = read(write(tmp_path, chat, name="session.json"))
+    (history,) = paths(found)
+
+    invocation, result = (each for each in history if each.role.value in ("invocation", "result"))
+    assert (invocation.name, dict(invocation.arguments)) == ("ls", {"path": "."})
+    assert (result.invocation_id, invocation.identifier) == ("c", "c")
+    assert "a.txt" in result.text
+
+
+def test_goose_calls_failures_and_thoughts(tmp_path: Path):
+    call = {"status": "success", "value": {"name": "shell", "arguments": {"command": "ls"}}}
+    answer = {"status": "success", "value": [{"type": "text", "text": "a.txt"}]}
+    newer = {"content": [{"type": "text", "text": "no"}], "isError": True}
+    path = write(
+        tmp_path,
+        {"working_dir": "/home", "description": "Listing", "message_count": 4},
+        {
+            "role": "assistant",
+            "created": 1700000001,
+            "content": [
+                {"type": "thinking", "thinking": "Hm", "signature": ""},
+                {"type": "toolRequest", "id": "1", "toolCall": call},
+                {"type": "toolRequest", "id": "2", "toolCall": {"status": "error", "error": "x"}},
+            ],
+        },
+        {
+            "role": "user",
+            "created": 1700000002,
+            "content": [
+                {"type": "toolResponse", "id": "1", "toolResult": answer},
+                {
+                    "type": "toolResponse",
+                    "id": "2",
+                    "toolResult": {"status": "success", "value": newer},
+                },
+                {
+                    "type": "toolResponse",
+                    "id": "3",
+                    "toolResult": {"status": "error", "error": "denied"},
+                },
+            ],
+        },
+        {"role": "assistant", "created": 1700000003, "content": [{"type": "somethingNew", "a": 1}]},
+    )
+    (found,), unknown = read(path)
+    (history,) = paths(found)
+
+    assert (found.title, unknown, found.unknown) == ("Listing", [], {"somethingNew": 1})
+    assert [each.role.value for each in history] == [
+        "assistant",
+        "invocation",
+        "invocation",
+        "result",
+        "result",
+        "result",
+        "assistant",
+    ]
+    assert [each.joined for each in history[:3]] == [False, True, True]
+    assert [bool(each.is_error) for each in history[3:6]] == [False, True, True]
+    assert history[5].stated_error == "denied"
+
+
+def test_jan_takes_the_title_from_the_thread_beside(tmp_path: Path):
+    folder = tmp_path / "threads" / "t1"
+    folder.mkdir(parents=True)
+    thread = {
+        "id": "t1",
+        "object": "thread",
+        "title": "A thread",
+        "assistants": [{"model": {"id": "m"}}],
+    }
+    (folder / "thread.json").write_text(json.dumps(thread))
+    older = {
+        "tool": {"id": "c", "function": {"name": "find", "arguments": '{"q": 1}'}},
+        "response": {"content": [{"type": "text", "text": "found"}]},
+    }
+    write(
+        folder,
+        {
+            "id": "1",
+            "object": "thread.message",
+            "role": "assistant",
+            "created_at": 1700000000000,
+            "content": [
+                {"type": "reasoning", "text": {"value": "Hm", "annotations": []}},
+                {"type": "image_url", "image_url": {"url": "https://a.example/x.png"}},
+                {"type": "new", "a": 1},
+            ],
+            "metadata": {"tool_calls": [older]},
+        },
+        name="messages.jsonl",
+    )
+    with open_store("memory:") as store:
+        summary = import_into(store, tmp_path / "threads")
+        (stored,) = store.list()
+        history: Any = store.get(stored.identifier).load()
+
+    assert (summary.problems, summary.conversations) == ([], 1)
+    assert (stored.title, stored.model) == ("A thread", "m")
+    assert [each.role.value for each in history] == ["assistant"] * 3 + ["invocation", "result"]
+    assert (history[3].held, history[4].text) == ('{"q": 1}', "found")
+    assert history[0].timestamp.year == 2023

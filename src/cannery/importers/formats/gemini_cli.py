@@ -1,0 +1,159 @@
+"""Gemini CLI sessions: a header, a message a line, and lines that change what came before.
+
+A message written again under its id replaces the first; ``$set`` changes facts about the session, and ``$rewindTo``
+goes back to before a message: what was said from there on is a branch. Older sessions are one document. As in
+``chatRecordingTypes.ts`` of gemini-cli (2026-08-21).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from cannery.errors import InputError
+from cannery.importers.contract import Detection, Format, Found, Imported, Node, Sample
+from cannery.importers.pieces import moment, objects, spoken_by, text_of, unknown_record
+from cannery.importers.sources import Source
+from cannery.messages import AnyCanister, AssistantCanisterClass, ReasoningContentClass, absent
+
+NAME = "gemini_cli"
+
+
+def detect(sample: Sample) -> Detection | None:
+    """The header of a session."""
+    for record in sample.objects:
+        if isinstance(record.get("sessionId"), str) and isinstance(record.get("projectHash"), str):
+            return Detection(0.97, "it has the sessionId and projectHash of a session")
+    return None
+
+
+def read(source: Source) -> Iterator[Found]:
+    """One conversation a file; a session that was resumed goes on in it."""
+    session = _Session()
+    for record, value in source.values():
+        for problem, kept in session.take(value):
+            yield unknown_record(problem, record.place, kept)
+    yield session.imported(source.name)
+
+
+class _Session:
+    """The lines of one file."""
+
+    def __init__(self) -> None:
+        self._facts: dict[str, Any] = {}
+        self._nodes: dict[str, Node] = {}
+        # The messages that still count, in order.
+        self._line: list[str] = []
+        self._model: str | None = None
+
+    def take(self, value: Any) -> Iterator[tuple[str, Any]]:
+        """Take a line; what is not understood comes back with its kind."""
+        if not isinstance(value, dict):
+            yield "no object", value
+        elif isinstance(value.get("$rewindTo"), str):
+            self._rewind(value["$rewindTo"])
+        elif isinstance(value.get("$set"), dict):
+            yield from self._learn(value["$set"])
+        elif isinstance(value.get("sessionId"), str):
+            yield from self._learn(value)
+        elif isinstance(value.get("id"), str):
+            yield from self._speak(value)
+        else:
+            yield "unknown", value
+
+    def _learn(self, facts: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+        self._facts |= {key: fact for key, fact in facts.items() if key != "messages"}
+        for message in objects(facts.get("messages")):
+            yield from self._speak(message)
+
+    def _rewind(self, name: str) -> None:
+        self._line = self._line[: self._line.index(name)] if name in self._line else []
+
+    def _speak(self, message: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+        kind, name = text_of(message.get("type")), text_of(message.get("id"))
+        if kind not in ("user", "gemini"):
+            yield kind or "unknown", message
+            return
+        try:
+            canisters = self._canisters(message, kind)
+        except InputError:
+            yield "unreadable", message
+            return
+        if name not in self._line:
+            above = self._line[-1] if self._line else None
+            # A message that was taken back and is said again is another one.
+            while name in self._nodes:
+                name += "'"
+            self._line.append(name)
+        else:
+            above = self._nodes[name].parent
+        self._nodes[name] = Node(name, above, tuple(canisters))
+
+    def _canisters(self, message: dict[str, Any], kind: str) -> list[AnyCanister]:
+        when = moment(message.get("timestamp"))
+        if isinstance(message.get("model"), str):
+            self._model = message["model"]
+        thoughts = list(_thoughts(message, when))
+        said = [part for part in _parts(message.get("content")) if part != {"text": ""}]
+        calls = objects(message.get("toolCalls"))
+        said += [{"functionCall": _called(call)} for call in calls]
+        role = "user" if kind == "user" else "model"
+        contents = [{"role": role, "parts": said}] if said else []
+        answers = [part for call in calls for part in _answer(call)]
+        if answers:
+            contents.append({"role": "user", "parts": answers})
+        canisters = spoken_by("gemini_generate", {"contents": contents}, when) if contents else []
+        if thoughts and canisters and said:
+            canisters[0] = canisters[0].replace(joined=True)
+        return [*thoughts, *canisters]
+
+    def imported(self, name: str) -> Imported:
+        """The conversation of all lines."""
+        return Imported(
+            text_of(self._facts.get("sessionId")) or name,
+            tuple(self._nodes.values()),
+            text_of(self._facts.get("summary")),
+            moment(self._facts.get("startTime")),
+            self._line[-1] if self._line else None,
+            self._model,
+        )
+
+
+def _parts(content: Any) -> list[Any]:
+    """A ``PartListUnion`` as the parts that it stands for."""
+    items = content if isinstance(content, list) else [] if content is None else [content]
+    return [{"text": item} if isinstance(item, str) else item for item in items]
+
+
+def _thoughts(message: dict[str, Any], when: datetime | None) -> Iterator[AnyCanister]:
+    texts = [
+        "\n".join(filter(None, (text_of(each.get("subject")), text_of(each.get("description")))))
+        for each in objects(message.get("thoughts"))
+    ]
+    if any(texts):
+        thought = ReasoningContentClass((), tuple(filter(None, texts)))
+        yield AssistantCanisterClass(thought, when or absent)
+
+
+def _called(call: dict[str, Any]) -> dict[str, Any]:
+    arguments = call.get("args")
+    return {
+        "id": text_of(call.get("id")),
+        "name": text_of(call.get("name")),
+        "args": arguments if isinstance(arguments, dict) else {},
+    }
+
+
+def _answer(call: dict[str, Any]) -> Iterator[Any]:
+    """The parts that answer a call; words without a frame of their own get one."""
+    for part in _parts(call.get("result")):
+        if isinstance(part, dict) and "text" in part:
+            answered = {"output": part["text"]}
+            named = {"id": text_of(call.get("id")), "name": text_of(call.get("name"))}
+            yield {"functionResponse": {**named, "response": answered}}
+        else:
+            yield part
+
+
+FORMAT = Format(NAME, "Gemini CLI session", detect, read)
