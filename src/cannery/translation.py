@@ -48,6 +48,7 @@ from cannery.wire.losses import (
     enforce,
 )
 from cannery.wire.places import chosen, fitted
+from cannery.wire.plain import PlainRequest
 from cannery.wire.turns import changed
 
 if TYPE_CHECKING:
@@ -120,6 +121,16 @@ def nativize_read_request(
     ``restored`` says which messages are not in the body, because they were put in afterwards: from where, and how many.
     """
     return _nativize_request(request, dialect, policy, without, rules, body, restored)
+
+
+def nativize_plain(plain: PlainRequest, source: str, target: str, body: bytes) -> Rendered | None:
+    """The wire body of a plain request of another dialect, if it needs no repair and loses nothing; else None."""
+    write = find_dialect(target).write_plain
+    if write is None:
+        return None
+    notes: Notes = []
+    written = write(plain, notes)
+    return None if written is None else _noted(written, notes, source, body)
 
 
 def _nativize_request(

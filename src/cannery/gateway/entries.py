@@ -79,11 +79,12 @@ class Entry:
 
     def read_body(self) -> None:
         """Read the history of a call that is passed through; one that cannot be read is not recorded."""
-        try:
-            self.request = self.dialect.read_request(self._call.body, None)
-        except CanneryError:
-            self._recorder.count("unreadable")
-            return
+        if self.request is None:
+            try:
+                self.request = self.dialect.read_request(self._call.body, None)
+            except CanneryError:
+                self._recorder.count("unreadable")
+                return
         self.read_request()
 
     def read_request(self) -> None:
@@ -131,18 +132,16 @@ class Entry:
         if self.request is None or not self._recorder.is_on:
             return
         ledger = self._recorder.ledger
-        plan = ledger.plan(self._digests)
+        plan = ledger.plan(self._digests, self._said_before)
         if plan is None:
             identifier = self.named or new_identifier()
             plan = Plan("new", identifier, root=identifier)
-        elif plan.kind == "fork" and plan.known == len(self._digests):
-            plan = self._said_before(plan) or plan
         self.plan = plan
         if plan.kind != "known":
             self._claimed = ledger.claim(plan, self._digests, plan.known, is_held=True)
         call.conversation = plan.identifier
 
-    def _said_before(self, fork: Plan) -> Plan | None:
+    def _said_before(self, spot: Spot) -> Plan | None:
         """A plan that files nothing, if the same was asked before and the answer is the same."""
         response = self._read_response()
         if response is None or self.request is None:
@@ -152,7 +151,8 @@ class Entry:
         found = self._recorder.ledger.find(digests)
         if found is None or found[0] < len(_last_spoken(digests)):
             return None
-        return Plan("known", found[1].identifier, len(digests), found[1].position, root=fork.root)
+        root = self._recorder.ledger.root(spot)
+        return Plan("known", found[1].identifier, len(digests), found[1].position, root=root)
 
     def _read_response(self) -> Response | None:
         if self.response is None and self.said is not None and not self.is_stream:

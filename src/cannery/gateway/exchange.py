@@ -21,7 +21,7 @@ from cannery.gateway.entries import Entry
 from cannery.gateway.hearing import Relay, Translation
 from cannery.gateway.ingress import RoleGate, caller_key
 from cannery.gateway.metrics import Metrics
-from cannery.gateway.peek import Glance, gist, glance
+from cannery.gateway.peek import Glance, gist, glance, read_plain
 from cannery.gateway.recorder import Recorder
 from cannery.gateway.refusals import CallError, Header, NoAnswerError, refuse
 from cannery.gateway.rsgi import ProtocolClosed, Transport
@@ -29,10 +29,16 @@ from cannery.gateway.sending import Opened, Sender
 from cannery.gateway.state import RESPONSES, Continuation, State, new_reply_id, take_state
 from cannery.gateway.upstreams import Choice, Upstream, Upstreams
 from cannery.messages import Folder, Request, Response, Usage, absent
-from cannery.translation import nativize_read_request, nativize_response, unaliased
+from cannery.translation import (
+    nativize_plain,
+    nativize_read_request,
+    nativize_response,
+    unaliased,
+)
 from cannery.wire.bodies import read_value
 from cannery.wire.contract import Dialect, StreamOptions, WireError
 from cannery.wire.losses import POLICIES, Aliases, Loss, Rendered
+from cannery.wire.plain import PlainRequest, plain_request
 
 _STREAM_HEADERS: list[Header] = [("cache-control", "no-cache"), ("x-accel-buffering", "no")]
 _FORWARDED = {
@@ -61,6 +67,9 @@ class Exchanges:
             for upstream in upstreams.all
             if not upstream.is_echo
         }
+        # The dialects that all upstreams speak.
+        spoken = [{one.name for one in upstream.dialects} for upstream in upstreams.all]
+        self._passing = frozenset(set.intersection(*spoken) if spoken else ())
         self._roles = roles
         self._metrics = metrics
         self._recorder = recorder
@@ -77,7 +86,7 @@ class Exchanges:
 
     async def answer(self, call: Call) -> None:
         """Answer a call; the error of one that cannot be answered is raised before anything is said."""
-        seen = glance(call.dialect.name, call.body)
+        seen = self._look(call)
         if call.model is None and seen is not None:
             call.model = seen.model
         if seen is not None and seen.stream:
@@ -87,11 +96,19 @@ class Exchanges:
             choice = self._choose(call)
             if self._can_pass(call, choice):
                 call.is_stateful = seen.is_continuable
-                await self._pass_through(call, choice)
+                await self._pass_through(call, choice, seen)
                 return
         else:
             call.body = self._roles.normalize(call, call.dialect.name, call.body)
         await self._translate(call, seen)
+
+    def _look(self, call: Call) -> Glance | None:
+        """What a body says about where it goes; plain messages are read at once if anybody will want them."""
+        if self._recorder.is_on or call.dialect.name not in self._passing:
+            seen = read_plain(call.dialect, call.body)
+            if seen is not None:
+                return seen
+        return glance(call.dialect.name, call.body)
 
     def _can_pass(self, call: Call, choice: Choice) -> bool:
         return (
@@ -119,12 +136,13 @@ class Exchanges:
 
     # --- as it came ----------------------------------------------------------------------------
 
-    async def _pass_through(self, call: Call, choice: Choice) -> None:
+    async def _pass_through(self, call: Call, choice: Choice, seen: Glance) -> None:
         upstream = choice.upstream
         self._metrics.passed.add(upstream.name)
         entry = self._recorder.open(call)
         if entry is not None:
             # Reading the history takes the loop's time while the upstream thinks.
+            entry.request = _read_plain(call, seen)
             asyncio.get_running_loop().call_soon(entry.read_body)
         headers = self._headers(call, upstream, call.dialect, is_same=True)
         url = self._url(call, choice, call.dialect)
@@ -135,14 +153,14 @@ class Exchanges:
         self._take_headers(call, answer.headers)
         if answer.status != 200:
             raise self._upstream_refusal(call, call.dialect, answer)
-        seen = gist(call.dialect.name, answer.body)
-        if seen is None:
+        told = gist(call.dialect.name, answer.body)
+        if told is None:
             raise _invalid(upstream)
-        call.tokens = (seen.input_tokens, seen.output_tokens)
+        call.tokens = (told.input_tokens, told.output_tokens)
         call.answered = answer.body
         if entry is not None:
             await entry.ready()
-            entry.reply_id = seen.identifier if call.is_stateful else None
+            entry.reply_id = told.identifier if call.is_stateful else None
             entry.settle(call, said=answer.body)
         call.reply(200, call.headers(), answer.body)
         if entry is not None:
@@ -175,7 +193,12 @@ class Exchanges:
 
     async def _translate(self, call: Call, seen: Glance | None) -> None:
         wanted = Continuation(call.body) if _is_plain(call, seen) else take_state(call)
-        request, choice = await self._read(call, wanted)
+        plain = None if seen is None else seen.plain
+        request = _read_plain(call, seen)
+        if request is None:
+            request, choice = await self._read(call, wanted)
+        else:
+            choice = self._choose(call)
         if isinstance(request.stream, bool):
             call.stream = call.stream or request.stream
         policy = self.policy(call)
@@ -189,7 +212,11 @@ class Exchanges:
             await self._echo(call, request, entry)
             return
         target = upstream.dialect_for(call.dialect)
-        rendered = self._render(call, request, choice, target, policy, wanted.restored)
+        rendered = None
+        if plain is not None and not call.stream and target is not call.dialect:
+            rendered = self._render_plain(call, plain, choice, target)
+        if rendered is None:
+            rendered = self._render(call, request, choice, target, policy, wanted.restored)
         if entry is not None:
             asyncio.get_running_loop().call_soon(entry.read_request)
         headers = self._headers(call, upstream, target, is_same=target is call.dialect)
@@ -249,6 +276,19 @@ class Exchanges:
             rules=upstream.rules(target, choice.model),
         )
         call.losses, call.repairs = rendered.losses, rendered.repairs
+        return rendered
+
+    def _render_plain(
+        self, call: Call, plain: PlainRequest, choice: Choice, target: Dialect
+    ) -> Rendered | None:
+        row = choice.upstream.row
+        if row.quirks or row.without_repairs:
+            return None
+        if choice.model is not None and choice.model != plain.model:
+            plain = msgspec.structs.replace(plain, model=choice.model)
+        rendered = nativize_plain(plain, call.dialect.name, target.name, call.body)
+        if rendered is not None:
+            call.losses, call.repairs = rendered.losses, rendered.repairs
         return rendered
 
     async def _reply_whole(self, call: Call, response: Response, entry: Entry | None) -> None:
@@ -478,7 +518,15 @@ def _is_plain(call: Call, seen: Glance | None) -> bool:
 def _named(response: Response, call: Call) -> Response:
     """An answer with an id in the caller's style, and the time if its provider tells none."""
     created = int(time.time()) if response.created is absent else response.created
-    return response.replace(identifier=new_reply_id(call.dialect), created=created)
+    identifier = new_reply_id(call.dialect)
+    return msgspec.structs.replace(response, identifier=identifier, created=created)
+
+
+def _read_plain(call: Call, seen: Glance | None) -> Request | None:
+    """The request of a call that was read at first sight."""
+    if seen is None or seen.plain is None:
+        return None
+    return plain_request(seen.plain, call.dialect.name)
 
 
 def _in_reply(loss: Loss) -> Loss:

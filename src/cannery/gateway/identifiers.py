@@ -13,13 +13,51 @@ import time
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
 _NAME = re.compile(r"[0-9a-z][0-9a-z_-]{0,63}")
+_RANDOM_BYTES = 10
+_POOL_BYTES = 4000
 _counter = itertools.count(int.from_bytes(os.urandom(4), "big"))
+
+
+class _Source:
+    """Random bits by the pool, since asking for them costs more than using them, and the letters of the time."""
+
+    def __init__(self) -> None:
+        self._process = 0
+        self._pool = iter([b""])
+        self._moment = -1
+        self._letters = ""
+
+    def draw(self) -> bytes:
+        """Ten random bytes that nobody else gets."""
+        found = next(self._pool, None) if self._process == os.getpid() else None
+        if found is None:
+            self._process = os.getpid()
+            drawn = os.urandom(_POOL_BYTES)
+            self._pool = iter(
+                [drawn[at : at + _RANDOM_BYTES] for at in range(0, _POOL_BYTES, _RANDOM_BYTES)]
+            )
+            found = next(self._pool)
+        return found
+
+    def time(self) -> str:
+        """The milliseconds since 1970 in ten letters."""
+        moment = time.time_ns() // 1_000_000
+        if moment != self._moment:
+            letters = "".join([_PAIRS[moment >> shift & 1023] for shift in range(40, -1, -10)])
+            self._moment, self._letters = moment, letters
+        return self._letters
+
+
+_source = _Source()
 
 
 def new_identifier() -> str:
     """A new id."""
-    number = (time.time_ns() // 1_000_000) << 80 | int.from_bytes(os.urandom(10), "big")
-    return "".join([_PAIRS[number >> shift & 1023] for shift in range(120, -1, -10)])
+    number = int.from_bytes(_source.draw(), "big")
+    return _source.time() + "".join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS])
+
+
+_SHIFTS = range(70, -1, -10)
 
 
 def is_name(text: str) -> bool:

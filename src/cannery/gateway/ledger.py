@@ -8,7 +8,7 @@ forgets the oldest histories; the store knows all of them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 from cannery.gateway.identifiers import new_identifier
@@ -63,20 +63,34 @@ class Ledger:
         """Whether nothing follows a place in its conversation."""
         return self._ends.get(spot.identifier, 0) <= spot.position
 
-    def plan(self, digests: Sequence[Digest | None]) -> Plan | None:
-        """Where a history goes on; None if nothing of it is known."""
+    def plan(
+        self,
+        digests: Sequence[Digest | None],
+        said_before: Callable[[Spot], Plan | None] | None = None,
+    ) -> Plan | None:
+        """Where a history goes on; None if nothing of it is known.
+
+        One that is known to its last message would be forked; ``said_before`` may have another plan for it.
+        """
         found = self.find(digests)
         if found is None:
             return None
         known, spot = found
         if self.is_at_end(spot):
-            root = self._roots.get(spot.identifier, spot.identifier)
-            return Plan("append", spot.identifier, known, spot.position, None, root)
+            return Plan("append", spot.identifier, known, spot.position, None, self.root(spot))
+        if said_before is not None and known == len(digests):
+            plan = said_before(spot)
+            if plan is not None:
+                return plan
         return self.fork(known, spot)
+
+    def root(self, spot: Spot) -> str:
+        """The oldest ancestor of a place's conversation, as far as it is known."""
+        return self._roots.get(spot.identifier, spot.identifier)
 
     def fork(self, known: int, spot: Spot) -> Plan:
         """A plan for a history that leaves its conversation at a place."""
-        root = self._roots.get(spot.identifier, spot.identifier)
+        root = self.root(spot)
         return Plan("fork", new_identifier(), known, spot.position, spot.identifier, root)
 
     def claim(

@@ -16,7 +16,11 @@ from cannery.messages.canisters import (
     AssistantCanisterClass,
     SupervisorCanisterClass,
     UserCanisterClass,
+    new_supervisor,
 )
+from cannery.messages.conversation import Conversation
+from cannery.messages.requests import Request, new_controls, new_request
+from cannery.messages.residue import Residue
 from cannery.wire.received import RECEIVED
 
 SPOKEN_NAMES = {"held": "content", "timestamp": "\ue000timestamp"}
@@ -102,6 +106,30 @@ class PlainRequest(Struct, frozen=True, gc=False, kw_only=True):
     stream: bool = absent  # type: ignore[assignment]
     # The instructions, where a dialect keeps them apart from the messages.
     system: str = absent  # type: ignore[assignment]
+
+
+def plain_request(plain: PlainRequest, dialect: str) -> Request | None:
+    """The request of a plain one; None if it gives its limit twice."""
+    given: Any = plain
+    limit, residue = given.limit, None
+    if given.old_limit is not absent:
+        if limit is not absent:
+            return None
+        limit, residue = given.old_limit, Residue(dialect, form="max_tokens")
+    canisters: list[Any] = given.messages
+    if given.system is not absent:
+        system = new_supervisor(given.system, RECEIVED.get(), False, None, None, "system")
+        canisters = [system, *canisters]
+    return new_request(  # type: ignore[no-any-return]
+        Conversation.trusted(canisters),
+        given.model,
+        (),
+        absent,
+        new_controls(limit, given.temperature, given.top_p),
+        given.stream,
+        residue,
+        dialect,
+    )
 
 
 def split_system(request: PlainRequest) -> tuple[Any, list[Any]] | None:

@@ -1,4 +1,4 @@
-"""The shortcuts for answers give what the general way gives: the same values, the same residue, the same losses.
+"""The shortcuts of reading, and of writing answers, give what the general way gives: values, residue and losses.
 
 With a list for the paths a dialect reads in the general way; without one it may take its shortcut.
 """
@@ -18,12 +18,14 @@ from hypothesis import strategies as st
 import cannery
 from cannery import translation
 from cannery.errors import CanneryError
-from cannery.messages import Response
+from cannery.messages import Request, Response, absent
 from cannery.translation import find_dialect
+from cannery.wire.plain import plain_request
 from tests.conformance.matrix import DIALECTS, identify
-from tests.oracles.corpus import Case, response_cases
+from tests.oracles.corpus import Case, request_cases, response_cases
 
 CASES = [case for name in DIALECTS for case in response_cases(name)]
+ASKED = [case for name in DIALECTS for case in request_cases(name)]
 MATRIX = [(case, target) for case in CASES for target in DIALECTS if target != case.dialect]
 ONCE = datetime(2026, 1, 1, tzinfo=UTC)
 ODD = st.sampled_from(
@@ -48,14 +50,19 @@ ODD = st.sampled_from(
 def _facts(read: Any) -> Any:
     """All that a read gives, or how it fails; when is no part of it."""
     try:
-        response: Response = read()
+        response: Request | Response = read()
     except CanneryError as error:
         return type(error), str(error)
-    canisters = [
+    first, *fields = response.__struct_fields__
+    canisters: list[Any] = [
         (canister.replace(timestamp=ONCE), canister.joined, canister.residue)
-        for canister in response.canisters
+        for canister in getattr(response, first)
     ]
-    fields = (name for name in response.__struct_fields__ if name != "canisters")
+    if isinstance(response, Request):
+        # A shortcut keeps the white space of a schema.
+        tools = [(tool.replace(schema=absent), tool.parameters) for tool in response.tools]
+        response = response.replace(tools=())
+        canisters += tools
     return canisters, [(name, getattr(response, name)) for name in fields]
 
 
@@ -88,6 +95,22 @@ def _assert_written_alike(
 @pytest.mark.parametrize("case", CASES, ids=identify)
 def test_corpus_is_read_alike(case: Case):
     _assert_read_alike(case.dialect, case.raw)
+
+
+def _assert_plain_is_read_alike(dialect: str, body: bytes) -> bool:
+    """Whether a body is plain; if it is, both readers give the same request."""
+    found = find_dialect(dialect)
+    plain = None if found.read_plain is None else found.read_plain(body)
+    request = None if plain is None else plain_request(plain, dialect)
+    if request is None:
+        return False
+    assert _facts(lambda: request) == _facts(lambda: found.read_request(body, None))
+    return True
+
+
+def test_plain_requests_of_the_corpus_are_read_alike():
+    plain = [_assert_plain_is_read_alike(case.dialect, case.raw) for case in ASKED]
+    assert plain.count(True) > 10
 
 
 @pytest.mark.parametrize("policy", ["warn", "strict"])
@@ -156,6 +179,19 @@ def test_changed_bodies_are_read_and_written_alike(dialect: str, monkeypatch):
         for target in DIALECTS:
             if target != dialect:
                 _assert_written_alike(response, target, monkeypatch)
+
+    run()
+
+
+def test_changed_plain_requests_are_read_alike():
+    cases = [case for case in ASKED if _assert_plain_is_read_alike(case.dialect, case.raw)]
+
+    @settings(max_examples=300, deadline=None)
+    @given(data=st.data())
+    def run(data: st.DataObject):
+        case = data.draw(st.sampled_from(cases))
+        raw = json.dumps(_changed(case.body, data)).encode()
+        _assert_plain_is_read_alike(case.dialect, raw)
 
     run()
 
