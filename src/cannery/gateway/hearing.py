@@ -8,9 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from msgspec.structs import replace
+
 from cannery.errors import CanneryError
 from cannery.messages import Event, Failure, Folder, Start
+from cannery.wire.aliasing import Unaliaser
 from cannery.wire.contract import Dialect, StreamOptions
+from cannery.wire.losses import NO_ALIASES
 
 _ENDINGS = {
     "openai_chat": (b"data: [DONE]", b"data:[DONE]"),
@@ -35,7 +39,9 @@ class Translation:
     ) -> None:
         self._reader = source.stream_reader()
         self._identifier = identifier
-        self._writer = target.stream_writer(options)
+        # The record has the words of the request as well, so that they are mapped back before it.
+        self._unaliaser = None if options.aliases == NO_ALIASES else Unaliaser(options.aliases)
+        self._writer = target.stream_writer(replace(options, aliases=NO_ALIASES))
         self.folder = Folder()
         self.is_over = False
 
@@ -74,8 +80,13 @@ class Translation:
         for event in events:
             if type(event) is Start and self._identifier is not None:
                 event = Start(self._identifier, event.model, event.created)  # noqa: PLW2901 - the caller's id for it
-            feed(event)
-            written += write(event)
+            if self._unaliaser is None:
+                feed(event)
+                written += write(event)
+            else:
+                for said in self._unaliaser.events(event):
+                    feed(said)
+                    written += write(said)
             if type(event) is Failure:
                 self.is_over = True
         return written

@@ -209,7 +209,10 @@ class ChatWriter:
     def _image(self, content: ImageContentClass, place: int | None) -> Object | None:
         payload = content.payload
         if isinstance(payload, Location):
-            if not (self.at_home or is_fetchable(payload)):
+            is_lost = payload.kind == "file" or (
+                "://" in payload.value and not is_fetchable(payload)
+            )
+            if is_lost and not self.at_home:
                 self.report.lose("REFERENCE_UNRESOLVABLE", place)
                 return None
             return {"type": "image_url", "image_url": {"url": payload.value}}

@@ -107,10 +107,14 @@ class Repair(Struct, frozen=True, gc=False):
 
 
 class Aliases(Struct, frozen=True, gc=False):
-    """Names and call ids that were rewritten for a target: alias to original, so that a reply maps back."""
+    """Names and call ids that were rewritten for a target: alias to original, so that a reply maps back.
+
+    ``freeform`` are the names, as they were sent, of custom tools that became functions.
+    """
 
     names: Mapping[str, str] = {}
     ids: Mapping[str, str] = {}
+    freeform: frozenset[str] = frozenset()
 
 
 NO_ALIASES = Aliases()
@@ -138,6 +142,7 @@ class Report:
         self._repairs: list[tuple[str, Place, str]] = []
         self.names: dict[str, str] = {}
         self.ids: dict[str, str] = {}
+        self.freeform: set[str] = set()
 
     def lose(self, code: str, place: Place, detail: str = "", within: str = "") -> None:
         """Record a loss; ``within`` is the path below the place."""

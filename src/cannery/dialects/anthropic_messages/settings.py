@@ -382,6 +382,7 @@ def _legal_tool(tool: Tool, place: str, report: Report) -> Any:
         return written
     if tool.is_freeform:
         report.lose("FREEFORM_WRAPPED", place)
+        report.freeform.add(tool.name)
         written["input_schema"] = _FREEFORM_PARAMETERS
     schema = written.setdefault("input_schema", _NO_PARAMETERS)
     if schema.get("type") != "object":

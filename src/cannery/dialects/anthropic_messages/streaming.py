@@ -426,11 +426,10 @@ class MessagesStreamWriter:
             case "text" | "refusal":
                 return self._block_start(part, {"type": "text", "text": ""})
             case "invocation":
-                aliases = self._options.aliases
                 block: Object = {
                     "type": "tool_use",
-                    "id": aliases.ids.get(start.identifier, start.identifier),
-                    "name": aliases.names.get(start.name, start.name),
+                    "id": start.identifier,
+                    "name": start.name,
                     "input": {},
                 }
                 return self._block_start(part, block)

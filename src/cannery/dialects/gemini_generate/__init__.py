@@ -22,6 +22,7 @@ from cannery.dialects.gemini_generate.spelling import NAME, Object, read_form
 from cannery.dialects.gemini_generate.streaming import GeminiStreamReader, GeminiStreamWriter
 from cannery.dialects.gemini_generate.writing import MessageWriter
 from cannery.messages.requests import Request
+from cannery.wire.aliasing import aliased
 from cannery.wire.contract import Dialect, Piece, Route
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, recall
@@ -60,7 +61,7 @@ DIALECT = Dialect(
     read_response=read_response,
     write_response=write_response,
     stream_reader=GeminiStreamReader,
-    stream_writer=GeminiStreamWriter,
+    stream_writer=aliased(GeminiStreamWriter),
     read_error=read_error,
     write_error=write_error,
     routes=tuple(

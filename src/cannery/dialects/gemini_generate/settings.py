@@ -398,6 +398,7 @@ def _write_tools(request: Request, body: Object, report: Report) -> None:
 def _report_tool(tool: Tool, report: Report, place: str) -> None:
     if tool.is_freeform:
         report.lose("FREEFORM_WRAPPED", place)
+        report.freeform.add(tool.name)
     if tool.grammar is not absent:
         report.lose("FIELD_DROPPED", place, "Gemini has no grammars")
     if tool.strict is True:

@@ -372,9 +372,7 @@ class GeminiStreamWriter:
         start = part.start
         residue = own_residue(start, NAME)
         if start.kind == "invocation":
-            aliases = self._options.aliases
-            identifier = aliases.ids.get(start.identifier, start.identifier)
-            own = (identifier, aliases.names.get(start.name, start.name), start.is_freeform)
+            own = (start.identifier, start.name, start.is_freeform)
             canister = new_invocation(part.joined("arguments"), now(), True, residue, None, *own)
         elif start.kind == "reasoning":
             words = part.joined("text")

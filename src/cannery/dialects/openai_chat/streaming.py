@@ -233,10 +233,10 @@ class ChatStreamWriter:
         if event.kind != "invocation":
             return begun
         index = self._calls[event.index] = len(self._calls)
-        name = self._options.aliases.names.get(event.name, event.name)
         kind = "custom" if event.is_freeform else "function"
         key = "input" if event.is_freeform else "arguments"
-        call = {"index": index, "id": event.identifier, "type": kind, kind: {"name": name, key: ""}}
+        call: dict[str, Any] = {"index": index, "id": event.identifier, "type": kind}
+        call[kind] = {"name": event.name, key: ""}
         return begun + self._chunk({"tool_calls": [call]})
 
     def _delta(self, event: Delta) -> bytes:

@@ -27,6 +27,7 @@ from cannery.dialects.openai_responses.stream_writing import (
 from cannery.dialects.openai_responses.writing import ItemWriter, form_words
 from cannery.messages.canisters import SupervisorCanisterClass, text_of
 from cannery.messages.requests import Request
+from cannery.wire.aliasing import aliased
 from cannery.wire.contract import Dialect, Piece, Route, Rules
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
@@ -93,7 +94,7 @@ DIALECT = Dialect(
     read_response=read_response,
     write_response=write_response,
     stream_reader=ResponsesStreamReader,
-    stream_writer=ResponsesStreamWriter,
+    stream_writer=aliased(ResponsesStreamWriter),
     read_error=read_error,
     write_error=write_error,
     routes=(

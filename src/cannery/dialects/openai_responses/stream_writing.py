@@ -249,8 +249,7 @@ class ResponsesStreamWriter:
 
     def _call(self, part: _Part, arguments: str) -> Object:
         start = part.start
-        name = self._options.aliases.names.get(start.name, start.name)
-        call: Object = {"call_id": start.identifier, "name": name}
+        call: Object = {"call_id": start.identifier, "name": start.name}
         if start.is_freeform:
             return {"type": "custom_tool_call", **call, "input": arguments}
         call = {"type": "function_call", **call, "arguments": arguments}
