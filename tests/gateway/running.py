@@ -72,6 +72,14 @@ class Running:
         self._reader = threading.Thread(target=read, daemon=True)
         self._reader.start()
 
+    def whole_banner(self) -> str:
+        """What is printed at the start, once its last line has come."""
+        deadline = time.monotonic() + 20
+        while "/docs\n" not in self.banner:
+            assert time.monotonic() < deadline, self.banner
+            time.sleep(0.01)
+        return self.banner
+
     @property
     def log(self) -> str:
         return self.log_path.read_text()
@@ -94,6 +102,13 @@ class Running:
         deadline = time.monotonic() + seconds
         while self.metrics()["cannery_recording_queue"]:
             assert time.monotonic() < deadline, "the recording queue does not empty"
+            time.sleep(0.02)
+
+    def wait_for_log(self, words: str, times: int = 1) -> None:
+        """Wait until something was logged; lines are written a moment later."""
+        deadline = time.monotonic() + 20
+        while self.log.count(words) < times:
+            assert time.monotonic() < deadline, f"{words!r} is not logged: {self.log[-500:]}"
             time.sleep(0.02)
 
     def signal(self, number: int) -> None:

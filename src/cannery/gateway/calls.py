@@ -33,6 +33,7 @@ class Call:
         "first_byte",
         "has_body",
         "header",
+        "is_cut",
         "is_gone",
         "is_late",
         "is_stateful",
@@ -70,6 +71,7 @@ class Call:
         self.has_body = False
         self.is_late = False
         self.is_gone = False
+        self.is_cut = False
         self.upstream = "-"
         self.upstream_id: str | None = None
         self.losses: tuple[Loss, ...] = ()
@@ -161,6 +163,12 @@ class Sentry:
         if not self._is_running:
             self._is_running = True
             asyncio.get_running_loop().call_later(_LOOK_SECONDS, self._look)
+
+    def cut(self) -> None:
+        """End all calls: the gateway stops."""
+        for call, task in self._calls.items():
+            call.is_gone = call.is_cut = True
+            task.cancel()
 
     def client_ports(self) -> set[int]:
         """The ports that the clients of all calls under way call from."""

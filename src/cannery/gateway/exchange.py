@@ -407,6 +407,8 @@ class Exchanges:
                 await transport.send_bytes(last)
             await call.end(transport)
         except (asyncio.CancelledError, ProtocolClosed):
+            if call.is_cut:
+                await transport.send_bytes(voice.fail("the gateway is shutting down", "overloaded"))
             call.status = 499
             if entry is not None:
                 entry.abort()

@@ -162,11 +162,13 @@ async def _listening(serving: asyncio.Task[Any], host: str, port: int) -> None:
 
 
 async def _drain(gateway: Gateway, seconds: float) -> None:
-    """Let calls under way finish."""
+    """Let calls under way finish, and end those that take too long, so that they are filed as broken off."""
     gateway.is_draining = True
     deadline = asyncio.get_running_loop().time() + seconds
     while gateway.active and asyncio.get_running_loop().time() < deadline:  # noqa: ASYNC110 - calls keep a count
         await asyncio.sleep(0.02)
+    gateway.sentry.cut()
+    await asyncio.sleep(0)
 
 
 def _reload(gateway: Gateway, read: Callable[[], Settings]) -> None:

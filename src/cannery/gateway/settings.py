@@ -11,9 +11,10 @@ import ipaddress
 import os
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 from msgspec import Struct, field
@@ -29,6 +30,19 @@ _PATH = re.compile(r"(?P<problem>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
 DURABILITIES = ("sync", "group", "os")
 AUTHENTICATIONS = ("bearer", "x-api-key", "x-goog-api-key", "none")
+_LEAST = {
+    ("server", "drain_seconds"): 0,
+    ("limits", "body_bytes"): 1,
+    ("limits", "header_bytes"): 1024,
+    ("limits", "reply_bytes"): 1,
+    ("limits", "header_seconds"): 0.1,
+    ("limits", "body_seconds"): 0.1,
+    ("limits", "concurrent_calls"): 1,
+    ("recording", "queue"): 1,
+}
+_LEAST_TIMEOUTS = {"connect": 0.001, "read": 0.001, "total": 0}
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
 
 
 class Server(Struct, forbid_unknown_fields=True, frozen=True):
@@ -223,7 +237,11 @@ def _with_positions(place: Place, values: Any) -> Place:
 
 def _problems(settings: Settings) -> list[tuple[Place, str]]:
     """What the types alone cannot refuse."""
-    problems: list[tuple[Place, str]] = []
+    problems: list[tuple[Place, str]] = [
+        ((part, name), f"must be at least {least:g}")
+        for (part, name), least in _LEAST.items()
+        if not getattr(getattr(settings, part), name) >= least
+    ]
     if settings.losses.policy not in POLICIES:
         problems.append((("losses", "policy"), f"must be one of {', '.join(POLICIES)}"))
     if not 0 <= settings.server.port <= 65535:
@@ -251,8 +269,7 @@ def _row_problems(row: Row, seen: set[str]) -> list[tuple[str, str]]:
         problems.append(("name", "must be a word of letters, digits, '.', '_' and '-'"))
     if row.name in seen:
         problems.append(("name", f"there are two upstreams named {row.name!r}"))
-    if not re.match(r"https?://[^/\s]+", row.url):
-        problems.append(("url", "must begin with http:// or https:// and a host"))
+    problems += _sending_problems(row)
     for name in row.dialects:
         if name not in dialect_names():
             known = ", ".join(dialect_names())
@@ -274,6 +291,28 @@ def _row_problems(row: Row, seen: set[str]) -> list[tuple[str, str]]:
         known = ", ".join(Rules.__struct_fields__)
         problems += [("quirks", f"there is no quirk {key!r}; known: {known}") for key in unknown]
     return problems
+
+
+def _sending_problems(row: Row) -> Iterable[tuple[str, str]]:
+    """What is wrong with how a row is to be asked."""
+    if not _is_url(row.url):
+        yield "url", "must begin with http:// or https:// and a host"
+    for name, least in _LEAST_TIMEOUTS.items():
+        if not getattr(row.timeouts, name) >= least:
+            yield "timeouts", f"{name} must be at least {least:g}"
+    for name, value in row.headers.items():
+        if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
+            yield "headers", f"{name!r} cannot be sent as a header"
+
+
+def _is_url(url: str) -> bool:
+    if not re.fullmatch(r"https?://[^/\s]+\S*", url):
+        return False
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False
 
 
 def is_loopback(host: str) -> bool:
