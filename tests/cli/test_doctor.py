@@ -1,6 +1,7 @@
 """``cannery doctor``: what breaks where, a repaired copy, and what is around."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -93,3 +94,97 @@ def test_broken_configuration_is_a_finding(run, tmp_path):
 
     assert ran.code == 1
     assert "line 2" in ran.out
+
+
+# --- transcripts of other programs ---------------------------------------------------------------
+
+IMPORTS = Path(__file__).resolve().parent.parent / "data" / "imports"
+CALL = {
+    "type": "assistant",
+    "uuid": "b",
+    "parentUuid": "a",
+    "sessionId": "s",
+    "message": {
+        "role": "assistant",
+        "content": [{"type": "tool_use", "id": "t1", "name": "ls", "input": {}}],
+    },
+}
+ASKED = {
+    "type": "user",
+    "uuid": "a",
+    "parentUuid": None,
+    "sessionId": "s",
+    "message": {"role": "user", "content": "What is there?"},
+}
+AGAIN = {**ASKED, "uuid": "c", "parentUuid": "b", "message": {"role": "user", "content": "Well?"}}
+
+
+@pytest.fixture
+def session(tmp_path):
+    """A transcript with a call that nobody answered."""
+    path = tmp_path / "session.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in (ASKED, CALL, AGAIN)))
+    return path
+
+
+def test_transcript_is_examined_without_a_store(run, session, tmp_path):
+    ran = run("doctor", session, "--json")
+    told = {finding["dialect"]: finding for finding in ran.json["findings"]}
+
+    assert ran.code == 1
+    assert next(iter(told)) == "anthropic_messages"
+    (repair,) = told["anthropic_messages"]["repairs"]
+    assert (repair["name"], repair["path"]) == ("unanswered_calls", "message b")
+    assert not (tmp_path / "store").exists()
+
+
+def test_repaired_copy_of_a_transcript_is_a_request(run, session, tmp_path):
+    ran = run("doctor", session, "--fix", "-o", "fixed.json")
+
+    assert ran.code == 0
+    assert "unanswered_calls" in ran.err
+    assert run("doctor", "fixed.json", "--from", "anthropic_messages").code == 0
+    fixed = json.loads((tmp_path / "fixed.json").read_text())
+    assert fixed["messages"][2]["content"][0]["type"] == "tool_result"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "chatgpt/chatgpt-tree.json",
+        "claude_ai/claude-conversations.json",
+        "codex/test-session-rollout.jsonl",
+        "gemini_cli/session.jsonl",
+        "goose/test-session.jsonl",
+        "jan/messages.jsonl",
+        "lmstudio/test-conversation.json",
+        "openwebui/webui.db",
+    ],
+)
+def test_every_transcript_can_be_examined_and_said_to_a_provider(run, name):
+    ran = run("doctor", IMPORTS / name)
+    assert "Traceback" not in ran.err
+    assert "openai_chat" in ran.out
+    fixed = run("doctor", IMPORTS / name, "--to", "openai_chat", "--fix")
+    assert fixed.code == 0
+    for line in fixed.out.splitlines():
+        assert json.loads(line)["messages"]
+
+
+def test_branches_are_conversations_of_their_own(run):
+    ran = run("doctor", IMPORTS / "chatgpt/chatgpt-tree.json", "--json")
+
+    assert [each["name"].rpartition(", ")[2] for each in ran.json] == [
+        "branch 1",
+        "branch 2",
+        "branch 3",
+    ]
+
+
+def test_folder_of_transcripts_and_nothing_known(run, session, tmp_path):
+    assert "Claude Code" in run("doctor", session.parent).out
+    odd = tmp_path / "odd.json"
+    odd.write_text('{"neither": 1}')
+    ran = run("doctor", odd)
+    assert ran.code == 1
+    assert len(ran.err.strip().splitlines()) == 2

@@ -12,11 +12,13 @@ from cannery.messages import Request
 from cannery.translation import find_dialect, nativize_request, translate
 from cannery.wire.losses import INFO, Loss, Rendered, Repair
 
+# What is said about a last word of the model, which a request must not have and a conversation mostly has.
+_UNANSWERED = ("PREFILL_DROPPED", "prefill")
 _PLACE = re.compile(r"^conversation\[(\d+)\]")
 
 
 class Patient(Struct, frozen=True):
-    """A request to look at: where it comes from, and its body if it has one."""
+    """A request to look at: where it comes from, its body if it has one, else the dialect that it was spoken in."""
 
     name: str
     request: Request
@@ -24,6 +26,7 @@ class Patient(Struct, frozen=True):
     body: bytes | None = None
     reason: str = ""
     paths: tuple[str, ...] = ()
+    home: str | None = None
 
 
 class Finding(Struct, frozen=True):
@@ -55,7 +58,7 @@ def read_patient(name: str, body: bytes, dialect: str, reason: str) -> Patient:
 
 def examine(patient: Patient, dialect: str) -> Finding:
     """What one provider would make of it."""
-    is_home = dialect == patient.dialect
+    is_home = dialect == (patient.dialect or patient.home)
     try:
         if is_home or patient.body is None:
             rendered = mend(patient, dialect)
@@ -66,9 +69,15 @@ def examine(patient: Patient, dialect: str) -> Finding:
     repairs = tuple(
         Repair(repair.name, _located(repair.path, patient.paths), repair.detail)
         for repair in rendered.repairs
+        if patient.body is not None or repair.name not in _UNANSWERED
     )
-    # At home nothing is left out: what is not ours stays in the residue.
-    return Finding(dialect, is_home, () if is_home else rendered.losses, repairs)
+    losses = tuple(
+        Loss(loss.code, loss.severity, _located(loss.path, patient.paths), loss.detail)
+        for loss in rendered.losses
+        if patient.body is not None or loss.code not in _UNANSWERED
+    )
+    # At home nothing of a body is left out: what is not ours stays in the residue.
+    return Finding(dialect, is_home, () if dialect == patient.dialect else losses, repairs)
 
 
 def mend(patient: Patient, dialect: str) -> Rendered:

@@ -63,6 +63,19 @@ def _lines(rows: list[tuple[str, str, str, str]], stream: Any) -> Iterable[str]:
         yield f"  … and {len(rows) - _MOST} more (--losses FILE has all of them)"
 
 
+def describe_either(everything: Sequence[tuple[str, Sequence[Loss], Sequence[Repair]]]) -> str:
+    """How much was lost and repaired, then what: all of it for one conversation, how often for several."""
+    losses = sum(len(each[1]) for each in everything)
+    repairs = sum(len(each[2]) for each in everything)
+    if len(everything) > 1:
+        told = describe_many(everything)
+        head = f"{counted(len(everything), 'conversation')}, {summary(losses, repairs)}"
+    else:
+        told = describe(everything[0][1], everything[0][2]) if everything else ""
+        head = summary(losses, repairs)
+    return f"{head}\n{told}".rstrip()
+
+
 def describe_many(
     everything: Iterable[tuple[str, Sequence[Loss], Sequence[Repair]]],
 ) -> str:

@@ -17,7 +17,7 @@ from cannery.importers.contract import Detection, Format, Imported, Node, Sample
 from cannery.importers.detection import detect_format, find_format, format_names
 from cannery.importers.filing import ImportSummary, import_into
 from cannery.importers.sources import Record, Source, open_sources
-from cannery.importers.trees import histories
+from cannery.importers.trees import branches, histories
 
 __all__ = [
     "Detection",
@@ -29,6 +29,7 @@ __all__ = [
     "Sample",
     "Source",
     "Unknown",
+    "branches",
     "detect_format",
     "find_format",
     "format_names",

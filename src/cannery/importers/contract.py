@@ -73,9 +73,10 @@ class Detection(NamedTuple):
 
 
 class Format(NamedTuple):
-    """One format of files that people bring."""
+    """One format of files that people bring; ``dialect`` is the one that its program speaks, if it is only one."""
 
     name: str
     title: str
     detect: Callable[[Sample], Detection | None]
     read: Callable[[Source], Iterator[Found]]
+    dialect: str | None = None

@@ -9,7 +9,13 @@ from cannery.messages import AnyCanister
 
 
 def histories(imported: Imported) -> Iterator[list[AnyCanister]]:
-    """Every path from a root to a leaf, the one that its owner looked at last before the others."""
+    """What is said on every path from a root to a leaf, the one that its owner looked at last before the others."""
+    for branch in branches(imported):
+        yield [canister for node in branch for canister in node.canisters]
+
+
+def branches(imported: Imported) -> Iterator[list[Node]]:
+    """Every path from a root to a leaf that says something, the one that its owner looked at last first."""
     nodes = {node.identifier: node for node in imported.nodes}
     parents = {node.parent for node in imported.nodes}
     leaves = [name for name in nodes if name not in parents]
@@ -20,10 +26,9 @@ def histories(imported: Imported) -> Iterator[list[AnyCanister]]:
     if not leaves and nodes:  # nothing but circles
         leaves = [next(reversed(nodes))]
     for leaf in leaves:
-        path = list(_path(leaf, nodes))
-        canisters = [canister for node in reversed(path) for canister in node.canisters]
-        if canisters:
-            yield canisters
+        path = list(_path(leaf, nodes))[::-1]
+        if any(node.canisters for node in path):
+            yield path
 
 
 def linear(messages: list[tuple[str, tuple[AnyCanister, ...]]]) -> tuple[Node, ...]:

@@ -216,4 +216,4 @@ class _Tree:
                 yield opaque(NAME, kind, part, self._unknown)
 
 
-FORMAT = Format(NAME, "ChatGPT export", detect, read)
+FORMAT = Format(NAME, "ChatGPT export", detect, read, "openai_responses")

@@ -155,4 +155,4 @@ def _canister(content: Any, when: datetime | None, *, is_user: bool) -> Any:
     return make(content, when or absent)
 
 
-FORMAT = Format(NAME, "Claude.ai export", detect, read)
+FORMAT = Format(NAME, "Claude.ai export", detect, read, "anthropic_messages")

@@ -124,4 +124,4 @@ class _Session:
         return Imported(identifier, nodes, self._title, self._created, self._current, self._model)
 
 
-FORMAT = Format(NAME, "Claude Code transcript", detect, read)
+FORMAT = Format(NAME, "Claude Code transcript", detect, read, "anthropic_messages")

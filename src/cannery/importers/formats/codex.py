@@ -105,4 +105,4 @@ class _Session:
         )
 
 
-FORMAT = Format(NAME, "Codex rollout", detect, read)
+FORMAT = Format(NAME, "Codex rollout", detect, read, "openai_responses")

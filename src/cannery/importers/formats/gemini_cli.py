@@ -156,4 +156,4 @@ def _answer(call: dict[str, Any]) -> Iterator[Any]:
             yield part
 
 
-FORMAT = Format(NAME, "Gemini CLI session", detect, read)
+FORMAT = Format(NAME, "Gemini CLI session", detect, read, "gemini_generate")

@@ -1,0 +1,74 @@
+"""What the doctor looks at: a request, the transcripts of a file, or a stored conversation."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+from cannery.cli.complaints import Complaint, choose_dialect
+from cannery.cli.diagnosis import Patient, read_patient
+from cannery.cli.files import as_path, note, shown
+from cannery.cli.terminal import harmless
+from cannery.errors import CanneryError, InputError
+
+
+def find_patients(options: argparse.Namespace) -> Iterator[Patient]:
+    """Everything to be looked at, read as it is needed."""
+    if options.what != "-" and not Path(options.what).exists():
+        yield _stored(options)
+        return
+    name = shown(options.what)
+    with as_path(options.what) as path:
+        if options.source:
+            yield _request(name, Path(path).read_bytes(), choose_dialect(options.source), "as told")
+            return
+        yield from _detected(name, Path(path), options)
+
+
+def _detected(name: str, path: Path, options: argparse.Namespace) -> Iterator[Patient]:
+    from cannery.cli.transcripts import Transcript
+
+    try:
+        transcript = Transcript(str(path))
+    except InputError as error:
+        raise Complaint(f"{name}: {error}") from None
+    if not transcript.is_sure and path.is_file():
+        from cannery.detection import detect
+
+        try:
+            body = path.read_bytes()
+            found = detect(body)
+            if found.kind != "request":
+                raise Complaint(f"{name} is a {found.kind}", "The doctor looks at requests")
+            yield _request(name, body, found.dialect, found.reason)
+        except InputError as error:
+            if not transcript:
+                raise Complaint(f"{name}: {error}", "Say what it is with --from") from None
+        else:
+            return
+    if not transcript:
+        raise Complaint(f"{name}: nothing of a known format", "See `cannery import --formats`")
+    yield from transcript.patients()
+    for problem in transcript.problems:
+        note(f"problem: {harmless(problem)}", quiet=options.quiet)
+
+
+def _request(name: str, body: bytes, dialect: str, reason: str) -> Patient:
+    try:
+        return read_patient(name, body, dialect, reason)
+    except CanneryError as error:
+        raise Complaint(f"{name}: {error}", "Say what it is with --from") from None
+
+
+def _stored(options: argparse.Namespace) -> Patient:
+    from cannery.cli.stores import find, opened
+    from cannery.messages import Request, absent
+
+    if "." in options.what or "/" in options.what:
+        raise Complaint(f"{options.what}: no such file", "Give a file, - for stdin, or an id")
+    with opened(options) as store:
+        conversation = find(store, options.what)
+        model = conversation.metadata.model or absent
+        request = Request(conversation.hydrate(), model)
+        return Patient(conversation.identifier, request, reason=conversation.title)
