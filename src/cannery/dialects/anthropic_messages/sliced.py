@@ -63,7 +63,7 @@ class _Body(Struct, frozen=True, gc=False):
 def write_slices(sliced: Sliced, notes: Notes) -> Turns | bytes | None:
     """The body, or just its messages where there are other settings than the commonest; None for other requests."""
     temperature, model, limit = sliced.temperature, sliced.model, sliced.limit
-    if model is absent or (temperature is not absent and temperature > 1):
+    if not model or (temperature is not absent and temperature > 1):
         return None
     given = sliced.messages
     messages = spoken(given, _User, _Assistant) if sliced.is_short else _messages(given)

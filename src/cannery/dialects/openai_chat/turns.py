@@ -31,7 +31,7 @@ from cannery.wire.foreign import report_residue
 from cannery.wire.fragments import Walked, write_kept
 from cannery.wire.losses import Report
 from cannery.wire.markers import flag_error, media_label
-from cannery.wire.media import data_url, standard_base64, true_mime_type
+from cannery.wire.media import data_url, is_fetchable, standard_base64, true_mime_type
 
 _USER, _ASSISTANT, _SUPERVISOR = Role.User, Role.Assistant, Role.Supervisor
 _INVOCATION, _RESULT = Role.Invocation, Role.Result
@@ -328,7 +328,8 @@ class _Turns:
     def _image(self, image: ImageContentClass) -> _Object:
         payload, mime_type = image.payload, image.mime_type
         if isinstance(payload, Location):
-            if payload.kind == "file":
+            is_odd = "://" in payload.value and not is_fetchable(payload)
+            if payload.kind == "file" or (is_odd and not self.is_home):
                 raise UnusualError
             return {"type": "image_url", "image_url": {"url": payload.value}}
         if self.is_home:
