@@ -1,23 +1,29 @@
-"""Bulk translation of ShareGPT records to Chat beside its floor: ``orjson.loads`` + ``orjson.dumps`` of each line.
+"""Bulk translation of ShareGPT records to Chat beside its peers, per line.
 
-Contenders are shuffled each round and timed in thread CPU time on one core; printed are the medians of the ratios.
-What runs is the public ``cannery.translate``, losses included. Run with ``--quick`` for a first look.
+    python bench/bulk.py [--quick] [--only CONTENDER] [--json FILE]
+
+The floor is ``orjson.loads`` + ``orjson.dumps`` of each line. As in ``translate.py``, every contender measures it in
+its own process, in the same shuffled rounds, in thread CPU time on one core. No peer but LangChain knows ShareGPT's
+names: for the others a loop renames two keys a turn, and their own types take it from there. Calls are our own row:
+nobody else reads them.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import orjson
-from translate import ratios
+import results
+import timing
 from workloads import WORDS
 
-import cannery
-
+CONTENDERS = ["cannery", "floor", "langchain", "litellm", "llm_rosetta"]
 GOAL = 1.2
 
 
@@ -76,40 +82,65 @@ WORKLOADS: dict[str, Callable[[random.Random, int], list[bytes]]] = {
 }
 
 
-def measure(workload: str, rounds: int) -> float:
-    """One workload as a multiple of the floor."""
-    lines = WORKLOADS[workload](random.Random(5), 500)
+def checked(lines: list[bytes], translate: Callable[[bytes], bytes]) -> None:
+    """Stop unless every turn is a message with its text."""
     for line in lines[:20]:
-        written = orjson.loads(
-            cannery.translate(line, source="sharegpt", target="openai_chat").body
-        )
-        assert len(written["messages"]) == len(orjson.loads(line)["conversations"])
+        turns = orjson.loads(line)["conversations"]
+        written = translate(line)
+        messages = orjson.loads(written)["messages"]
+        assert len(messages) == len(turns)
+        for turn in turns:
+            if turn["from"] in {"human", "gpt"}:
+                assert turn["value"] in {message["content"] for message in messages}
 
-    def floor() -> None:
-        for line in lines:
-            orjson.dumps(orjson.loads(line))
 
-    def ours() -> None:
-        for line in lines:
-            cannery.translate(line, source="sharegpt", target="openai_chat")
+def measure(contender: str, rounds: int) -> Iterator[results.Row]:
+    """Every row of one contender, in this process."""
+    peer: Any = importlib.import_module(f"peers.{contender}")
+    translate = peer.bulk()
+    for workload, make in WORKLOADS.items():
+        if workload == "calls" and contender != "cannery":
+            continue
+        lines = make(random.Random(5), 500)
+        checked(lines, translate)
 
-    return ratios({"floor": floor, "cannery": ours}, 4, rounds)["cannery"]
+        def floor(lines: list[bytes] = lines) -> None:
+            for line in lines:
+                orjson.dumps(orjson.loads(line))
+
+        def it(lines: list[bytes] = lines) -> None:
+            for line in lines:
+                translate(line)
+
+        found = timing.ratios({timing.FLOOR: floor, "it": it}, rounds)["it"]
+        yield {"contender": contender, "workload": workload, **timing.spread(found)}
 
 
 def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Measure every contender in its environment, or one of them in this process."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--quick", action="store_true", help="five rounds instead of twenty-five")
     parser.add_argument("--json", type=Path, help="write the rows here")
+    parser.add_argument("--only", choices=CONTENDERS, help="one contender")
+    parser.add_argument("--contender", choices=CONTENDERS, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    rows = []
-    for workload in WORKLOADS:
-        ratio = measure(workload, 5 if options.quick else 25)
-        met = "met" if ratio <= GOAL else "MISSED"
-        rows.append({"what": f"sharegpt → openai_chat, {workload}", "ratio": ratio, "goal": GOAL})
-        print(f"{rows[-1]['what']:40} {ratio:6.2f} × floor   goal {GOAL} {met}", flush=True)
+    if options.contender:
+        for row in measure(options.contender, 5 if options.quick else 25):
+            print(json.dumps(row), flush=True)
+        return
+    contenders = results.available([options.only] if options.only else CONTENDERS)
+    recording = results.Recording("bulk", quick=options.quick, contenders=contenders)
+    for contender in contenders:
+        for row in results.child(
+            contender, Path(__file__), *(["--quick"] if options.quick else [])
+        ):
+            recording.add(**row)
+            goal = ""
+            if contender == "cannery":
+                goal = f"goal {GOAL} {'met' if row['median'] <= GOAL else 'MISSED'}"
+            print(f"{contender:12} {row['workload']:10} {row['median']:8.3f} × {goal}", flush=True)
     if options.json:
-        options.json.write_text(json.dumps(rows, indent=1) + "\n", "utf-8")
+        recording.write(options.json)
 
 
 if __name__ == "__main__":

@@ -1,171 +1,235 @@
-"""How light the library is: the CPU time of ``import cannery``, and a million messages in memory.
+"""How light each library is: what its import costs, what a message takes, what is installed with it.
 
-Each figure comes from fresh interpreters. Import time is the median, over interleaved runs, of the
-CPU time that the import adds to a bare interpreter. Memory is the growth of the resident set.
+    python bench/footprint.py [--quick] [--only CONTENDER] [--json FILE]
+
+Import time is the CPU time that the import adds to a bare interpreter of the same environment, the median over fresh
+interpreters in turns; resident memory is measured the same way. Messages are short and made in each library's own
+types; their memory is the growth of the resident set of a fresh interpreter. Installed size is that of the distribution
+and of everything it requires, found from the metadata of its environment, as an installer would resolve it.
 """
+
+from __future__ import annotations
 
 import argparse
 import gc
+import importlib
+import json
 import os
+import re
 import statistics
 import subprocess
 import sys
-import time
-from collections.abc import Callable
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
 from typing import Any
 
+import environments
+import results
+
+CONTENDERS = ["cannery", "floor", *environments.names()[1:]]
 IMPORT_GOAL = 80  # milliseconds of CPU over bare Python
 MEMORY_GOAL = 240  # megabytes for a million messages
-MESSAGES = 1_000_000
+# What `import cannery` must not load: the SDKs of providers and the frameworks of the web.
+HEAVY = frozenset(
+    {
+        "aiohttp",
+        "anthropic",
+        "boto3",
+        "botocore",
+        "cohere",
+        "django",
+        "fastapi",
+        "flask",
+        "google.genai",
+        "granian",
+        "httpx",
+        "httpx2",
+        "mistralai",
+        "ollama",
+        "openai",
+        "pydantic",
+        "requests",
+        "starlette",
+        "uvicorn",
+    }
+)
+STATE = "import time; print(time.process_time(), open('/proc/self/statm').read().split()[1])"
+# Our modules are loaded when they are first needed, so the price of a first translation is told too.
+FIRST_USE = (
+    "import cannery; cannery.translate("
+    '\'{"model":"m","messages":[{"role":"user","content":"Hi"}]}\','
+    ' source="openai_chat", target="anthropic_messages")'
+)
 
-TIMING = "import time; print(time.process_time())"
 
-
-def interpret(program: str) -> str:
+def interpret(python: Path, program: str) -> str:
     """What a fresh, isolated interpreter prints."""
     finished = subprocess.run(
-        [sys.executable, "-I", "-c", program], check=True, capture_output=True, text=True
+        [str(python), "-I", "-W", "ignore", "-c", program],
+        check=True,
+        capture_output=True,
+        text=True,
+        env=environments.quiet(),
     )
     return finished.stdout
 
 
-def import_times(runs: int) -> dict[str, list[float]]:
-    """The CPU milliseconds that ``import msgspec`` and ``import cannery`` add, run by run."""
-    added: dict[str, list[float]] = {"msgspec": [], "cannery": []}
-    interpret("import cannery")  # compiled files are written now
+def import_costs(contender: str, statement: str, runs: int) -> results.Row:
+    """The CPU milliseconds and megabytes that a statement adds to a bare interpreter."""
+    python = environments.python_of(contender)
+    assert python is not None
+    interpret(python, statement)  # compiled files are written now
+    times, sizes = [], []
     for _ in range(runs):
-        bare = float(interpret(TIMING))
-        for name, times in added.items():
-            times.append((float(interpret(f"import {name}; {TIMING}")) - bare) * 1000)
-    return added
+        bare = interpret(python, STATE).split()
+        full = interpret(python, f"{statement}; {STATE}").split()[-2:]
+        times.append((float(full[0]) - float(bare[0])) * 1000)
+        sizes.append((int(full[1]) - int(bare[1])) * os.sysconf("SC_PAGE_SIZE") / 2**20)
+        if times[-1] > 500 and len(times) >= runs // 2:
+            break  # so slow that a millisecond does not matter
+    return {
+        "import_ms": round(statistics.median(times), 1),
+        "resident_mb": round(statistics.median(sizes), 1),
+    }
 
 
-def slowest_imports(count: int = 8) -> list[str]:
-    """The modules whose own import takes longest, as Python reports it."""
-    finished = subprocess.run(
-        [sys.executable, "-I", "-X", "importtime", "-c", "import cannery"],
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    rows = []
-    for line in finished.stderr.splitlines()[1:]:
-        own, _, name = line.removeprefix("import time:").split("|")
-        rows.append((int(own), name.strip()))
-    return [f"{own / 1000:.1f} ms  {name}" for own, name in sorted(rows, reverse=True)[:count]]
-
-
-# --- the million messages: run in a child, one way each ---------------------------------------------
-
-
-def texts_only(count: int) -> list[Any]:
-    """Nothing but the texts: what no library can do without."""
-    return [f"message number {number}" for number in range(count)]
-
-
-def built(count: int) -> list[Any]:
-    """As an application makes them: with the builders, each at its own time."""
-    from cannery import assistant, user
-
-    makers = (user, assistant)
-    return [makers[number & 1](f"message number {number}") for number in range(count)]
-
-
-def decoded(count: int) -> list[Any]:
-    """As a decoder makes them: unchecked, all received at one time."""
-    from cannery.messages.canisters import new_assistant, new_user
-    from cannery.messages.checked import now
-
-    when = now()
-    makers = (new_user, new_assistant)
-    return [makers[number & 1](f"message number {number}", when) for number in range(count)]
-
-
-def digested(count: int) -> list[Any]:
-    """As the store keeps them at work: decoded, each with its digest."""
-    from cannery import digest
-
-    canisters = decoded(count)
-    for canister in canisters:
-        digest(canister)
-    return canisters
-
-
-# Way of making -> whether the goal holds for it.
-WAYS: dict[str, tuple[Callable[[int], list[Any]], bool]] = {
-    "texts": (texts_only, False),
-    "built": (built, True),
-    "decoded": (decoded, True),
-    "digested": (digested, False),
+# Read here and not from the peers' modules, which import what they need.
+IMPORTS = {
+    "cannery": "import cannery",
+    "any_llm": "import any_llm",
+    "langchain": "import langchain_core.messages",
+    "litellm": "import litellm",
+    "llm": "import llm",
+    "llm_rosetta": "import llm_rosetta",
+    "openai_agents": "import agents",
+    "pydantic_ai": "import pydantic_ai",
 }
+
+
+def heavy_modules(python: Path) -> list[str]:
+    """What of the heavy modules ``import cannery`` loads."""
+    program = f"import cannery, sys; print(*(set({sorted(HEAVY)!r}) & set(sys.modules)))"
+    return sorted(interpret(python, program).split())
+
+
+def installed(package: str, extras: tuple[str, ...]) -> results.Row:
+    """The megabytes of a distribution with all it requires, and how many others those are."""
+    found = dict(_closure(package, extras, {}))
+    total = sum(_size(distribution) for distribution in found.values())
+    return {"installed_mb": round(total / 1e6, 1), "dependencies": len(found) - 1}
+
+
+def _closure(
+    package: str, extras: tuple[str, ...], seen: dict[str, metadata.Distribution]
+) -> dict[str, metadata.Distribution]:
+    """Every distribution that is required, by its normal name."""
+    name = re.sub(r"[-_.]+", "-", package).lower()
+    try:
+        distribution = seen.get(name) or metadata.distribution(package)
+    except metadata.PackageNotFoundError:
+        return seen  # required on other machines only
+    is_known = name in seen
+    seen[name] = distribution
+    for requirement in distribution.requires or ():
+        wanted, needs, applies = _requirement(requirement, extras)
+        is_new = re.sub(r"[-_.]+", "-", wanted).lower() not in seen or bool(needs)
+        if applies and is_new and (not is_known or extras):
+            _closure(wanted, needs, seen)
+    return seen
+
+
+def _requirement(text: str, extras: tuple[str, ...]) -> tuple[str, tuple[str, ...], bool]:
+    """The name, the extras and whether it applies here, of a line of metadata."""
+    from pip._vendor.packaging.requirements import Requirement
+
+    requirement = Requirement(text)
+    marker = requirement.marker
+    applies = marker is None or any(marker.evaluate({"extra": extra}) for extra in ("", *extras))
+    return requirement.name, tuple(sorted(requirement.extras)), applies
+
+
+def _size(distribution: metadata.Distribution) -> int:
+    """The bytes of a distribution's own files; of ours, those of the package in the checkout."""
+    if distribution.metadata["Name"] == "cannery":
+        return sum(
+            path.stat().st_size for path in (environments.ROOT / "src" / "cannery").rglob("*.py")
+        )
+    files = [Path(str(file.locate())) for file in distribution.files or ()]
+    return sum(path.stat().st_size for path in files if path.suffix != ".pyc" and path.is_file())
 
 
 def resident_bytes() -> int:
     """The resident set of this process."""
-    with open("/proc/self/statm", encoding="ascii") as file:  # noqa: PTH123 - one number
-        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    pages = Path("/proc/self/statm").read_text("ascii").split()[1]
+    return int(pages) * os.sysconf("SC_PAGE_SIZE")
 
 
-def measure_memory(way: str, count: int) -> None:
-    """Print the bytes that the messages take and the seconds it took to make them."""
-    make, _ = WAYS[way]
+def message_bytes(make: Any, count: int) -> float:
+    """The bytes that a message takes, of so many that are held at once."""
     make(10)
     gc.collect()
     before = resident_bytes()
-    started = time.process_time()
     messages = make(count)
-    seconds = time.process_time() - started
     gc.collect()
-    print(resident_bytes() - before, seconds)
+    taken = resident_bytes() - before
     assert len(messages) == count
+    return round(taken / count, 1)
 
 
-def memory(way: str, count: int) -> tuple[int, float]:
-    """The same, from a fresh interpreter."""
-    program = [sys.executable, __file__, "--child", way, "--messages", str(count)]
-    finished = subprocess.run(program, check=True, capture_output=True, text=True)
-    taken, seconds = finished.stdout.split()
-    return int(taken), float(seconds)
+def inside(contender: str, count: int) -> Iterator[results.Row]:
+    """What is measured in a contender's own environment."""
+    peer: Any = importlib.import_module(f"peers.{contender}")
+    row: results.Row = {
+        "contender": contender,
+        "bytes_per_message": message_bytes(peer.held, count),
+    }
+    if hasattr(peer, "PACKAGE"):
+        row |= installed(peer.PACKAGE, peer.EXTRAS)
+    yield row
 
 
-def verdict(value: float, goal: float) -> str:
-    """Whether a goal is met, in a word."""
-    return "ok" if value < goal else "FAILED"
+COSTS = (("import", "ms"), ("resident", "mb"))
 
 
-def main() -> int:
-    """Measure and print a table; 1 if a goal is missed."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--runs", type=int, default=21, help="interpreters for each import time")
-    parser.add_argument("--messages", type=int, default=MESSAGES)
-    parser.add_argument("--child", choices=WAYS, help=argparse.SUPPRESS)
+def measure(contender: str, *, quick: bool) -> results.Row:
+    """The row of one contender."""
+    count = 1_000_000 if contender in {"cannery", "floor"} else 40_000 if quick else 400_000
+    (row,) = results.child(contender, Path(__file__), "--messages", str(count))
+    runs = 5 if quick else 21
+    if contender in IMPORTS:
+        row |= import_costs(contender, IMPORTS[contender], runs)
+    if contender == "cannery":
+        used = import_costs(contender, FIRST_USE, runs)
+        row |= {f"first_use_{unit}": used[f"{what}_{unit}"] for what, unit in COSTS}
+        python = environments.python_of(contender)
+        row["heavy_modules"] = heavy_modules(python or Path(sys.executable))
+    return row
+
+
+def main() -> None:
+    """Measure every contender, or what belongs into its environment in this process."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument("--quick", action="store_true", help="fewer interpreters, fewer messages")
+    parser.add_argument("--json", type=Path, help="write the rows here")
+    parser.add_argument("--only", choices=CONTENDERS, help="one contender")
+    parser.add_argument("--contender", choices=CONTENDERS, help=argparse.SUPPRESS)
+    parser.add_argument("--messages", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    if options.child:
-        measure_memory(options.child, options.messages)
-        return 0
-    failed = False
-    print(f"{'what':34} {'measured':>12} {'goal':>8}")
-    for name, times in import_times(options.runs).items():
-        middle, least = statistics.median(times), min(times)
-        row = f"{f'import {name}, CPU over bare':34} {middle:9.1f} ms"
-        row += f" {IMPORT_GOAL:5} ms  {verdict(middle, IMPORT_GOAL)}" if name == "cannery" else ""
-        print(f"{row:66} {least:.1f} ms at least")
-        if name == "cannery" and middle >= IMPORT_GOAL:
-            failed = True
-            print("\n".join(f"    {slow}" for slow in slowest_imports()))
-    for way, (make, has_goal) in WAYS.items():
-        taken, seconds = memory(way, options.messages)
-        megabytes = taken / 1e6 * MESSAGES / options.messages
-        label = f"{options.messages:,} {way}"
-        row = f"{label:34} {megabytes:9.0f} MB"
-        row += f" {MEMORY_GOAL:5} MB  {verdict(megabytes, MEMORY_GOAL)}" if has_goal else " " * 11
-        failed = failed or (has_goal and megabytes >= MEMORY_GOAL)
-        each = (
-            f"{taken / options.messages:.0f} bytes, {seconds / options.messages * 1e6:.2f} µs each"
-        )
-        print(f"{row:66} {each}: {(make.__doc__ or '').partition(':')[0].lower()}")
-    return 1 if failed else 0
+    if options.contender:
+        for row in inside(options.contender, options.messages):
+            print(json.dumps(row), flush=True)
+        return
+    contenders = results.available([options.only] if options.only else CONTENDERS)
+    recording = results.Recording("footprint", quick=options.quick, contenders=contenders)
+    for contender in contenders:
+        row = recording.add(**measure(contender, quick=options.quick))
+        shown = ", ".join(f"{key} {value}" for key, value in row.items() if key != "contender")
+        print(f"{contender:14} {shown}", flush=True)
+    print(f"goals: import {IMPORT_GOAL} ms, a million messages {MEMORY_GOAL} MB", flush=True)
+    if options.json:
+        recording.write(options.json)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

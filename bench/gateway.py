@@ -4,9 +4,12 @@ Measured is the CPU time of the contender's processes (from /proc), never the cl
 per request at 1 KB and 32 KB and concurrency 1, 32 and 256, and per streamed chunk; printed are
 medians of the ratios to nginx in the same round, the latency that is added to the upstream's own, and
 resident memory. Contenders take turns in each round. nginx comes from Debian; litellm and llm-rosetta
-are measured when their interpreters are named with ``--litellm`` and ``--rosetta``.
+are measured when their environments are built, or their interpreters named with ``--litellm`` and ``--rosetta``.
 
-    python bench/gateway.py --quick
+    python bench/gateway.py [--quick] [--json FILE]
+
+litellm passes Chat through in its own dialect: its route for Anthropic's clients asks an OpenAI upstream for Responses,
+which this upstream does not speak. llm-rosetta translates from Anthropic's dialect, as we do when translating.
 """
 
 from __future__ import annotations
@@ -15,7 +18,6 @@ import argparse
 import asyncio
 import json
 import os
-import shutil
 import statistics
 import subprocess
 import sys
@@ -26,6 +28,10 @@ from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
+
+import environments
+import results
+from timing import spread
 
 CHUNKS = 100
 GAP_SECONDS = 0.004
@@ -242,6 +248,11 @@ class Contender(NamedTuple):
     port: int
     path: str
 
+    @property
+    def is_fast(self) -> bool:
+        """Whether it can take the full number of requests."""
+        return self.name == "nginx" or self.name.startswith("cannery")
+
 
 def _tree(pid: int) -> Iterator[int]:
     yield pid
@@ -254,12 +265,22 @@ def _tree(pid: int) -> Iterator[int]:
 
 
 def cpu_seconds(pid: int) -> float:
-    """The CPU time of a process and its children."""
-    total = 0
-    for each in _tree(pid):
-        fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
-        total += int(fields[11]) + int(fields[12])
-    return total / TICK
+    """The CPU time of a process and its children, in nanoseconds' detail where the kernel keeps it."""
+    return sum(_precise(each) or _ticks(each) for each in _tree(pid))
+
+
+def _precise(pid: int) -> float:
+    """What the scheduler counted for every thread; 0 if this kernel does not tell."""
+    try:
+        threads = list(Path(f"/proc/{pid}/task").iterdir())
+        return sum(int((thread / "schedstat").read_text().split()[0]) for thread in threads) / 1e9
+    except OSError:
+        return 0
+
+
+def _ticks(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / TICK
 
 
 def resident_megabytes(pid: int) -> int:
@@ -276,8 +297,7 @@ def _started(command: list[str], port: int) -> Iterator[subprocess.Popen[bytes]]
         command,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        # litellm wants to be told that nobody else can reach it.
-        env={**os.environ, "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true"},
+        env=environments.quiet(),
     )
     try:
         _await_port(process, port)
@@ -319,8 +339,7 @@ def _nginx(folder: Path, port: int, upstream: int) -> list[str]:
         "location / { proxy_pass http://u; proxy_http_version 1.1; proxy_buffering off;"
         'proxy_set_header Connection ""; } } }'
     )
-    nginx = shutil.which("nginx") or "/usr/sbin/nginx"
-    return [nginx, "-c", str(folder / "nginx.conf")]
+    return [environments.nginx() or "nginx", "-c", str(folder / "nginx.conf")]
 
 
 def _cannery(folder: Path, name: str, port: int, upstream: int, *, record: bool) -> list[str]:
@@ -373,6 +392,15 @@ def _rosetta(folder: Path, python: str, port: int, upstream: int) -> list[str]:
 # --- the measurements ---------------------------------------------------------------------------
 
 
+class Setting(NamedTuple):
+    """What is asked of every contender in turn."""
+
+    kind: str
+    size: int
+    concurrency: int
+    total: int
+
+
 class Result(NamedTuple):
     """One contender in one setting."""
 
@@ -384,66 +412,81 @@ def measure(contender: Contender, request: bytes, concurrency: int, total: int, 
     """CPU seconds for each request or chunk, and latency."""
     before = cpu_seconds(contender.process.pid)
     found = drive(contender.port, request, concurrency, total)
-    # What is filed behind the reply's back is part of the price.
-    time.sleep(0.4)
+    if "recording" in contender.name:
+        # What is filed behind the reply's back is part of the price.
+        time.sleep(0.4)
     spent = cpu_seconds(contender.process.pid) - before
     return Result(spent / found[per], (found["p50"], found["p99"]))
 
 
 def compare(
     contenders: list[Contender],
-    settings: list[tuple[str, int, int, int]],
-    rounds: int,
+    settings: list[Setting],
     upstream: int,
-) -> None:
-    """Measure all contenders in all settings, in turns."""
-    for kind, size, concurrency, total in settings:
+    *,
+    rounds: int,
+    peer_rounds: int,
+) -> Iterator[results.Row]:
+    """Measure all contenders in all settings, in turns; the slow peers in the first rounds only."""
+    for setting in settings:
+        kind, size, concurrency, total = setting
         stream = kind == "chunk"
         per = "chunks" if stream else "count"
-        results: dict[str, list[Result]] = {}
+        found: dict[str, list[Result]] = {contender.name: [] for contender in contenders}
         own: list[tuple[float, float]] = []
-        for _ in range(rounds):
+        for turn in range(rounds):
+            taking_part = contenders if turn < peer_rounds else [c for c in contenders if c.is_fast]
             direct = request_of("/v1/chat/completions", size, stream=stream)
-            found = drive(upstream, direct, concurrency, max(concurrency, total // 4))
-            own.append((found["p50"], found["p99"]))
-            for contender in contenders:
+            alone = drive(upstream, direct, concurrency, max(concurrency, total // 4))
+            own.append((alone["p50"], alone["p99"]))
+            for contender in taking_part if turn % 2 else reversed(taking_part):
                 request = request_of(contender.path, size, stream=stream)
-                share = (
-                    total
-                    if contender.name == "nginx" or "cannery" in contender.name
-                    else total // 10
-                )
+                share = total if contender.is_fast else total // 10
                 result = measure(contender, request, concurrency, max(concurrency, share), per)
-                results.setdefault(contender.name, []).append(result)
-        _print(kind, size, concurrency, results, own)
+                found[contender.name].append(result)
+        yield from _rows(setting, found, own)
 
 
-def _print(
-    kind: str,
-    size: int,
-    concurrency: int,
-    results: dict[str, list[Result]],
-    own: list[tuple[float, float]],
-) -> None:
-    unit = "chunk" if kind == "chunk" else "request"
-    print(f"\n{kind}, {size} bytes, concurrency {concurrency}")
-    header = f"{'':28}{'µs CPU/' + unit:>18}{'× nginx':>10}{'per CPU s':>12}{'+p50 ms':>10}{'+p99 ms':>10}"
-    print(header)
-    base = [result.cpu for result in results["nginx"]]
+def _rows(
+    setting: Setting, found: dict[str, list[Result]], own: list[tuple[float, float]]
+) -> Iterator[results.Row]:
+    base = [result.cpu for result in found["nginx"]]
     direct = tuple(statistics.median(pair[index] for pair in own) for index in (0, 1))
-    for name, found in results.items():
-        cpu = statistics.median(result.cpu for result in found)
-        ratio = statistics.median(
-            result.cpu / floor for result, floor in zip(found, base, strict=True)
-        )
+    for name, taken in found.items():
+        cpu = statistics.median(result.cpu for result in taken)
+        ratios = [result.cpu / floor for result, floor in zip(taken, base, strict=False)]
         added = [
-            (statistics.median(result.latency[index] for result in found) - direct[index]) * 1000
+            (statistics.median(result.latency[index] for result in taken) - direct[index]) * 1000
             for index in (0, 1)
         ]
-        rate = 1 / cpu if cpu else 0
+        yield {
+            "contender": name,
+            "kind": setting.kind,
+            "size": setting.size,
+            "concurrency": setting.concurrency,
+            **spread(ratios),
+            "microseconds": round(cpu * 1e6, 2),
+            "per_cpu_second": round(1 / cpu),
+            "added_p50_ms": round(added[0], 3),
+            "added_p99_ms": round(added[1], 3),
+        }
+
+
+def show(row: results.Row) -> None:
+    """One row; a line above it where a setting begins."""
+    if row["kind"] == "memory":
+        print(f"{row['contender']:32} {row['megabytes']:8} MB resident", flush=True)
+        return
+    if row["contender"] == "nginx":
+        print(f"\n{row['kind']}, {row['size']} bytes, concurrency {row['concurrency']}")
         print(
-            f"{name:28}{cpu * 1e6:18.1f}{ratio:10.2f}{rate:12,.0f}{added[0]:10.2f}{added[1]:10.2f}"
+            f"{'':32}{'µs CPU':>12}{'× nginx':>10}{'per CPU s':>12}{'+p50 ms':>10}{'+p99 ms':>10}"
         )
+    print(
+        f"{row['contender']:32}{row['microseconds']:12.1f}{row['median']:10.2f}"
+        f"{row['per_cpu_second']:12,}{row['added_p50_ms']:10.2f}{row['added_p99_ms']:10.2f}",
+        flush=True,
+    )
 
 
 Launch = Callable[[Path, int, int], list[str]]
@@ -466,7 +509,7 @@ def contenders_of(options: argparse.Namespace) -> list[tuple[str, str, Launch]]:
             lambda f, p, u: _cannery(f, "trans", p, u, record=False),
         ),
         (
-            "cannery, transl., recording",
+            "cannery, translating, recording",
             messages,
             lambda f, p, u: _cannery(f, "transrec", p, u, record=True),
         ),
@@ -480,11 +523,31 @@ def contenders_of(options: argparse.Namespace) -> list[tuple[str, str, Launch]]:
     return listed
 
 
+def settings_of(scale: int) -> list[Setting]:
+    """1 KB and 32 KB, one at a time, 32 and 256 at once, and streams."""
+    return [
+        Setting("request", 1024, 1, 120 * scale),
+        Setting("request", 1024, 32, 640 * scale),
+        Setting("request", 1024, 256, 768 * scale),
+        Setting("request", 32768, 1, 100 * scale),
+        Setting("request", 32768, 32, 320 * scale),
+        Setting("request", 32768, 256, 512 * scale),
+        Setting("chunk", 1024, 24, 24 * scale),
+    ]
+
+
 def main(options: argparse.Namespace) -> int:
     """Compare, and print the tables."""
-    rounds = 3 if options.quick else 7
-    scale = 1 if options.quick else 4
+    if not environments.nginx():
+        print("nginx is not installed: `scripts/bench gateway` does it", file=sys.stderr)
+        return 1
+    for name in ("litellm", "llm_rosetta"):
+        option = name.removeprefix("llm_")
+        if getattr(options, option) is None and (python := environments.python_of(name)):
+            setattr(options, option, str(python))
     port = options.port
+    contenders = ["cannery", "litellm", "llm_rosetta"]
+    recording = results.Recording("gateway", quick=options.quick, contenders=contenders)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
         command = [sys.executable, __file__, "--upstream", str(port)]
@@ -495,24 +558,24 @@ def main(options: argparse.Namespace) -> int:
             process = stack.enter_context(_started(launch(folder, where, port), where))
             drive(where, request_of(path, 1024), 8, 64)
             running.append(Contender(name, process, where, path))
-        settings = [
-            ("request", 1024, 32, 4000 * scale),
-            ("request", 1024, 1, 1000 * scale),
-            ("request", 1024, 256, 4000 * scale),
-            ("request", 32768, 32, 2000 * scale),
-            ("chunk", 1024, 24, 48 * scale),
-        ]
-        compare(running, settings, rounds, port)
-        print("\nresident memory")
+        rounds, peer_rounds, scale = (3, 1, 1) if options.quick else (7, 3, 12)
+        settings = settings_of(scale)
+        for row in compare(running, settings, port, rounds=rounds, peer_rounds=peer_rounds):
+            show(recording.add(**row))
+        print()
         for contender in running:
-            print(f"{contender.name:28}{resident_megabytes(contender.process.pid):8} MB")
+            megabytes = resident_megabytes(contender.process.pid)
+            show(recording.add(contender=contender.name, kind="memory", megabytes=megabytes))
     print(f"\ngoals: {GOALS}")
+    if options.json:
+        recording.write(options.json)
     return 0
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--quick", action="store_true", help="fewer rounds, fewer requests")
+    parser.add_argument("--json", type=Path, help="write the rows here")
     parser.add_argument("--port", type=int, default=18080, help="the first of a row of free ports")
     parser.add_argument(
         "--litellm", metavar="PYTHON", help="an interpreter that has litellm[proxy]"

@@ -1,152 +1,127 @@
 """Storage beside its peers: ratios in one run, on one machine, interleaved.
 
-    python bench/storage.py [append growth writers load tail fork disk verify]
+    python bench/storage.py [--quick] [--only CONTENDER] [--json FILE] [append growth writers load tail fork verify]
 
-Every timed slice follows a ``sync``, contenders take turns in changing order, and a row shows the median of the
-ratios of the rounds. The baseline of writing is a bare JSONL file with fdatasync after each message, that of
-loading the same file read with the standard library. Peers that are not installed are left out.
+Every contender runs in its own environment and measures the baseline itself: in its own process, in turns whose order
+changes, each timed slice after a ``sync``. Kept are the medians of the ratios of the rounds. The baseline of writing is
+a bare JSONL file with fdatasync after each message, that of loading the same file read with the standard library. The
+data lies in the folder of ``TMPDIR``, or of ``BENCH_DIR`` if it is set, which must not be in memory.
 """
 
 from __future__ import annotations
 
-import asyncio
+import argparse
 import importlib
 import json
 import os
 import random
 import shutil
-import sqlite3
-import statistics
-import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from cannery.backends.directory.files import OperatingSystem
-from cannery.messages import ImageContentClass, UserCanisterClass, assistant, user
-from cannery.storage import Store, StoredConversation, open_store
+import results
+from peers.storing import Said, Storage, inline, jsonl
+from timing import spread
 
-ROUNDS = 7
-SLICE = 150
-WHEN = datetime(2026, 1, 1, tzinfo=UTC)
+CONTENDERS = ["cannery", "sqlite", "openai_agents", "langchain", "llm"]
 WORDS = ("the", "of", "and", "to", "in", "is", "you", "that", "it", "was", "for", "on", "are", "as")
+NUMBERED = [word + str(number) for word in WORDS for number in range(50)]
+GOALS = {
+    "append": "at most 1.3",
+    "growth": "at most 1.1",
+    "writers": "at most 0.3",
+    "load": "at most 0.5",
+    "tail": "without reading the rest",
+    "fork": "at most 3 syncs, 1 KB",
+    "disk": "at most 0.30",
+    "verify": "at least 300 MB/s",
+}
+
+
+class Scale(NamedTuple):
+    """How much is measured; ours is always measured on the longest conversations."""
+
+    rounds: int
+    slice: int
+    corpus: int  # the messages that are loaded
+    largest: int  # the longest conversation
+
+    def of(self, peer: Any) -> Scale:
+        """The same with the longest conversations, if it is ours."""
+        return self._replace(corpus=10_000, largest=100_000) if is_ours(peer) else self
+
+
+QUICK = Scale(rounds=5, slice=40, corpus=2_000, largest=10_000)
+FULL = Scale(rounds=9, slice=150, corpus=10_000, largest=100_000)
+
+
+def is_ours(peer: Any) -> bool:
+    """Whether a contender is Cannery, which alone is asked for what only it promises."""
+    return bool(peer.__name__ == "peers.cannery")
 
 
 def text(chance: random.Random, size: int) -> str:
     """So many characters that compress as prose does."""
-    words = [chance.choice(WORDS) + str(chance.randrange(50)) for _ in range(size // 5 + 1)]
-    return " ".join(words)[:size]
+    return " ".join(chance.choices(NUMBERED, k=size // 5 + 1))[:size]
 
 
-def mixed(seed: int, count: int) -> list[str]:
-    """Texts as chats have them: many short, some of a few kilobytes, few of many."""
+def mixed(seed: int, count: int) -> list[Said]:
+    """Messages as chats have them: many short, some of a few kilobytes, few of many."""
     chance = random.Random(seed)
     sizes = chance.choices([80, 300, 900, 2500, 8000, 30000], [30, 30, 18, 14, 6, 2], k=count)
-    return [text(chance, size) for size in sizes]
+    return [Said("user", text(chance, size)) for size in sizes]
 
 
-def plain_line(said: str) -> bytes:
-    """A message with everything inline."""
-    record = {
-        "role": "user",
-        "content": {"type": "text", "text": said},
-        "timestamp": "2026-01-01T00:00:00Z",
-    }
-    return json.dumps(record).encode() + b"\n"
+def numbered(count: int) -> Iterator[list[Said]]:
+    """So many short messages, a thousand at a time."""
+    for start in range(0, count, 1000):
+        yield [Said("user", f"message {start + index}") for index in range(min(1000, count))]
 
 
-# Contenders: each is made in a folder and gives a function that appends one text durably.
-
-
-def bare_jsonl(folder: Path) -> Callable[[str], object]:
-    """The baseline: one write and one fdatasync a message."""
-    fd = os.open(folder / "messages.jsonl", os.O_CREAT | os.O_APPEND | os.O_WRONLY)
-
-    def append(said: str) -> None:
-        os.write(fd, plain_line(said))
-        os.fdatasync(fd)
-
-    return append
-
-
-def cannery_sync(folder: Path) -> Callable[[str], object]:
-    """Ours at its default level."""
-    conversation = open_store(folder / "store").create()
-    return lambda said: conversation.append(user(said, WHEN))
-
-
-def sqlite_full(folder: Path) -> Callable[[str], object]:
-    """SQLite in WAL mode with full syncs."""
-    connection = sqlite3.connect(folder / "messages.sqlite", isolation_level=None)
-    connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("PRAGMA synchronous=FULL")
-    connection.execute("CREATE TABLE messages (id INTEGER PRIMARY KEY, body TEXT)")
-    query = "INSERT INTO messages (body) VALUES (?)"
-    return lambda said: connection.execute(query, (plain_line(said).decode(),))
-
-
-def openai_agents(folder: Path) -> Callable[[str], object]:
-    """SQLiteSession of openai-agents."""
-    session = importlib.import_module("agents").SQLiteSession("bench", folder / "agents.sqlite")
-    loop = asyncio.new_event_loop()
-
-    def append(said: str) -> None:
-        loop.run_until_complete(session.add_items([{"role": "user", "content": said}]))
-
-    return append
-
-
-def simonw_llm(folder: Path) -> Callable[[str], object]:
-    """The log of llm: a response is written to its database."""
-    llm: Any = importlib.import_module("llm")
-    database = importlib.import_module("sqlite_utils").Database(str(folder / "llm.sqlite"))
-    importlib.import_module("llm.migrations").migrate(database)
-
-    class Echo(llm.Model):  # type: ignore[misc]
-        """A model that answers at once."""
-
-        model_id = "echo"
-        can_stream = False
-
-        def execute(self, *_: Any, **__: Any) -> Iterator[str]:
-            """Say nothing."""
-            yield "ok"
-
-    model = Echo()
-    conversation = llm.Conversation(model=model)
-
-    def append(said: str) -> None:
-        response = conversation.prompt(said)
-        response.text()
-        response.log_to_db(database)
-        conversation.responses.clear()
-
-    return append
-
-
-CONTENDERS: dict[str, Callable[[Path], Callable[[str], object]]] = {
-    "JSONL + fdatasync": bare_jsonl,
-    "cannery": cannery_sync,
-    "SQLite WAL FULL": sqlite_full,
-    "openai-agents": openai_agents,
-    "llm": simonw_llm,
-}
+def corpus(count: int) -> list[Said]:
+    """A chat with repeated prompts, tool results and pictures, as agents make them."""
+    chance = random.Random(5)
+    repeated = [text(chance, 6000) for _ in range(20)]
+    pictures = [chance.randbytes(40_000) for _ in range(10)]
+    found: list[Said] = []
+    for index in range(count):
+        kind = index % 10
+        if kind in {0, 5}:
+            found.append(Said("user", chance.choice(repeated)))
+        elif kind == 7 and index % 50 == 7:
+            found.append(Said("user", image=chance.choice(pictures)))
+        elif kind in {3, 8}:
+            found.append(Said("assistant", text(chance, 2500)))
+        else:
+            found.append(Said("assistant", text(chance, 250)))
+    return found
 
 
 @contextmanager
 def folder_for(name: str) -> Iterator[Path]:
-    """A folder on the disk that the program runs from, not in memory."""
+    """A folder on a disk, for as long as it is needed."""
     path = Path(tempfile.mkdtemp(prefix=f"bench-{name}-", dir=os.environ.get("BENCH_DIR")))
     try:
         yield path
     finally:
         shutil.rmtree(path, ignore_errors=True)
+
+
+@contextmanager
+def opened(make: Callable[[Path], Storage], folder: Path) -> Iterator[Storage]:
+    """A store in a new folder, closed afterwards."""
+    folder.mkdir(parents=True)
+    storage = make(folder)
+    try:
+        yield storage
+    finally:
+        storage.close()
 
 
 def timed(work: Callable[[], object]) -> float:
@@ -157,261 +132,289 @@ def timed(work: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
-def each(work: Callable[[str], object], said: list[str]) -> None:
-    """Do something with every text."""
-    for what in said:
-        work(what)
+def cpu_seconds(work: Callable[[], object]) -> float:
+    """The CPU time of all threads: what work takes on one core."""
+    start = time.process_time()
+    work()
+    return time.process_time() - start
 
 
-def append_all(conversation: StoredConversation, said: list[str]) -> None:
-    """Append every text, one by one."""
-    for what in said:
-        conversation.append(user(what, WHEN))
+def batches(scale: Scale) -> list[list[Said]]:
+    """Messages for every round, none said twice: a store that recognises content gains nothing here."""
+    return [mixed(turn, scale.slice) for turn in range(scale.rounds + 1)]
 
 
-def row(name: str, value: str, goal: str = "") -> None:
-    """One line of the table."""
-    print(f"| {name:44} | {value:>24} | {goal:24} |", flush=True)
+def appending(append: Callable[[Said], object], said: list[list[Said]]) -> Callable[[int], None]:
+    """Append what belongs to a round, one by one."""
+
+    def run(turn: int) -> None:
+        for what in said[turn]:
+            append(what)
+
+    return run
 
 
-def measure_append() -> None:
-    """Durable append of mixed sizes."""
-    with folder_for("append") as folder:
-        ready: dict[str, Callable[[str], object]] = {}
-        for name, make in CONTENDERS.items():
-            own = folder / name.replace(" ", "-")
-            own.mkdir()
-            try:
-                ready[name] = make(own)
-            except ImportError:
-                row(f"append, {name}", "not installed")
-        ratios: dict[str, list[float]] = {name: [] for name in ready}
-        order = list(ready)
-        for turn in range(ROUNDS + 1):
-            said = mixed(turn, SLICE)
-            random.Random(turn).shuffle(order)
-            times = {name: timed(partial(each, ready[name], said)) for name in order}
+def in_turns(runs: Mapping[str, Callable[[int], object]], rounds: int) -> dict[str, list[float]]:
+    """The seconds of each run in each round, the first round left out, the order changing."""
+    order = list(runs)
+    found: dict[str, list[float]] = {name: [] for name in runs}
+    for turn in range(rounds + 1):
+        random.Random(turn).shuffle(order)
+        for name in order:
+            seconds = timed(partial(runs[name], turn))
             if turn:
-                for name, seconds in times.items():
-                    ratios[name].append(seconds / times["JSONL + fdatasync"])
-    for name, found in ratios.items():
-        goal = "at most 1.3" if name == "cannery" else ""
-        row(f"append, {name}", f"{statistics.median(found):.2f} × JSONL", goal)
+                found[name].append(seconds)
+    return found
 
 
-def measure_growth() -> None:
+def beside(times: dict[str, list[float]], name: str, base: str) -> dict[str, float]:
+    """The spread of the ratios of one run to another."""
+    return spread([own / floor for own, floor in zip(times[name], times[base], strict=True)])
+
+
+def size_of(folder: Path) -> int:
+    """The bytes of the files in a folder."""
+    return sum(item.stat().st_size for item in folder.rglob("*") if item.is_file())
+
+
+# What each contender is measured on. A measure takes the peer and the scale and gives rows.
+
+
+def measure_append(peer: Any, scale: Scale) -> Iterator[results.Row]:
+    """Durable append of mixed sizes, beside JSONL + fdatasync."""
+    said = batches(scale)
+    with (
+        folder_for("append") as folder,
+        opened(jsonl, folder / "base") as base,
+        opened(peer.storage, folder / "own") as own,
+    ):
+        runs = {"base": appending(base.append, said), "own": appending(own.append, said)}
+        times = in_turns(runs, scale.rounds)
+    yield {"what": "append", **beside(times, "own", "base")}
+
+
+def measure_growth(peer: Any, scale: Scale) -> Iterator[results.Row]:
     """Whether an append costs the same in a long conversation."""
-    said = mixed(0, SLICE)
-    with folder_for("growth") as folder, open_store(folder / "store") as store:
-        short, long = store.create(), store.create()
-        short.append(user(one, WHEN) for one in mixed(1, 1000))
-        for part in range(100):
-            long.append([user(f"message {part} {index}", WHEN) for index in range(1000)])
-        found = []
-        for turn in range(ROUNDS + 1):
-            pair = [short, long] if turn % 2 else [long, short]
-            times = {one: timed(partial(append_all, one, said)) for one in pair}
-            if turn:
-                found.append(times[long] / times[short])
-    row(
-        "append at 100,000 beside 1,000 messages",
-        f"{statistics.median(found):.2f} ×",
-        "at most 1.1",
-    )
+    counts = [count for count in (1000, 10_000, 100_000) if count <= scale.of(peer).largest]
+    said = batches(scale)
+    with folder_for("growth") as folder:
+        stores = {}
+        for count in counts:
+            own = folder / str(count)
+            own.mkdir()
+            stores[count] = peer.storage(own)
+            for part in numbered(count):
+                stores[count].fill(part)
+        runs = {str(count): appending(store.append, said) for count, store in stores.items()}
+        times = in_turns(runs, scale.rounds)
+        for store in stores.values():
+            store.close()
+    for count in counts[1:]:
+        yield {"what": "growth", "messages": count, **beside(times, str(count), "1000")}
 
 
-def measure_writers() -> None:
-    """Sixteen threads beside one, per message."""
-    with folder_for("writers") as folder, open_store(folder / "store") as store:
+def measure_load(peer: Any, scale: Scale) -> Iterator[results.Row]:
+    """Loading 10,000 messages with their content, and the disk that they take."""
+    said = corpus(scale.of(peer).corpus)
+    with folder_for("load") as folder, opened(jsonl, folder / "base") as base:
+        base.fill(said)
+        with opened(peer.storage, folder / "own") as own:
+            for start in range(0, len(said), 500):
+                own.fill(said[start : start + 500])
+            loaded: Any = own.load()
+            assert len(loaded) == len(said)
+            runs: dict[str, Callable[[int], object]]
+            runs = {"base": lambda _: base.load(), "own": lambda _: own.load()}
+            times = in_turns(runs, scale.rounds)
+            yield {"what": "load", "messages": len(said), **beside(times, "own", "base")}
+            if own.verify:
+                yield from _verified(own.verify, said, scale)
+        ratio = size_of(folder / "own") / size_of(folder / "base")
+        yield {"what": "disk", "messages": len(said), "median": round(ratio, 4)}
+
+
+def _verified(
+    verify: Callable[[], object], said: list[Said], scale: Scale
+) -> Iterator[results.Row]:
+    verify()
+    best = min(cpu_seconds(verify) for _ in range(3 if scale == QUICK else 7))
+    stored = len({(one.text, one.image) for one in said})
+    once = {(one.text, one.image): len(inline(one)) for one in said}
+    yield {
+        "what": "verify",
+        "megabytes_said": round(sum(len(inline(one)) for one in said) / best / 1e6, 1),
+        "megabytes_stored": round(sum(once.values()) / best / 1e6, 1),
+        "messages": round(len(said) / best),
+        "distinct": stored,
+    }
+
+
+def measure_fork(peer: Any, scale: Scale) -> Iterator[results.Row]:
+    """What a second conversation with the same past costs, where a contender can make one."""
+    for count in (1000, scale.of(peer).largest):
+        with folder_for("fork") as folder, opened(peer.storage, folder / "own") as own:
+            if not own.fork:
+                return
+            for part in numbered(count):
+                own.fill(part)
+            own.fork()
+            with counted_syncs() as syncs:
+                before = size_of(folder)
+                seconds = timed(own.fork)
+            added = size_of(folder) - before
+            row = {"what": "fork", "messages": count, "bytes": added}
+            if is_ours(peer):
+                row["syncs"] = len(syncs)
+            yield {**row, "microseconds": round(seconds * 1e6)}
+
+
+@contextmanager
+def counted_syncs() -> Iterator[list[int]]:
+    """The syncs that our own store asks for; a peer's are not ours to count."""
+    syncs: list[int] = []
+    try:
+        system: Any = importlib.import_module("cannery.backends.directory.files").OperatingSystem
+    except ImportError:
+        yield syncs
+        return
+    real = system.sync
+
+    def counting(self: Any, fd: int) -> None:
+        syncs.append(fd)
+        real(self, fd)
+
+    system.sync = counting
+    try:
+        yield syncs
+    finally:
+        system.sync = real
+
+
+def shared(scale: Scale, seed: int) -> list[list[list[Said]]]:
+    """For every round and each of sixteen writers messages that nobody else says."""
+    first = 1_000_000 * seed
+    return [
+        [mixed(first + 16 * turn + writer, scale.slice) for writer in range(16)]
+        for turn in range(scale.rounds + 1)
+    ]
+
+
+def measure_writers(peer: Any, scale: Scale) -> Iterator[results.Row]:
+    """Sixteen threads beside one, per message: only we promise that."""
+    if not is_ours(peer):
+        return
+    cannery: Any = importlib.import_module("cannery")
+    said = batches(scale)
+    with folder_for("writers") as folder, cannery.open_store(folder / "store") as store:
         one = store.create()
         many = [store.create() for _ in range(16)]
-        said = mixed(3, SLICE)
 
-        def alone() -> None:
+        def write(conversation: Any, said: list[Said]) -> None:
             for what in said:
-                one.append(user(what, WHEN))
+                conversation.append(cannery.user(what.text))
 
-        def together(conversations: list[Any]) -> None:
-            def write(conversation: Any) -> None:
-                for what in said:
-                    conversation.append(user(what, WHEN))
-
-            threads = [threading.Thread(target=write, args=(each,)) for each in conversations]
+        def together(conversations: list[Any], parts: list[list[list[Said]]], turn: int) -> None:
+            pairs = zip(conversations, parts[turn], strict=True)
+            threads = [threading.Thread(target=write, args=pair) for pair in pairs]
             for thread in threads:
                 thread.start()
             for thread in threads:
                 thread.join()
 
-        found: dict[str, list[float]] = {"16 conversations": [], "one conversation": []}
-        for turn in range(ROUNDS + 1):
-            single = timed(alone)
-            for name, conversations in (
-                ("16 conversations", many),
-                ("one conversation", [one] * 16),
-            ):
-                ratio = timed(partial(together, conversations)) / 16 / single
-                if turn:
-                    found[name].append(ratio)
-    for name, ratios in found.items():
-        row(f"16 writers, {name}", f"{statistics.median(ratios):.2f} × of one", "at most 0.3")
+        runs: dict[str, Callable[[int], object]] = {
+            "alone": lambda turn: write(one, said[turn]),
+            "16 conversations": partial(together, many, shared(scale, 1)),
+            "one conversation": partial(together, [one] * 16, shared(scale, 2)),
+        }
+        times = in_turns(runs, scale.rounds)
+    for name in ("16 conversations", "one conversation"):
+        each = [seconds / 16 for seconds in times[name]]
+        ratios = beside({"own": each, "base": times["alone"]}, "own", "base")
+        yield {"what": "writers", "kind": name, **ratios}
 
 
-def corpus(count: int) -> list[Any]:
-    """A chat with repeated prompts, tool results and pictures, as agents make them."""
-    chance = random.Random(5)
-    repeated = [text(chance, 6000) for _ in range(20)]
-    pictures = [ImageContentClass(chance.randbytes(40_000), "image/png") for _ in range(10)]
-    found: list[Any] = []
-    for index in range(count):
-        kind = index % 10
-        if kind in {0, 5}:
-            found.append(user(chance.choice(repeated), WHEN))
-        elif kind == 7 and index % 50 == 7:
-            found.append(UserCanisterClass(chance.choice(pictures), WHEN))
-        elif kind in {3, 8}:
-            found.append(assistant(text(chance, 2500), WHEN))
-        else:
-            found.append(assistant(text(chance, 250), WHEN))
-    return found
-
-
-def inline_line(canister: Any) -> bytes:
-    """A message of the corpus with everything inline, pictures as base64."""
-    import base64
-
-    content: dict[str, Any] = {"type": "text", "text": canister.text}
-    if isinstance(canister.content, ImageContentClass):
-        data = base64.b64encode(canister.content.data).decode()
-        content = {"type": "image", "mime_type": "image/png", "data": data}
-    record = {"role": canister.role.value, "content": content, "timestamp": "2026-01-01T00:00:00Z"}
-    return json.dumps(record).encode() + b"\n"
-
-
-def with_corpus(folder: Path) -> tuple[Path, Store, str]:
-    """The corpus as plain JSONL and in a store of ours."""
-    canisters = corpus(10_000)
-    plain = folder / "plain.jsonl"
-    plain.write_bytes(b"".join(map(inline_line, canisters)))
-    with open_store(folder / "store") as store:
-        conversation = store.create()
-        for start in range(0, len(canisters), 500):
-            conversation.append(canisters[start : start + 500])
-    return plain, open_store(folder / "store", cache_bytes=0), conversation.identifier
-
-
-def measure_load() -> None:
-    """Loading 10,000 messages, hydrated and verified, and the disk that they take."""
-    with folder_for("load") as folder:
-        plain, store, identifier = with_corpus(folder)
-
-        def load_plain() -> list[Any]:
-            with plain.open("rb") as file:
-                return [json.loads(line) for line in file]
-
-        found = []
-        for turn in range(ROUNDS + 1):
-            base = timed(load_plain)
-            ours = timed(lambda: store.get(identifier).hydrate())
-            if turn:
-                found.append(ours / base)
-        row(
-            "load 10,000, hydrated and verified",
-            f"{statistics.median(found):.2f} × JSONL",
-            "at most 0.5",
-        )
-        lazily = [
-            timed(lambda: store.get(identifier).load()) / timed(load_plain) for _ in range(ROUNDS)
-        ]
-        row("load 10,000, content on demand", f"{statistics.median(lazily):.2f} × JSONL")
-        store.close()
-        size = sum(item.stat().st_size for item in (folder / "store").rglob("*") if item.is_file())
-        row(
-            "disk, corpus with duplicates",
-            f"{size / plain.stat().st_size:.2f} × JSONL",
-            "at most 0.30",
-        )
-
-
-def measure_tail() -> None:
+def measure_tail(peer: Any, scale: Scale) -> Iterator[results.Row]:
     """The last 50 of 100,000 messages beside those of 1,000."""
-    with folder_for("tail") as folder, open_store(folder / "store") as store:
-        short, long = store.create(), store.create()
-        short.append(user(f"message {index}", WHEN) for index in range(1000))
-        for part in range(100):
-            long.append([user(f"message {part} {index}", WHEN) for index in range(1000)])
-        found = []
-        for _ in range(ROUNDS):
-            base = timed(lambda: [short.load(-50) for _ in range(20)])
-            found.append(timed(lambda: [long.load(-50) for _ in range(20)]) / base)
-    row(
-        "last 50 of 100,000 beside 1,000",
-        f"{statistics.median(found):.2f} ×",
-        "without reading the rest",
-    )
-
-
-def measure_fork() -> None:
-    """What a fork costs in syncs and bytes."""
-    syncs = 0
-    real = OperatingSystem.sync
-
-    def counting(self: OperatingSystem, fd: int) -> None:
-        nonlocal syncs
-        syncs += 1
-        real(self, fd)
-
-    OperatingSystem.sync = counting  # type: ignore[method-assign]
-    with folder_for("fork") as folder, open_store(folder / "store") as store:
+    if not is_ours(peer):
+        return
+    cannery: Any = importlib.import_module("cannery")
+    with folder_for("tail") as folder, cannery.open_store(folder / "store") as store:
+        conversations = {}
         for count in (1000, 100_000):
-            conversation = store.create()
-            for start in range(0, count, 1000):
-                conversation.append(
-                    [user(f"message {start + index}", WHEN) for index in range(1000)]
-                )
-            conversation.fork(count // 2)
-            before = syncs
-            found = [timed(partial(conversation.fork, count // 2)) for _ in range(20)]
-            spent = (syncs - before) / 20
-            fork = conversation.fork(count // 2)
-            made = folder / "store" / "conversations" / fork.identifier
-            size = sum(item.stat().st_size for item in made.iterdir())
-            value = f"{spent:.2f} syncs, {size} bytes, {statistics.median(found) * 1e6:.0f} µs"
-            row(f"fork of {count:,}", value, "at most 3 syncs, 1 KB")
-    OperatingSystem.sync = real  # type: ignore[method-assign]
+            conversations[str(count)] = store.create()
+            for part in numbered(count):
+                conversations[str(count)].append([cannery.user(one.text) for one in part])
+        runs: dict[str, Callable[[int], object]] = {
+            name: partial(_tails, conversation) for name, conversation in conversations.items()
+        }
+        times = in_turns(runs, scale.rounds)
+    yield {"what": "tail", "messages": 100_000, **beside(times, "100000", "1000")}
 
 
-def measure_verify() -> None:
-    """How fast everything is verified, in bytes of content and lines."""
-    with folder_for("verify") as folder:
-        plain, store, _ = with_corpus(folder)
-        report = store.verify()
-        best = min(timed(store.verify) for _ in range(3))
-        logical = report.content_bytes + sum(
-            item.stat().st_size for item in (folder / "store" / "conversations").rglob("*.jsonl")
-        )
-        row("verify, bytes stored", f"{logical / best / 1e6:.0f} MB/s", "at least 300 MB/s")
-        row("verify, bytes said", f"{plain.stat().st_size / best / 1e6:.0f} MB/s")
-        store.close()
+def _tails(conversation: Any, _: int) -> None:
+    for _ in range(20):
+        assert len(conversation.load(-50)) == 50
 
 
-MEASURES = {
+MEASURES: dict[str, Callable[[Any, Scale], Iterator[results.Row]]] = {
     "append": measure_append,
     "growth": measure_growth,
     "writers": measure_writers,
     "load": measure_load,
     "tail": measure_tail,
     "fork": measure_fork,
-    "verify": measure_verify,
 }
+# What a measure finds besides.
+ALSO = {"disk": "load", "verify": "load"}
+
+
+def show(row: results.Row) -> None:
+    """One row, with its goal where it has one."""
+    name = " ".join(
+        [
+            row["what"],
+            *(f"{row[key]:,}" for key in ("messages",) if key in row),
+            row.get("kind", ""),
+        ]
+    )
+    value = f"{row['median']:.3f} ×" if "median" in row else ""
+    others = ", ".join(
+        f"{row[key]:,} {key}"
+        for key in ("syncs", "bytes", "microseconds", "megabytes_said", "megabytes_stored")
+        if key in row
+    )
+    goal = f"goal {GOALS[row['what']]}" if row["contender"] == "cannery" else ""
+    print(f"{row['contender']:14} {name:34} {value}{others}   {goal}", flush=True)
 
 
 def main() -> None:
     """Measure what was asked for, or everything."""
-    row("what", "found", "goal")
-    row("---", "---", "---")
-    for name, measure in MEASURES.items():
-        if len(sys.argv) == 1 or name in sys.argv[1:]:
-            measure()
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    known = [*MEASURES, *ALSO]
+    parser.add_argument("measures", nargs="*", metavar="MEASURE", help=", ".join(known))
+    parser.add_argument("--quick", action="store_true", help="fewer rounds, shorter conversations")
+    parser.add_argument("--json", type=Path, help="write the rows here")
+    parser.add_argument("--only", choices=CONTENDERS, help="one contender")
+    parser.add_argument("--contender", choices=CONTENDERS, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    wanted = {ALSO.get(name, name) for name in options.measures or MEASURES}
+    if wanted - set(MEASURES):
+        parser.error(f"there are {', '.join(known)}")
+    if options.contender:
+        peer = importlib.import_module(f"peers.{options.contender}")
+        for name, measure in MEASURES.items():
+            if name in wanted:
+                for row in measure(peer, QUICK if options.quick else FULL):
+                    print(json.dumps({"contender": options.contender, **row}), flush=True)
+        return
+    contenders = results.available([options.only] if options.only else CONTENDERS)
+    recording = results.Recording("storage", quick=options.quick, contenders=contenders)
+    quick = ["--quick"] if options.quick else []
+    for contender in contenders:
+        for row in results.child(contender, Path(__file__), *quick, *sorted(wanted)):
+            show(recording.add(**row))
+    if options.json:
+        recording.write(options.json)
 
 
 if __name__ == "__main__":

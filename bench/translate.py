@@ -1,159 +1,144 @@
-"""Translation beside its floor: ``orjson.loads`` + ``orjson.dumps`` of the same bytes.
+"""Translation beside its peers and its floor: ``orjson.loads`` + ``orjson.dumps`` of the same bytes.
 
-Contenders are shuffled each round and timed in thread CPU time; printed are the medians of per-round ratios.
-Losslessness and losses are part of the measured path: what runs is the public ``cannery.translate``.
-Run with ``--quick`` for a
-first look, ``--plot FILE`` for an SVG.
+    python bench/translate.py [--quick] [--only CONTENDER] [--json FILE]
+
+Every contender runs in its own environment, one after the other, and measures the floor itself: in its own process, in
+the same rounds, shuffled, in thread CPU time. Printed are the medians of per-round ratios. What runs for us is the
+public ``cannery.translate``, losses included. Every output is compared with its source, and what is not in it stands
+beside its figure. ``CLIFFS`` are bodies that no shortcut was made for; they have no goal.
 """
 
 from __future__ import annotations
 
 import argparse
+import importlib
 import json
-import random
-import statistics
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import orjson
-from workloads import WORKLOADS
+import results
+import timing
+from check import dropped
+from peers import PAIRS, TO_ANTHROPIC, Pair
+from workloads import CLIFFS, WORKLOADS, encoded
 
-import cannery
-
+CONTENDERS = [
+    "cannery",
+    "floor",
+    "any_llm",
+    "pydantic_ai",
+    "langchain",
+    "litellm",
+    "llm_rosetta",
+]
 GOALS = {"short": 2.0, "agentic": 1.4, "images": 1.3, "long": 1.3}
 APPEND_GOAL = 0.1
-REPEATS = {"short": 400, "agentic": 4, "images": 3, "long": 2}
-PAIRS = (
-    ("openai_chat", "anthropic_messages"),
-    ("openai_chat", "gemini_generate"),
-    ("openai_chat", "openai_responses"),
-    ("anthropic_messages", "openai_chat"),
-)
 
 
-def timed(run: Callable[[], object], repeats: int) -> float:
-    """Thread CPU nanoseconds of one call."""
-    start = time.thread_time_ns()
-    for _ in range(repeats):
-        run()
-    return (time.thread_time_ns() - start) / repeats
+def floor(body: bytes) -> object:
+    """Parsing and writing the same bytes, without looking at them."""
+    return orjson.dumps(orjson.loads(body))
 
 
-def ratios(
-    contenders: dict[str, Callable[[], object]], repeats: int, rounds: int
-) -> dict[str, float]:
-    """The median over rounds of each contender's time as a multiple of the floor's."""
-    rng = random.Random(7)
-    found: dict[str, list[float]] = {name: [] for name in contenders}
-    names = list(contenders)
-    for _ in range(rounds):
-        rng.shuffle(names)
-        times = {name: timed(contenders[name], repeats) for name in names}
-        for name, value in times.items():
-            found[name].append(value / times["floor"])
-    return {name: statistics.median(values) for name, values in found.items()}
+def cells(contender: str, translations: dict[Pair, Any]) -> Iterator[tuple[Pair, str]]:
+    """What a contender is measured on: all pairs of the workloads; of the cliffs one pair, and all for us."""
+    for pair in PAIRS:
+        if pair not in translations:
+            continue
+        for workload in WORKLOADS:
+            yield pair, workload
+        if contender == "cannery" or pair == TO_ANTHROPIC:
+            for workload in CLIFFS:
+                yield pair, workload
 
 
-def translation(workload: str, source: str, target: str, rounds: int) -> float:
-    """Bytes to bytes, as a multiple of the floor."""
-    body = source_body(workload, source)
-    rendered = cannery.translate(body, source=source, target=target)
-    assert len(rendered.body) > len(body) // 2
-    contenders = {
-        "floor": lambda: orjson.dumps(orjson.loads(body)),
-        "cannery": lambda: cannery.translate(body, source=source, target=target),
-    }
-    return ratios(contenders, REPEATS[workload], rounds)["cannery"]
-
-
-def source_body(workload: str, source: str) -> bytes:
-    """The workload as a body of the source dialect."""
-    body = orjson.dumps(WORKLOADS[workload]())
-    if source == "openai_chat":
-        return body
-    return cannery.translate(body, source="openai_chat", target=source).body
-
-
-def append(target: str, rounds: int) -> float:
-    """One message more on the agentic conversation, written again; a multiple of the floor."""
-    body = source_body("agentic", "openai_chat")
-    request = cannery.normalize_request(body, "openai_chat")
-    cannery.nativize_request(request, target)
-    requests = [request]
-
-    def step() -> object:
-        make = cannery.assistant if len(requests) % 2 else cannery.user
-        longer = requests[-1].conversation.append(make("And one message more."))
-        requests.append(requests[-1].replace(conversation=longer))
-        return cannery.nativize_request(requests[-1], target)
-
-    contenders = {"floor": lambda: orjson.dumps(orjson.loads(body)), "cannery": step}
-    return ratios(contenders, 2, rounds)["cannery"]
-
-
-def measure(rounds: int) -> list[dict[str, object]]:
-    """Every row of the table."""
-    rows: list[dict[str, object]] = []
-    for source, target in PAIRS:
-        for workload, goal in GOALS.items():
-            ratio = translation(workload, source, target, rounds)
-            rows.append(
-                {
-                    "what": f"{source} → {target}, {workload}",
-                    "ratio": round(ratio, 2),
-                    "goal": goal,
-                }
-            )
-            show(rows[-1])
-    for target in ("anthropic_messages", "openai_chat"):
-        rows.append(
-            {
-                "what": f"append one and write again, {target}",
-                "ratio": round(append(target, rounds), 3),
-                "goal": APPEND_GOAL,
-            }
+def measure(contender: str, rounds: int) -> Iterator[results.Row]:
+    """Every row of one contender, in this process."""
+    peer: Any = importlib.import_module(f"peers.{contender}")
+    translations = peer.translations()
+    for pair, workload in cells(contender, translations):
+        said = {**WORKLOADS, **CLIFFS}[workload]()
+        body = encoded(workload, pair[0])
+        if hasattr(peer, "source"):
+            body = peer.source(said, pair)
+        row = {"contender": contender, "source": pair[0], "target": pair[1], "workload": workload}
+        translate = translations[pair]
+        try:
+            missing = dropped(said, orjson.loads(translate(body)))
+        except Exception as error:  # noqa: BLE001 - a peer that cannot do it is a finding
+            yield {**row, "failed": f"{type(error).__name__}: {error}"[:120]}
+            continue
+        found = timing.ratios(
+            {timing.FLOOR: partial(floor, body), "it": partial(translate, body)}, rounds
         )
-        show(rows[-1])
-    return rows
+        if missing and hasattr(peer, "reported"):
+            row["reported"] = peer.reported(body, pair)
+        yield {**row, **timing.spread(found["it"]), "dropped": missing}
+    if hasattr(peer, "copied"):
+        yield from copies(peer, rounds)
+    if hasattr(peer, "appending"):
+        yield from appends(peer, rounds)
 
 
-def show(row: dict[str, object]) -> None:
-    """One row, with whether it meets its goal."""
-    met = "met" if row["ratio"] <= row["goal"] else "MISSED"  # type: ignore[operator]
-    print(f"{row['what']:55} {row['ratio']:>7} × floor   goal {row['goal']:<5} {met}", flush=True)
+def copies(peer: Any, rounds: int) -> Iterator[results.Row]:
+    """How long it takes to copy the bytes, as a multiple of the floor."""
+    for workload in WORKLOADS:
+        body = encoded(workload)
+        runs = {timing.FLOOR: partial(floor, body), "it": partial(peer.copied, body)}
+        found = timing.ratios(runs, rounds)["it"]
+        yield {"contender": "memcpy", "workload": workload, **timing.spread(found)}
 
 
-def plot(rows: list[dict[str, object]], path: Path) -> None:
-    """A bar for each row with a mark at its goal, as SVG."""
-    height = 22 * len(rows) + 30
-    scale = 400 / max(float(row["ratio"]) for row in rows)  # type: ignore[arg-type]
-    parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="860" height="{height}" font-size="12">'
-    ]
-    for index, row in enumerate(rows):
-        top = 22 * index + 10
-        width = float(row["ratio"]) * scale  # type: ignore[arg-type]
-        goal = 400 + float(row["goal"]) * scale  # type: ignore[arg-type]
-        parts.append(f'<text x="4" y="{top + 13}">{row["what"]}</text>')
-        parts.append(f'<rect x="400" y="{top}" width="{width:.1f}" height="16" fill="#4a7"/>')
-        parts.append(f'<rect x="{goal:.1f}" y="{top - 2}" width="2" height="20" fill="#b33"/>')
-        parts.append(f'<text x="{405 + width:.1f}" y="{top + 13}">{row["ratio"]}</text>')
-    path.write_text("\n".join([*parts, "</svg>"]) + "\n", "utf-8")
+def appends(peer: Any, rounds: int) -> Iterator[results.Row]:
+    """One message more on the agentic conversation, written again; a multiple of the floor of the whole body."""
+    body = encoded("agentic")
+    steps: dict[str, Callable[[], object]] = peer.appending(body)
+    for target, step in steps.items():
+        found = timing.ratios({timing.FLOOR: partial(floor, body), "it": step}, rounds)["it"]
+        yield {"contender": "cannery", "append": target, **timing.spread(found)}
+
+
+def show(row: results.Row) -> None:
+    """One row, with its goal where it has one."""
+    if "append" in row:
+        what, goal = f"append one, write again, {row['append']}", APPEND_GOAL
+    else:
+        pair = f"{row['source']} → {row['target']}, " if "source" in row else ""
+        what, goal = f"{pair}{row['workload']}", GOALS.get(row["workload"], 0.0)
+    if "failed" in row:
+        print(f"{row['contender']:12} {what:56} {row['failed']}", flush=True)
+        return
+    verdict = ""
+    if goal and row["contender"] == "cannery":
+        verdict = f"goal {goal:<4} {'met' if row['median'] <= goal else 'MISSED'}"
+    lost = f"dropped: {', '.join(row['dropped'])}" if row.get("dropped") else ""
+    print(f"{row['contender']:12} {what:56} {row['median']:8.3f} × {verdict}{lost}", flush=True)
 
 
 def main() -> None:
-    """Measure and print."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    """Measure every contender in its environment, or one of them in this process."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--quick", action="store_true", help="five rounds instead of twenty-five")
-    parser.add_argument("--plot", type=Path, help="write an SVG here")
     parser.add_argument("--json", type=Path, help="write the rows here")
+    parser.add_argument("--only", choices=CONTENDERS, help="one contender")
+    parser.add_argument("--contender", choices=CONTENDERS, help=argparse.SUPPRESS)
     options = parser.parse_args()
-    rows = measure(5 if options.quick else 25)
-    if options.plot:
-        plot(rows, options.plot)
+    rounds = 5 if options.quick else 25
+    if options.contender:
+        for row in measure(options.contender, rounds):
+            print(json.dumps(row), flush=True)
+        return
+    contenders = results.available([options.only] if options.only else CONTENDERS)
+    recording = results.Recording("translate", quick=options.quick, contenders=contenders)
+    quick = ["--quick"] if options.quick else []
+    for contender in contenders:
+        for row in results.child(contender, Path(__file__), *quick):
+            show(recording.add(**row))
     if options.json:
-        options.json.write_text(json.dumps(rows, indent=2) + "\n", "utf-8")
+        recording.write(options.json)
 
 
 if __name__ == "__main__":

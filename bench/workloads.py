@@ -5,7 +5,10 @@ from __future__ import annotations
 import base64
 import json
 import random
+from collections.abc import Callable
 from typing import Any
+
+import orjson
 
 TEXT = (
     "the quick brown fox jumps over a lazy dog while many engineers read logs and wait for "
@@ -95,4 +98,205 @@ def long() -> dict[str, Any]:
     return {"model": "gpt-5.5", "max_tokens": 1024, "messages": messages}
 
 
-WORKLOADS = {"short": short, "agentic": agentic, "images": images, "long": long}
+def tools() -> dict[str, Any]:
+    """The agentic conversation with a dozen tools defined, as every agent sends it."""
+    body = agentic()
+    schema = {
+        "type": "object",
+        "properties": {
+            "path": {"type": "string", "description": "The file, from the root."},
+            "content": {"type": "string"},
+            "line": {"type": "integer", "minimum": 0},
+            "mode": {"type": "string", "enum": ["append", "replace"]},
+        },
+        "required": ["path", "content"],
+        "additionalProperties": False,
+    }
+    names = ("edit_file", *(f"tool_{number}" for number in range(11)))
+    body["tools"] = [
+        {
+            "type": "function",
+            "function": {
+                "name": name,
+                "description": f"Does what {name} does.",
+                "parameters": schema,
+            },
+        }
+        for name in names
+    ]
+    body["tool_choice"] = "auto"
+    return body
+
+
+def parallel() -> dict[str, Any]:
+    """Assistant messages with text and three calls at once, three results after each."""
+    rng = random.Random(6)
+    messages: list[dict[str, Any]] = [{"role": "system", "content": _sentence(rng, 2000)}]
+    for turn in range(60):
+        messages.append({"role": "user", "content": _sentence(rng, 300)})
+        names = [f"call_{turn}_{number}" for number in range(3)]
+        calls = [
+            {
+                "id": name,
+                "type": "function",
+                "function": {
+                    "name": "search",
+                    "arguments": json.dumps({"query": _sentence(rng, 60), "limit": 5}),
+                },
+            }
+            for name in names
+        ]
+        messages.append({"role": "assistant", "content": _sentence(rng, 90), "tool_calls": calls})
+        messages.extend(
+            {"role": "tool", "tool_call_id": name, "content": _sentence(rng, 1500)}
+            for name in names
+        )
+        messages.append({"role": "assistant", "content": _sentence(rng, 500)})
+    messages.append({"role": "user", "content": "Go on."})
+    return {"model": "gpt-5.5", "max_tokens": 1024, "messages": messages}
+
+
+def controls() -> dict[str, Any]:
+    """The short chat with sampling set, streamed."""
+    settings = {"temperature": 0.7, "top_p": 0.9, "stream": True, "stop": ["\n\nHuman:"]}
+    return {**short(), **settings}
+
+
+def chinese() -> dict[str, Any]:
+    """The agentic conversation with every text in Chinese and emoji."""
+    body = agentic()
+    signs = "的一是不了在人有我他这个们中来上大为和国地到以说时要就出会可也你对生能而子那得于着下自之年过发后作里"
+    rng = random.Random(8)
+
+    def said(length: int) -> str:
+        text = "".join(rng.choices(signs, k=length // 3))
+        return text + rng.choice(("。", "、🎉", "👩‍👩‍👧", "🚀"))
+
+    for message in body["messages"]:
+        if isinstance(message["content"], str):
+            message["content"] = said(len(message["content"]))
+        for call in message.get("tool_calls", ()):
+            given = {"path": "资料.txt", "content": said(900), "line": 3}
+            call["function"]["arguments"] = json.dumps(given, ensure_ascii=False)
+    return body
+
+
+def odd_field() -> dict[str, Any]:
+    """The agentic conversation with one unknown field in one message."""
+    body = agentic()
+    body["messages"][201]["x_trace"] = {"span": "b7ad6b7169203331"}
+    return body
+
+
+def result_images() -> dict[str, Any]:
+    """The agentic conversation where each tenth result is a text and a picture of 20 KB."""
+    body = agentic()
+    rng = random.Random(9)
+    results = [message for message in body["messages"] if message["role"] == "tool"]
+    for message in results[::10]:
+        data = base64.b64encode(b"\x89PNG\r\n\x1a\n" + rng.randbytes(20 * 1024)).decode()
+        message["content"] = [
+            {"type": "text", "text": message["content"]},
+            {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}},
+        ]
+    return body
+
+
+WORKLOADS: dict[str, Callable[[], dict[str, Any]]] = {
+    "short": short,
+    "agentic": agentic,
+    "images": images,
+    "long": long,
+}
+
+# Nobody's shortcut is made for these: they show what a small change of the input costs.
+CLIFFS: dict[str, Callable[[], dict[str, Any]]] = {
+    "tools": tools,
+    "parallel calls": parallel,
+    "sampling set": controls,
+    "Chinese and emoji": chinese,
+    "spaced and escaped": chinese,
+    "one odd field": odd_field,
+    "images in results": result_images,
+}
+# Bodies that are spelled as ``json.dumps`` does by default: with spaces, and ASCII only.
+ESCAPED = frozenset({"spaced and escaped"})
+
+
+def encoded(workload: str, dialect: str = "openai_chat") -> bytes:
+    """A workload as the bytes of a body in a source dialect; Anthropic's is made by hand, below."""
+    body = {**WORKLOADS, **CLIFFS}[workload]()
+    if dialect == "anthropic_messages":
+        body = as_anthropic(body)
+    if workload in ESCAPED:
+        return json.dumps(body).encode()
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def as_anthropic(body: dict[str, Any]) -> dict[str, Any]:
+    """What a person would write in an afternoon: the plain cases, no model, no check, no report.
+
+    It makes the Anthropic bodies of the benchmark, so that no contender reads what it wrote itself, and it is measured
+    as a contender, "a loop by hand".
+    """
+    messages: list[dict[str, Any]] = []
+    written: dict[str, Any] = {"model": body["model"], "max_tokens": body["max_tokens"]}
+    for message in body["messages"]:
+        role, content = message["role"], message["content"]
+        if role == "system":
+            written["system"] = content
+            continue
+        if role == "tool":
+            block = {"type": "tool_result", "tool_use_id": message["tool_call_id"]}
+            block["content"] = content if isinstance(content, str) else _blocks(content)
+            if messages[-1]["role"] == "user":
+                messages[-1]["content"].append(block)
+            else:
+                messages.append({"role": "user", "content": [block]})
+            continue
+        if isinstance(content, list):
+            content = _blocks(content)
+        if "tool_calls" in message:
+            content = [{"type": "text", "text": content}] if content else []
+            content.extend(map(_tool_use, message["tool_calls"]))
+        odd = {key: value for key, value in message.items() if key.startswith("x_")}
+        messages.append({"role": role, "content": content, **odd})
+    written["messages"] = messages
+    _write_settings(body, written)
+    return written
+
+
+def _tool_use(call: dict[str, Any]) -> dict[str, Any]:
+    function = call["function"]
+    arguments = orjson.loads(function["arguments"])
+    return {"type": "tool_use", "id": call["id"], "name": function["name"], "input": arguments}
+
+
+def _blocks(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    blocks: list[dict[str, Any]] = []
+    for part in parts:
+        if part["type"] == "text":
+            blocks.append({"type": "text", "text": part["text"]})
+        else:
+            kind, _, data = part["image_url"]["url"].partition(";base64,")
+            source = {"type": "base64", "media_type": kind.removeprefix("data:"), "data": data}
+            blocks.append({"type": "image", "source": source})
+    return blocks
+
+
+def _write_settings(body: dict[str, Any], written: dict[str, Any]) -> None:
+    for name in ("temperature", "top_p", "stream"):
+        if name in body:
+            written[name] = body[name]
+    if "stop" in body:
+        written["stop_sequences"] = body["stop"]
+    if "tools" in body:
+        written["tool_choice"] = {"type": "auto"}
+        written["tools"] = [
+            {
+                "name": tool["function"]["name"],
+                "description": tool["function"]["description"],
+                "input_schema": tool["function"]["parameters"],
+            }
+            for tool in body["tools"]
+        ]

@@ -9,7 +9,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "cannery"
 
-_MADE = {".git", ".venv", "build", "dist", "__pycache__"}
+_MADE = {".bench", ".git", ".venv", "build", "dist", "__pycache__"}
 
 
 @functools.cache

@@ -1,0 +1,120 @@
+"""The environments that contenders run in: one for each requirements file, built once and kept in ``.bench``.
+
+``requirements/<name>.in`` names what a peer needs, ``requirements/<name>.txt`` pins all of it for Python 3.11; peers
+whose pins disagree never meet. An environment is built again when its pins change. nginx comes from Debian.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from hashlib import sha256
+from pathlib import Path
+
+BENCH = Path(__file__).resolve().parent
+ROOT = BENCH.parent
+REQUIREMENTS = BENCH / "requirements"
+ENVIRONMENTS = ROOT / ".bench"
+OURS = "cannery"
+# Which environment a contender runs in, where it is not that of its own name.
+HOSTS = {"floor": OURS, "sqlite": OURS}
+
+
+class NotBuiltError(Exception):
+    """An environment or a program could not be installed."""
+
+
+def names() -> list[str]:
+    """Every environment there is a requirements file for, ours first."""
+    peers = sorted(path.stem for path in REQUIREMENTS.glob("*.txt"))
+    return [OURS, *(name for name in peers if name != OURS)]
+
+
+def python_of(contender: str) -> Path | None:
+    """The interpreter of a contender's environment; this one for us, if ours is not built; else None."""
+    name = HOSTS.get(contender, contender)
+    python = ENVIRONMENTS / name / "bin" / "python"
+    if python.exists():
+        return python
+    return Path(sys.executable) if name == OURS else None
+
+
+def build(name: str) -> None:
+    """Make an environment, unless it is there and its pins are the same."""
+    folder = ENVIRONMENTS / name
+    pins = REQUIREMENTS / f"{name}.txt"
+    wanted = sha256(pins.read_bytes() + (ROOT / "pyproject.toml").read_bytes()).hexdigest()
+    if name != OURS:
+        wanted = sha256(pins.read_bytes()).hexdigest()
+    stamp = folder / ".made-from"
+    if stamp.exists() and stamp.read_text("ascii") == wanted:
+        return
+    print(f"installing {name} into {folder.relative_to(ROOT)} ...", flush=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    _run([sys.executable, "-m", "venv", str(folder)])
+    pip = [str(folder / "bin" / "python"), "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    _run([*pip, "install", "--requirement", str(pins)])
+    if name == OURS:
+        _run([*pip, "install", "--editable", f"{ROOT}[cli,gateway]"])
+    stamp.write_text(wanted, "ascii")
+
+
+def lock(name: str) -> None:
+    """Pin what pip chooses today for a requirements file's wishes."""
+    folder = ENVIRONMENTS / f"lock-{name}"
+    shutil.rmtree(folder, ignore_errors=True)
+    _run([sys.executable, "-m", "venv", str(folder)])
+    pip = [str(folder / "bin" / "python"), "-m", "pip", "--quiet", "--disable-pip-version-check"]
+    wishes = REQUIREMENTS / f"{name}.in"
+    _run([*pip, "install", "--requirement", str(wishes)])
+    listed = subprocess.run([*pip, "freeze"], check=True, capture_output=True, text=True).stdout
+    head = f"# What pip chose for {wishes.name} with Python 3.11; `scripts/bench --lock {name}` writes it.\n"
+    (REQUIREMENTS / f"{name}.txt").write_text(head + listed, "ascii")
+    shutil.rmtree(folder)
+
+
+def quiet() -> dict[str, str]:
+    """The variables of a contender's process: it asks nobody on the network for anything."""
+    return {
+        **os.environ,
+        "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+        # Its proxy wants to be told that nobody else can reach it.
+        "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
+        "LANGSMITH_TRACING": "false",
+        "OPENAI_AGENTS_DISABLE_TRACING": "1",
+    }
+
+
+def nginx() -> str | None:
+    """Where nginx is, if it is installed."""
+    return shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin:/usr/local/sbin")
+
+
+def install_nginx() -> None:
+    """Take nginx from Debian's packages, which only root may."""
+    if nginx():
+        return
+    if os.geteuid() or not shutil.which("apt-get"):
+        raise NotBuiltError(
+            "the gateway is measured beside nginx: install it first, as in `sudo apt-get install nginx-light`"
+        )
+    print("installing nginx from Debian's packages ...", flush=True)
+    _run(["apt-get", "update", "--quiet=2"])
+    _run(["apt-get", "install", "--quiet=2", "--yes", "--no-install-recommends", "nginx-light"])
+
+
+def _run(command: list[str]) -> None:
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    finished = subprocess.run(
+        command,
+        check=False,
+        env=environment,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    if finished.returncode:
+        shown = "\n".join(finished.stdout.splitlines()[-20:])
+        raise NotBuiltError(f"{' '.join(command)} failed:\n{shown}")

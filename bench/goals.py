@@ -1,0 +1,175 @@
+"""The goals of speed and size, all of them, and where the figures that answer them stand.
+
+A goal has a bound and one or more cells: the figures of ours that it speaks of. It is met when every cell is within
+the bound. A goal that nothing was measured for stays in the table and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+Row = dict[str, Any]
+Figures = Mapping[str, list[Row]]  # program -> rows
+Cells = dict[str, float]
+
+TARGETS = {
+    ("openai_chat", "anthropic_messages"): "OpenAI → Anthropic",
+    ("openai_chat", "gemini_generate"): "OpenAI → Gemini",
+    ("openai_chat", "openai_responses"): "OpenAI → Responses",
+    ("anthropic_messages", "openai_chat"): "Anthropic → OpenAI",
+}
+WORKLOADS = ("short", "agentic", "images", "long")
+
+
+class Goal(NamedTuple):
+    """One promise: what it is about, its bound, and how to find its cells."""
+
+    what: str
+    bound: float
+    unit: str
+    cells: Callable[[Figures], Cells]
+    at_least: bool = False
+    later: bool = False  # wanted of compiled hot paths, not of pure Python
+
+    @property
+    def text(self) -> str:
+        """The bound in words."""
+        return f"{'at least' if self.at_least else 'at most'} {self.bound:g} {self.unit}".strip()
+
+    def is_met(self, value: float) -> bool:
+        """Whether one cell is within the bound."""
+        return value >= self.bound if self.at_least else value <= self.bound
+
+    def verdict(self, cells: Cells) -> str:
+        """Met, missed or not measured, with how many cells are within the bound."""
+        if not cells:
+            return "not measured"
+        met = sum(map(self.is_met, cells.values()))
+        if met == len(cells):
+            return "met"
+        share = f" ({met} of {len(cells)} met)" if len(cells) > 1 else ""
+        return f"**{'not yet' if self.later else 'missed'}**{share}"
+
+
+def rows_of(figures: Figures, program: str, **facts: Any) -> list[Row]:
+    """The rows of ours that have these facts."""
+    facts.setdefault("contender", "cannery")
+    return [
+        row
+        for row in figures.get(program, ())
+        if all(row.get(name) == value for name, value in facts.items())
+    ]
+
+
+def _translation(workload: str) -> Callable[[Figures], Cells]:
+    def cells(figures: Figures) -> Cells:
+        return {
+            TARGETS[row["source"], row["target"]]: row["median"]
+            for row in rows_of(figures, "translate", workload=workload)
+        }
+
+    return cells
+
+
+def _everywhere(figures: Figures) -> Cells:
+    return {
+        f"{workload}, {pair}": value
+        for workload in WORKLOADS
+        for pair, value in _translation(workload)(figures).items()
+    }
+
+
+def _appends(figures: Figures) -> Cells:
+    rows = rows_of(figures, "translate")
+    return {row["append"]: row["median"] for row in rows if "append" in row}
+
+
+def _bulk(figures: Figures) -> Cells:
+    return {row["workload"]: row["median"] for row in rows_of(figures, "bulk")}
+
+
+def _footprint(name: str) -> Callable[[Figures], Cells]:
+    def cells(figures: Figures) -> Cells:
+        found: Cells = {}
+        for row in rows_of(figures, "footprint"):
+            value = row[name]
+            found[""] = len(value) if isinstance(value, list) else value
+        return found
+
+    return cells
+
+
+def _storage(what: str, value: str = "median", label: str = "") -> Callable[[Figures], Cells]:
+    def cells(figures: Figures) -> Cells:
+        found = rows_of(figures, "storage", what=what)
+        return {_labelled(row, label): row[value] for row in found}
+
+    return cells
+
+
+def _labelled(row: Row, label: str) -> str:
+    value = row.get(label, "")
+    return f"{value:,}" if isinstance(value, int) else value
+
+
+def _asked(row: Row) -> str:
+    if row["kind"] == "chunk":
+        return ""
+    return f"{row['size'] // 1024} KB, {row['concurrency']} at once"
+
+
+def _gateway(kind: str, way: str) -> Callable[[Figures], Cells]:
+    def cells(figures: Figures) -> Cells:
+        found = rows_of(figures, "gateway", contender=f"cannery, {way}", kind=kind)
+        return {_asked(row): row["median"] for row in found}
+
+    return cells
+
+
+GOALS = (
+    Goal("translate, short chat", 2.0, "× the floor", _translation("short")),
+    Goal("translate, agentic", 1.4, "× the floor", _translation("agentic")),
+    Goal("translate, images", 1.3, "× the floor", _translation("images")),
+    Goal("translate, long", 1.3, "× the floor", _translation("long")),
+    Goal("translate everywhere, later, compiled", 0.5, "× the floor", _everywhere, later=True),
+    Goal("append one message to 400 and write again", 0.1, "× the floor", _appends),
+    Goal("bulk ShareGPT → OpenAI, per line", 1.2, "× the floor", _bulk),
+    Goal("bulk ShareGPT → OpenAI, later", 0.7, "× the floor", _bulk, later=True),
+    Goal("`import cannery`, CPU over bare Python", 80, "ms", _footprint("import_ms")),
+    Goal("SDKs and web frameworks that it loads", 0, "", _footprint("heavy_modules")),
+    Goal("a million small messages in memory", 240, "MB", _footprint("bytes_per_message")),
+    Goal("durable append, mixed sizes", 1.3, "× JSONL + fdatasync", _storage("append")),
+    Goal(
+        "append to a long conversation",
+        1.1,
+        "× that to 1,000 messages",
+        _storage("growth", label="messages"),
+    ),
+    Goal("16 writers, per message", 0.3, "× of one", _storage("writers", label="kind")),
+    Goal("load 10,000, hydrated and verified", 0.5, "× plain JSONL", _storage("load")),
+    Goal("last 50 of 100,000 without reading the rest", 1.5, "× of 1,000", _storage("tail")),
+    Goal("fork, syncs", 3, "", _storage("fork", "syncs", "messages")),
+    Goal("fork, bytes", 1024, "", _storage("fork", "bytes", "messages")),
+    Goal("disk, corpus with duplicates", 0.30, "× plain JSONL", _storage("disk")),
+    Goal(
+        "verify, logical bytes",
+        300,
+        "MB/s",
+        _storage("verify", "megabytes_said"),
+        at_least=True,
+    ),
+    Goal(
+        "gateway, a streamed chunk, translating and recording",
+        4,
+        "× nginx",
+        _gateway("chunk", "translating, recording"),
+    ),
+    Goal("gateway, a request, passing", 5, "× nginx", _gateway("request", "passing")),
+    Goal(
+        "gateway, a request, translating and recording",
+        10,
+        "× nginx",
+        _gateway("request", "translating, recording"),
+    ),
+)

@@ -1,0 +1,94 @@
+"""Ours: the public functions, losses included."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from datetime import datetime
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from peers import PAIRS, Pair, Translation
+from peers.storing import WHEN, Said, Storage
+
+PACKAGE = "cannery"
+EXTRAS = ()
+
+_cannery: Any = importlib.import_module("cannery")
+
+
+def translations() -> dict[Pair, Translation]:
+    """All pairs, by the one public function."""
+
+    def translate(source: str, target: str, body: bytes) -> bytes:
+        written: bytes = _cannery.translate(body, source=source, target=target).body
+        return written
+
+    return {pair: partial(translate, *pair) for pair in PAIRS}
+
+
+def appending(body: bytes) -> dict[str, Callable[[], object]]:
+    """One message more on a conversation that was written before, and written again."""
+    return {
+        target: _appender(body, target) for target in dict.fromkeys(target for _, target in PAIRS)
+    }
+
+
+def _appender(body: bytes, target: str) -> Callable[[], object]:
+    requests = [_cannery.normalize_request(body, "openai_chat")]
+    _cannery.nativize_request(requests[0], target)
+
+    def step() -> object:
+        make = _cannery.assistant if len(requests) % 2 else _cannery.user
+        longer = requests[-1].conversation.append(make("And one message more."))
+        requests.append(requests[-1].replace(conversation=longer))
+        return _cannery.nativize_request(requests[-1], target)
+
+    return step
+
+
+def bulk() -> Translation:
+    """The public function again."""
+
+    def translate(line: bytes) -> bytes:
+        written: bytes = _cannery.translate(line, source="sharegpt", target="openai_chat").body
+        return written
+
+    return translate
+
+
+def held(count: int) -> list[Any]:
+    """As an application makes them: with the builders, each at its own time."""
+    makers = (_cannery.user, _cannery.assistant)
+    return [makers[number & 1](f"message number {number}") for number in range(count)]
+
+
+def reported(body: bytes, pair: Pair) -> list[str]:
+    """The codes of what a translation reports as lost."""
+    rendered = _cannery.translate(body, source=pair[0], target=pair[1])
+    return sorted({loss.code for loss in rendered.losses})
+
+
+def storage(folder: Path) -> Storage:
+    """One conversation in a directory store, everything at its default level."""
+    opened = _cannery.open_store(folder / "store", cache_bytes=0)
+    conversation = opened.create()
+    when = datetime.fromisoformat(WHEN)
+    makers = {"user": _cannery.user, "assistant": _cannery.assistant}
+
+    def canister(said: Said) -> Any:
+        if said.image:
+            return _cannery.UserCanisterClass(
+                _cannery.ImageContentClass(said.image, "image/png"), when
+            )
+        return makers[said.role](said.text, when)
+
+    return Storage(
+        lambda said: conversation.append(canister(said)),
+        lambda many: conversation.append([canister(said) for said in many]),
+        lambda: opened.get(conversation.identifier).hydrate(),
+        opened.close,
+        conversation.fork,
+        opened.verify,
+    )

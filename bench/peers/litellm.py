@@ -1,0 +1,101 @@
+"""litellm: the request transformations of its providers, and its adapter for Anthropic's clients."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import orjson
+
+from peers import (
+    FROM_ANTHROPIC,
+    TO_ANTHROPIC,
+    TO_GEMINI,
+    TO_RESPONSES,
+    Json,
+    Pair,
+    Translation,
+    renamed,
+    through,
+)
+
+PACKAGE = "litellm"
+EXTRAS = ()
+
+
+class _Log:
+    """Stands for the logging object of a call, which its transformations set fields on."""
+
+
+def _split(body: Json) -> tuple[list[Any], Json]:
+    settings = {name: value for name, value in body.items() if name not in {"model", "messages"}}
+    return body["messages"], settings
+
+
+def translations() -> dict[Pair, Translation]:
+    """What ``completion`` and the proxy do before they send."""
+    litellm: Any = importlib.import_module("litellm")
+    anthropic = litellm.AnthropicConfig()
+    vertex: Any = importlib.import_module("litellm.llms.vertex_ai.gemini.transformation")
+    gemini = litellm.GoogleAIStudioGeminiConfig()
+    adapters = "litellm.llms.anthropic.pass_through.adapters.transformation"
+    adapter = importlib.import_module(adapters).LiteLLMAnthropicMessagesAdapter()
+    bridge = importlib.import_module(
+        "litellm.completion_extras.litellm_responses_transformation.transformation"
+    ).LiteLLMResponsesTransformationHandler()
+
+    def to_anthropic(body: Json) -> Any:
+        messages, settings = _split(body)
+        model = "claude-sonnet-4-5"
+        optional = anthropic.map_openai_params(settings, {}, model, drop_params=False)
+        return anthropic.transform_request(model, messages, optional, {}, {})
+
+    def to_gemini(body: Json) -> Any:
+        messages, settings = _split(body)
+        model = "gemini-2.5-pro"
+        return vertex.transform_request_body(
+            messages=messages,
+            model=model,
+            custom_llm_provider="gemini",
+            litellm_params={},
+            cached_content=None,
+            optional_params=gemini.map_openai_params(settings, {}, model, drop_params=False),
+        )
+
+    def to_responses(body: Json) -> Any:
+        messages, settings = _split(body)
+        written = bridge.transform_request("gpt-5.5", messages, settings, {}, {}, _Log())
+        return {
+            name: value
+            for name, value in written.items()
+            if name not in {"litellm_logging_obj", "client"}
+        }
+
+    def from_anthropic(body: Json) -> Any:
+        written, _ = adapter.translate_anthropic_to_openai(anthropic_message_request=body)
+        return written
+
+    return {
+        TO_ANTHROPIC: through(to_anthropic),
+        TO_GEMINI: through(to_gemini),
+        TO_RESPONSES: through(to_responses),
+        FROM_ANTHROPIC: through(from_anthropic),
+    }
+
+
+def bulk() -> Translation:
+    """The renamed turns as its message objects, which is how it holds a conversation."""
+    message: Any = importlib.import_module("litellm").Message
+
+    def translate(line: bytes) -> bytes:
+        messages = [message(**turn) for turn in renamed(orjson.loads(line))]
+        return orjson.dumps({"messages": [one.model_dump(exclude_none=True) for one in messages]})
+
+    return translate
+
+
+def held(count: int) -> list[Any]:
+    """Messages as its answers hold them."""
+    message: Any = importlib.import_module("litellm").Message
+    roles = ("user", "assistant")
+    return [message(role=roles[n & 1], content=f"message number {n}") for n in range(count)]

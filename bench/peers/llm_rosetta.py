@@ -1,0 +1,54 @@
+"""llm-rosetta: its one function for requests."""
+
+from __future__ import annotations
+
+import importlib
+from functools import partial
+from typing import Any
+
+import orjson
+
+from peers import PAIRS, Json, Pair, Translation, renamed, through
+
+PACKAGE = "llm-rosetta"
+EXTRAS = ()
+
+NAMES = {
+    "openai_chat": "openai_chat",
+    "openai_responses": "openai_responses",
+    "anthropic_messages": "anthropic",
+    "gemini_generate": "google",
+}
+
+
+def translations() -> dict[Pair, Translation]:
+    """Source and target named, so that nothing is spent on detection."""
+    convert: Any = importlib.import_module("llm_rosetta").convert
+
+    def translate(pair: Pair, body: Json) -> Any:
+        return convert(body, NAMES[pair[1]], source_provider=NAMES[pair[0]], model=body["model"])
+
+    return {pair: through(partial(translate, pair)) for pair in PAIRS}
+
+
+def bulk() -> Translation:
+    """The renamed turns through its model, back to Chat."""
+    convert: Any = importlib.import_module("llm_rosetta").convert
+
+    def translate(line: bytes) -> bytes:
+        body = {"model": "m", "messages": renamed(orjson.loads(line))}
+        written = convert(body, "openai_chat", source_provider="openai_chat", force_conversion=True)
+        return orjson.dumps({"messages": written["messages"]})
+
+    return translate
+
+
+def held(count: int) -> list[Any]:
+    """Messages as its model holds them."""
+    converter = importlib.import_module("llm_rosetta").OpenAIChatConverter()
+    roles = ("user", "assistant")
+    messages = [
+        {"role": roles[number & 1], "content": f"message number {number}"}
+        for number in range(count)
+    ]
+    return list(converter.request_from_provider({"model": "m", "messages": messages})["messages"])

@@ -1,0 +1,85 @@
+"""Plots as small SVG files, drawn by hand so that the same figures give the same bytes.
+
+Bars lie on a logarithmic scale, since contenders are often ten or a hundred times apart; a red line is a goal.
+"""
+
+from __future__ import annotations
+
+import math
+from html import escape
+from typing import NamedTuple
+
+WIDTH = 860
+LABELS = 300
+BAR = 18
+OURS = "#2b7a4b"
+OTHERS = "#9aa5b1"
+INK = "#57606a"
+
+
+class Bar(NamedTuple):
+    """One bar: what it is, how long, and whether it is ours."""
+
+    label: str
+    value: float
+    is_ours: bool = False
+    goal: float | None = None
+
+
+def bars(title: str, unit: str, groups: dict[str, list[Bar]]) -> str:
+    """Groups of horizontal bars on one logarithmic scale."""
+    values = [bar.value for group in groups.values() for bar in group]
+    goals = [bar.goal for group in groups.values() for bar in group if bar.goal]
+    if not values:
+        return ""
+    least, most = min(values + goals) / 1.3, max(values + goals) * 1.15
+    room = WIDTH - LABELS - 80
+
+    def place(value: float) -> float:
+        return LABELS + room * math.log(value / least) / math.log(most / least)
+
+    parts = [_text(4, 18, title, size=15, weight="bold"), _text(4, 36, unit)]
+    top = 48
+    for name, group in groups.items():
+        if name:
+            parts.append(_text(4, top + 14, name, weight="bold"))
+            top += 22
+        for bar in sorted(group, key=lambda bar: bar.value):
+            right = place(bar.value)
+            colour = OURS if bar.is_ours else OTHERS
+            parts.append(_text(LABELS - 8, top + 13, bar.label, anchor="end"))
+            parts.append(
+                f'<rect x="{LABELS}" y="{top}" width="{right - LABELS:.1f}" height="{BAR - 4}" fill="{colour}"/>'
+            )
+            parts.append(_text(right + 5, top + 12, shown(bar.value)))
+            if bar.goal:
+                goal = place(bar.goal)
+                parts.append(
+                    f'<rect x="{goal - 1:.1f}" y="{top - 2}" width="2" height="{BAR}" fill="#c0392b"/>'
+                )
+            top += BAR
+        top += 8
+    head = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{top}" viewBox="0 0 {WIDTH} {top}"'
+        ' font-family="sans-serif" font-size="12">'
+    )
+    ground = f'<rect width="{WIDTH}" height="{top}" fill="#ffffff"/>'
+    return "\n".join([head, ground, *parts, "</svg>"]) + "\n"
+
+
+def shown(value: float) -> str:
+    """A figure with three digits that mean something."""
+    if value >= 100:
+        return f"{value:,.0f}"
+    if value >= 10:
+        return f"{value:.1f}"
+    return f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"
+
+
+def _text(
+    x: float, y: float, text: str, *, anchor: str = "start", size: int = 12, weight: str = "normal"
+) -> str:
+    return (
+        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}" font-weight="{weight}"'
+        f' fill="{INK}">{escape(text)}</text>'
+    )

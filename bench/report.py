@@ -1,0 +1,490 @@
+"""Write the tables and plots of bench/README.md from the figures in bench/results, without measuring anything.
+
+    python bench/report.py [--results FOLDER] [--check]
+
+What stands between the two marks in the README is made here, and nothing else of it is touched. The same figures give
+the same text, so that a test can tell whether somebody wrote a figure by hand.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import results
+from goals import GOALS, TARGETS, WORKLOADS, Figures, Row, rows_of
+from plots import Bar, bars, shown
+
+README = Path(__file__).resolve().parent / "README.md"
+PLOTS = README.parent / "plots"
+BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
+PROGRAMS = ("translate", "bulk", "storage", "gateway", "footprint")
+NAMES = {
+    "cannery": "**cannery**",
+    "floor": "a loop by hand",
+    "memcpy": "memcpy",
+    "any_llm": "any-llm",
+    "pydantic_ai": "pydantic-ai",
+    "langchain": "langchain",
+    "litellm": "litellm",
+    "llm_rosetta": "llm-rosetta",
+    "openai_agents": "openai-agents",
+    "llm": "llm",
+    "sqlite": "SQLite WAL FULL",
+}
+STORES = {**NAMES, "langchain": "LangChain SQL"}
+
+
+def table(head: list[str], rows: list[list[str]]) -> list[str]:
+    """A Markdown table, figures to the right."""
+    marks = ["---", *("---:" for _ in head[1:])]
+    return [f"| {' | '.join(cells)} |" for cells in (head, marks, *rows)] + [""]
+
+
+def contenders(rows: list[Row]) -> list[str]:
+    """Who took part, in the order of the names."""
+    there = {row["contender"] for row in rows}
+    return [name for name in NAMES if name in there]
+
+
+def ratio(rows: list[Row]) -> str:
+    """The figure of the one row that is left, or what became of it."""
+    if not rows:
+        return "–"
+    return "fails" if "failed" in rows[0] else shown(rows[0]["median"])
+
+
+def taken(found: dict[str, dict[str, Any]]) -> Iterator[str]:
+    """Where and when: the machine, the load, the versions."""
+    machines = {
+        "{processor}, {cores} cores, {memory_gb} GB, {kernel}, Python {python}".format(
+            **one["taken"]
+        )
+        for one in found.values()
+    }
+    yield "## Where and when"
+    yield ""
+    yield from (f"- {machine}" for machine in sorted(machines))
+    versions: dict[str, str] = {}
+    for one in found.values():
+        versions |= one["versions"]
+    listed = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
+    yield textwrap.fill(f"- {listed}", 116, subsequent_indent="  ", break_on_hyphens=False)
+    yield ""
+    rows = []
+    for program, one in found.items():
+        facts = one["taken"]
+        load = f"{facts['load_before']} → {facts['load_after']}"
+        rows.append([program, facts["date"], facts["mode"], f"{facts['seconds']} s", load])
+    yield from table(["program", "date", "mode", "took", "load before → after"], rows)
+    if any(
+        max(one["taken"]["load_before"], one["taken"]["load_after"]) > 1.5 for one in found.values()
+    ):
+        yield "A load well above one means that other programs ran beside the measurement: ratios then scatter,"
+        yield "and those of storage and latency most."
+        yield ""
+
+
+def goals(figures: Figures) -> Iterator[str]:
+    """Every goal beside what was reached."""
+    yield "## Goals"
+    yield ""
+    rows = []
+    for goal in GOALS:
+        cells = goal.cells(figures)
+        rows.append([goal.what, goal.text, reached(cells), goal.verdict(cells)])
+    yield "| what | goal | reached | |"
+    yield "|---|---|---|---|"
+    yield from (f"| {' | '.join(row)} |" for row in rows)
+    yield ""
+
+
+def reached(cells: dict[str, float]) -> str:
+    """The cells of a goal; only the range where they are many."""
+    if len(cells) > 6:
+        return f"{shown(min(cells.values()))} to {shown(max(cells.values()))}"
+    return "; ".join(
+        f"{label}: {_number(value)}" if label else _number(value) for label, value in cells.items()
+    )
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else shown(value)
+
+
+def translation(figures: Figures) -> Iterator[str]:
+    """One table a pair, the cliffs, what was dropped, and appending."""
+    rows = figures["translate"]
+    yield "## Translation"
+    yield ""
+    yield "Multiples of `orjson.loads` + `orjson.dumps` of the same bytes, thread CPU time."
+    yield ""
+    yield "![Translation beside the peers](plots/translate.svg)"
+    yield ""
+    for (source, target), name in TARGETS.items():
+        of_pair = [
+            row for row in rows if (row.get("source"), row.get("target")) == (source, target)
+        ]
+        yield f"### {name}"
+        yield ""
+        lines = []
+        for contender in contenders(of_pair):
+            cells = [
+                ratio(
+                    [
+                        r
+                        for r in of_pair
+                        if r["contender"] == contender and r["workload"] == workload
+                    ]
+                )
+                for workload in WORKLOADS
+            ]
+            lines.append([NAMES[contender], *cells])
+        copies = [
+            ratio([r for r in rows if r["contender"] == "memcpy" and r["workload"] == workload])
+            for workload in WORKLOADS
+        ]
+        yield from table(["", *WORKLOADS], [*lines, ["memcpy", *copies]])
+    yield from cliffs(rows)
+    yield from dropped(rows)
+    yield "### One message more"
+    yield ""
+    yield "Append one message to the agentic conversation and write all of it again, as a multiple of the whole"
+    yield "body's floor. Every peer writes everything again: its figure is that of the tables above."
+    yield ""
+    appends = [[row["append"], shown(row["median"])] for row in rows if "append" in row]
+    yield from table(["target", "cannery"], appends)
+
+
+def cliffs(rows: list[Row]) -> Iterator[str]:
+    """What a small change of the input costs."""
+    names = list(
+        dict.fromkeys(r["workload"] for r in rows if r.get("workload") not in {*WORKLOADS, None})
+    )
+    yield "### Cliffs"
+    yield ""
+    yield "Bodies that no shortcut was made for: what a small change of the input costs. No goals."
+    yield ""
+    lines = []
+    for (source, target), pair in TARGETS.items():
+        of_pair = [
+            row
+            for row in rows
+            if (row.get("source"), row.get("target")) == (source, target)
+            and row["workload"] in names
+        ]
+        for contender in contenders(of_pair):
+            cells = [
+                ratio([r for r in of_pair if r["contender"] == contender and r["workload"] == name])
+                for name in names
+            ]
+            lines.append([f"{NAMES[contender]}, {pair}", *cells])
+    yield from table(["", *names], lines)
+
+
+def dropped(rows: list[Row]) -> Iterator[str]:
+    """What a contender's output does not say, in words."""
+    yield "### What was not said"
+    yield ""
+    yield "Every output is compared with its source. Missing from it:"
+    yield ""
+    said: dict[str, dict[str, list[str]]] = {}
+    for row in rows:
+        if not row.get("dropped") and "failed" not in row:
+            continue
+        what = f"fails with {row['failed']}" if "failed" in row else ", ".join(row["dropped"])
+        if "reported" in row:
+            what += (
+                f" (reported: {', '.join(row['reported'])})"
+                if row["reported"]
+                else " (not reported)"
+            )
+        where = said.setdefault(NAMES[row["contender"]], {}).setdefault(
+            f"{row['workload']}: {what}", []
+        )
+        where.append(TARGETS[row["source"], row["target"]])
+    for name, found in said.items():
+        for what, pairs in found.items():
+            yield f"- {name}, {what} ({', '.join(pairs)})"
+    if not said:
+        yield "- nothing"
+    yield ""
+
+
+def bulk(figures: Figures) -> Iterator[str]:
+    """ShareGPT by the line."""
+    rows = figures["bulk"]
+    workloads = list(dict.fromkeys(row["workload"] for row in rows))
+    yield "## Bulk"
+    yield ""
+    yield "ShareGPT records to Chat, per line, as a multiple of `orjson.loads` + `orjson.dumps` of the line."
+    yield "Nobody else reads records with calls."
+    yield ""
+    lines = [
+        [
+            NAMES[contender],
+            *(
+                ratio(
+                    [r for r in rows if r["contender"] == contender and r["workload"] == workload]
+                )
+                for workload in workloads
+            ),
+        ]
+        for contender in contenders(rows)
+    ]
+    yield from table(["", *workloads], lines)
+
+
+def storage(figures: Figures) -> Iterator[str]:
+    """The stores, side by side."""
+    rows = figures["storage"]
+    yield "## Storage"
+    yield ""
+    yield "Multiples of a bare JSONL file: append with an fdatasync each, load with the standard library, bytes on"
+    yield "disk. Growth is an append to so many messages beside one to 1,000. Peers load the same corpus, a shorter"
+    yield "one in quick mode."
+    yield ""
+    yield "![Durable append](plots/storage.svg)"
+    yield ""
+    columns = [
+        ("append", "append", {}),
+        ("growth 10,000", "growth", {"messages": 10_000}),
+        ("growth 100,000", "growth", {"messages": 100_000}),
+        ("load", "load", {}),
+        ("disk", "disk", {}),
+    ]
+    lines = []
+    for contender in contenders(rows):
+        cells = [
+            ratio(rows_of(figures, "storage", contender=contender, what=what, **facts))
+            for _, what, facts in columns
+        ]
+        lines.append([STORES[contender], *cells])
+    yield from table(["", *(name for name, _, _ in columns)], lines)
+    forks = []
+    for row in rows:
+        if row["what"] == "fork":
+            cost = [f"{row['messages']:,}", str(row.get("syncs", "")), f"{row['bytes']:,}"]
+            forks.append([STORES[row["contender"]], *cost, f"{row['microseconds']:,} µs"])
+    yield from table(["fork", "messages", "syncs", "bytes", "takes"], forks)
+    verified = [
+        [
+            STORES[row["contender"]],
+            f"{row['megabytes_said']:,} MB/s",
+            f"{row['megabytes_stored']:,} MB/s",
+            f"{row['messages']:,}",
+        ]
+        for row in rows
+        if row["what"] == "verify"
+    ]
+    yield from table(["verify", "of what was said", "of what is distinct", "messages/s"], verified)
+
+
+def gateway(figures: Figures) -> Iterator[str]:
+    """The proxies, side by side."""
+    rows = [row for row in figures["gateway"] if row["kind"] != "memory"]
+    memory = {r["contender"]: r["megabytes"] for r in figures["gateway"] if r["kind"] == "memory"}
+    names = list(dict.fromkeys(row["contender"] for row in rows))
+    settings = list(dict.fromkeys((row["kind"], row["size"], row["concurrency"]) for row in rows))
+    yield "## Gateway"
+    yield ""
+    yield "CPU of all its processes per request, and per streamed chunk, as a multiple of nginx's on the same upstream;"
+    yield "then requests (or chunks) per CPU second, and the latency added to the upstream's own, p50 / p99 in ms."
+    yield "litellm passes in its own dialect; llm-rosetta translates. Recording sees one body again and again, which"
+    yield "the store recognises and does not write twice."
+    yield ""
+    yield "![CPU per request](plots/gateway.svg)"
+    yield ""
+    heads = [
+        f"{size // 1024} KB, {concurrency}" if kind == "request" else f"chunk, {concurrency}"
+        for kind, size, concurrency in settings
+    ]
+    for title, cell in GATEWAY_CELLS.items():
+        lines = []
+        for name in names:
+            cells = [
+                cell(next(r for r in rows if r["contender"] == name and _setting(r) == setting))
+                for setting in settings
+            ]
+            extra = [str(memory.get(name, ""))] if title == "× nginx" else []
+            lines.append([f"**{name}**" if "cannery" in name else name, *cells, *extra])
+        yield from table([title, *heads, *(["resident MB"] if title == "× nginx" else [])], lines)
+
+
+def _setting(row: Row) -> tuple[str, int, int]:
+    return row["kind"], row["size"], row["concurrency"]
+
+
+GATEWAY_CELLS: dict[str, Callable[[Row], str]] = {
+    "× nginx": lambda row: shown(row["median"]),
+    "per CPU second": lambda row: f"{row['per_cpu_second']:,}",
+    "added ms": lambda row: f"{row['added_p50_ms']:.1f} / {row['added_p99_ms']:.1f}",
+}
+
+
+def footprint(figures: Figures) -> Iterator[str]:
+    """What each library weighs."""
+    rows = figures["footprint"]
+    yield "## Footprint"
+    yield ""
+    yield "![Bytes per message](plots/footprint.svg)"
+    yield ""
+    columns = {
+        "import, CPU ms": "import_ms",
+        "resident, MB": "resident_mb",
+        "bytes per message": "bytes_per_message",
+        "installed, MB": "installed_mb",
+        "dependencies": "dependencies",
+    }
+    lines = [
+        [
+            NAMES[row["contender"]] if row["contender"] != "floor" else "the texts alone",
+            *(f"{row[key]:,}" if key in row else "–" for key in columns.values()),
+        ]
+        for row in sorted(rows, key=lambda row: list(NAMES).index(row["contender"]))
+    ]
+    yield from table(["", *columns], lines)
+    for row in rows_of(figures, "footprint"):
+        yield (
+            f"Our modules are loaded when they are first needed: import and a first translation take"
+            f" {row['first_use_ms']} ms and {row['first_use_mb']} MB."
+        )
+        yield ""
+
+
+SECTIONS = {
+    "translate": translation,
+    "bulk": bulk,
+    "storage": storage,
+    "gateway": gateway,
+    "footprint": footprint,
+}
+
+
+def pictures(figures: Figures) -> dict[str, str]:
+    """The plots by the names of their files."""
+    drawn = {}
+    if "translate" in figures:
+        drawn["translate.svg"] = _translate_plot(figures["translate"])
+    if "storage" in figures:
+        rows = [row for row in figures["storage"] if row["what"] == "append"]
+        group = [
+            Bar(STORES[r["contender"]].strip("*"), r["median"], r["contender"] == "cannery", 1.3)
+            for r in rows
+        ]
+        drawn["storage.svg"] = bars(
+            "Durable append, mixed sizes", "× JSONL + fdatasync", {"": group}
+        )
+    if "gateway" in figures:
+        drawn["gateway.svg"] = _gateway_plot(figures["gateway"])
+    if "footprint" in figures:
+        group = [
+            Bar(
+                NAMES[r["contender"]].strip("*"),
+                r["bytes_per_message"],
+                r["contender"] == "cannery",
+            )
+            for r in figures["footprint"]
+            if r["contender"] != "floor"
+        ]
+        drawn["footprint.svg"] = bars("A short message in memory", "bytes", {"": group})
+    return drawn
+
+
+def _translate_plot(rows: list[Row]) -> str:
+    limits = {
+        goal.what.partition(", ")[2]: goal.bound
+        for goal in GOALS
+        if goal.what.startswith("translate, ")
+    }
+    groups = {}
+    for workload in WORKLOADS:
+        found = [
+            row
+            for row in rows
+            if row.get("workload") == workload
+            and row.get("target") == "anthropic_messages"
+            and "median" in row
+        ]
+        limit = limits.get(workload) or limits["short chat"]
+        groups[workload] = [
+            Bar(NAMES[r["contender"]].strip("*"), r["median"], r["contender"] == "cannery", limit)
+            for r in found
+        ]
+    return bars("OpenAI → Anthropic, bytes to bytes", "× orjson.loads + orjson.dumps", groups)
+
+
+def _gateway_plot(rows: list[Row]) -> str:
+    groups = {}
+    for title, kind in (
+        ("a request of 1 KB, 32 at once", "request"),
+        ("a streamed chunk", "chunk"),
+    ):
+        found = [
+            row
+            for row in rows
+            if row["kind"] == kind
+            and row["size"] == 1024
+            and (kind == "chunk" or row["concurrency"] == 32)
+        ]
+        groups[title] = [
+            Bar(row["contender"], row["median"], "cannery" in row["contender"]) for row in found
+        ]
+    return bars("CPU of a gateway", "× nginx on the same upstream", groups)
+
+
+def measured(folder: Path) -> tuple[str, dict[str, str]]:
+    """The text between the marks and the plots, from the figures in a folder."""
+    found = {name: one for name in PROGRAMS if (one := results.read(name, folder))}
+    figures = {name: one["rows"] for name, one in found.items()}
+    lines = [*taken(found), *goals(figures)]
+    for name, section in SECTIONS.items():
+        if name in figures:
+            lines.extend(section(figures))
+    return "\n".join(lines).rstrip() + "\n", pictures(figures)
+
+
+def with_measured(readme: str, text: str) -> str:
+    """The README with a new text between its marks."""
+    before, begin, rest = readme.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    assert begin
+    assert end
+    return f"{before}{BEGIN}\n\n{text}\n{END}{after}"
+
+
+def main() -> int:
+    """Write the README and the plots, or say whether they are what the figures say."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser.add_argument(
+        "--results", type=Path, default=results.RESULTS, help="where the figures are"
+    )
+    parser.add_argument(
+        "--check", action="store_true", help="change nothing; 1 if something would change"
+    )
+    options = parser.parse_args()
+    text, drawn = measured(options.results)
+    wanted = {README: with_measured(README.read_text("utf-8"), text)}
+    wanted |= {PLOTS / name: svg for name, svg in drawn.items()}
+    stale = [
+        path
+        for path, said in wanted.items()
+        if not path.exists() or path.read_text("utf-8") != said
+    ]
+    if options.check:
+        for path in stale:
+            print(f"{path.relative_to(README.parent.parent)} is not what the figures say")
+        return 1 if stale else 0
+    PLOTS.mkdir(exist_ok=True)
+    for path in stale:
+        path.write_text(wanted[path], "utf-8")
+        print(f"wrote {path.relative_to(README.parent.parent)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

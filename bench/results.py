@@ -1,0 +1,164 @@
+"""What a measurement leaves behind: one small JSON file for each program, with where and when it was taken.
+
+``rows`` are what the program found; ``taken`` is the machine, the date, the mode and the load before and after, so that
+a reader can judge how quiet it was; ``versions`` are those of everything that took part. Nothing is computed here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import environments
+
+RESULTS = environments.BENCH / "results"
+Row = dict[str, Any]
+
+
+def machine() -> dict[str, Any]:
+    """The processor, memory, kernel and interpreter."""
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return {
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+        "memory_gb": round(memory / 2**30),
+        "kernel": f"{platform.system()} {platform.release()}",
+        "python": platform.python_version(),
+    }
+
+
+def _processor() -> str:
+    """The model that the kernel names."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+    except OSError:
+        return platform.machine()
+    models = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return models[0] if models else platform.machine()
+
+
+def versions(contenders: list[str]) -> dict[str, str]:
+    """The version of each contender's package, as its environment has it installed."""
+    found: dict[str, str] = {}
+    program = "import importlib.metadata as m, sys; print(m.version(sys.argv[1]))"
+    for contender in contenders:
+        python = environments.python_of(contender)
+        package = PACKAGES.get(contender)
+        if python is None or package is None:
+            continue
+        finished = subprocess.run(
+            [str(python), "-c", program, package], check=False, capture_output=True, text=True
+        )
+        if finished.returncode == 0:
+            found[package] = finished.stdout.strip()
+    return found
+
+
+# Contender -> the distribution that a user installs.
+PACKAGES = {
+    "cannery": "cannery",
+    "any_llm": "any-llm-sdk",
+    "langchain": "langchain-core",
+    "litellm": "litellm",
+    "llm": "llm",
+    "llm_rosetta": "llm-rosetta",
+    "openai_agents": "openai-agents",
+    "pydantic_ai": "pydantic-ai-slim",
+}
+
+
+class Recording:
+    """The rows of one program's run, kept as they come."""
+
+    def __init__(self, program: str, *, quick: bool, contenders: list[str]) -> None:
+        self.program, self.quick, self.contenders = program, quick, contenders
+        self.rows: list[Row] = []
+        self._started = time.time()
+        self._load = os.getloadavg()[0]
+
+    def add(self, **row: Any) -> Row:
+        """Keep a row."""
+        self.rows.append(row)
+        return row
+
+    def write(self, path: Path) -> None:
+        """Write the file; keys in order, so that a change shows as a small difference."""
+        taken = {
+            **machine(),
+            "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+            "mode": "quick" if self.quick else "full",
+            "seconds": round(time.time() - self._started),
+            "load_before": round(self._load, 2),
+            "load_after": round(os.getloadavg()[0], 2),
+        }
+        path.parent.mkdir(parents=True, exist_ok=True)
+        rows = ",\n  ".join(json.dumps(row, ensure_ascii=False) for row in self.rows)
+        path.write_text(
+            "{\n"
+            f' "program": {json.dumps(self.program)},\n'
+            f' "taken": {json.dumps(taken, ensure_ascii=False)},\n'
+            f' "versions": {json.dumps(versions(self.contenders))},\n'
+            f' "rows": [\n  {rows}\n ]\n'
+            "}\n",
+            "utf-8",
+        )
+
+
+def read(program: str, folder: Path = RESULTS) -> dict[str, Any] | None:
+    """The file of a program, or None if it was never measured."""
+    path = folder / f"{program}.json"
+    if not path.exists():
+        return None
+    found: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    return found
+
+
+def child(contender: str, program: Path, *arguments: str) -> Iterator[Row]:
+    """Run a program in a contender's environment; it prints a row of JSON a line."""
+    python = environments.python_of(contender)
+    assert python is not None
+    process = subprocess.Popen(
+        [str(python), "-W", "ignore", str(program), "--contender", contender, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environments.quiet(),
+    )
+    with silenced(process) as lines:
+        for line in lines:
+            if line.startswith("{"):
+                yield json.loads(line)
+
+
+@contextmanager
+def silenced(process: subprocess.Popen[str]) -> Iterator[Iterator[str]]:
+    """The lines that a child prints; what it grumbles is shown only when it fails."""
+    import threading
+
+    grumbled: list[str] = []
+    assert process.stdout is not None
+    assert process.stderr is not None
+    listener = threading.Thread(target=lambda: grumbled.extend(process.stderr or ()), daemon=True)
+    listener.start()
+    yield iter(process.stdout)
+    if process.wait():
+        listener.join(5)
+        print("".join(grumbled[-15:]), file=sys.stderr)
+        raise RuntimeError(f"a contender failed: {process.args!r}")
+
+
+def available(contenders: list[str]) -> list[str]:
+    """The contenders whose environments are built; the others are named."""
+    missing = [name for name in contenders if environments.python_of(name) is None]
+    if missing:
+        print(f"left out, not installed: {', '.join(missing)}", flush=True)
+    return [name for name in contenders if name not in missing]

@@ -1,0 +1,145 @@
+"""The measurements' page says what the figures say, and no goal is missing from it."""
+
+import importlib.util
+import json
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from tests.house.sources import ROOT
+
+BENCH = ROOT / "bench"
+PROGRAMS = {"translate", "bulk", "storage", "gateway", "footprint"}
+# What was promised, in the order of the page; a goal is changed here and there, or nowhere.
+PROMISED = [
+    ("translate, short chat", 2.0),
+    ("translate, agentic", 1.4),
+    ("translate, images", 1.3),
+    ("translate, long", 1.3),
+    ("translate everywhere, later, compiled", 0.5),
+    ("append one message to 400 and write again", 0.1),
+    ("bulk ShareGPT → OpenAI, per line", 1.2),
+    ("bulk ShareGPT → OpenAI, later", 0.7),
+    ("`import cannery`, CPU over bare Python", 80),
+    ("SDKs and web frameworks that it loads", 0),
+    ("a million small messages in memory", 240),
+    ("durable append, mixed sizes", 1.3),
+    ("append to a long conversation", 1.1),
+    ("16 writers, per message", 0.3),
+    ("load 10,000, hydrated and verified", 0.5),
+    ("last 50 of 100,000 without reading the rest", 1.5),
+    ("fork, syncs", 3),
+    ("fork, bytes", 1024),
+    ("disk, corpus with duplicates", 0.30),
+    ("verify, logical bytes", 300),
+    ("gateway, a streamed chunk, translating and recording", 4),
+    ("gateway, a request, passing", 5),
+    ("gateway, a request, translating and recording", 10),
+]
+
+
+def loaded(name):
+    spec = importlib.util.spec_from_file_location(f"bench_{name}", BENCH / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def report(*arguments):
+    return subprocess.run(
+        [sys.executable, str(BENCH / "report.py"), "--check", *arguments],
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+
+
+def test_the_tables_and_plots_are_what_the_figures_say():
+    checked = report()
+
+    assert (checked.returncode, checked.stdout, checked.stderr) == (0, "", "")
+
+
+def test_every_program_has_left_its_figures():
+    assert {path.stem for path in (BENCH / "results").glob("*.json")} == PROGRAMS
+
+
+@pytest.mark.parametrize("program", sorted(PROGRAMS))
+def test_a_figure_that_differs_is_noticed(program, tmp_path):
+    shutil.copytree(BENCH / "results", tmp_path, dirs_exist_ok=True)
+    path = tmp_path / f"{program}.json"
+    found = json.loads(path.read_text(encoding="utf-8"))
+    row = next(row for row in found["rows"] if row["contender"].startswith("cannery"))
+    name = "bytes_per_message" if program == "footprint" else "median"
+    row[name] *= 1.5
+    path.write_text(json.dumps(found), encoding="utf-8")
+
+    checked = report("--results", str(tmp_path))
+
+    assert checked.returncode == 1
+    assert "README.md is not what the figures say" in checked.stdout
+
+
+def test_every_goal_stands_in_the_page_with_a_verdict():
+    text = (BENCH / "README.md").read_text(encoding="utf-8")
+    found = re.findall(
+        r"^\| ([^|]+) \| at (?:most|least) ([\d.]+)[^|]* \| [^|]+ \| ([^|]+) \|$",
+        text,
+        re.MULTILINE,
+    )
+
+    assert [(what, float(bound)) for what, bound, _ in found] == PROMISED
+    assert {re.sub(r" \(.*", "", verdict).strip("*") for _, _, verdict in found} <= {
+        "met",
+        "missed",
+        "not yet",
+    }
+
+
+def test_a_goal_without_figures_says_so():
+    goals = loaded("goals").GOALS
+
+    assert {goal.verdict(goal.cells({})) for goal in goals} == {"not measured"}
+
+
+def test_a_goal_is_met_only_by_all_of_its_cells():
+    goal = loaded("goals").GOALS[0]
+
+    assert goal.verdict({"a": 1.9, "b": 2.0}) == "met"
+    assert goal.verdict({"a": 1.9, "b": 2.1}) == "**missed** (1 of 2 met)"
+
+
+def test_what_a_translation_drops_is_named():
+    check = loaded("check")
+    call = {"id": "c", "function": {"name": "look", "arguments": '{"where": "under the bed"}'}}
+    body = {
+        "max_tokens": 5,
+        "messages": [
+            {"role": "user", "content": "Find it."},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c", "content": "Dust."},
+        ],
+    }
+    whole = {"said": ["Find it.", {"look": "under the bed"}, "Dust."], "max_output_tokens": 5}
+
+    assert check.dropped(body, whole) == []
+    assert check.dropped(body, {"said": ["Find it.", "look"]}) == [
+        "arguments",
+        "results",
+        "max_tokens",
+    ]
+
+
+@pytest.mark.parametrize(
+    "path", sorted((BENCH / "requirements").glob("*.in")), ids=lambda path: path.stem
+)
+def test_every_peer_is_pinned(path):
+    pins = path.with_suffix(".txt").read_text(encoding="utf-8").splitlines()[1:]
+
+    assert pins
+    assert [
+        line for line in pins if not re.fullmatch(r"[\w.-]+(\[[\w,]+\])?==[\w.+!]+", line)
+    ] == []
