@@ -1,6 +1,6 @@
-"""Run real programs against a running gateway, end to end: simonw's ``llm`` and the Codex command line.
+"""Run real programs against a running gateway, end to end: simonw's ``llm``, Codex, Claude Code and Cline.
 
-Installs both beside the environment when they are missing, starts a gateway with the built-in echo and a store of its
+Installs them beside the environment when they are missing, starts a gateway with the built-in echo and a store of its
 own, lets each program do what a person would do with it, and says what came out. It talks to loopback only.
 
     python scripts/e2e_agents.py
@@ -19,6 +19,8 @@ from pathlib import Path
 FOLDER = Path(os.environ.get("CANNERY_CLIENTS") or Path(sys.prefix) / "clients")
 LLM = "llm>=0.30,<1"
 CODEX = "@openai/codex"
+CLAUDE = "@anthropic-ai/claude-code"
+CLINE = "cline"
 
 
 def main() -> int:
@@ -42,7 +44,8 @@ def main() -> int:
             if found is None:
                 print("the gateway did not start")
                 return 1
-            failures = [run(found[0], folder) for run in (run_llm, run_codex)]
+            programs = (run_llm, run_codex, run_claude, run_cline)
+            failures = [run(found[0], folder) for run in programs]
         finally:
             gateway.terminate()
             gateway.wait(30)
@@ -83,29 +86,30 @@ def run_llm(url: str, folder: Path) -> bool:
     )
 
 
-def run_codex(url: str, folder: Path) -> bool:
-    """One headless task with Codex, over Responses."""
+def _npm(name: str, package: str) -> Path | None:
+    """The program of an npm package, installed when it is missing; None without npm."""
+    home = FOLDER / name
+    binary = home / "node_modules" / ".bin" / name
+    if binary.exists():
+        return binary
     npm = shutil.which("npm")
     if npm is None:
-        print("codex: npm is not here")
+        print(f"{name}: npm is not here")
+        return None
+    home.mkdir(parents=True, exist_ok=True)
+    quiet = ["--no-audit", "--no-fund", "--silent"]
+    install = [npm, "install", "--prefix", str(home), *quiet, package]
+    subprocess.run(install, check=True, cwd=home)
+    return binary
+
+
+def run_codex(url: str, folder: Path) -> bool:
+    """One headless task with Codex, over Responses."""
+    binary = _npm("codex", CODEX)
+    if binary is None:
         return True
-    home = FOLDER / "codex"
-    binary = home / "node_modules" / ".bin" / "codex"
-    if not binary.exists():
-        home.mkdir(parents=True, exist_ok=True)
-        install = [
-            npm,
-            "install",
-            "--prefix",
-            str(home),
-            "--no-audit",
-            "--no-fund",
-            "--silent",
-            CODEX,
-        ]
-        subprocess.run(install, check=True)
     user = folder / "codex"
-    work = folder / "work"
+    work = folder / "codex-work"
     user.mkdir()
     work.mkdir()
     (user / "config.toml").write_text(
@@ -122,6 +126,51 @@ def run_codex(url: str, folder: Path) -> bool:
         "say hello to the gateway",
     ]
     return _run("codex", [(task, "say hello to the gateway")], environment, work)
+
+
+def run_claude(url: str, folder: Path) -> bool:
+    """Plain, continued and with a tool: three headless tasks with Claude Code, over Messages."""
+    binary = _npm("claude", CLAUDE)
+    if binary is None:
+        return True
+    user = folder / "claude"
+    work = folder / "claude-work"
+    user.mkdir()
+    work.mkdir()
+    environment = {
+        **os.environ,
+        "HOME": str(user),
+        "ANTHROPIC_BASE_URL": f"{url}/anthropic",
+        "ANTHROPIC_API_KEY": "any",
+        # What the program would otherwise ask of the world outside.
+        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+        "DISABLE_AUTOUPDATER": "1",
+    }
+    says = [
+        (["-p", "say hello to the gateway"], "say hello to the gateway"),
+        (["-c", "-p", "and again"], "echo: and again"),
+        (["-p", "call Bash", "--allowedTools", "Bash"], "Bash completed"),
+    ]
+    jobs = [([str(binary), *words, "--model", "echo"], wanted) for words, wanted in says]
+    return _run("claude", jobs, environment, work)
+
+
+def run_cline(url: str, folder: Path) -> bool:
+    """One headless task with Cline, over Chat Completions."""
+    binary = _npm("cline", CLINE)
+    if binary is None:
+        return True
+    user = folder / "cline"
+    work = folder / "cline-work"
+    user.mkdir()
+    work.mkdir()
+    environment = {**os.environ, "HOME": str(user), "CLINE_DIR": str(user / ".cline")}
+    base = f"{url}/openai/v1"
+    jobs = [
+        ([str(binary), "auth", "-p", "openai", "-b", base, "-k", "any", "-m", "echo"], ""),
+        ([str(binary), "-P", "openai", "--json", "say hello to the gateway"], "say hello"),
+    ]
+    return _run("cline", jobs, environment, work)
 
 
 def _run(
