@@ -32,6 +32,15 @@ class Turns:
         self.pieces = pieces
 
 
+def after(items: list[Any], turns: Any) -> Any:
+    """Turns, encoded or not, behind what comes first in the same list."""
+    if not items:
+        return turns
+    if type(turns) is Turns:
+        return Turns([encode(items)[1:-1], b",", *turns.pieces])
+    return [*items, *turns]
+
+
 def encode(value: Any) -> bytes:
     """The JSON text of plain values, ``Raw`` and structs among them."""
     try:

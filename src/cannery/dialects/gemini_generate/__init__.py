@@ -7,6 +7,8 @@ the system instruction is one field. Written against the types of google-genai 3
 
 from __future__ import annotations
 
+from typing import Any
+
 from cannery.dialects.gemini_generate.errors import read_error, write_error
 from cannery.dialects.gemini_generate.fast import write_plain
 from cannery.dialects.gemini_generate.models import RULES, rules_for
@@ -18,18 +20,22 @@ from cannery.dialects.gemini_generate.settings import (
     tool_paths,
     write_settings,
 )
+from cannery.dialects.gemini_generate.sliced import write_slices
 from cannery.dialects.gemini_generate.spelling import NAME, Object, read_form
 from cannery.dialects.gemini_generate.streaming import GeminiStreamReader, GeminiStreamWriter
 from cannery.dialects.gemini_generate.writing import MessageWriter
 from cannery.messages.requests import Request
 from cannery.wire.aliasing import aliased
+from cannery.wire.bodies import after
 from cannery.wire.contract import Dialect, Piece, Route
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, recall
 
 
-def write_request(request: Request, pieces: list[Piece], report: Report) -> Object:
-    """The body of a request."""
+def write_request(
+    request: Request, pieces: list[Piece], report: Report, turns: Any = None
+) -> Object:
+    """The body of a request; ``turns`` are contents that are written already."""
     model = request.model if isinstance(request.model, str) else None
     writer = MessageWriter(report, at_home=request.source == NAME, model=model)
     residue = own_residue(request, NAME)
@@ -39,7 +45,9 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> Obje
         body = recall(body, residue.envelope)
     messages = writer.messages(pieces)
     contents = messages["contents"]
-    if "content" in shapes and len(contents) == 1:
+    if turns is not None:
+        messages["contents"] = after(contents, turns)
+    elif "content" in shapes and len(contents) == 1:
         messages["contents"] = contents[0]
     return {**body, **messages}
 
@@ -74,4 +82,5 @@ DIALECT = Dialect(
     modelled=MODELLED,
     rules_for=rules_for,
     write_plain=write_plain,
+    write_slices=write_slices,
 )

@@ -20,6 +20,7 @@ from cannery.dialects.openai_responses.settings import (
     NAME,
     write_settings,
 )
+from cannery.dialects.openai_responses.sliced import write_slices
 from cannery.dialects.openai_responses.stream_reading import ResponsesStreamReader
 from cannery.dialects.openai_responses.stream_writing import (
     ResponsesStreamWriter,
@@ -28,6 +29,7 @@ from cannery.dialects.openai_responses.writing import ItemWriter, form_words
 from cannery.messages.canisters import SupervisorCanisterClass, text_of
 from cannery.messages.requests import Request
 from cannery.wire.aliasing import aliased
+from cannery.wire.bodies import after
 from cannery.wire.contract import Dialect, Piece, Route, Rules
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
@@ -42,8 +44,10 @@ RULES = Rules(
 )
 
 
-def write_request(request: Request, pieces: list[Piece], report: Report) -> dict[str, Any]:
-    """The body of a request."""
+def write_request(
+    request: Request, pieces: list[Piece], report: Report, turns: Any = None
+) -> dict[str, Any]:
+    """The body of a request; ``turns`` are items that are written already."""
     at_home = request.source == NAME
     body = write_settings(request, report)
     residue = own_residue(request, NAME)
@@ -51,12 +55,15 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> dict
         body = recall(body, residue.envelope)
     is_stored = body.get("store") is not False
     writer = ItemWriter(report, at_home=at_home, model=request.model, is_stored=is_stored)
-    if _leads_as_instructions(pieces, at_home=at_home):
+    if _leads_as_instructions(pieces, at_home=at_home, has_turns=turns is not None):
         body["instructions"] = text_of(pieces[0].canister.held)
         if own_residue(pieces[0].canister, NAME) is None:
             report_residue(pieces[0].canister, report, pieces[0].place)
         pieces = pieces[1:]
     items = writer.items(pieces)
+    if turns is not None:
+        body["input"] = after(items, turns)
+        return body
     if not (at_home or items):
         items = [{"role": "user", "content": PLACEHOLDER}]
     if not at_home and pieces and is_prefill(pieces[-1]):
@@ -71,7 +78,7 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> dict
     return body
 
 
-def _leads_as_instructions(pieces: list[Piece], *, at_home: bool) -> bool:
+def _leads_as_instructions(pieces: list[Piece], *, at_home: bool, has_turns: bool) -> bool:
     """Whether the first piece goes into ``instructions``; alone it would leave no input."""
     canister = pieces[0].canister if pieces else None
     if not isinstance(canister, SupervisorCanisterClass) or canister.content.kind != "text":
@@ -82,7 +89,7 @@ def _leads_as_instructions(pieces: list[Piece], *, at_home: bool) -> bool:
     if at_home:
         return residue is None and not isinstance(canister.rank, str)
     is_marked = residue is not None and (residue.dialect == NAME or bool(residue.cache))
-    is_single = len(pieces) > 1 and not pieces[1].canister.joined
+    is_single = not pieces[1].canister.joined if len(pieces) > 1 else has_turns
     return is_single and not is_marked and canister.rank != "developer" and bool(canister.text)
 
 
@@ -105,4 +112,5 @@ DIALECT = Dialect(
     control_paths=CONTROL_PATHS,
     modelled=MODELLED,
     write_plain=write_plain,
+    write_slices=write_slices,
 )
