@@ -116,6 +116,20 @@ def test_search(run, store, names):
     assert run("search", "sourdough", "--role", "assistant", "--store", store).code == 1
 
 
+@pytest.mark.parametrize(
+    "kept, left_out",
+    [
+        ("--model=gpt-5", "--model=other"),
+        ("--profile=archive", "--profile=chat"),
+        ("--since=2000-01-01", "--since=2100-01-01"),
+        ("--until=2100-01-01", "--until=2000-01-01"),
+    ],
+)
+def test_search_chooses(run, store, kept, left_out):
+    assert run("search", "sourdough", kept, "--store", store).code == 0
+    assert run("search", "sourdough", left_out, "--store", store).code == 1
+
+
 def test_fork(run, store, names):
     told = run(
         "fork", names["bread"], "--at", "2", "--title", "Again", "--store", store, "--json"

@@ -1,8 +1,41 @@
-"""Stores to test with: in memory, and in a directory."""
+"""Stores to test with: in memory, and in a directory.
+
+What must survive the loss of power is tested on a simulated disk; the other tests keep their files in memory, where a
+sync costs nothing. ``CANNERY_TEST_FOLDER`` names another place.
+"""
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
 
 import pytest
 
 from cannery.storage import open_store
+
+_MEMORY = "/dev/shm"  # noqa: S108 - a folder of our own is made in it
+_ROOM = 1 << 30
+
+
+def _place():
+    place = os.environ.get("CANNERY_TEST_FOLDER")
+    if place is None and Path(_MEMORY).is_dir() and shutil.disk_usage(_MEMORY).free > _ROOM:
+        place = _MEMORY
+    return place
+
+
+@pytest.fixture
+def tmp_path():
+    folder = tempfile.mkdtemp(prefix="cannery-", dir=_place())
+    yield Path(folder)
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def module_path():
+    folder = tempfile.mkdtemp(prefix="cannery-", dir=_place())
+    yield Path(folder)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(params=["directory", "memory"])

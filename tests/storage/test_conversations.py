@@ -17,6 +17,7 @@ from cannery.messages import (
     assistant,
     document,
     invocation,
+    prefix_digests,
     result,
     supervisor,
     user,
@@ -244,6 +245,94 @@ class TestFiling:
         store.delete(first.identifier)
         assert store.file([user("a"), assistant("b")]).is_new
 
+    def test_names_what_it_makes(self, store):
+        first = store.file([user("a"), assistant("b"), user("c")], identifier="first")
+        assert (first.identifier, first.is_new) == ("first", True)
+        edited = store.file([user("a"), assistant("b"), user("C")], identifier="second")
+        assert (edited.identifier, edited.is_fork) == ("second", True)
+        again = store.file([user("a"), assistant("b"), user("C"), user("d")], identifier="third")
+        assert (again.identifier, again.added) == ("second", 1)
+        with pytest.raises(ConflictError):
+            store.file([user("something else")], identifier="first")
+        with pytest.raises(InputError):
+            store.file([user("something else")], identifier="../x")
+        assert len(store.list()) == 2
+
+    def test_finds_a_fork_of_what_was_deleted(self, store):
+        history = [user("a"), assistant("b"), user("c"), assistant("d")]
+        root = store.file(history).conversation
+        fork = store.file([*history[:2], user("C")]).conversation
+        root.delete()
+        for known in ([*history[:2], user("C")], history[:2], history[:1]):
+            filed = store.file(known)
+            assert (filed.identifier, filed.added) == (fork.identifier, 0)
+        filed = store.file([*history[:2], user("C"), *map(user, "defghijklmnop")])
+        assert (filed.identifier, filed.added) == (fork.identifier, 13)
+        fork.delete()
+        assert store.file(history).is_new
+
+    @pytest.mark.parametrize("count", [10, 400])
+    def test_after_a_fork_reads_only_what_is_new(self, store, count, monkeypatch):
+        history = []
+        for turn in range(count):
+            history += [user(f"q{turn}"), invocation(f"c{turn}", "f"), result(f"c{turn}", "ok")]
+        root = store.file(history).conversation
+        assert store.file(history).added == 0
+        read = []
+        whole = store.backend.read
+
+        def counting(*place):
+            reading = whole(*place)
+            read.extend(reading.lines)
+            return reading
+
+        monkeypatch.setattr(store.backend, "read", counting)
+        fork = root.fork(len(history) - 3)
+        fork.append(user("another way"), result("c0", "late"))
+        filed = store.file([*history[:-3], user("another way"), result("c0", "late"), user("x")])
+        assert (filed.identifier, filed.added) == (fork.identifier, 1)
+        edited = store.file([*history[:-4], user("y")])
+        assert edited.is_fork
+        assert len(read) < 100
+
+    def test_is_all_or_nothing(self, store):
+        with pytest.raises(InputError):
+            store.create(canisters=[user("a"), "no canister"], identifier="mine")
+        with pytest.raises(ProfileError):
+            store.create(profile="chat", canisters=[user("a"), supervisor("s")])
+        assert store.list() == ()
+        store.create(canisters=says("a", "b"), identifier="mine")
+        with pytest.raises(ConflictError):
+            store.create(identifier="mine")
+        with pytest.raises(ConflictError):
+            store.get("mine").fork(1, identifier="mine")
+        assert store.get("mine").fork(1, identifier="other").identifier == "other"
+
+    def test_a_branch_goes_on_from_where_it_could_be_made(self, store):
+        held = [user("x"), invocation("1", "f"), result("1", "a"), assistant("y")]
+        root = store.create(canisters=held, tags=["t"])
+        other = [*held[:2], result("1", "b"), assistant("z")]
+        branch = root.branch(other, known=2, at=2, tags=())
+        assert branch.metadata.position == 1
+        assert list(branch.load()) == [held[0], *other[1:]]
+        assert branch.tags == ()
+        beyond = root.branch([*held, user("n"), user("m")], known=5, at=5)
+        assert [one.text for one in beyond.load(4)] == ["n", "m"]
+        chat = store.create(profile="chat", canisters=held)
+        with pytest.raises(ProfileError):
+            chat.branch([held[0], result("nobody", "x")], known=1, at=1)
+
+    def test_matches_by_digests(self, store):
+        history = [user("a"), assistant(ReasoningContentClass("hm")), assistant("b"), user("c")]
+        digests = list(prefix_digests(history, reasoning=False))
+        assert store.match(digests) is None
+        mine = store.create(canisters=history, identifier="mine")
+        match = store.match(digests[:3])
+        assert (match.known, match.identifier, match.position, match.length) == (3, "mine", 3, 4)
+        assert not match.is_at_end
+        mine.append(assistant(ReasoningContentClass("silent")))
+        assert store.match(digests).is_at_end
+
 
 class TestChat:
     RECORDS = (
@@ -363,6 +452,41 @@ class TestIndex:
         assert len(store.search("haystack")) == 1
         conversation.delete()
         assert store.search("needle") == ()
+
+    def test_searches_where_and_when_it_is_told_to(self, store):
+        new, old = START + timedelta(days=9), START
+        store.create("one", tags=["x"], model="m", canisters=[user("needle", old)])
+        store.create("two", profile="chat", canisters=[user("needle", new), assistant("needle")])
+        store.create("three", tags=["y"], model="n", canisters=[supervisor("a needle", new)])
+
+        def found(**chosen):
+            return sorted(hit.title for hit in store.search("needle", **chosen))
+
+        assert found() == ["one", "three", "two", "two"]
+        assert found(tag="x") == ["one"]
+        assert found(model="n") == ["three"]
+        assert found(profile="chat") == ["two", "two"]
+        assert found(profile="archive", role="user") == ["one"]
+        assert found(since=new) == ["three", "two", "two"]
+        assert found(since=old, until=new) == ["one", "three", "two"]
+        assert found(until=old, tag="y") == []
+        assert {hit.timestamp for hit in store.search("needle", until=new)} == {old, new}
+
+    def test_what_a_fork_shares_counts_as_its_own(self, store):
+        root = store.create("root", canisters=[*says("the needle", "b"), supervisor("s")])
+        short, long = root.fork(1, title="short"), root.fork(3, title="long")
+        assert {one.title for one in store.list(role="supervisor")} == {"root", "long"}
+        assert {one.title for one in store.list(role="user")} == {"root", "short", "long"}
+        assert [hit.title for hit in store.search("needle")] == ["root"]
+        root.delete()
+        assert {hit.title for hit in store.search("needle")} == {"short", "long"}
+        low = short.fork(1, title="low")
+        short.delete()
+        long.delete()
+        assert [(hit.title, hit.position) for hit in store.search("needle")] == [("low", 0)]
+        assert {one.title for one in store.list(role="user")} == {"low"}
+        low.append(assistant("another needle"))
+        assert [hit.position for hit in store.search("another")] == [1]
 
     @pytest.mark.parametrize("damage", ["missing", "rubbish", "flipped", "version"])
     def test_damage_costs_a_rebuild(self, path, damage):

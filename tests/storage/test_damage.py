@@ -4,22 +4,23 @@ import hashlib
 import os
 import random
 import shutil
+import sqlite3
 import stat
 
 import pytest
 
 from cannery.backends.directory import compression
 from cannery.errors import CanneryError, DamageError, StorageError
-from cannery.messages import ImageContentClass, UserCanisterClass, assistant, user
-from cannery.storage import open_store
+from cannery.messages import ImageContentClass, UserCanisterClass, assistant, supervisor, user
+from cannery.storage import open_store, sealing
 
 FLIPS = 10_000
 
 
 @pytest.fixture(scope="module")
-def golden(tmp_path_factory):
+def golden(module_path):
     """A closed store with a bit of everything, and what it holds."""
-    path = tmp_path_factory.mktemp("damage") / "store"
+    path = module_path / "store"
     with open_store(path) as store:
         first = store.create(title="First", tags=("x",))
         first.append(user("short"), assistant("long " * 400), user("another needle"))
@@ -125,6 +126,119 @@ def test_flipped_bits_in_the_index_cost_a_rebuild(golden, tmp_path):
             assert store.index.rebuilds == 1
 
 
+@pytest.fixture(scope="module")
+def killed(golden, module_path):
+    """The same store as a process leaves it that is killed after it has used the index."""
+    folder = module_path
+    shutil.copytree(golden[0], folder / "used")
+    with open_store(folder / "used") as store:
+        store.get(next(iter(golden[1]))).rename("Renamed")
+        store.create(title="Second", canisters=[user("a second needle"), assistant("answer")])
+        assert len(store.search("needle")) == 2
+        store.file([user("filed"), assistant("history"), user("goes on")])
+        store.file([user("filed"), assistant("history"), user("another way")])
+        store.file([user("filed"), assistant("history"), user("goes on"), assistant("further")])
+        titles = {one.identifier: (one.title, one.count) for one in store.list()}
+        # A copy of the files is what a killed process leaves.
+        shutil.copytree(folder / "used", folder / "killed")
+    assert store.index.rebuilds == 0
+    assert (folder / "killed" / "index.sqlite-wal").stat().st_size
+    return folder / "killed", titles
+
+
+def found_by(store):
+    history = [user("filed"), assistant("history"), user("goes on"), assistant("further")]
+    return (
+        {one.identifier: (one.title, one.count) for one in store.list()},
+        sorted((hit.title, hit.snippet) for hit in store.search("needle")),
+        [store.file(history[:length]).added for length in range(1, 5)],
+        sorted(one.title for one in store.list(role="assistant")),
+    )
+
+
+def test_a_killed_process_leaves_an_index_that_can_be_used(killed, tmp_path):
+    path = tmp_path / "copy"
+    shutil.copytree(killed[0], path)
+    with open_store(path) as store:
+        assert found_by(store)[0] == killed[1]
+        assert store.index.rebuilds == 0
+
+
+@pytest.mark.parametrize("name", ["index.sqlite", "index.sqlite-wal", "index.sqlite.seal"])
+def test_flipped_bits_in_the_index_of_a_killed_process(killed, tmp_path, name):
+    path = tmp_path / "copy"
+    shutil.copytree(killed[0], path)
+    with open_store(path) as store:
+        truth = found_by(store)
+    chance = random.Random(2)
+    rebuilds = 0
+    for _ in range(150):
+        shutil.rmtree(path)
+        shutil.copytree(killed[0], path)
+        flip(path / name, chance)
+        saved.clear()
+        with open_store(path) as store:
+            assert found_by(store) == truth
+            rebuilds += store.index.rebuilds
+    # What is wrong in its log SQLite leaves out by itself, and the index catches up.
+    assert rebuilds == (0 if name.endswith("-wal") else 150)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE conversations SET title = 'wrong'",
+        "UPDATE conversations SET length = length + 1",
+        "UPDATE prefixes SET position = position + 7",
+        "UPDATE progress SET offset = offset + 1",
+    ],
+)
+def test_a_row_that_changed_while_the_index_is_used_costs_a_rebuild(killed, tmp_path, change):
+    path = tmp_path / "copy"
+    shutil.copytree(killed[0], path)
+    with open_store(path) as store:
+        truth = found_by(store)
+        connection = sqlite3.connect(path / "index.sqlite", isolation_level=None)
+        connection.execute(change)
+        assert found_by(store) == truth
+        assert store.index.rebuilds == 1
+        connection.close()
+
+
+def test_an_index_that_another_process_threw_away_is_not_used_on(killed, tmp_path):
+    path = tmp_path / "copy"
+    shutil.copytree(killed[0], path)
+    with open_store(path) as one, open_store(path) as two:
+        truth = found_by(one)
+        assert found_by(two) == truth
+        one.rebuild_index()
+        assert found_by(two) == truth == found_by(one)
+    assert (path / "index.sqlite.seal").exists()
+    with open_store(path) as store:
+        assert found_by(store) == truth
+        assert store.index.rebuilds == 0
+
+
+def test_a_long_log_of_the_index_is_moved_into_it_and_sealed(tmp_path, monkeypatch):
+    monkeypatch.setattr(sealing, "_DUE", 100_000)
+    path = tmp_path / "store"
+    with open_store(path) as store, open_store(path) as other:
+        assert other.list() == ()
+        for number in range(30):
+            store.create(canisters=[user(f"needle {number} {turn}") for turn in range(30)])
+            assert len(store.search(f'"needle {number}"')) == 30
+            if number == 20:
+                assert not (path / "index.sqlite.seal").exists()
+                other.close()
+            log = path / "index.sqlite-wal"
+            assert not log.exists() or log.stat().st_size < 1_000_000
+        assert (path / "index.sqlite.seal").exists()
+        shutil.copytree(path, tmp_path / "killed")
+    with open_store(tmp_path / "killed") as store:
+        assert len(store.search("needle", limit=1000)) == 900
+        assert store.index.rebuilds == 0
+
+
 def test_flipped_bits_in_a_pack_index_cost_a_rebuild(golden, tmp_path):
     _, truth, _ = golden
     path = copy_of(golden, tmp_path)
@@ -166,24 +280,52 @@ def test_every_cut_of_the_last_lines(golden, tmp_path):
             assert (log.parent / "messages.torn").exists() is is_torn
 
 
-def test_every_cut_of_the_last_contents(golden, tmp_path):
-    _, truth, _ = golden
+@pytest.fixture(scope="module")
+def small(module_path):
+    """A closed store whose last three contents are small: plain text, bytes, and a compressed frame."""
+    path = module_path / "small"
+    with open_store(path) as store:
+        conversation = store.create(canisters=[supervisor("Be brief."), supervisor("Be kind.")])
+        conversation.append(UserCanisterClass(ImageContentClass(b"\x89PNG\r\n", "image/png")))
+        conversation.append(user("compressible " * 400))
+        truth = {conversation.identifier: list(conversation.hydrate())}
+    return path, truth
+
+
+def test_every_cut_of_the_last_small_contents(small, tmp_path):
+    """At every byte of the last three records."""
+    path = copy_of(small, tmp_path)
+    (pack,) = path.glob("content/*.pack")
+    whole = pack.read_bytes()
+    starts = [at for at in range(len(whole)) if whole[at : at + 4] == b"CNT1"]
+    assert len(starts) == 4
+    for size in range(starts[1], len(whole)):
+        cut_contents(path, small[1], pack, whole[:size])
+
+
+def test_many_cuts_of_the_last_contents(golden, tmp_path):
     path = copy_of(golden, tmp_path)
     (pack,) = path.glob("content/*.pack")
     whole = pack.read_bytes()
-    for size in range(len(whole) - 1, len(whole) - 1500, -7):
-        pack.write_bytes(whole[:size])
-        for other in path.glob("content/00000002.pack"):
+    for size in range(len(whole) - 1, len(whole) - 6000, -97):
+        cut_contents(path, golden[1], pack, whole[:size])
+
+
+def cut_contents(path, truth, pack, rest):
+    """Cut a pack: it is noticed, and what is written afterwards is found again, fragment or not."""
+    pack.write_bytes(rest)
+    for other in path.glob("content/*.pack"):
+        if other != pack:
             other.unlink()
-        with open_store(path) as store:
-            assert readable(store, truth)
-            assert not store.verify().is_sound
-            conversation = store.create()
-            conversation.append(user("new content " * 200))
-            assert conversation.load()[0].text == "new content " * 200
-        # What went into the store after the cut is found again, fragment or not.
-        with open_store(path) as store:
-            assert store.get(conversation.identifier).load()[0].text == "new content " * 200
+    with open_store(path) as store:
+        assert readable(store, truth)
+        assert not store.verify().is_sound
+        conversation = store.create()
+        conversation.append(user("new content " * 200))
+        assert conversation.load()[0].text == "new content " * 200
+    with open_store(path) as store:
+        assert store.get(conversation.identifier).load()[0].text == "new content " * 200
+    shutil.rmtree(path / "conversations" / conversation.identifier)
 
 
 def test_a_damaged_line_is_named_and_the_others_stay(golden, tmp_path):

@@ -1,10 +1,9 @@
-"""Real processes on a real disk: many writers, killed writers, gc beside them, failing system calls."""
+"""Real processes: many writers, killed writers, gc beside them, failing system calls."""
 
 import contextlib
 import errno
 import os
 import random
-import signal
 import subprocess
 import sys
 import threading
@@ -16,83 +15,23 @@ from cannery.backends.directory import OperatingSystem
 from cannery.errors import StorageError, StoreUnavailableError
 from cannery.messages import assistant, user
 from cannery.storage import open_store
+from tests.storage import workers
+from tests.storage.workers import finish, kill, start
 
 WRITERS = 8
 APPENDS = 1000
 KILLS = 200
 GC_SECONDS = float(os.environ.get("CANNERY_GC_SECONDS", "30"))
 
-APPENDER = """
-import sys
-from cannery.messages import user
-from cannery.storage import open_store
-path, identifier, writer, count, durability = sys.argv[1:]
-with open_store(path, durability=durability) as store:
-    conversation = store.get(identifier)
-    shared = "shared content " * 100
-    for number in range(int(count)):
-        text = f"{writer} {number}"
-        conversation.append(user(text), user(shared + text[-1]) if number % 10 == 0 else ())
+HOLDER = """
+import fcntl, sys, time
+for name in ("commit", "write"):
+    file = open(f"{sys.argv[1]}/locks/{name}", "r+")
+    globals()[name] = file
+    fcntl.flock(file, fcntl.LOCK_EX)
+print("held", flush=True)
+time.sleep(60)
 """
-
-ACKNOWLEDGER = """
-import sys
-from cannery.messages import user
-from cannery.storage import open_store
-path, identifier, start = sys.argv[1:]
-store = open_store(path)
-conversation = store.get(identifier)
-number = int(start)
-while True:
-    text = f"{number} " + ("long " * 300 if number % 3 == 0 else "short")
-    conversation.append(user(text))
-    print(number, flush=True)
-    number += 1
-"""
-
-CHURNER = """
-import random, sys, time
-from cannery.errors import ConversationNotFoundError
-from cannery.messages import user
-from cannery.storage import open_store
-path, writer, seconds = sys.argv[1], int(sys.argv[2]), float(sys.argv[3])
-chance = random.Random(writer)
-until = time.monotonic() + seconds
-made = 0
-with open_store(path) as store:
-    kept = store.create(title=f"kept {writer}")
-    expected = []
-    while time.monotonic() < until:
-        short = store.create(title="short-lived")
-        for _ in range(3):
-            # The same few contents come and go: what gc is about to free is stored again.
-            text = f"content {chance.randrange(20)} " * 200
-            short.append(user(text))
-            if chance.random() < 0.5:
-                kept.append(user(text))
-                expected.append(text)
-        short.delete()
-        made += 1
-        if made % 20 == 0:
-            assert [one.text for one in kept.hydrate()] == expected, "lost while gc ran"
-    assert [one.text for one in kept.hydrate()] == expected, "lost while gc ran"
-print(len(expected))
-"""
-
-
-def start(code, *arguments):
-    return subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def finish(processes):
-    for process in processes:
-        _, problem = process.communicate(timeout=300)
-        assert process.returncode == 0, problem
 
 
 def test_writers_lose_nothing_and_keep_their_order(path):
@@ -101,7 +40,7 @@ def test_writers_lose_nothing_and_keep_their_order(path):
         levels = ["sync", "group", "os", "sync"] * 2
         finish(
             [
-                start(APPENDER, path, identifier, writer, APPENDS, levels[writer])
+                start(workers.append, path, identifier, writer, APPENDS, levels[writer])
                 for writer in range(WRITERS)
             ]
         )
@@ -121,14 +60,10 @@ def test_killed_writers_lose_nothing_that_was_acknowledged(path):
     chance = random.Random(0)
     told = 0
     for _ in range(KILLS):
-        process = start(ACKNOWLEDGER, path, identifier, told)
-        line = process.stdout.readline()
-        assert line, process.stderr.read()
+        process, heard = start(workers.append_and_tell, path, identifier, told)
+        first = heard.recv()
         time.sleep(chance.random() * 0.02)
-        process.send_signal(signal.SIGKILL)
-        rest = process.stdout.read()
-        process.communicate()
-        acknowledged = [int(word) for word in (line + rest).split("\n") if word]
+        acknowledged = [first, *kill(process, heard)]
         with open_store(path) as store:
             numbers = [int(one.text.split()[0]) for one in store.get(identifier).load(told)]
         assert numbers[: len(acknowledged)] == acknowledged
@@ -144,15 +79,8 @@ def test_killed_writers_lose_nothing_that_was_acknowledged(path):
 def test_a_killed_holder_of_the_lock_blocks_nobody(path):
     with open_store(path) as store:
         conversation = store.create()
-        holder = start(
-            "import fcntl, sys, time\n"
-            "for name in ('commit', 'write'):\n"
-            "    file = open(f'{sys.argv[1]}/locks/{name}', 'r+')\n"
-            "    globals()[name] = file\n"
-            "    fcntl.flock(file, fcntl.LOCK_EX)\n"
-            "print('held', flush=True)\n"
-            "time.sleep(60)\n",
-            path,
+        holder = subprocess.Popen(
+            [sys.executable, "-c", HOLDER, str(path)], stdout=subprocess.PIPE, text=True
         )
         assert holder.stdout.readline() == "held\n"
         done = threading.Event()
@@ -169,9 +97,9 @@ def test_a_killed_holder_of_the_lock_blocks_nobody(path):
 
 def test_gc_beside_writers(path):
     with open_store(path) as store:
-        writers = [start(CHURNER, path, writer, GC_SECONDS) for writer in range(WRITERS)]
+        writers = [start(workers.churn, path, writer, GC_SECONDS) for writer in range(WRITERS)]
         rounds = freed = 0
-        while any(writer.poll() is None for writer in writers):
+        while any(process.is_alive() for process, _ in writers):
             freed += store.collect_garbage().contents
             rounds += 1
         finish(writers)
@@ -187,11 +115,6 @@ def test_gc_beside_writers(path):
 def test_gc_killed_at_any_time(path):
     with open_store(path) as store:
         kept = store.create()
-    code = (
-        "import sys\nfrom cannery.storage import open_store\n"
-        "store = open_store(sys.argv[1])\nprint(1, flush=True)\n"
-        "while True: store.collect_garbage()\n"
-    )
     chance = random.Random(0)
     for number in range(25):
         with open_store(path) as store:
@@ -199,11 +122,10 @@ def test_gc_killed_at_any_time(path):
             doomed.append(user(f"doomed {number} " * 200))
             store.get(kept.identifier).append(user(f"kept {number} " * 200))
             doomed.delete()
-        process = start(code, path)
-        process.stdout.readline()
+        process, heard = start(workers.collect, path)
+        assert heard.recv() == "open"
         time.sleep(chance.random() * 0.02)
-        process.kill()
-        process.communicate()
+        kill(process, heard)
         with open_store(path) as store:
             texts = [one.text for one in store.get(kept.identifier).hydrate()]
             assert texts == [f"kept {index} " * 200 for index in range(number + 1)]

@@ -6,7 +6,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 
 from cannery.backends.directory import commits, journal
 from tests.backends.simulated_disk import Disk, Operations
-from tests.storage.scenarios import Model, Scenario, check, open_simulated
+from tests.storage.scenarios import Model, Scenario, check, living, open_simulated
 
 
 class StoreMachine(RuleBasedStateMachine):
@@ -90,6 +90,7 @@ class StoreMachine(RuleBasedStateMachine):
     @invariant()
     def everything_is_there(self):
         check(self.store, self.model)
+        assert {one.identifier for one in self.store.list()} == living(self.store)
 
 
 TestStore = StoreMachine.TestCase

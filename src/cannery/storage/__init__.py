@@ -15,7 +15,7 @@ profile
 filing
     finding the conversation that already holds a history (``history``, ``recognition``)
 index
-    a derived SQLite file for lists, recognition and search (``index``, ``indexing``, ``words``)
+    a derived SQLite file for lists, recognition and search (``index``, ``sealing``, ``indexing``, ``words``)
 
 The format is in ``docs/storage-format.md``; where the bytes lie is up to ``cannery.backends``.
 """
@@ -25,7 +25,7 @@ from cannery.storage.aio import AsyncConversation, AsyncStore, open_async_store
 from cannery.storage.content import StoredContent
 from cannery.storage.conversation import Reading, StoredConversation
 from cannery.storage.metadata import Metadata
-from cannery.storage.recognition import Filed
+from cannery.storage.recognition import Filed, Match
 from cannery.storage.store import Hit, Store, Summary, open_store
 from cannery.storage.trees import Tree
 from cannery.storage.verification import Report
@@ -38,6 +38,7 @@ __all__ = [
     "Durability",
     "Filed",
     "Hit",
+    "Match",
     "Metadata",
     "Reading",
     "Report",

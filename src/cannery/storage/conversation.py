@@ -6,7 +6,7 @@ conversation.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -37,6 +37,14 @@ class Reading(Struct, frozen=True):
 
     canisters: Conversation
     damages: tuple[Damage, ...]
+
+    def check(self) -> None:
+        """Raise DamageError for the first damage; a torn tail is none, for nothing acknowledged was in it."""
+        for damage in self.damages:
+            if damage.problem.startswith("torn tail"):
+                continue
+            where = damage.where if damage.line is None else f"{damage.where}, line {damage.line}"
+            raise DamageError(where, damage.problem)
 
 
 class StoredConversation:
@@ -117,15 +125,10 @@ class StoredConversation:
 
         With ``revision`` only if nothing was added since it was given out (ConflictError otherwise).
         """
-        added = list(_flatten(canisters))
+        added = list(flatten(canisters))
         if not added:
             return self.revision
-        encoded = [self._store.encoder.encode(canister) for canister in added]
-        contents: dict[bytes, bytes | None] = {}
-        for one in encoded:
-            for digest, data in one.contents.items():
-                if data is not None or digest not in contents:
-                    contents[digest] = data
+        lines, contents = self._store.encoder.encode_all(added)
         expected = None if revision is None else _position_of(revision)
         for _ in range(_ATTEMPTS):
             raw, metadata = self._store.current(self.identifier)
@@ -133,7 +136,7 @@ class StoredConversation:
             change = Change(
                 identifier=self.identifier,
                 requires={self.identifier: raw},
-                lines=[one.line for one in encoded],
+                lines=lines,
                 base=metadata.position,
                 expected=expected,
                 contents=contents,
@@ -192,11 +195,7 @@ class StoredConversation:
         gives what is readable around it.
         """
         reading = self.read(start, stop, hydrate=hydrate)
-        for damage in reading.damages:
-            if damage.problem.startswith("torn tail"):
-                continue
-            where = damage.where if damage.line is None else f"{damage.where}, line {damage.line}"
-            raise DamageError(where, damage.problem)
+        reading.check()
         return reading.canisters
 
     def hydrate(self) -> Conversation:
@@ -208,20 +207,7 @@ class StoredConversation:
         metadata = self.metadata
         if start < 0:
             start = max(len(self) + start, 0)
-        lines: list[bytes] = []
-        damages: list[Damage] = []
-        for segment in segments(metadata, self._store.any_metadata, start, stop):
-            found = self._store.backend.read(*segment)
-            damages += found.damages
-            missing = 0
-            if segment.stop is not None:
-                missing = segment.stop - found.start - len(found.lines)
-            if missing > 0 and segment.identifier != self.identifier:
-                where = f"conversations/{segment.identifier}/messages.jsonl"
-                damages.append(Damage(where, f"ends {missing} line(s) before its fork"))
-            lines += filter(None, found.lines) if found.damages else found.lines  # type: ignore[arg-type]
-        canisters = self._store.decoder.decode(lines, hydrate=hydrate)
-        return Reading(Conversation.trusted(canisters), tuple(damages))
+        return read_positions(self._store, metadata, start, stop, hydrate=hydrate)
 
     # Forking
 
@@ -232,6 +218,7 @@ class StoredConversation:
         edge: Literal["refuse", "move"] = "refuse",
         title: str | None = None,
         tags: tuple[str, ...] | None = None,
+        identifier: str | None = None,
     ) -> StoredConversation:
         """A new conversation that shares the first ``at`` canisters with this one; all of them by default.
 
@@ -245,13 +232,41 @@ class StoredConversation:
                 f"position {position} lies inside a tool exchange that begins at {moved}; "
                 "fork there, or with edge='move'"
             )
-        return self._fork(moved, title, tags)
+        return self._fork(moved, (), title=title, tags=tags, identifier=identifier)
+
+    def branch(
+        self,
+        history: Sequence[AnyCanister],
+        *,
+        known: int,
+        at: int,
+        tags: tuple[str, ...] | None = None,
+        identifier: str | None = None,
+    ) -> StoredConversation:
+        """A fork at a position that goes on with a history, of which the first ``known`` canisters lie before it.
+
+        Fork and canisters are one change. A cut inside a tool exchange is made before it, one beyond the end at
+        the end, and the history goes on from there.
+        """
+        end = len(self)
+        moved = find_edge(check_position(min(at, end), end), end, self.load)
+        if moved != at:
+            known = self._store.known_before(self.identifier, moved, history)
+        return self._fork(moved, list(history[known:]), tags=tags, identifier=identifier)
 
     def _fork(
-        self, position: int, title: str | None = None, tags: tuple[str, ...] | None = None
+        self, position: int, added: Sequence[AnyCanister], **facts: Any
     ) -> StoredConversation:
+        """A fork and its first own canisters, in one change."""
+        tags, title, identifier = (facts.get(name) for name in ("tags", "title", "identifier"))
         for _ in range(_ATTEMPTS):
             _, metadata = self._store.current(self.identifier)
+            if added and metadata.profile != "archive":
+                shared = self.load(0, position)
+                calls = {
+                    one.identifier for one in shared if isinstance(one, InvocationCanisterClass)
+                }
+                check_profile(metadata.profile, added, calls)
             parent = owner(metadata, self._store.any_metadata, position)
             fork = new_metadata(
                 title=metadata.title if title is None else title,
@@ -260,11 +275,14 @@ class StoredConversation:
                 model=metadata.model,
                 parent=parent.id,
                 position=position,
+                identifier=identifier,
             )
             raw = self._store.raw_metadata(parent.id)
             try:
-                return self._store.add(fork, {parent.id: raw})
+                return self._store.add(fork, {parent.id: raw}, added)
             except ConflictError:
+                if self._store.raw_metadata(fork.id) is not None:
+                    raise
                 continue
         raise ConflictError(f"conversation {self.identifier!r} changes all the time")
 
@@ -274,17 +292,41 @@ class StoredConversation:
         at = check_position(position, end)
         if at == end:
             raise InputError(f"there is no message {position} to edit")
-        fork = self._fork(at)
-        fork.append(canister)
-        return fork
+        return self._fork(at, list(flatten([canister])))
 
 
-def _flatten(canisters: Iterable[Any]) -> Iterator[AnyCanister]:
+def read_positions(
+    store: Store,
+    metadata: Metadata,
+    start: int = 0,
+    stop: int | None = None,
+    *,
+    hydrate: bool = False,
+) -> Reading:
+    """What can be read of a conversation, deleted or not, from its own log and its ancestors'."""
+    lines: list[bytes] = []
+    damages: list[Damage] = []
+    for segment in segments(metadata, store.any_metadata, start, stop):
+        found = store.backend.read(*segment)
+        damages += found.damages
+        missing = 0
+        if segment.stop is not None:
+            missing = segment.stop - found.start - len(found.lines)
+        if missing > 0 and segment.identifier != metadata.id:
+            where = f"conversations/{segment.identifier}/messages.jsonl"
+            damages.append(Damage(where, f"ends {missing} line(s) before its fork"))
+        lines += filter(None, found.lines) if found.damages else found.lines  # type: ignore[arg-type]
+    canisters = store.decoder.decode(lines, hydrate=hydrate)
+    return Reading(Conversation.trusted(canisters), tuple(damages))
+
+
+def flatten(canisters: Iterable[Any]) -> Iterator[AnyCanister]:
+    """Canisters one by one, however they were handed over."""
     for item in canisters:
         if is_canister(item):
             yield item
         elif isinstance(item, Iterable) and not isinstance(item, (str, bytes, Mapping)):
-            yield from _flatten(item)
+            yield from flatten(item)
         else:
             raise InputError(f"expected a canister, got {type(item).__name__}")
 

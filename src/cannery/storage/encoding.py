@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar, assert_never
 
@@ -84,6 +84,20 @@ class Encoder:
     def encode(self, canister: AnyCanister) -> Encoded:
         """One canister as a line."""
         return _Line(self._cache, self._threshold).encode(canister)
+
+    def encode_all(
+        self, canisters: Iterable[AnyCanister]
+    ) -> tuple[list[bytes], dict[bytes, bytes | None]]:
+        """Canisters as lines, and all the content that must be stored with them."""
+        lines = []
+        contents: dict[bytes, bytes | None] = {}
+        for canister in canisters:
+            encoded = self.encode(canister)
+            lines.append(encoded.line)
+            for digest, data in encoded.contents.items():
+                if data is not None or digest not in contents:
+                    contents[digest] = data
+        return lines, contents
 
 
 class _Line:

@@ -8,10 +8,7 @@ clients send histories back without them.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
-
-import msgspec
-from msgspec import Struct
+from collections.abc import Callable, Iterable, Iterator
 
 from cannery.messages import AnyCanister, InvocationCanisterClass, ResultCanisterClass
 from cannery.messages.identity import ROOT, digest, prefix_digests
@@ -19,12 +16,20 @@ from cannery.messages.identity import ROOT, digest, prefix_digests
 _ORPHAN = b"orphan"
 
 
-class Chain(Struct):
-    """The digest of a history so far, and which call ids stand at which place in it."""
+def _nobody(identifier: str) -> int | None:  # noqa: ARG001 - a history that begins has no calls
+    return None
 
-    digest: bytes = ROOT
-    calls: int = 0
-    ordinals: dict[str, int] = {}
+
+class Chain:
+    """The digest of a history so far, how many calls it made, and which of them had an id (``find``)."""
+
+    def __init__(
+        self, digest: bytes = ROOT, calls: int = 0, find: Callable[[str], int | None] = _nobody
+    ) -> None:
+        self.digest = digest
+        self.calls = calls
+        self._find = find
+        self._ordinals: dict[str, int] = {}
 
     def extend(self, canisters: Iterable[AnyCanister]) -> Iterator[bytes | None]:
         """Go on with more canisters: the digest after each, or None where it adds nothing."""
@@ -36,17 +41,15 @@ class Chain(Struct):
                 continue
             own = digest(canister)
             if isinstance(canister, InvocationCanisterClass):
-                self.ordinals[canister.identifier] = self.calls
+                self._ordinals[canister.identifier] = self.calls
                 self.calls += 1
             elif isinstance(canister, ResultCanisterClass):
-                ordinal = self.ordinals.get(canister.invocation_id)
+                ordinal = self.ordinal_of(canister.invocation_id)
                 own += _ORPHAN if ordinal is None else b"%d" % ordinal
             self.digest = hashlib.sha256(self.digest + own).digest()
             yield self.digest
 
-    def encode(self) -> bytes:
-        """As the index keeps it."""
-        return msgspec.msgpack.encode(self)
-
-
-decode_chain = msgspec.msgpack.Decoder(Chain).decode
+    def ordinal_of(self, identifier: str) -> int | None:
+        """Which of the calls had an id last, counted from 0."""
+        ordinal = self._ordinals.get(identifier)
+        return self._find(identifier) if ordinal is None else ordinal

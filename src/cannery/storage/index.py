@@ -1,7 +1,9 @@
 """The index: listing, recognition and search in one SQLite file, derived from the truth and never trusted over it.
 
-It follows the backend's change log; what it missed, it compares. A file that is damaged, of another version, or
-not as the last user left it, is thrown away and built again. Texts are read only when somebody searches.
+It follows the backend's change log; what it missed, it compares. A file that is damaged or of another version is
+thrown away and built again. SQLite keeps no checksums of its pages, so two are added: ``sealing`` vouches for the
+file as a whole whenever nobody was in it, and each row has its own, which is looked at whenever the row is.
+Texts are read only when somebody searches.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ import contextlib
 import os
 import sqlite3
 import threading
+import weakref
 import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -18,29 +21,43 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from cannery.backends import Cursor
+from cannery.errors import StoreUnavailableError
+from cannery.storage.sealing import Stay
 
 T = TypeVar("T")
 
-_VERSION = 1
+_VERSION = 2
 _SCHEMA = """
 CREATE TABLE conversations (
     number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, seen INTEGER NOT NULL,
     title TEXT NOT NULL, tags TEXT NOT NULL, created TEXT NOT NULL, updated TEXT NOT NULL,
     profile TEXT NOT NULL, model TEXT, parent TEXT, position INTEGER NOT NULL, deleted INTEGER NOT NULL,
-    length INTEGER NOT NULL, chain BLOB, chained INTEGER NOT NULL, spoken INTEGER NOT NULL,
-    searched INTEGER NOT NULL
+    length INTEGER NOT NULL, chained INTEGER NOT NULL, spoken INTEGER NOT NULL, unreadable INTEGER NOT NULL,
+    searched INTEGER NOT NULL, searched_from INTEGER NOT NULL, seal INTEGER NOT NULL
 );
 CREATE INDEX by_update ON conversations (updated);
+CREATE INDEX by_parent ON conversations (parent);
 CREATE TABLE prefixes (
-    digest BLOB NOT NULL, number INTEGER NOT NULL, position INTEGER NOT NULL,
-    PRIMARY KEY (digest, number)
+    number INTEGER NOT NULL, position INTEGER NOT NULL, digest BLOB NOT NULL, calls INTEGER NOT NULL,
+    seal INTEGER NOT NULL, PRIMARY KEY (number, position)
 ) WITHOUT ROWID;
-CREATE INDEX prefixes_of ON prefixes (number);
-CREATE TABLE roles (number INTEGER NOT NULL, role TEXT NOT NULL, PRIMARY KEY (number, role)) WITHOUT ROWID;
-CREATE TABLE places (place INTEGER PRIMARY KEY, number INTEGER NOT NULL, position INTEGER NOT NULL, role TEXT NOT NULL);
+CREATE INDEX by_digest ON prefixes (digest);
+CREATE TABLE calls (
+    number INTEGER NOT NULL, identifier TEXT NOT NULL, ordinal INTEGER NOT NULL, position INTEGER NOT NULL,
+    PRIMARY KEY (number, identifier, ordinal)
+) WITHOUT ROWID;
+CREATE TABLE roles (
+    number INTEGER NOT NULL, role TEXT NOT NULL, position INTEGER NOT NULL, PRIMARY KEY (number, role)
+) WITHOUT ROWID;
+CREATE TABLE places (
+    place INTEGER PRIMARY KEY, number INTEGER NOT NULL, position INTEGER NOT NULL, role TEXT NOT NULL,
+    said TEXT NOT NULL
+);
 CREATE INDEX places_of ON places (number);
 CREATE VIRTUAL TABLE texts USING fts5(text, content='', tokenize='unicode61 remove_diacritics 2');
-CREATE TABLE progress (name TEXT PRIMARY KEY, generation INTEGER NOT NULL, offset INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE progress (
+    name TEXT PRIMARY KEY, generation INTEGER NOT NULL, offset INTEGER NOT NULL, seal INTEGER NOT NULL
+) WITHOUT ROWID;
 """
 
 
@@ -60,13 +77,15 @@ class Row(NamedTuple):
     position: int
     deleted: int
     length: int
-    chain: bytes | None
     chained: int
     spoken: int
+    unreadable: int
     searched: int
+    searched_from: int
 
 
-_COLUMNS = ", ".join(Row._fields)
+_COLUMNS = ", ".join((*Row._fields, "seal"))
+_MARKS = ", ".join("?" * (len(Row._fields) + 1))
 
 
 class Index:
@@ -74,25 +93,27 @@ class Index:
 
     def __init__(self, path: str | None) -> None:
         self._path = path
-        self._seal = None if path is None else _Seal(path)
         self._lock = threading.RLock()
-        self._connection: sqlite3.Connection | None = None
-        self._process = os.getpid()
+        self._opening: _Opening | None = None
         self.rebuilds = 0
 
     def use(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do something with the tables in one transaction; if they are damaged, once more with new ones."""
         with self._lock:
             try:
-                return self._try(work)
-            except sqlite3.DatabaseError as error:
-                if isinstance(error, sqlite3.OperationalError) and not _is_damage(error):
-                    raise
-                self.discard()
-                return self._try(work)
+                try:
+                    return self._try(work)
+                except sqlite3.DatabaseError as error:
+                    if isinstance(error, sqlite3.OperationalError) and not _is_damage(error):
+                        raise
+                    self.discard()
+                    return self._try(work)
+            except (sqlite3.Error, OSError) as error:
+                raise StoreUnavailableError(f"the index: {error}") from error
 
     def _try(self, work: Callable[[sqlite3.Connection], T]) -> T:
-        connection = self._connect()
+        opening = self._open()
+        connection = opening.connection
         connection.execute("BEGIN IMMEDIATE")
         try:
             value = work(connection)
@@ -101,118 +122,162 @@ class Index:
                 connection.execute("ROLLBACK")
             raise
         connection.execute("COMMIT")
+        if opening.tidy():
+            self._opening = None
         return value
 
-    def _connect(self) -> sqlite3.Connection:
-        if self._connection is not None and os.getpid() == self._process:
-            return self._connection
-        self._process = os.getpid()
-        if self._seal is not None and self._seal.is_broken():
-            self._remove_files()
-            self.rebuilds += 1
-        connection = sqlite3.connect(
-            self._path or ":memory:", timeout=30, isolation_level=None, check_same_thread=False
-        )
-        self._connection = connection
-        if self._path is not None:
-            Path(self._path).chmod(0o600)
-            connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("PRAGMA synchronous=NORMAL")
-        self._check_version(connection)
-        if self._seal is not None:
-            self._seal.remove()
-        return connection
-
-    def _check_version(self, connection: sqlite3.Connection) -> None:
-        connection.execute("BEGIN IMMEDIATE")
-        (version,) = connection.execute("PRAGMA user_version").fetchone()
-        if version == 0:
-            for statement in _SCHEMA.split(";\n"):
-                connection.execute(statement)
-            connection.execute(f"PRAGMA user_version={_VERSION}")
-        connection.execute("COMMIT")
-        if version not in {0, _VERSION}:
-            raise sqlite3.DatabaseError(f"index version {version}")
+    def _open(self) -> _Opening:
+        if self._opening is not None and self._opening.is_current():
+            return self._opening
+        self._close()
+        opening = _Opening(self._path)
+        self.rebuilds += opening.is_rebuilt
+        self._opening = opening
+        # A program that ends without closing its store has not damaged its index.
+        opening.finalizer = weakref.finalize(self, opening.close)
+        return opening
 
     def discard(self) -> None:
         """Throw the tables away."""
         with self._lock:
             self.rebuilds += 1
-            self._disconnect()
-            self._remove_files()
+            self._close()
+            if self._path is not None:
+                remove_files(self._path)
 
     def close(self) -> None:
-        """Let go of the file, sealed so that any change to it will be seen."""
+        """Let go of the file."""
         with self._lock:
-            if self._connection is None:
-                return
-            if self._seal is not None and os.getpid() == self._process:
-                with contextlib.suppress(sqlite3.Error, OSError):
-                    self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-                    self._disconnect()
-                    self._seal.write()
-            self._disconnect()
+            self._close()
 
-    def _disconnect(self) -> None:
-        if self._connection is not None:
-            with contextlib.suppress(sqlite3.Error):
-                self._connection.close()
-            self._connection = None
-
-    def _remove_files(self) -> None:
-        if self._path is not None:
-            for suffix in ("", "-wal", "-shm", ".seal"):
-                Path(self._path + suffix).unlink(missing_ok=True)
+    def _close(self) -> None:
+        if self._opening is not None:
+            self._opening.close()
+            self._opening = None
 
 
-class _Seal:
-    """A checksum of the whole file as of the last orderly close; SQLite itself keeps none."""
+class _Opening:
+    """One connection, and this process's stay in the file that it is to."""
 
-    def __init__(self, path: str) -> None:
-        self._index = Path(path)
-        self._path = Path(path + ".seal")
+    def __init__(self, path: str | None) -> None:
+        self._process = os.getpid()
+        self._path = path
+        self._stay: Stay | None = None
+        self.is_rebuilt = False
+        self.finalizer: weakref.finalize[..., Any] | None = None
+        if path is not None:
+            self._stay = Stay(path)
+            if not self._stay.is_trusted:
+                self.is_rebuilt = Path(path).exists()
+                remove_files(path)
+            self._stay.settle()
+        try:
+            self.connection = sqlite3.connect(
+                path or ":memory:", timeout=30, isolation_level=None, check_same_thread=False
+            )
+            if path is not None:
+                Path(path).chmod(0o600)
+                self.connection.execute("PRAGMA journal_mode=WAL")
+                # The file itself changes only when it is sealed.
+                self.connection.execute("PRAGMA wal_autocheckpoint=0")
+            self.connection.execute("PRAGMA synchronous=NORMAL")
+            _make_tables(self.connection)
+        except BaseException:
+            if self._stay is not None:
+                self._stay.leave()
+            raise
+        self._inode = None if path is None else Path(path).stat().st_ino
 
-    def write(self) -> None:
-        """Seal the file, unless somebody else still uses it."""
-        if not Path(f"{self._index}-wal").exists():
-            self._path.write_bytes(self._fingerprint())
-            self._path.chmod(0o600)
-
-    def is_broken(self) -> bool:
-        """Whether the file is not as it was sealed."""
-        if not self._path.exists() or not self._index.exists():
+    def is_current(self) -> bool:
+        """Whether this is still the file that others find, and this process the one that opened it."""
+        if os.getpid() != self._process:
+            # A forked child must not close what its parent uses.
+            _inherited.append(self)
             return False
-        return self._path.read_bytes() != self._fingerprint()
+        if self._path is None:
+            return True
+        try:
+            return Path(self._path).stat().st_ino == self._inode
+        except FileNotFoundError:
+            return False
 
-    def remove(self) -> None:
-        """The file is about to change."""
-        self._path.unlink(missing_ok=True)
+    def tidy(self) -> bool:
+        """Move a log that has grown long into the file; True if that meant closing it."""
+        if self._stay is None or not self._stay.is_due():
+            return False
+        if self._stay.is_alone():
+            self.close()
+            return True
+        self._stay.shorten(self.connection)
+        return False
 
-    def _fingerprint(self) -> bytes:
-        check = size = 0
-        with self._index.open("rb") as file:
-            while data := file.read(1 << 20):
-                check = zlib.crc32(data, check)
-                size += len(data)
-        return b"%d %08x\n" % (size, check)
+    def close(self) -> None:
+        """Let go; closing twice is fine."""
+        if os.getpid() != self._process:
+            return
+        if self.finalizer is not None:
+            self.finalizer.detach()
+        with contextlib.suppress(sqlite3.Error, OSError):
+            if self._stay is not None:
+                self._stay.leave(self.connection)
+        with contextlib.suppress(sqlite3.Error):
+            self.connection.close()
+
+
+_inherited: list[_Opening] = []
+
+
+def _make_tables(connection: sqlite3.Connection) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version == 0:
+        for statement in _SCHEMA.split(";\n"):
+            connection.execute(statement)
+        connection.execute(f"PRAGMA user_version={_VERSION}")
+    connection.execute("COMMIT")
+    if version not in {0, _VERSION}:
+        connection.close()
+        raise sqlite3.DatabaseError(f"index version {version}")
+
+
+def remove_files(path: str) -> None:
+    """Take an index away, whatever state it is in."""
+    for suffix in (".seal", "", "-wal", "-shm"):
+        Path(path + suffix).unlink(missing_ok=True)
 
 
 def _is_damage(error: sqlite3.OperationalError) -> bool:
     text = str(error)
-    return not ("locked" in text or "busy" in text or "full" in text or "fts5: syntax" in text)
+    return not any(
+        word in text for word in ("locked", "busy", "full", "fts5: syntax", "readonly", "unable to")
+    )
+
+
+def _seal_of(values: Sequence[Any]) -> int:
+    return zlib.crc32(repr(values).encode())
+
+
+def _check(values: Sequence[Any], seal: int) -> None:
+    """Refuse a row that is not what was written."""
+    if _seal_of(values) != seal:
+        raise sqlite3.DatabaseError("a row does not match its checksum")
 
 
 def cursor_of(connection: sqlite3.Connection) -> Cursor | None:
     """How far the change log has been followed."""
-    row = connection.execute(
-        "SELECT generation, offset FROM progress WHERE name = 'changes'"
+    found = connection.execute(
+        "SELECT generation, offset, seal FROM progress WHERE name = 'changes'"
     ).fetchone()
-    return None if row is None else Cursor(*row)
+    if found is None:
+        return None
+    _check(found[:2], found[2])
+    return Cursor(*found[:2])
 
 
 def set_cursor(connection: sqlite3.Connection, cursor: Cursor) -> None:
     """Remember how far the change log has been followed."""
-    connection.execute("INSERT OR REPLACE INTO progress VALUES ('changes', ?, ?)", cursor)
+    values = (*cursor, _seal_of(tuple(cursor)))
+    connection.execute("INSERT OR REPLACE INTO progress VALUES ('changes', ?, ?, ?)", values)
 
 
 def rows(
@@ -221,7 +286,8 @@ def rows(
     """The conversations that satisfy a condition."""
     query = f"SELECT {_COLUMNS} FROM conversations WHERE {where}"  # noqa: S608 - conditions are ours
     for found in connection.execute(query, parameters):
-        yield Row(*found)
+        _check(found[:-1], found[-1])
+        yield Row(*found[:-1])
 
 
 def row_of(connection: sqlite3.Connection, identifier: str) -> Row | None:
@@ -229,18 +295,45 @@ def row_of(connection: sqlite3.Connection, identifier: str) -> Row | None:
     return next(rows(connection, "id = ?", (identifier,)), None)
 
 
-def put_row(connection: sqlite3.Connection, row: Row) -> int:
-    """Write a conversation; its number."""
-    marks = ", ".join("?" * len(row))
-    values = (row.number or None, *row[1:])
-    query = f"INSERT OR REPLACE INTO conversations ({_COLUMNS}) VALUES ({marks})"  # noqa: S608 - names are ours
-    return int(connection.execute(query, values).lastrowid or 0)
+def put_row(connection: sqlite3.Connection, row: Row) -> Row:
+    """Write a conversation; one that is new gets a number."""
+    if not row.number:
+        (last,) = connection.execute("SELECT max(number) FROM conversations").fetchone()
+        row = row._replace(number=(last or 0) + 1)
+    query = f"INSERT OR REPLACE INTO conversations ({_COLUMNS}) VALUES ({_MARKS})"  # noqa: S608 - names are ours
+    connection.execute(query, (*row, _seal_of(tuple(row))))
+    return row
 
 
 def remove(connection: sqlite3.Connection, row: Row) -> None:
     """Take a conversation out; its words stay behind without a place, and are never shown."""
-    for table in ("conversations", "prefixes", "roles", "places"):
+    for table in ("conversations", "prefixes", "calls", "roles", "places"):
         connection.execute(f"DELETE FROM {table} WHERE number = ?", (row.number,))  # noqa: S608 - names are ours
+
+
+class Prefix(NamedTuple):
+    """The digest of a conversation's first ``position`` canisters, and how many calls are among them."""
+
+    number: int
+    position: int
+    digest: bytes
+    calls: int
+
+
+def put_prefixes(connection: sqlite3.Connection, prefixes: Sequence[Prefix]) -> None:
+    """Write what is known of a history."""
+    sealed = [(*prefix, _seal_of(tuple(prefix))) for prefix in prefixes]
+    connection.executemany("INSERT OR REPLACE INTO prefixes VALUES (?, ?, ?, ?, ?)", sealed)
+
+
+def prefixes(
+    connection: sqlite3.Connection, where: str, parameters: Sequence[Any]
+) -> Iterator[Prefix]:
+    """What is known of histories under a condition."""
+    query = f"SELECT number, position, digest, calls, seal FROM prefixes WHERE {where}"  # noqa: S608 - conditions are ours
+    for found in connection.execute(query, parameters):
+        _check(found[:-1], found[-1])
+        yield Prefix(*found[:-1])
 
 
 def encode_tags(tags: Sequence[str]) -> str:

@@ -1,7 +1,7 @@
 """Keeping the index up with the truth: what changed is read, and only that.
 
 ``catch_up`` brings listing up to date, ``chain_up`` recognition, ``search_up`` search; each remembers how far
-it has come in every conversation.
+it has come in every conversation. A fork goes on from what is known of its ancestors, and reads nothing of theirs.
 """
 
 from __future__ import annotations
@@ -9,17 +9,21 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
 from cannery.errors import CanneryError, ConversationNotFoundError
-from cannery.messages import AnyCanister
-from cannery.storage.history import Chain, decode_chain
+from cannery.messages import AnyCanister, InvocationCanisterClass
+from cannery.storage.conversation import read_positions
+from cannery.storage.history import Chain
 from cannery.storage.index import (
+    Prefix,
     Row,
     cursor_of,
     encode_tags,
+    prefixes,
+    put_prefixes,
     put_row,
     remove,
     row_of,
@@ -31,8 +35,6 @@ from cannery.storage.words import words_of
 
 if TYPE_CHECKING:
     from cannery.storage.store import Store
-
-_DIGEST = 16
 
 
 def catch_up(store: Store, connection: sqlite3.Connection) -> None:
@@ -92,55 +94,155 @@ def _row(store: Store, metadata: Metadata, row: Row | None, seen: int, length: i
         model=metadata.model,
         parent=metadata.parent,
         position=metadata.position,
-        deleted=metadata.deleted is not None,
+        deleted=int(metadata.deleted is not None),
         length=length,
-        chain=row.chain if row else None,
         chained=row.chained if row else metadata.position,
         spoken=row.spoken if row else metadata.position,
+        unreadable=row.unreadable if row else 0,
         searched=row.searched if row else metadata.position,
+        searched_from=row.searched_from if row else metadata.position,
     )
 
 
 def chain_up(store: Store, connection: sqlite3.Connection) -> None:
-    """Continue the chain of every conversation that has grown."""
-    behind = "(chained < length OR chain IS NULL) AND NOT deleted AND chain IS NOT x''"
-    for row in list(rows(connection, behind)):
-        chain = Chain() if row.chain is None else decode_chain(row.chain)
-        try:
-            if row.chain is None and row.position:
-                prefix = store.handle(row.id).load(0, row.position)
-                for _ in chain.extend(prefix):
-                    pass
-            new = store.handle(row.id).load(row.chained, row.length)
-        except CanneryError:
-            # A history that cannot be read whole cannot be recognised.
-            connection.execute(
-                "UPDATE conversations SET chained = length, chain = x'' WHERE number = ?",
-                (row.number,),
-            )
-            continue
-        put_chain(connection, row, chain, new)
-
-
-def put_chain(
-    connection: sqlite3.Connection, row: Row, chain: Chain, new: Sequence[AnyCanister]
-) -> None:
-    """Add canisters to what is known of a conversation's history."""
-    position = row.chained
-    spoken = row.spoken
-    found = []
-    for digest in chain.extend(new):
-        position += 1
-        if digest is not None:
-            found.append((digest[:_DIGEST], row.number, position))
-            spoken = position
-    connection.executemany("INSERT OR IGNORE INTO prefixes VALUES (?, ?, ?)", found)
-    connection.execute(
-        "UPDATE conversations SET chained = ?, spoken = ?, chain = ? WHERE number = ?",
-        (position, spoken, chain.encode(), row.number),
+    """Continue the chain of every conversation that has grown, and of deleted ones that have forks."""
+    behind = (
+        "chained < length AND NOT unreadable AND (NOT deleted OR EXISTS"
+        " (SELECT 1 FROM conversations f WHERE f.parent = conversations.id))"
     )
-    said = {(row.number, canister.role.value) for canister in new}
-    connection.executemany("INSERT OR IGNORE INTO roles VALUES (?, ?)", said)
+    for identifier in [row.id for row in rows(connection, behind)]:
+        row = row_of(connection, identifier)
+        if row is not None and row.chained < row.length:
+            _chain(store, connection, row)
+
+
+def _chain(store: Store, connection: sqlite3.Connection, row: Row) -> Row:
+    """Continue the chain of one conversation."""
+    try:
+        chain = _resume(store, connection, row)
+        new = _load(store, row.id, row.chained, row.length)
+    except CanneryError:
+        # A history that cannot be read whole cannot be recognised.
+        return put_row(connection, row._replace(chained=row.length, unreadable=1))
+    spoken = _put_chain(connection, row, chain, new)
+    return put_row(connection, row._replace(chained=row.chained + len(new), spoken=spoken))
+
+
+def _load(store: Store, identifier: str, start: int, stop: int) -> Sequence[AnyCanister]:
+    """Canisters of a conversation, deleted or not."""
+    reading = read_positions(store, store.any_metadata(identifier), start, stop)
+    reading.check()
+    return reading.canisters
+
+
+def _put_chain(
+    connection: sqlite3.Connection, row: Row, chain: Chain, new: Sequence[AnyCanister]
+) -> int:
+    """Write what canisters add to the history of a conversation; where the last that adds something ends."""
+    found: list[Prefix] = []
+    roles: dict[str, int] = {}
+    position = row.chained
+    for canister, digest in zip(new, chain.extend(new), strict=True):
+        position += 1
+        roles.setdefault(canister.role.value, position)
+        if digest is not None:
+            found.append(Prefix(row.number, position, digest, chain.calls))
+    put_prefixes(connection, found)
+    _put_calls(connection, row, found, new)
+    connection.executemany(
+        "INSERT OR IGNORE INTO roles VALUES (?, ?, ?)",
+        [(row.number, role, first) for role, first in roles.items()],
+    )
+    return found[-1].position if found else row.spoken
+
+
+def _put_calls(
+    connection: sqlite3.Connection, row: Row, found: Sequence[Prefix], new: Sequence[AnyCanister]
+) -> None:
+    """Write which call had which id; its ordinal is the number of calls before it."""
+    calls = []
+    for prefix in found:
+        canister = new[prefix.position - row.chained - 1]
+        if isinstance(canister, InvocationCanisterClass):
+            call = (row.number, canister.identifier, prefix.calls - 1, prefix.position)
+            calls.append(call)
+    connection.executemany("INSERT OR REPLACE INTO calls VALUES (?, ?, ?, ?)", calls)
+
+
+def _resume(store: Store, connection: sqlite3.Connection, row: Row) -> Chain:
+    """The chain of what is known of a conversation, from the tables; read again where they do not know."""
+    own = _own_prefix(connection, row, row.chained)
+    if own is None:
+        line = _lineage(connection, row, row.chained)
+        for ancestor, limit in reversed(list(line)[1:]):
+            known = ancestor
+            if known.chained < min(limit, known.length) and not known.unreadable:
+                known = _chain(store, connection, known)
+            if known.unreadable or known.chained < limit:
+                return _read_again(store, connection, row)
+        own = last_prefix(connection, row, row.chained)
+    if own is None:
+        return Chain()
+    return Chain(own.digest, own.calls, _finder(connection, row))
+
+
+def _read_again(store: Store, connection: sqlite3.Connection, row: Row) -> Chain:
+    """The chain of a fork whose ancestors are damaged somewhere, if not in what it shares with them."""
+    shared = _load(store, row.id, 0, row.chained)
+    chain = Chain()
+    whole = row._replace(chained=0)
+    found = [
+        Prefix(row.number, position, digest, chain.calls)
+        for position, digest in enumerate(chain.extend(shared), 1)
+        if digest is not None
+    ]
+    _put_calls(connection, whole, found, shared)
+    return chain
+
+
+def _lineage(connection: sqlite3.Connection, row: Row, limit: int) -> Iterator[tuple[Row, int]]:
+    """A conversation and its ancestors, each with the position up to which it matters."""
+    seen = {row.id}
+    while True:
+        yield row, limit
+        if row.parent is None or row.parent in seen:
+            return
+        seen.add(row.parent)
+        limit = min(limit, row.position)
+        above = row_of(connection, row.parent)
+        if above is None:
+            raise ConversationNotFoundError(row.parent)
+        row = above
+
+
+def _own_prefix(connection: sqlite3.Connection, row: Row, limit: int) -> Prefix | None:
+    condition = "number = ? AND position <= ? ORDER BY position DESC LIMIT 1"
+    return next(prefixes(connection, condition, (row.number, limit)), None)
+
+
+def last_prefix(connection: sqlite3.Connection, row: Row, limit: int) -> Prefix | None:
+    """The longest prefix of a conversation up to a position that ends in something said."""
+    for ancestor, until in _lineage(connection, row, limit):
+        found = _own_prefix(connection, ancestor, until)
+        if found is not None:
+            return found
+    return None
+
+
+def _finder(connection: sqlite3.Connection, row: Row) -> Callable[[str], int | None]:
+    query = (
+        "SELECT ordinal FROM calls WHERE number = ? AND identifier = ? AND position <= ?"
+        " ORDER BY ordinal DESC LIMIT 1"
+    )
+
+    def find(identifier: str) -> int | None:
+        for ancestor, limit in _lineage(connection, row, row.chained):
+            found = connection.execute(query, (ancestor.number, identifier, limit)).fetchone()
+            if found is not None:
+                return int(found[0])
+        return None
+
+    return find
 
 
 class Holder(NamedTuple):
@@ -152,37 +254,103 @@ class Holder(NamedTuple):
     is_at_end: bool
 
 
-def find_prefix(connection: sqlite3.Connection, digest: bytes) -> list[Holder]:
-    """The living conversations that hold a history, those first in which nothing was said after it."""
-    query = (
-        "SELECT c.id, p.position, c.length, p.position >= c.spoken AS is_at_end"
-        " FROM prefixes p JOIN conversations c USING (number)"
-        " WHERE p.digest = ? AND NOT c.deleted AND c.profile = 'archive'"
-        " ORDER BY is_at_end DESC, c.updated DESC LIMIT 8"
-    )
-    return [Holder(*found) for found in connection.execute(query, (digest[:_DIGEST],))]
+_HOLDING = (
+    " FROM prefixes p JOIN conversations c USING (number)"
+    " WHERE p.digest = ? AND c.profile = 'archive'"
+)
+
+
+def is_held(connection: sqlite3.Connection, digest: bytes) -> bool:
+    """Whether some conversation holds a history, living or not: whoever holds it holds all that it begins with."""
+    return connection.execute(f"SELECT 1{_HOLDING} LIMIT 1", (digest,)).fetchone() is not None
+
+
+def find_holder(connection: sqlite3.Connection, digest: bytes) -> Holder | None:
+    """The living conversation that holds a history, rather one in which nothing was said after it."""
+    order = " ORDER BY c.deleted, p.position >= c.spoken DESC, c.updated DESC"
+    query = f"SELECT p.number, p.position{_HOLDING}{order}"
+    for found in connection.execute(query, (digest,)).fetchall():
+        prefix = next(prefixes(connection, "number = ? AND position = ?", found), None)
+        row = next(rows(connection, "number = ?", found[:1]), None)
+        if prefix is None or row is None or prefix.digest != digest:
+            raise sqlite3.DatabaseError("tables that contradict each other")
+        living = _living(connection, row, prefix.position)
+        if living is not None:
+            is_at_end = prefix.position >= living.spoken
+            return Holder(living.id, prefix.position, living.length, is_at_end)
+    return None
+
+
+def _living(connection: sqlite3.Connection, row: Row, position: int) -> Row | None:
+    """A conversation, or if it is deleted a fork of it that has its first canisters."""
+    waiting = [row]
+    for one in waiting:
+        if not one.deleted:
+            return one
+        waiting += rows(connection, "parent = ? AND position >= ?", (one.id, position))
+    return None
 
 
 def search_up(store: Store, connection: sqlite3.Connection) -> None:
     """Read the texts that have been added."""
     for row in list(rows(connection, "searched < length AND NOT deleted")):
-        reading = store.handle(row.id).read(row.searched, row.length)
-        for position, canister in enumerate(reading.canisters, row.searched):
-            try:
-                text = words_of(canister)
-            except CanneryError:
-                continue
-            if text:
-                cursor = connection.execute(
-                    "INSERT INTO places (number, position, role) VALUES (?, ?, ?)",
-                    (row.number, position, canister.role.value),
-                )
-                connection.execute(
-                    "INSERT INTO texts (rowid, text) VALUES (?, ?)", (cursor.lastrowid, text)
-                )
-        connection.execute(
-            "UPDATE conversations SET searched = length WHERE number = ?", (row.number,)
-        )
+        _read_words(store, connection, row, row.searched, row.length)
+        put_row(connection, row._replace(searched=row.length))
+    # What a fork shares with a deleted parent can be found only as its own.
+    orphaned = (
+        "NOT deleted AND searched_from > 0 AND EXISTS"
+        " (SELECT 1 FROM conversations p WHERE p.id = conversations.parent AND p.deleted)"
+    )
+    for row in list(rows(connection, orphaned)):
+        start = _first_own(connection, row)
+        if start < row.searched_from:
+            _read_words(store, connection, row, start, row.searched_from)
+            put_row(connection, row._replace(searched_from=start))
+
+
+def _first_own(connection: sqlite3.Connection, row: Row) -> int:
+    """The first position of a conversation that no living ancestor has."""
+    start = row.position
+    with contextlib.suppress(ConversationNotFoundError):
+        for ancestor, _ in list(_lineage(connection, row, row.length))[1:]:
+            if not ancestor.deleted:
+                break
+            start = min(start, ancestor.position)
+    return start
+
+
+def _read_words(
+    store: Store, connection: sqlite3.Connection, row: Row, start: int, stop: int
+) -> None:
+    for position, canister in _at_positions(store, row.id, start, stop):
+        try:
+            text = words_of(canister)
+        except CanneryError:
+            continue
+        if text:
+            place = (row.number, position, canister.role.value, sortable(canister.timestamp))
+            cursor = connection.execute(
+                "INSERT INTO places (number, position, role, said) VALUES (?, ?, ?, ?)", place
+            )
+            connection.execute(
+                "INSERT INTO texts (rowid, text) VALUES (?, ?)", (cursor.lastrowid, text)
+            )
+
+
+def _at_positions(
+    store: Store, identifier: str, start: int, stop: int
+) -> Iterator[tuple[int, AnyCanister]]:
+    """The canisters that can be read, each with its position."""
+    conversation = store.handle(identifier)
+    with contextlib.suppress(CanneryError):
+        reading = conversation.read(start, stop)
+        if not reading.damages:
+            yield from enumerate(reading.canisters, start)
+            return
+    for position in range(start, stop):
+        with contextlib.suppress(CanneryError):
+            for canister in conversation.read(position, position + 1).canisters:
+                yield position, canister
 
 
 def sortable(time: datetime) -> str:

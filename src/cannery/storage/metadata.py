@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from cannery.backends import check_identifier
 from cannery.errors import DamageError, InputError
 
 Profile: TypeAlias = Literal["archive", "chat"]
@@ -64,6 +65,7 @@ def new_metadata(
     model: str | None = None,
     parent: str | None = None,
     position: int = 0,
+    identifier: str | None = None,
 ) -> Metadata:
     """The metadata of a new conversation, checked."""
     for known in PROFILES:
@@ -74,7 +76,8 @@ def new_metadata(
     check_title(title)
     check_tags(tags)
     now = datetime.now(UTC)
-    return Metadata(new_identifier(), now, now, title, tuple(tags), known, model, parent, position)
+    own = new_identifier() if identifier is None else check_identifier(identifier)
+    return Metadata(own, now, now, title, tuple(tags), known, model, parent, position)
 
 
 def check_title(title: object) -> None:

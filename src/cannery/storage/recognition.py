@@ -1,7 +1,8 @@
 """Filing a history: finding the conversation that holds it, adding what is new, forking what was edited.
 
 Stateless clients send everything again with each turn. The chain of digests says, by a handful of
-look-ups, how much of it is known, and where.
+look-ups, how much of it is known, and where. A conversation or a fork that is made for a history is made
+together with its canisters, in one change.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from cannery.errors import ConflictError, ConversationNotFoundError
 from cannery.messages import AnyCanister, Conversation, prefix_digests
 from cannery.storage.conversation import StoredConversation
 from cannery.storage.history import Chain
-from cannery.storage.indexing import Holder, catch_up, chain_up, find_prefix
+from cannery.storage.index import row_of
+from cannery.storage.indexing import catch_up, chain_up, find_holder, is_held, last_prefix
 
 if TYPE_CHECKING:
     from cannery.storage.store import Store
@@ -39,11 +41,89 @@ class Filed(Struct, frozen=True):
         return self.conversation.identifier
 
 
-class _Match(Struct, frozen=True):
-    """The longest known prefix: the first ``known`` canisters, and who holds them."""
+class Match(Struct, frozen=True):
+    """The longest beginning of a history that is stored: its first ``known`` canisters end at a position.
+
+    If nothing was said in the conversation after them, that position is its ``length``.
+    """
 
     known: int
-    holder: Holder
+    identifier: str
+    position: int
+    length: int
+
+    @property
+    def is_at_end(self) -> bool:
+        """Whether nothing follows."""
+        return self.position == self.length
+
+
+def match_history(store: Store, digests: Sequence[bytes | None]) -> Match | None:
+    """Find the longest beginning of a history by its digests."""
+    places = [index for index, digest in enumerate(digests) if digest is not None]
+
+    def is_known(connection: sqlite3.Connection, at: int) -> bool:
+        return is_held(connection, digests[places[at]] or b"")
+
+    def look(connection: sqlite3.Connection) -> Match | None:
+        catch_up(store, connection)
+        chain_up(store, connection)
+        low, high = 0, len(places)
+        stride = 1
+        # What is new is mostly short: step back from the end in growing strides, then bisect.
+        while high > 0:
+            probe = max(high - stride, 0)
+            if is_known(connection, probe):
+                low = probe + 1
+                break
+            high = probe
+            stride *= 2
+        while low < high:
+            middle = (low + high) // 2
+            if is_known(connection, middle):
+                low = middle + 1
+            else:
+                high = middle
+        # The longest may be held by a conversation that is deleted.
+        for place in reversed(places[:low]):
+            holder = find_holder(connection, digests[place] or b"")
+            if holder is not None:
+                position = holder.length if holder.is_at_end else holder.position
+                return Match(place + 1, holder.identifier, position, holder.length)
+        return None
+
+    return store.index.use(look)
+
+
+def known_before(
+    store: Store, identifier: str, position: int, digests: Sequence[bytes | None]
+) -> int:
+    """How many canisters of a history lie before a position of a conversation, silent ones included."""
+
+    def look(connection: sqlite3.Connection) -> tuple[bytes | None, int]:
+        catch_up(store, connection)
+        chain_up(store, connection)
+        row = row_of(connection, identifier)
+        if row is None or row.unreadable:
+            return _last_read(store.get(identifier).load(0, position))
+        found = last_prefix(connection, row, position)
+        return (None, 0) if found is None else (found.digest, found.position)
+
+    digest, spoken = store.index.use(look)
+    silent = position - spoken
+    known = digests.index(digest) + 1 if digest is not None and digest in digests else 0
+    while silent and known < len(digests) and digests[known] is None:
+        known += 1
+        silent -= 1
+    return known
+
+
+def _last_read(shared: Sequence[AnyCanister]) -> tuple[bytes | None, int]:
+    held = list(prefix_digests(shared, reasoning=False))
+    for position in range(len(held), 0, -1):
+        if held[position - 1] is not None:
+            return held[position - 1], position
+    return None, 0
 
 
 def file_history(
@@ -53,96 +133,44 @@ def file_history(
     title: str = "",
     tags: tuple[str, ...] = (),
     model: str | None = None,
+    identifier: str | None = None,
 ) -> Filed:
     """Put a history where it belongs."""
     history = Conversation(canisters)
-    filing = _Filing(store, history)
+    digests = list(Chain().extend(history))
     for _ in range(_ATTEMPTS):
-        match = filing.look_up()
+        match = match_history(store, digests)
         try:
             if match is None:
-                conversation = store.create(title=title, tags=tags, model=model)
-                conversation.append(history)
+                conversation = store.create(
+                    title=title, tags=tags, model=model, identifier=identifier, canisters=history
+                )
                 return Filed(conversation, 0, len(history), is_new=True, is_fork=False)
-            return filing.go_on(match)
+            return _go_on(store, history, digests, match, identifier)
         except (ConflictError, ConversationNotFoundError):
+            if identifier is not None and store.raw_metadata(identifier) is not None:
+                raise
             # Somebody was faster; look again.
             continue
     raise ConflictError("others keep adding to the same conversation")
 
 
-class _Filing:
-    """One history on its way into a store."""
-
-    def __init__(self, store: Store, history: Conversation) -> None:
-        self._store = store
-        self._history = history
-        self._digests: Sequence[bytes | None] = list(Chain().extend(history))
-        self._places = [index for index, digest in enumerate(self._digests) if digest is not None]
-
-    def look_up(self) -> _Match | None:
-        """The longest prefix that some conversation holds."""
-        return self._store.index.use(self._look_up)
-
-    def _look_up(self, connection: sqlite3.Connection) -> _Match | None:
-        catch_up(self._store, connection)
-        chain_up(self._store, connection)
-        low, high = 0, len(self._places)
-        stride = 1
-        # What is new is mostly short: step back from the end in growing strides, then bisect.
-        while high > 0:
-            probe = max(high - stride, 0)
-            if self._holders(connection, probe):
-                low = probe + 1
-                break
-            high = probe
-            stride *= 2
-        while low < high:
-            middle = (low + high) // 2
-            if self._holders(connection, middle):
-                low = middle + 1
-            else:
-                high = middle
-        if low == 0:
-            return None
-        return _Match(self._places[low - 1] + 1, self._holders(connection, low - 1)[0])
-
-    def _holders(self, connection: sqlite3.Connection, at: int) -> list[Holder]:
-        digest = self._digests[self._places[at]]
-        return [] if digest is None else find_prefix(connection, digest)
-
-    def go_on(self, match: _Match) -> Filed:
-        """Add what is new to the conversation that holds the rest, or to a fork of it."""
-        conversation = self._store.get(match.holder.identifier)
-        rest = self._history[match.known :]
-        if match.holder.is_at_end:
-            if rest:
-                conversation.append(rest, revision=str(match.holder.length))
-            return Filed(conversation, match.known, len(rest), is_new=False, is_fork=False)
-        if not any(self._digests[match.known :]):
-            return Filed(conversation, len(self._history), 0, is_new=False, is_fork=False)
-        fork = conversation.fork(match.holder.position, edge="move")
-        known = self._known_before(conversation, match, fork.metadata.position)
-        rest = self._history[known:]
-        fork.append(rest)
-        return Filed(fork, known, len(rest), is_new=False, is_fork=True)
-
-    def _known_before(self, conversation: StoredConversation, match: _Match, position: int) -> int:
-        """How many canisters lie before a position that the cut was moved to."""
-        if position == match.holder.position:
-            return match.known
-        return known_before(conversation.load(0, position), self._digests)
-
-
-def known_before(shared: Conversation, digests: Sequence[bytes | None]) -> int:
-    """How many canisters of a history lie in what it shares with a conversation, silent ones included."""
-    held = list(prefix_digests(shared, reasoning=False))
-    silent = 0
-    while held and held[-1] is None:
-        held.pop()
-        silent += 1
-    known = digests.index(held[-1]) + 1 if held and held[-1] in digests else 0
-    while silent and known < len(digests) and digests[known] is None:
-        known += 1
-        silent -= 1
-    return known
+def _go_on(
+    store: Store,
+    history: Conversation,
+    digests: Sequence[bytes | None],
+    match: Match,
+    identifier: str | None,
+) -> Filed:
+    """Add what is new to the conversation that holds the rest, or to a fork of it."""
+    conversation = store.get(match.identifier)
+    rest = history[match.known :]
+    if match.is_at_end:
+        if rest:
+            conversation.append(rest, revision=str(match.length))
+        return Filed(conversation, match.known, len(rest), is_new=False, is_fork=False)
+    if not any(digests[match.known :]):
+        return Filed(conversation, len(history), 0, is_new=False, is_fork=False)
+    fork = conversation.branch(history, known=match.known, at=match.position, identifier=identifier)
+    added = len(fork) - fork.metadata.position
+    return Filed(fork, len(history) - added, added, is_new=False, is_fork=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
@@ -23,22 +23,33 @@ from cannery.backends import (
     open_backend,
 )
 from cannery.errors import CanneryError, ConflictError, ConversationNotFoundError, InputError
-from cannery.messages import AnyCanister
+from cannery.messages import AnyCanister, prefix_digests
 from cannery.storage.content import ContentCache
-from cannery.storage.conversation import StoredConversation
+from cannery.storage.conversation import StoredConversation, flatten
 from cannery.storage.decoding import Decoder
 from cannery.storage.encoding import THRESHOLD, Encoder
 from cannery.storage.index import Index, Row, rows
 from cannery.storage.indexing import catch_up, chain_up, search_up, sortable
 from cannery.storage.lineage import doomed
 from cannery.storage.metadata import Metadata, decode_metadata, new_metadata
-from cannery.storage.recognition import Filed, file_history
+from cannery.storage.profiles import check_profile
+from cannery.storage.recognition import Filed, Match, file_history, known_before, match_history
 from cannery.storage.trees import Tree, build_tree, root_of
 from cannery.storage.verification import Report, verify
 from cannery.storage.words import query_of, snippet, words_of
 
 _ATTEMPTS = 100
 _DURABILITIES = ("sync", "group", "os")
+_TAGGED = "EXISTS (SELECT 1 FROM json_each(tags) WHERE value = ?)"
+# A fork has the roles of what it shares with its ancestors, too.
+_SPOKEN = """EXISTS (
+    WITH RECURSIVE line (id, until) AS (
+        SELECT conversations.id, conversations.length
+        UNION SELECT c.parent, min(line.until, c.position)
+        FROM line JOIN conversations c USING (id) WHERE c.parent IS NOT NULL
+    ) SELECT 1 FROM line JOIN conversations c USING (id) JOIN roles r USING (number)
+    WHERE r.role = ? AND r.position <= line.until
+)"""
 
 
 class Summary(Struct, frozen=True):
@@ -64,6 +75,7 @@ class Hit(Struct, frozen=True):
     position: int
     role: str
     snippet: str
+    timestamp: datetime
 
 
 class Store:
@@ -115,18 +127,36 @@ class Store:
         profile: str = "archive",
         tags: Iterable[str] = (),
         model: str | None = None,
+        *,
+        identifier: str | None = None,
+        canisters: Iterable[AnyCanister] = (),
     ) -> StoredConversation:
-        """A new, empty conversation."""
-        metadata = new_metadata(title=title, tags=tuple(tags), profile=profile, model=model)
-        return self.add(metadata, {})
+        """A new conversation with its first canisters, all of it or nothing.
 
-    def add(self, metadata: Metadata, requires: Mapping[str, bytes | None]) -> StoredConversation:
-        """A new conversation with given metadata."""
+        It gets a new id, or the one that is given; ConflictError if that is taken.
+        """
+        metadata = new_metadata(
+            title=title, tags=tuple(tags), profile=profile, model=model, identifier=identifier
+        )
+        added = list(flatten([canisters]))
+        check_profile(metadata.profile, added, set())
+        return self.add(metadata, {}, added)
+
+    def add(
+        self,
+        metadata: Metadata,
+        requires: Mapping[str, bytes | None],
+        canisters: Sequence[AnyCanister] = (),
+    ) -> StoredConversation:
+        """A new conversation with given metadata and first canisters of its own."""
+        lines, contents = self.encoder.encode_all(canisters)
         change = Change(
             identifier=metadata.id,
-            requires={metadata.id: None, **requires},
+            requires={**requires, metadata.id: None},
             metadata=metadata.encode(),
+            lines=lines,
             base=metadata.position,
+            contents=contents,
         )
         self.backend.commit(change, self.durability)
         return StoredConversation(self, metadata.id)
@@ -216,57 +246,87 @@ class Store:
         limit: int | None = None,
     ) -> tuple[Summary, ...]:
         """The conversations, those first that changed last."""
-        chosen: list[tuple[str, Any]] = [
-            ("EXISTS (SELECT 1 FROM json_each(tags) WHERE value = ?)", tag),
+        where, values = _conditions(
+            (_TAGGED, tag),
             ("profile = ?", profile),
             ("model = ?", model),
-            (
-                "EXISTS (SELECT 1 FROM roles r WHERE r.number = conversations.number AND role = ?)",
-                role,
-            ),
+            (_SPOKEN, role),
             ("updated >= ?", None if since is None else sortable(since)),
             ("updated <= ?", None if until is None else sortable(until)),
-        ]
-        used = [(condition, value) for condition, value in chosen if value is not None]
-        where = " AND ".join(["NOT deleted", *(condition for condition, _ in used)])
-        order = " ORDER BY updated DESC, id DESC LIMIT ?"
-        values = [*(value for _, value in used), -1 if limit is None else limit]
+        )
+        order = f"NOT deleted{where} ORDER BY updated DESC, id DESC LIMIT ?"
+        values.append(-1 if limit is None else limit)
 
         def work(connection: sqlite3.Connection) -> tuple[Summary, ...]:
             catch_up(self, connection)
             if role is not None:
                 chain_up(self, connection)
-            return tuple(_summary(row) for row in rows(connection, where + order, values))
+            return tuple(_summary(row) for row in rows(connection, order, values))
 
         return self.index.use(work)
 
     def search(
-        self, text: str, *, role: str | None = None, tag: str | None = None, limit: int = 50
+        self,
+        text: str,
+        *,
+        role: str | None = None,
+        tag: str | None = None,
+        profile: str | None = None,
+        model: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        limit: int = 50,
     ) -> tuple[Hit, ...]:
-        """The messages that hold all of the words, best first."""
+        """The messages that hold all of the words, best first.
+
+        ``role``, ``since`` and ``until`` are about the message; the rest about its conversation.
+        """
         query = query_of(text)
         if not query:
             return ()
+        where, values = _conditions(
+            ("p.role = ?", role),
+            (_TAGGED, tag),
+            ("profile = ?", profile),
+            ("model = ?", model),
+            ("p.said >= ?", None if since is None else sortable(since)),
+            ("p.said <= ?", None if until is None else sortable(until)),
+        )
         sql = (
-            "SELECT c.id, c.title, p.position, p.role FROM texts t"
-            " JOIN places p ON p.place = t.rowid JOIN conversations c USING (number)"
-            " WHERE texts MATCH ? AND NOT c.deleted AND (? IS NULL OR p.role = ?)"
-            " AND (? IS NULL OR EXISTS (SELECT 1 FROM json_each(c.tags) WHERE value = ?))"
-            " ORDER BY rank LIMIT ?"
+            "SELECT conversations.number, p.position FROM texts t"  # noqa: S608 - conditions are ours
+            " JOIN places p ON p.place = t.rowid JOIN conversations USING (number)"
+            f" WHERE texts MATCH ? AND NOT deleted{where} ORDER BY rank LIMIT ?"
         )
 
-        def work(connection: sqlite3.Connection) -> list[tuple[str, str, int, str]]:
+        def work(connection: sqlite3.Connection) -> list[tuple[Row, int]]:
             catch_up(self, connection)
             search_up(self, connection)
-            return connection.execute(sql, (query, role, role, tag, tag, limit)).fetchall()
+            found = connection.execute(sql, (query, *values, limit)).fetchall()
+            return [
+                (row, position)
+                for number, position in found
+                for row in rows(connection, "number = ?", (number,))
+            ]
 
         hits = []
-        for identifier, title, position, said_by in self.index.use(work):
-            found = self.handle(identifier).read(position, position + 1).canisters
-            if found:
-                shown = snippet(words_of(found[0]), text)
-                hits.append(Hit(identifier, title, position, said_by, shown))
+        for row, position in self.index.use(work):
+            for canister in self.handle(row.id).read(position, position + 1).canisters:
+                shown = snippet(words_of(canister), text)
+                said_by, when = canister.role.value, canister.timestamp
+                hits.append(Hit(row.id, row.title, position, said_by, shown, when))
         return tuple(hits)
+
+    def match(self, digests: Sequence[bytes | None]) -> Match | None:
+        """The longest beginning of a history that a conversation holds.
+
+        ``digests`` are those after each of its canisters, as ``prefix_digests(reasoning=False)`` gives them.
+        """
+        return match_history(self, digests)
+
+    def known_before(self, identifier: str, position: int, history: Sequence[AnyCanister]) -> int:
+        """How many canisters of a history lie before a position of a conversation that shares them."""
+        digests = list(prefix_digests(history, reasoning=False))
+        return known_before(self, identifier, position, digests)
 
     def file(
         self,
@@ -275,9 +335,15 @@ class Store:
         title: str = "",
         tags: tuple[str, ...] = (),
         model: str | None = None,
+        identifier: str | None = None,
     ) -> Filed:
-        """Put a history where it belongs: find it, add what is new, fork what was edited."""
-        return file_history(self, canisters, title=title, tags=tags, model=model)
+        """Put a history where it belongs: find it, add what is new, fork what was edited.
+
+        If a conversation or a fork has to be made, it gets the given id.
+        """
+        return file_history(
+            self, canisters, title=title, tags=tags, model=model, identifier=identifier
+        )
 
     def rebuild_index(self) -> None:
         """Throw the index away and build it again."""
@@ -310,6 +376,12 @@ class Store:
             )
 
         return self.backend.collect(dead, dry_run=dry_run, progress=progress)
+
+
+def _conditions(*chosen: tuple[str, Any]) -> tuple[str, list[Any]]:
+    """The conditions that somebody asked for, and their values."""
+    used = [(condition, value) for condition, value in chosen if value is not None]
+    return "".join(f" AND {condition}" for condition, _ in used), [value for _, value in used]
 
 
 def _summary(row: Row) -> Summary:

@@ -265,9 +265,10 @@ class DirectoryBackend:
 
     def has(self, digest: bytes) -> bool:
         """Whether content is stored."""
-        if self._packs.find(digest) is None:
-            self._commits.place_pending()
-            self._packs.refresh()
+        if self._packs.find(digest) is not None:
+            return True
+        self._commits.place_pending()
+        self._packs.refresh()
         return self._packs.find(digest) is not None
 
     def get(self, digest: bytes) -> bytes:

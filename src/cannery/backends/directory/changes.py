@@ -1,6 +1,6 @@
 """The change log: which conversation grew, in order, so that an index need not look at all of them.
 
-Section 8 of ``docs/storage-format.md``. Derived and bounded: a reader who comes too late is told so.
+Section 9 of ``docs/storage-format.md``. Derived and bounded: a reader who comes too late is told so.
 """
 
 from __future__ import annotations

@@ -29,7 +29,7 @@ _PACK_MAGIC = b"CPK1"
 PACK_HEADER = 16
 FULL = 64 << 20
 
-_PLAIN, _ZSTD = 0, 1
+PLAIN, _ZSTD = 0, 1
 _OPEN_FILES = 64
 _SCAN = 1 << 18
 _GATHER = 256 << 10
@@ -60,7 +60,7 @@ def encode_record(digest: bytes, data: bytes) -> bytes:
     """A record of one content, compressed where that helps."""
     frame = compress(data)
     stored = data if frame is None else frame
-    flags = _PLAIN if frame is None else _ZSTD
+    flags = PLAIN if frame is None else _ZSTD
     head = HEADER.pack(_MAGIC, flags, len(stored), len(data), digest, zlib.crc32(stored), 0)[:-4]
     return b"".join((head, zlib.crc32(head).to_bytes(4, "little"), stored))
 
@@ -75,13 +75,13 @@ def decode_header(head: bytes, number: int, offset: int) -> Record | None:
     return Record(Place(number, offset, stored, size), digest, flags, check)
 
 
-def decode_record(data: bytes, record: Record) -> bytes:
-    """The content of a record, verified; ValueError says what is wrong."""
-    if len(data) < HEADER.size + record.place.stored:
+def decode_stored(stored: bytes, record: Record) -> bytes:
+    """The content of a record from its stored bytes, verified; ValueError says what is wrong."""
+    size = record.place.size
+    if len(stored) < record.place.stored:
         raise ValueError("cut short")
-    stored = data[HEADER.size : HEADER.size + record.place.stored]
-    content = stored if record.flags == _PLAIN else decompress(stored, record.place.size)
-    if len(content) != record.place.size or hashlib.sha256(content).digest() != record.digest:
+    content = stored if record.flags == PLAIN else decompress(stored, size)
+    if len(content) != size or hashlib.sha256(content).digest() != record.digest:
         raise ValueError("the bytes do not match the id")
     return content
 
@@ -327,7 +327,7 @@ def _decode_at(data: bytes, at: int, digest: bytes) -> bytes:
     if found != digest:
         raise ValueError("no such record")
     content = data[body : body + stored]
-    if flags != _PLAIN:
+    if flags != PLAIN:
         content = decompress(content, size)
     if len(content) != size or hashlib.sha256(content).digest() != digest:
         raise ValueError("the bytes do not match the id")

@@ -10,8 +10,10 @@ from cannery.cli.files import note, write_json
 from cannery.cli.parser import Parser
 from cannery.cli.stores import opened, shortened
 from cannery.cli.terminal import ROLE_COLOURS, harmless, is_terminal, one_line, page, paint
+from cannery.cli.times import parse_time
 from cannery.messages.role import Role
 from cannery.storage import Hit
+from cannery.storage.metadata import PROFILES
 
 DESCRIPTION = (
     "Messages that hold all of the words, best first. Exits with 1 when there are none. "
@@ -20,6 +22,7 @@ DESCRIPTION = (
 EXAMPLES = """
 cannery search sourdough starter
 cannery search --role user --limit 5 "rate limit"
+cannery search --since 7d --model gpt-4o retry
 cannery search error --json | jq -r '.[].id' | sort -u
 """
 USES_STORE = True
@@ -31,6 +34,10 @@ def add_arguments(parser: Parser) -> None:
     add("words", metavar="WORDS", nargs="+", help="what to look for")
     add("--role", metavar="ROLE", help="only what this role said")
     add("--tag", metavar="TAG", help="only in conversations with this tag")
+    add("--model", metavar="NAME", help="only in conversations with this model")
+    add("--profile", metavar="NAME", help="only in conversations of this profile: archive or chat")
+    add("--since", metavar="TIME", help="said since: a date, or 90m, 12h, 7d, 2w")
+    add("--until", metavar="TIME", help="said before")
     add("-n", "--limit", metavar="N", type=int, default=50, help="at most so many (50)")
 
 
@@ -38,9 +45,20 @@ def run(options: argparse.Namespace) -> int:
     """Search."""
     if options.role is not None:
         choose(options.role, [role.value for role in Role], "role")
+    if options.profile is not None:
+        choose(options.profile, PROFILES, "profile")
     words = " ".join(options.words)
     with opened(options) as store:
-        hits = store.search(words, role=options.role, tag=options.tag, limit=options.limit)
+        hits = store.search(
+            words,
+            role=options.role,
+            tag=options.tag,
+            model=options.model,
+            profile=options.profile,
+            since=parse_time(options.since) if options.since else None,
+            until=parse_time(options.until) if options.until else None,
+            limit=options.limit,
+        )
         known = list(store.backend.identifiers()) if is_terminal() else []
     if options.json:
         write_json(
@@ -51,6 +69,7 @@ def run(options: argparse.Namespace) -> int:
                     "position": hit.position,
                     "role": hit.role,
                     "snippet": hit.snippet,
+                    "timestamp": hit.timestamp.isoformat(),
                 }
                 for hit in hits
             ]

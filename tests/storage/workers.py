@@ -1,0 +1,94 @@
+"""What other processes do in the tests: they are forked from a server that has imported everything, and killed."""
+
+import multiprocessing
+import random
+import time
+
+from cannery.messages import user
+from cannery.storage import open_store
+
+_context = multiprocessing.get_context("forkserver")
+_context.set_forkserver_preload(["tests.storage.workers"])
+
+
+def start(work, *arguments):
+    """A process that does something; it gets the sending end of a pipe, we the other."""
+    heard, said = _context.Pipe(duplex=False)
+    process = _context.Process(target=work, args=(said, *map(str, arguments)), daemon=True)
+    process.start()
+    said.close()
+    return process, heard
+
+
+def kill(process, heard):
+    """Kill -9 it; what it had said until then."""
+    process.kill()
+    process.join()
+    told = []
+    try:
+        while True:
+            told.append(heard.recv())
+    except (EOFError, OSError):
+        heard.close()
+    return told
+
+
+def finish(started):
+    """Wait for processes; all must have ended well."""
+    for process, heard in started:
+        process.join(300)
+        heard.close()
+        assert process.exitcode == 0
+
+
+def append(said, path, identifier, writer, count, durability):
+    """Append so many messages, some with content that others put, too."""
+    with open_store(path, durability=durability) as store:
+        conversation = store.get(identifier)
+        shared = "shared content " * 100
+        for number in range(int(count)):
+            text = f"{writer} {number}"
+            conversation.append(user(text), user(shared + text[-1]) if number % 10 == 0 else ())
+    said.close()
+
+
+def append_and_tell(said, path, identifier, number):
+    """Append for ever, and tell what has been acknowledged."""
+    conversation = open_store(path).get(identifier)
+    number = int(number)
+    while True:
+        conversation.append(user(f"{number} " + ("long " * 300 if number % 3 == 0 else "short")))
+        said.send(number)
+        number += 1
+
+
+def collect(said, path):
+    """Collect garbage for ever."""
+    store = open_store(path)
+    said.send("open")
+    while True:
+        store.collect_garbage()
+
+
+def churn(said, path, writer, seconds):
+    """Store the same few contents again and again, and delete most of them: what gc is about to free comes back."""
+    chance = random.Random(int(writer))
+    until = time.monotonic() + float(seconds)
+    made = 0
+    with open_store(path) as store:
+        kept = store.create(title=f"kept {writer}")
+        expected = []
+        while time.monotonic() < until:
+            short = store.create(title="short-lived")
+            for _ in range(3):
+                text = f"content {chance.randrange(20)} " * 200
+                short.append(user(text))
+                if chance.random() < 0.5:
+                    kept.append(user(text))
+                    expected.append(text)
+            short.delete()
+            made += 1
+            if made % 20 == 0:
+                assert [one.text for one in kept.hydrate()] == expected, "lost while gc ran"
+        assert [one.text for one in kept.hydrate()] == expected, "lost while gc ran"
+    said.close()
