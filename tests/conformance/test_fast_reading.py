@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import cannery
 from cannery import translation
@@ -107,6 +108,23 @@ def test_any_body(body: dict[str, Any]):
 @settings(max_examples=150)
 def test_translations(target: str, body: bytes):
     assert_same_translation(body, target)
+
+
+TURNS = st.lists(
+    st.tuples(st.sampled_from(["user", "assistant"]), st.sampled_from(["", " ", "a"])), max_size=4
+)
+
+
+@pytest.mark.parametrize("target", DIALECTS)
+@given(turns=TURNS, system=st.sampled_from([None, "", " ", "Be brief."]), is_named=st.booleans())
+def test_plain_chats(target: str, turns: list[tuple[str, str]], system: str | None, is_named: bool):
+    body: dict[str, Any] = {
+        "messages": [{"role": role, "content": text} for role, text in turns],
+        "max_tokens": 5,
+        **({"model": "m", "stream": True, "temperature": 1, "top_p": 0.5} if is_named else {}),
+        **({} if system is None else {"system": system}),
+    }
+    assert_same_translation(json.dumps(body).encode(), target)
 
 
 @pytest.mark.parametrize("case", CASES, ids=identify)

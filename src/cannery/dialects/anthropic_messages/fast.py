@@ -63,8 +63,9 @@ _decode_plain = msgspec.json.Decoder(PlainBody).decode
 
 
 def read_plain(body: bytes) -> PlainRequest | None:
-    """The plain request of a body; None for any other."""
-    RECEIVED.set(datetime.now(UTC))
+    """The plain request of a body that is only passed on, so that nobody asks when it came; None for any other."""
+    if RECEIVED.get(None) is None:
+        RECEIVED.set(datetime.now(UTC))
     try:
         return _decode_plain(body)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):

@@ -141,7 +141,10 @@ def _take(messages: Iterable[Any], canisters: list[AnyCanister], origin: Origin)
                 kind is ToolUse and block.cache_control is UNSET and block.identifier and block.name
             ):
                 take(new_assistant(absent, block.timestamp))
-                force_setattr(block, "held", argument_text(block.held))
+                text = str(block.held, "utf-8")
+                if text[0] != "{" or text[1] <= " " or text[:3] == '{"_':
+                    text = argument_text(block.held)
+                force_setattr(block, "held", text)
                 take(block)
                 continue
         if type(message) is User:

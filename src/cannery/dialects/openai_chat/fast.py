@@ -210,47 +210,13 @@ def read_plain(body: bytes) -> PlainRequest | None:
         return None
 
 
-class UserMessage(Struct, frozen=True, gc=False, tag_field="role", tag="user"):
-    """A user message."""
-
-    content: str
+# What Chat calls the speaker of each class of plain canister; a class is entered when it is first met.
+_NAMES: dict[type, str] = {}
 
 
-class AssistantMessage(Struct, frozen=True, gc=False, tag_field="role", tag="assistant"):
-    """An assistant message."""
-
-    content: str
-
-
-class SystemMessage(Struct, frozen=True, gc=False, tag_field="role", tag="system"):
-    """A system message."""
-
-    content: str
-
-
-class PlainOutput(Struct, frozen=True, gc=False):
-    """A plain request on its way out."""
-
-    model: str
-    messages: list[Any]
-    max_completion_tokens: Any = UNSET
-    temperature: Any = UNSET
-    top_p: Any = UNSET
-    stream: Any = UNSET
-
-
-class _Makers(dict[type, Any]):
-    """The message of each class of plain canister, found when it is first met."""
-
-    def __missing__(self, kind: Any) -> Any:
-        made = {Role.User: UserMessage, Role.Assistant: AssistantMessage}.get(
-            kind.role, SystemMessage
-        )
-        self[kind] = made
-        return made
-
-
-_MAKERS = _Makers()
+def _learn_names(messages: list[Any]) -> None:
+    spoken = {Role.User: "user", Role.Assistant: "assistant"}
+    _NAMES.update((type(canister), spoken.get(canister.role, "system")) for canister in messages)
 
 
 def write_plain(plain: PlainRequest, notes: Notes) -> bytes | None:
@@ -259,18 +225,29 @@ def write_plain(plain: PlainRequest, notes: Notes) -> bytes | None:
     messages = request.messages
     if not messages or type(request) is PlainBody or request.old_limit is not absent:
         return None
-    written = [_MAKERS[type(canister)](canister.held) for canister in messages]
-    if request.system is not absent and request.system:
-        written.insert(0, SystemMessage(request.system))
+    names = _NAMES
+    try:
+        written = [{"role": names[type(said)], "content": said.held} for said in messages]
+    except KeyError:
+        _learn_names(messages)
+        written = [{"role": names[type(said)], "content": said.held} for said in messages]
+    if request.system is not absent:
+        written.insert(0, {"role": "system", "content": request.system})
     model = request.model
     if not model:
         notes.append(_MODEL_UNKNOWN)
         model = UNKNOWN_MODEL
+    body = {"model": model, "messages": written}
     limit, temperature, top_p = request.limit, request.temperature, request.top_p
-    if limit is temperature is top_p is request.stream:
-        return encode(PlainOutput(model, written))
-    given = (limit, temperature, top_p, request.stream)
-    return encode(PlainOutput(model, written, *(UNSET if one is absent else one for one in given)))
+    if limit is not absent:
+        body["max_completion_tokens"] = limit
+    if temperature is not absent:
+        body["temperature"] = temperature
+    if top_p is not absent:
+        body["top_p"] = top_p
+    if request.stream is not absent:
+        body["stream"] = request.stream
+    return encode(body)
 
 
 def read_fast(body: bytes) -> Request | None:

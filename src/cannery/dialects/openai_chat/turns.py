@@ -76,26 +76,55 @@ def _walk(
     start = last = index
     before = 0
     turns = _Turns(canisters, written, notes, used, known, is_home=is_home)
+    take_id, take_name = turns.identifiers.append, turns.names.add
+    ahead = (*canisters, None, None, None)
     try:
         while index < count:
-            canister = canisters[index]
+            canister, following = ahead[index], ahead[index + 1]
             role = canister.role
             held = canister.held
-            following = canisters[index + 1] if index + 1 < count else None
             if role is _ASSISTANT:
                 last, before = index, len(written)
-                if type(held) is str and canister.residue is None and _ends(following):
+                if held is absent:
+                    # What agents do all day: one call without words, and its result.
+                    result, then = ahead[index + 2], ahead[index + 3]
+                    if (
+                        result is not None
+                        and following.role is _INVOCATION
+                        and result.role is _RESULT
+                        and (then is None or not then.joined)
+                        and canister.residue is following.residue is result.residue is None
+                        and result._error is absent  # noqa: SLF001 - a property would cost a call
+                        and result.invocation_id == following.identifier
+                        and not following.is_freeform
+                        and type(result.held) is str
+                    ):
+                        identifier, name = following.identifier, following.name
+                        arguments, text = following.held, result.held
+                        take_id(identifier)
+                        take_name(name)
+                        if len(arguments) < 2 and not is_home:
+                            arguments = arguments.strip() or "{}"
+                        function = {"name": name, "arguments": arguments}
+                        call = {"id": identifier, "type": "function", "function": function}
+                        take({"role": "assistant", "content": None, "tool_calls": (call,)})
+                        take({"role": "tool", "tool_call_id": identifier, "content": text})
+                        index += 3
+                        continue
+                elif (
+                    type(held) is str
+                    and canister.residue is None
+                    and (following is None or following.role is _USER)
+                ):
                     take({"role": "assistant", "content": held})
                     index += 1
-                elif held is absent and turns.is_single(canister, following, index):
-                    index += 3
-                else:
-                    index = turns.assistant(index)
+                    continue
+                index = turns.assistant(index)
             elif (
                 role is _USER
                 and type(held) is str
                 and canister.residue is None
-                and (following is None or following.role is _ASSISTANT or not following.joined)
+                and (following is None or not following.joined)
             ):
                 take({"role": "user", "content": held})
                 index += 1
@@ -106,7 +135,7 @@ def _walk(
                 index = turns.assistant(index)
             else:
                 return None
-        turns.check_marks(start if goes_on else 0)
+        turns.check(start if goes_on else 0)
     except UnusualError:
         return None
     return Walked(written, last, before)
@@ -114,13 +143,6 @@ def _walk(
 
 _walk_home = partial(_walk, is_home=True)
 _walk_abroad = partial(_walk, is_home=False)
-
-
-def _ends(following: Any) -> bool:
-    """Whether an assistant turn ends before this canister."""
-    return following is None or not (
-        following.role is _INVOCATION or (following.role is _ASSISTANT and following.joined)
-    )
 
 
 class _Turns:
@@ -143,49 +165,11 @@ class _Turns:
         self.used = used
         self.known = known
         self.is_home = is_home
+        self.identifiers: list[str] = []
         self.names: set[str] = set()
         self.marks = 0
 
     # --- what the model says -------------------------------------------------------------------
-
-    def is_single(self, silent: Any, call: Any, index: int) -> bool:
-        """Write one call without words and its result, what agents do all day, unless there is more to it."""
-        index += 2
-        if index >= self.count or silent.residue is not None or call.role is not _INVOCATION:
-            return False
-        result = self.canisters[index]
-        identifier, name, arguments, text = call.identifier, call.name, call.held, result.held
-        if (
-            result.role is not _RESULT
-            or type(text) is not str
-            or result.invocation_id != identifier
-            or call.residue is not None
-            or result.residue is not None
-            or result._error is not absent  # noqa: SLF001 - a property would cost a call
-            or call.is_freeform
-            or (index + 1 < self.count and self.canisters[index + 1].joined)
-        ):
-            return False
-        self._check_call(identifier, name)
-        if len(arguments) < 2 and not self.is_home:
-            arguments = arguments.strip() or "{}"
-        function = {"name": name, "arguments": arguments}
-        called = {"id": identifier, "type": "function", "function": function}
-        self.written.append({"role": "assistant", "content": None, "tool_calls": (called,)})
-        self.written.append({"role": "tool", "tool_call_id": identifier, "content": text})
-        return True
-
-    def _check_call(self, identifier: str, name: str) -> None:
-        """Refuse ids and names that would have to change."""
-        if identifier in self.used or identifier in self.known:
-            raise UnusualError
-        self.used.add(identifier)
-        if not 0 < len(identifier) <= _LONGEST_ID or not identifier.isprintable():
-            raise UnusualError
-        if name not in self.names:
-            if not is_legal_name(name):
-                raise UnusualError
-            self.names.add(name)
 
     def assistant(self, index: int) -> int:
         """Write an assistant turn and the results of its calls; give the position behind them."""
@@ -217,7 +201,8 @@ class _Turns:
     def _call(self, call: Any, index: int) -> _Object:
         if call.is_freeform:
             raise UnusualError
-        self._check_call(call.identifier, call.name)
+        self.identifiers.append(call.identifier)
+        self.names.add(call.name)
         if call.residue is not None:
             self._report(call, index)
         arguments = call.held
@@ -356,14 +341,30 @@ class _Turns:
             return
         report_residue(canister, Noting(self.notes), index)
 
-    def check_marks(self, start: int) -> None:
-        """Refuse more cache marks than there may be; those before the start are counted, too."""
-        if self.marks == 0:
-            return
-        residues = (canister.residue for canister in self.canisters[:start])
-        earlier = sum(residue is not None and residue.cache is not None for residue in residues)
-        if earlier + self.marks > _MOST_MARKS:
+    # --- in the end ----------------------------------------------------------------------------
+
+    def check(self, start: int) -> None:
+        """Refuse ids and names that would have to change, and more cache marks than there may be."""
+        identifiers = self.identifiers
+        if identifiers:
+            fresh = set(identifiers)
+            if (
+                len(fresh) < len(identifiers)
+                or not fresh.isdisjoint(self.known)
+                or "" in fresh
+                or len(max(identifiers, key=len)) > _LONGEST_ID
+                or not "".join(identifiers).isprintable()
+                or not all(map(is_legal_name, self.names))
+            ):
+                raise UnusualError
+            self.used |= fresh
+        if self.marks and self.marks + self._earlier_marks(start) > _MOST_MARKS:
             raise UnusualError
+
+    def _earlier_marks(self, start: int) -> int:
+        """How many canisters before the start are marked."""
+        residues = (canister.residue for canister in self.canisters[:start])
+        return sum(residue is not None and residue.cache is not None for residue in residues)
 
 
 def is_legal_name(name: str) -> bool:
