@@ -5,7 +5,8 @@
 The floor is ``orjson.loads`` + ``orjson.dumps`` of each line. As in ``translate.py``, every contender measures it in
 its own process, in the same shuffled rounds, in thread CPU time on one core. No peer but LangChain knows ShareGPT's
 names: for the others a loop renames two keys a turn, and their own types take it from there. Calls are our own row:
-nobody else reads them.
+nobody else reads them. We are measured twice: with a call of ``cannery.translate`` for every line, and with what
+``cannery translate`` does with a file, which is many lines at once.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import importlib
 import json
 import random
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -112,8 +114,15 @@ def measure(contender: str, rounds: int) -> Iterator[results.Row]:
             for line in lines:
                 translate(line)
 
+        row = {"contender": contender, "workload": workload}
         found = timing.ratios({timing.FLOOR: floor, "it": it}, rounds)["it"]
-        yield {"contender": contender, "workload": workload, **timing.spread(found)}
+        yield {**row, "way": "a call a line", **timing.spread(found)}
+        if hasattr(peer, "bulk_file"):
+            whole = b"".join(line + b"\n" for line in lines)
+            file = partial(peer.bulk_file(), whole)
+            assert len(file().splitlines()) == len(lines)
+            found = timing.ratios({timing.FLOOR: floor, "it": file}, rounds)["it"]
+            yield {**row, "way": "a file", **timing.spread(found)}
 
 
 def main() -> None:
@@ -138,7 +147,8 @@ def main() -> None:
             goal = ""
             if contender == "cannery":
                 goal = f"goal {GOAL} {'met' if row['median'] <= GOAL else 'MISSED'}"
-            print(f"{contender:12} {row['workload']:10} {row['median']:8.3f} × {goal}", flush=True)
+            what = f"{row['workload']}, {row['way']}"
+            print(f"{contender:12} {what:24} {row['median']:8.3f} × {goal}", flush=True)
     if options.json:
         recording.write(options.json)
 

@@ -86,7 +86,8 @@ def _appends(figures: Figures) -> Cells:
 
 
 def _bulk(figures: Figures) -> Cells:
-    return {row["workload"]: row["median"] for row in rows_of(figures, "bulk")}
+    rows = rows_of(figures, "bulk")
+    return {f"{row['workload']}, {row['way']}": row["median"] for row in rows}
 
 
 def _footprint(name: str) -> Callable[[Figures], Cells]:

@@ -1,11 +1,12 @@
 """Plots as small SVG files, drawn by hand so that the same figures give the same bytes.
 
-Bars lie on a logarithmic scale, since contenders are often ten or a hundred times apart; a red line is a goal.
+Bars lie on a logarithmic scale, since contenders are often ten or a hundred times apart; a red mark is a goal.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from html import escape
 from typing import NamedTuple
 
@@ -38,7 +39,10 @@ def bars(title: str, unit: str, groups: dict[str, list[Bar]]) -> str:
     def place(value: float) -> float:
         return LABELS + room * math.log(value / least) / math.log(most / least)
 
-    parts = [_text(4, 18, title, size=15, weight="bold"), _text(4, 36, unit)]
+    parts = [
+        _text(4, 18, title, size=15, weight="bold"),
+        _text(4, 36, f"{unit}, logarithmic; less is better"),
+    ]
     top = 48
     for name, group in groups.items():
         if name:
@@ -64,7 +68,15 @@ def bars(title: str, unit: str, groups: dict[str, list[Bar]]) -> str:
         ' font-family="sans-serif" font-size="12">'
     )
     ground = f'<rect width="{WIDTH}" height="{top}" fill="#ffffff"/>'
-    return "\n".join([head, ground, *parts, "</svg>"]) + "\n"
+    return "\n".join([head, ground, *_grid(least, most, place, top), *parts, "</svg>"]) + "\n"
+
+
+def _grid(least: float, most: float, place: Callable[[float], float], bottom: int) -> Iterator[str]:
+    """A thin line at every power of ten."""
+    for power in range(math.ceil(math.log10(least)), math.floor(math.log10(most)) + 1):
+        x = place(10.0**power)
+        yield f'<rect x="{x:.1f}" y="44" width="1" height="{bottom - 48}" fill="#e4e8ec"/>'
+        yield _text(x, 42, f"{10.0**power:g}", anchor="middle", size=10)
 
 
 def shown(value: float) -> str:

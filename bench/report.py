@@ -224,18 +224,11 @@ def bulk(figures: Figures) -> Iterator[str]:
     yield "ShareGPT records to Chat, per line, as a multiple of `orjson.loads` + `orjson.dumps` of the line."
     yield "Nobody else reads records with calls."
     yield ""
-    lines = [
-        [
-            NAMES[contender],
-            *(
-                ratio(
-                    [r for r in rows if r["contender"] == contender and r["workload"] == workload]
-                )
-                for workload in workloads
-            ),
-        ]
-        for contender in contenders(rows)
-    ]
+    lines = []
+    for contender, way in dict.fromkeys((row["contender"], row["way"]) for row in rows):
+        own = [row for row in rows if (row["contender"], row["way"]) == (contender, way)]
+        cells = [ratio([row for row in own if row["workload"] == name]) for name in workloads]
+        lines.append([f"{NAMES[contender]}, {way}", *cells])
     yield from table(["", *workloads], lines)
 
 
@@ -372,10 +365,7 @@ def pictures(figures: Figures) -> dict[str, str]:
         drawn["translate.svg"] = _translate_plot(figures["translate"])
     if "storage" in figures:
         rows = [row for row in figures["storage"] if row["what"] == "append"]
-        group = [
-            Bar(STORES[r["contender"]].strip("*"), r["median"], r["contender"] == "cannery", 1.3)
-            for r in rows
-        ]
+        group = [Bar(STORES[r["contender"]].strip("*"), r["median"], **_ours(r, 1.3)) for r in rows]
         drawn["storage.svg"] = bars(
             "Durable append, mixed sizes", "× JSONL + fdatasync", {"": group}
         )
@@ -395,6 +385,11 @@ def pictures(figures: Figures) -> dict[str, str]:
     return drawn
 
 
+def _ours(row: Row, goal: float) -> dict[str, Any]:
+    """Our own bars have their colour and their goal."""
+    return {"is_ours": True, "goal": goal} if row["contender"] == "cannery" else {}
+
+
 def _translate_plot(rows: list[Row]) -> str:
     limits = {
         goal.what.partition(", ")[2]: goal.bound
@@ -412,8 +407,7 @@ def _translate_plot(rows: list[Row]) -> str:
         ]
         limit = limits.get(workload) or limits["short chat"]
         groups[workload] = [
-            Bar(NAMES[r["contender"]].strip("*"), r["median"], r["contender"] == "cannery", limit)
-            for r in found
+            Bar(NAMES[r["contender"]].strip("*"), r["median"], **_ours(r, limit)) for r in found
         ]
     return bars("OpenAI → Anthropic, bytes to bytes", "× orjson.loads + orjson.dumps", groups)
 
@@ -431,8 +425,16 @@ def _gateway_plot(rows: list[Row]) -> str:
             and row["size"] == 1024
             and (kind == "chunk" or row["concurrency"] == 32)
         ]
+        limits = {
+            f"cannery, {goal.what.rpartition(', ')[2].replace(' and', ',')}": goal.bound
+            for goal in GOALS
+            if goal.what.startswith(f"gateway, {title.partition(' of')[0]}")
+        }
         groups[title] = [
-            Bar(row["contender"], row["median"], "cannery" in row["contender"]) for row in found
+            Bar(
+                r["contender"], r["median"], "cannery" in r["contender"], limits.get(r["contender"])
+            )
+            for r in found
         ]
     return bars("CPU of a gateway", "× nginx on the same upstream", groups)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import io
 from collections.abc import Callable
 from datetime import datetime
 from functools import partial
@@ -54,6 +55,18 @@ def bulk() -> Translation:
     def translate(line: bytes) -> bytes:
         written: bytes = _cannery.translate(line, source="sharegpt", target="openai_chat").body
         return written
+
+    return translate
+
+
+def bulk_file() -> Translation:
+    """Many lines at once, as ``cannery translate`` takes a file: in blocks, on one core."""
+    module: Any = importlib.import_module("cannery.cli.bulk")
+    task = module.Task(source="sharegpt", target="openai_chat")
+
+    def translate(data: bytes) -> bytes:
+        blocks = module.blocks(io.BytesIO(data))
+        return b"".join(module.translate_block(block, task).output for block in blocks)
 
     return translate
 
