@@ -38,6 +38,7 @@ CODES: Mapping[str, tuple[str, str]] = {
         "the target has no error flag; the text says that the tool failed",
     ),
     "FIELD_DROPPED": (LOST, "a field that only its own dialect knows was left out"),
+    "FINISH_CHANGED": (DEGRADED, "the target has no such finish reason"),
     "FREEFORM_WRAPPED": (DEGRADED, "the free text of a custom tool was wrapped in an object"),
     "MEDIA_DROPPED": (LOST, "the target cannot carry this kind of media here"),
     "MEDIA_MOVED": (DEGRADED, "media of a tool result follow in a user message"),

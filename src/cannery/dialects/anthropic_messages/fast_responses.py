@@ -29,6 +29,7 @@ from cannery.wire.arguments import input_text
 from cannery.wire.bodies import Object, encode, read_object
 from cannery.wire.controls import text
 from cannery.wire.delta import delta
+from cannery.wire.endings import is_plain_end
 
 _TEXT = frozenset({"type", "text"})
 _CALL = frozenset({"type", "id", "name", "input"})
@@ -117,6 +118,8 @@ def _residue(block: Object, usual: frozenset[str]) -> Residue:
 
 def write_reply(response: Response) -> bytes | None:
     """The body of another dialect's answer of common shape; None for any other."""
+    if not is_plain_end(response):
+        return None
     found = said_and_called(response.canisters, NAME)
     if found is None:
         return None

@@ -20,6 +20,7 @@ from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object, guarded, read_object
 from cannery.wire.contract import Piece
 from cannery.wire.controls import text
+from cannery.wire.endings import report_ending
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, patch_text, recall
 
@@ -40,6 +41,7 @@ FINISH_WORDS = {
     FinishReason.Other: "end_turn",
 }
 UNNAMED = "msg_cannery"
+_SAYS = frozenset({FinishReason.Pause})
 _CACHED = {
     "cache_write": "cache_creation_input_tokens",
     "cache_read": "cache_read_input_tokens",
@@ -152,6 +154,8 @@ def write_response(response: Response, report: Report) -> Object:
     body = write_envelope(response)
     if not at_home:
         _complete(body, response.canisters)
+        # This server says which stop sequence was met.
+        report_ending(response.replace(stop_sequence=absent), report, says=_SAYS)
     residue = own_residue(response, NAME)
     body["content"] = content
     if residue is None:

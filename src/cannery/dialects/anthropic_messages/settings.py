@@ -50,6 +50,7 @@ CONTROL_PATHS: dict[str, str | tuple[str, ...]] = {
     "output": ("output_config.format", "output_format"),
     "thinking": ("thinking", "output_config.effort"),
     "user": "metadata.user_id",
+    "finish": "stop_reason",
 }
 MODELLED = frozenset(
     {

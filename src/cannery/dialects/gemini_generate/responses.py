@@ -18,6 +18,7 @@ from cannery.messages.residue import Residue
 from cannery.wire.bodies import guarded, read_object
 from cannery.wire.contract import Piece
 from cannery.wire.controls import text
+from cannery.wire.endings import report_ending
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, patch_text, recall
 
@@ -61,6 +62,8 @@ FINISH_WORDS = {
     FinishReason.Error: "OTHER",
     FinishReason.Other: "OTHER",
 }
+
+_SAYS = frozenset(FinishReason)
 
 
 def read_finish(word: Any, *, has_calls: bool) -> Any:
@@ -185,6 +188,8 @@ def write_response(response: Response, report: Report) -> Object:
     if not response.canisters:
         return body
     at_home = response.source == NAME
+    if not at_home:
+        report_ending(response, report, says=_SAYS)
     writer = MessageWriter(report, at_home=at_home, model=_name(response.model))
     pieces = [Piece(canister, index) for index, canister in enumerate(response.canisters)]
     content = writer.content(pieces, "model")

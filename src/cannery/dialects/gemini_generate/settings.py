@@ -69,6 +69,7 @@ CONTROL_PATHS: dict[str, str | tuple[str, ...]] = {
     "output": (f"{CONFIG}.responseMimeType", *(f"{CONFIG}.{key}" for key in _SCHEMA_KEYS)),
     "thinking": f"{CONFIG}.thinkingConfig",
     "tool_choice": CHOICE,
+    "finish": "candidates[0].finishReason",
 }
 # What parallel calls and usage at the end of a stream ask for is what Gemini does anyway.
 _KNOWN = frozenset(CONTROL_PATHS) | {"parallel_calls", "include_usage"}

@@ -27,6 +27,7 @@ from cannery.wire.answers import encode_patch, said_and_called
 from cannery.wire.bodies import Object, encode, read_object
 from cannery.wire.controls import integer
 from cannery.wire.delta import delta
+from cannery.wire.endings import is_plain_end
 
 _KIND = "chat.completion"
 # Beyond this a string that differs is patched in place, which is the general way's business.
@@ -189,6 +190,8 @@ def _usage_patch(counted: Object, usage: Usage) -> Object | None:
 
 def write_reply(response: Response) -> bytes | None:
     """The body of another dialect's answer of common shape; None for any other."""
+    if not is_plain_end(response):
+        return None
     found = said_and_called(response.canisters, NAME)
     if found is None or not found[0]:
         return None

@@ -21,6 +21,7 @@ from cannery.wire.chat_reading import ChatReader
 from cannery.wire.chat_writing import ChatWriter
 from cannery.wire.contract import Piece
 from cannery.wire.controls import integer, text
+from cannery.wire.endings import report_ending
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, patch_text, recall
 
@@ -47,6 +48,7 @@ FINISH_WORDS = {
 COUNTS = ("prompt_tokens", "completion_tokens")
 DETAILS = {
     "cache_read": ("prompt_tokens_details", "cached_tokens"),
+    "cache_write": ("prompt_tokens_details", "cache_write_tokens"),
     "reasoning": ("completion_tokens_details", "reasoning_tokens"),
 }
 
@@ -159,7 +161,7 @@ def write_usage(usage: Usage) -> Object:
     }
     for name, (group, key) in DETAILS.items():
         if getattr(usage, name) is not absent:
-            body[group] = {key: getattr(usage, name)}
+            body.setdefault(group, {})[key] = getattr(usage, name)
     return body
 
 
@@ -177,6 +179,7 @@ def _write_body(response: Response, report: Report) -> Object:
     message = writer.assistant(pieces) if pieces else {"role": "assistant", "content": None}
     if not at_home:
         _complete(message, response)
+        report_ending(response, report)
     finish = response.finish
     word = FINISH_WORDS[finish] if isinstance(finish, FinishReason) else "stop"
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": word}

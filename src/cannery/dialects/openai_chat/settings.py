@@ -38,6 +38,7 @@ CONTROL_PATHS: dict[str, str | tuple[str, ...]] = {
     "max_tokens": ("max_completion_tokens", "max_tokens"),
     "tool_choice": ("tool_choice", "function_call"),
     "candidates": "n",
+    "finish": "choices[0].finish_reason",
     "parallel_calls": "parallel_tool_calls",
     "output": "response_format",
     "thinking": "reasoning_effort",

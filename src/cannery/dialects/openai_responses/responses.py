@@ -22,6 +22,7 @@ from cannery.wire import openai_settings
 from cannery.wire.bodies import Object, guarded, read_object
 from cannery.wire.contract import Piece
 from cannery.wire.controls import integer, text
+from cannery.wire.endings import report_ending
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, patch_text, recall, remember
@@ -36,6 +37,7 @@ INCOMPLETE_WORDS = {
     FinishReason.Filter: "content_filter",
     FinishReason.Refusal: "content_filter",
 }
+_SAYS = frozenset({FinishReason.Error})
 PREFIXES = {
     "message": "msg",
     "function_call": "fc",
@@ -132,9 +134,8 @@ def write_response(response: Response, report: Report) -> Object:
 
 def _write_body(response: Response, report: Report) -> Object:
     identifier = response.identifier if isinstance(response.identifier, str) else NO_IDENTIFIER
-    if isinstance(response.stop_sequence, str):
-        detail = "Responses does not say which stop sequence was met"
-        report.lose("FIELD_DROPPED", "stop_sequence", detail)
+    if response.source != NAME:
+        report_ending(response, report, says=_SAYS)
     writer = AnswerWriter(report, identifier, at_home=response.source == NAME)
     pieces = [Piece(canister, index) for index, canister in enumerate(response.canisters)]
     body = answer_body(

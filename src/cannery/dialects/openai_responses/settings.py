@@ -47,6 +47,7 @@ CONTROL_PATHS = {
     "parallel_calls": "parallel_tool_calls",
     "output": "text.format",
     "thinking": "reasoning",
+    "finish": "status",
 }
 MODELLED = frozenset(
     {
