@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -74,10 +75,7 @@ class Running:
 
     def whole_banner(self) -> str:
         """What is printed at the start, once its last line has come."""
-        deadline = time.monotonic() + 20
-        while "/docs\n" not in self.banner:
-            assert time.monotonic() < deadline, self.banner
-            time.sleep(0.01)
+        wait_for(lambda: "/docs\n" in self.banner, "the banner is not whole")
         return self.banner
 
     @property
@@ -99,17 +97,15 @@ class Running:
 
     def settle(self, seconds: float = 20) -> None:
         """Wait until everything is filed."""
-        deadline = time.monotonic() + seconds
-        while self.metrics()["cannery_recording_queue"]:
-            assert time.monotonic() < deadline, "the recording queue does not empty"
-            time.sleep(0.02)
+        wait_for(
+            lambda: not self.metrics()["cannery_recording_queue"],
+            "the recording queue does not empty",
+            seconds,
+        )
 
     def wait_for_log(self, words: str, times: int = 1) -> None:
         """Wait until something was logged; lines are written a moment later."""
-        deadline = time.monotonic() + 20
-        while self.log.count(words) < times:
-            assert time.monotonic() < deadline, f"{words!r} is not logged: {self.log[-500:]}"
-            time.sleep(0.02)
+        wait_for(lambda: self.log.count(words) >= times, f"{words!r} is not logged")
 
     def signal(self, number: int) -> None:
         self.process.send_signal(number)
@@ -127,6 +123,14 @@ class Running:
         """Resident memory in bytes."""
         status = Path(f"/proc/{self.process.pid}/statm").read_text().split()
         return int(status[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def wait_for(is_so: Callable[[], Any], what: str, seconds: float = 30) -> None:
+    """Wait until something is so; ``what`` is wrong if it never is."""
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
 
 
 def rows(url: str, **more: Any) -> str:

@@ -7,7 +7,6 @@ import json
 import random
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -17,7 +16,7 @@ import pytest
 
 from cannery.storage import open_store
 
-from .running import Running, rows, words
+from .running import Running, rows, wait_for, words
 from .test_contract import ask, chat
 from .upstream import RETRY_AFTER, Upstream
 
@@ -79,11 +78,9 @@ def test_an_error_page_becomes_an_error(impatient: Running) -> None:
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_slow_upstream_is_504(impatient: Running, stream: bool) -> None:
     for path in (CHAT, MESSAGES):
-        started = time.monotonic()
         status, _, said = talk(impatient, "chat-slow", path, stream=stream)
         assert status == 504
         assert "in time" in said["error"]["message"]
-        assert time.monotonic() - started < 2.5
 
 
 def test_an_upstream_that_is_not_there_is_502(impatient: Running) -> None:
@@ -137,20 +134,18 @@ def test_retries_are_as_many_as_the_row_says(impatient: Running, upstream: Upstr
     assert (status, headers["x-should-retry"]) == (500, "false")
 
 
+@pytest.mark.parametrize("name", ["chat-silent", "anthropic-silent"])
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_client_that_hangs_up_cancels_the_upstreams_work(
-    gateway: Running, upstream: Upstream, stream: bool
+    gateway: Running, upstream: Upstream, name: str, stream: bool
 ) -> None:
-    for name in ("chat-silent", "anthropic-silent"):
-        before = upstream.hang_ups
-        connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=10)
-        connection.request("POST", CHAT, json.dumps(chat(name, ("user", "x"), stream=stream)))
-        time.sleep(0.3)
-        connection.close()
-        deadline = time.monotonic() + 10
-        while upstream.hang_ups == before and time.monotonic() < deadline:
-            time.sleep(0.05)
-        assert upstream.hang_ups == before + 1
+    before, seen = upstream.hang_ups, len(upstream.seen)
+    connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=10)
+    connection.request("POST", CHAT, json.dumps(chat(name, ("user", "x"), stream=stream)))
+    wait_for(lambda: len(upstream.seen) > seen, "the upstream is not asked")
+    connection.close()
+    wait_for(lambda: upstream.hang_ups > before, "the upstream is not told")
+    assert upstream.hang_ups == before + 1
 
 
 @pytest.mark.parametrize(
@@ -183,8 +178,8 @@ def test_malformed_bodies_are_refused_in_the_callers_dialect(
 def test_shutdown_finishes_streams(upstream: Upstream, tmp_path: Path) -> None:
     running = Running(tmp_path, rows(upstream.url))
     connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=30)
-    connection.request("POST", CHAT, json.dumps(chat("chat-slow", ("user", "x"), stream=True)))
-    time.sleep(0.5)
+    connection.request("POST", CHAT, json.dumps(chat("chat-pause", ("user", "x"), stream=True)))
+    wait_for(lambda: running.metrics()["cannery_active_requests"], "the call does not come")
     stopper = threading.Thread(target=running.stop)
     stopper.start()
     said = connection.getresponse().read()

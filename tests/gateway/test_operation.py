@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +16,7 @@ import pytest
 
 from cannery.storage import open_store
 
-from .running import Running, rows, words
+from .running import Running, rows, wait_for, words
 from .test_contract import ask, chat
 from .upstream import Upstream
 
@@ -144,12 +143,9 @@ def test_while_it_stops_it_takes_no_calls_and_says_that_it_is_not_ready(
     running = Running(tmp_path, rows(upstream.url), record=False)
     slow = http.client.HTTPConnection("127.0.0.1", running.port, timeout=30)
     slow.request("POST", CHAT, json.dumps(chat("chat-pause", ("user", "x"))))
-    deadline = time.monotonic() + 10
-    while running.metrics()["cannery_active_requests"] < 1:
-        assert time.monotonic() < deadline
+    wait_for(lambda: running.metrics()["cannery_active_requests"], "the call does not come")
     running.signal(signal.SIGTERM)
-    while ask(running, "/readyz")[0] != 503:
-        assert time.monotonic() < deadline
+    wait_for(lambda: ask(running, "/readyz")[0] == 503, "it is still ready")
     assert "shutting down" in ask(running, "/readyz")[2]["problems"]
     status, headers, said = ask(running, CHAT, chat("echo", ("user", "x")))
     assert (status, headers["retry-after"], said["error"]["code"]) == (503, "1", "overloaded")

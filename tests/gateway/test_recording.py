@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ import pytest
 from cannery.messages import Role
 from cannery.storage import Store, open_store
 
-from .running import Running, rows, words
+from .running import Running, rows, wait_for, words
 from .test_contract import ask, chat
 from .upstream import Upstream
 
@@ -190,11 +189,9 @@ def test_a_client_that_hangs_up_leaves_an_answer_broken_off(
     )
     connection.getresponse().read(40)
     connection.close()
-    deadline = time.monotonic() + 10
-    while upstream.hang_ups == before and time.monotonic() < deadline:
-        time.sleep(0.05)
+    wait_for(lambda: upstream.hang_ups > before, "the upstream is not told")
     assert upstream.hang_ups == before + 1
-    own.settle()
+    wait_for(lambda: own.recorded("aborted"), "it is not filed")
     assert own.recorded("aborted") == 1
 
 
@@ -216,9 +213,8 @@ def test_a_store_that_cannot_be_opened_is_reported_and_fails_no_reply(tmp_path: 
     running = Running(folder, "")
     try:
         assert ask(running, CHAT, chat("echo", ("user", "Hi")))[0] == 200
-        time.sleep(0.3)
-        status, _, said = ask(running, "/readyz")
-        assert status == 503
+        wait_for(lambda: ask(running, "/readyz")[0] == 503, "readiness does not notice")
+        _, _, said = ask(running, "/readyz")
         assert said["problems"]
         assert running.metrics()["cannery_recording_queue"] == 1
         assert running.metrics()["cannery_store_up"] == 0
@@ -240,7 +236,7 @@ def test_a_store_that_goes_away_is_reported_and_comes_back(own: Running) -> None
     conversations.write_text("in the way")
     status, _, _ = ask(own, CHAT, chat("echo", ("user", "meanwhile")))
     assert status == 200
-    time.sleep(0.5)
+    wait_for(lambda: own.metrics()["cannery_store_up"] == 0, "nobody notices")
     conversations.unlink()
     moved.rename(conversations)
     talk(own, ("user", "after"))

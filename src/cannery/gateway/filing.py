@@ -2,7 +2,7 @@
 
 A new conversation and its messages, or a fork and its messages, are one change: either all of it
 is there or nothing. A plan that no longer fits, because another process was faster, is carried out
-as a fork.
+as a fork; one whose beginning was dropped while the store was down is filed whole.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ class Filer:
         if plan.kind == "new":
             return self._create(plan, rest, model)
         if plan.kind == "append":
-            return self._append(plan, history, rest)
-        return self._fork(plan, history, str(plan.parent), plan.identifier)
+            return self._append(plan, history, rest, model)
+        return self._fork(plan, history, str(plan.parent), plan.identifier, model)
 
     def _create(self, plan: Plan, rest: Sequence[AnyCanister], model: str | None) -> str:
         try:
@@ -42,21 +42,38 @@ class Filer:
         return made.identifier
 
     def _append(
-        self, plan: Plan, history: Sequence[AnyCanister], rest: Sequence[AnyCanister]
+        self,
+        plan: Plan,
+        history: Sequence[AnyCanister],
+        rest: Sequence[AnyCanister],
+        model: str | None,
     ) -> str:
         if not rest:
             return plan.identifier
         conversation = self.store.handle(plan.identifier)
         try:
             conversation.append(rest, revision=str(plan.position))
+        except ConversationNotFoundError:
+            # Its beginning was never filed, so it is filed now.
+            return self._create(plan, history, model)
         except ConflictError:
-            return self._fork(plan, history, plan.identifier, new_identifier())
+            if len(conversation) < plan.position:
+                return self.store.file(history, model=model).identifier
+            return self._fork(plan, history, plan.identifier, new_identifier(), model)
         return plan.identifier
 
     def _fork(
-        self, plan: Plan, history: Sequence[AnyCanister], parent: str, identifier: str
+        self,
+        plan: Plan,
+        history: Sequence[AnyCanister],
+        parent: str,
+        identifier: str,
+        model: str | None,
     ) -> str:
-        conversation = self.store.get(parent)
+        try:
+            conversation = self.store.get(parent)
+        except ConversationNotFoundError:
+            return self._create(plan, history, model)
         fork = conversation.branch(
             history, known=plan.known, at=plan.position, tags=(), identifier=identifier
         )

@@ -1,0 +1,272 @@
+"""A store that is full, read-only or failing while the gateway runs: replies go on, and what is kept is right."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import resource
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cannery.gateway.journal import Journal, Line
+from cannery.storage import open_store
+
+from .running import Running, wait_for, words
+from .test_contract import ask, chat
+
+CHAT = "/v1/chat/completions"
+QUEUE = 20
+CONFIG = f"[recording]\nqueue = {QUEUE}\n"
+SHIM = str(Path(__file__).parent / "refusing_disk.py")
+
+
+def namespace() -> list[str] | None:
+    """The command that gives a process mounts of its own, if this user may have them."""
+    for options in (["-m"], ["-r", "-m"]):
+        command = ["unshare", *options]
+        with contextlib.suppress(OSError):
+            probe = [*command, "sh", "-c", "mount -t tmpfs none /mnt"]
+            if subprocess.run(probe, capture_output=True, check=False).returncode == 0:
+                return command
+    return None
+
+
+def mounted(folder: Path, options: str) -> tuple[str, ...]:
+    """What starts a program in a namespace where the store lies on a file system of its own."""
+    command = namespace()
+    if command is None:
+        pytest.skip("needs a mount namespace: root, or user namespaces")
+    store = folder / "store"
+    store.mkdir(parents=True)
+    script = f'mount -t tmpfs -o {options} none {store} && exec "$@"'
+    return (*command, "sh", "-c", script, "sh")
+
+
+def inside(running: Running, *command: str) -> None:
+    """Run something where the gateway's mounts are."""
+    enter = ["nsenter", "--target", str(running.process.pid), "--user", "--preserve-credentials"]
+    if not Path(f"/proc/{running.process.pid}/ns/user").samefile("/proc/self/ns/user"):
+        enter += ["--mount", *command]
+    else:
+        enter = [*enter[:3], "--mount", *command]
+    subprocess.run(enter, check=True, capture_output=True)
+
+
+def talk(running: Running, *texts: str) -> str:
+    """One exchange at the end of a history of questions; the conversation that the reply names."""
+    said: list[tuple[str, str]] = []
+    for text in texts:
+        said += [("user", text), ("assistant", f"echo: {text}")]
+    status, headers, answer = ask(running, CHAT, chat("echo", *said[:-1]))
+    assert status == 200
+    assert answer["choices"][0]["message"]["content"] == f"echo: {texts[-1]}"
+    return headers["x-cannery-conversation"]
+
+
+def ride_out(running: Running, fail: Callable[[], Any], mend: Callable[[], Any]) -> None:
+    """Talk before, while and after a store fails, and look at what was kept."""
+    kept = {talk(running, "before"): ["before"]}
+    running.settle()
+    fail()
+    waiting = {}
+    for number in range(QUEUE):
+        # The first goes on with what is stored; the second is looked for in the store and not found.
+        texts = [f"question {number}"]
+        if number == 0:
+            texts = ["before", "and now"]
+        elif number == 1:
+            texts = ["something old", "something new"]
+        waiting[talk(running, *texts)] = texts
+    dropped = [talk(running, f"dropped {number}") for number in range(5)]
+    wait_for(lambda: ask(running, "/readyz")[0] == 503, "readiness does not notice")
+    problems = ask(running, "/readyz")[2]["problems"]
+    assert any("store" in problem for problem in problems), problems
+    assert "the recording queue is full" in problems
+    metrics = running.metrics()
+    assert metrics["cannery_store_up"] == 0
+    assert metrics["cannery_recording_queue"] == QUEUE
+    assert running.recorded("dropped") == len(dropped)
+    assert ask(running, "/healthz")[0] == 200
+
+    mend()
+    running.settle(60)
+    wait_for(lambda: ask(running, "/readyz")[0] == 200, "readiness does not come back")
+    assert running.metrics()["cannery_store_up"] == 1
+    assert running.recorded() == 1 + QUEUE
+    assert running.recorded("failed") == 0
+    # A history whose beginning was dropped, and one that was dropped and is said again.
+    kept.update(waiting)
+    kept[talk(running, "dropped 0", "go on")] = ["dropped 0", "go on"]
+    kept[talk(running, "dropped 1")] = ["dropped 1"]
+    running.settle()
+    assert running.recorded("failed") == 0
+    check(running, kept)
+
+
+def check(running: Running, kept: dict[str, list[str]]) -> None:
+    """Every conversation that a reply named holds what was said, and the store is sound."""
+    assert running.stop() == 0
+    store = open_store(str(running.store))
+    try:
+        for identifier, texts in kept.items():
+            expected = [word for text in texts for word in (text, f"echo: {text}")]
+            assert words(store.get(identifier).load()) == expected
+        assert store.verify().damages == ()
+        assert {summary.identifier for summary in store.list()} == set(kept)
+    finally:
+        store.close()
+
+
+def test_a_store_that_cannot_grow(tmp_path: Path) -> None:
+    """The operating system refuses to let any file grow, for every user alike."""
+    running = Running(tmp_path, CONFIG, "--log-level", "error")
+
+    def limit(size: int) -> None:
+        _, most = resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE)
+        resource.prlimit(running.process.pid, resource.RLIMIT_FSIZE, (size, most))
+
+    with stopped(running):
+        ride_out(running, lambda: limit(1), lambda: limit(resource.RLIM_INFINITY))
+
+
+@pytest.mark.parametrize("code", [errno.EROFS, errno.ENOSPC, errno.EIO])
+def test_a_store_that_refuses_to_be_written(tmp_path: Path, code: int) -> None:
+    switch = tmp_path / "refuse"
+    running = Running(
+        tmp_path,
+        CONFIG,
+        "--log-level",
+        "error",
+        environment={"REFUSING_DISK": str(switch)},
+        program=(SHIM,),
+    )
+    with stopped(running):
+        ride_out(running, lambda: switch.write_text(str(code)), switch.unlink)
+
+
+def test_a_file_system_that_is_full(tmp_path: Path) -> None:
+    """A disk of a few megabytes, filled to the last byte by somebody else."""
+    launcher = mounted(tmp_path, "size=8m")
+    running = Running(tmp_path, CONFIG, "--log-level", "error", launcher=launcher)
+    outside, running.store = running.store, tmp_path / "saved"
+    seen = Path(f"/proc/{running.process.pid}/root{outside}")
+
+    def fill() -> None:
+        with (seen / "ballast").open("wb", buffering=0) as ballast, contextlib.suppress(OSError):
+            while ballast.write(b"x" * 4096):
+                pass
+        with pytest.raises(OSError, match="No space"):
+            (seen / "more").write_bytes(b"x" * 8192)
+        (seen / "more").unlink()
+
+    def free() -> None:
+        (seen / "ballast").unlink()
+
+    original = running.stop
+
+    def stop() -> int:
+        # The file system goes with the process.
+        running.settle()
+        if running.process.poll() is None:
+            shutil.copytree(seen, running.store)
+        return original()
+
+    running.stop = stop  # type: ignore[method-assign]
+    with stopped(running):
+        ride_out(running, fill, free)
+
+
+def test_a_file_system_that_is_read_only_until_somebody_mends_it(tmp_path: Path) -> None:
+    running = Running(tmp_path, CONFIG, launcher=mounted(tmp_path, "ro"))
+    with stopped(running):
+        assert "cannot be opened" in ask(running, "/readyz")[2]["problems"][0]
+        wait_for(lambda: "not working yet" in running.banner, "the banner does not say so")
+        kept = {talk(running, f"question {number}") for number in range(5)}
+        wait_for(lambda: ask(running, "/readyz")[0] == 503, "readiness does not notice")
+        assert running.metrics()["cannery_store_up"] == 0
+        inside(running, "mount", "-o", "remount,rw", str(running.store))
+        running.settle(60)
+        assert ask(running, "/readyz")[0] == 200
+        assert running.recorded() == 5
+        seen = Path(f"/proc/{running.process.pid}/root{running.store}")
+        assert {path.name for path in (seen / "conversations").iterdir()} >= kept
+
+
+@contextlib.contextmanager
+def stopped(running: Running) -> Iterator[None]:
+    """End a gateway whatever happens."""
+    try:
+        yield
+    finally:
+        if running.process.poll() is None:
+            running.process.kill()
+            running.process.wait()
+        if running.process.stdout is not None and not running.process.stdout.closed:
+            running._reader.join(5)
+            running.process.stdout.close()
+
+
+# --- the journal ------------------------------------------------------------------------------
+
+
+def line(number: int) -> Line:
+    return Line("t", f"req-{number}", "c", 1, "complete", "openai_chat", "echo")
+
+
+def requests(path: Path) -> list[str]:
+    journal = Journal(path)
+    found = [one.request_id for one in journal.tail()]
+    journal.close()
+    return found
+
+
+def test_a_torn_line_takes_no_other_with_it(tmp_path: Path) -> None:
+    path = tmp_path / "exchanges.jsonl"
+    journal = Journal(path)
+    journal.write([line(1), line(2)])
+    journal.close()
+    whole = path.read_bytes()
+    for cut in range(1, len(whole)):
+        path.write_bytes(whole[:cut])
+        journal = Journal(path)
+        journal.write([line(3)])
+        journal.close()
+        assert requests(path)[-1] == "req-3"
+
+
+def test_lines_that_the_disk_refuses_go_on_where_they_stopped(tmp_path: Path) -> None:
+    path = tmp_path / "exchanges.jsonl"
+    journal = Journal(path)
+
+    class Slot:
+        """A file that takes a few bytes and then refuses."""
+
+        def __init__(self, file: Any) -> None:
+            self.file = file
+            self.room = 100
+
+        def write(self, data: bytes) -> int:
+            if not self.room:
+                raise OSError(errno.ENOSPC, "full")
+            taken = data[: self.room]
+            self.room -= len(taken)
+            return int(self.file.write(taken))
+
+        def tell(self) -> int:
+            return int(self.file.tell())
+
+    real = journal._file
+    journal._file = Slot(real)
+    with pytest.raises(OSError, match="full"):
+        journal.write([line(1), line(2)])
+    with pytest.raises(OSError, match="full"):
+        journal.write([line(3)])
+    journal._file = real
+    journal.write([line(4)])
+    journal.close()
+    assert requests(path) == [f"req-{number}" for number in (1, 2, 3, 4)]
