@@ -106,6 +106,19 @@ def test_a_dry_run_writes_nothing(name: str):
     )
     assert dry.unknown == wet.unknown
     assert dry.is_dry_run
+    counts = ("created", "forked", "continued", "known", "added")
+    assert [getattr(dry, name) for name in counts] == [getattr(wet, name) for name in counts]
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_a_dry_run_says_what_is_there_already(name: str):
+    with open_store("memory:") as store:
+        import_into(store, DATA / name)
+        before = {each.identifier: each.count for each in store.list()}
+        dry = import_into(store, DATA / name, dry_run=True)
+        assert {each.identifier: each.count for each in store.list()} == before
+    assert (dry.added, dry.created, dry.forked, dry.continued) == (0, 0, 0, 0)
+    assert dry.known == dry.conversations + dry.branches - dry.empty
 
 
 @pytest.mark.parametrize("name", FORMATS)

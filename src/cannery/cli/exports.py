@@ -34,14 +34,22 @@ def _html(chosen: list[StoredConversation], _: str, __: Any) -> Iterator[bytes]:
 def _lines(chosen: list[StoredConversation], form: str, _: Any) -> Iterator[bytes]:
     from cannery.cli.portable import portable
 
-    for conversation in chosen:
+    for conversation in _parents_first(chosen):
         lines = [portable(canister) for canister in conversation.hydrate()]
         if form == "canisters":
             yield b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
             continue
         facts = msgspec.to_builtins(conversation.metadata)
-        facts = {name: facts[name] for name in facts if name not in ("parent", "position")}
         yield msgspec.json.encode({**facts, "canisters": lines}) + b"\n"
+
+
+def _parents_first(chosen: list[StoredConversation]) -> Iterator[StoredConversation]:
+    """Whoever reads them makes a fork when its parent is there."""
+    waiting = {each.identifier: each for each in chosen}
+    while waiting:
+        for identifier, each in list(waiting.items()):
+            if each.parent not in waiting:
+                yield waiting.pop(identifier)
 
 
 def _dialect(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 from msgspec import Struct
 
 from cannery.messages import AnyCanister
+from cannery.storage import Metadata
 
 if TYPE_CHECKING:
     from cannery.importers.sources import Source
@@ -47,6 +48,9 @@ class Imported(Struct, frozen=True):
     current: str | None = None
     model: str | None = None
     unknown: dict[str, int] = {}
+    tags: tuple[str, ...] = ()
+    # How another store of ours kept it, if it comes from one.
+    kept: Metadata | None = None
 
 
 Found: TypeAlias = Imported | Unknown

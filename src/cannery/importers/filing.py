@@ -7,7 +7,6 @@ before. Records that nobody knows are kept in a conversation of their own.
 from __future__ import annotations
 
 import os
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +16,7 @@ from cannery.errors import InputError
 from cannery.importers.contract import Detection, Format, Imported, Unknown
 from cannery.importers.detection import detect_format, find_format
 from cannery.importers.pieces import title_of
+from cannery.importers.placing import Facts, Placed, Placement, Rehearsal, Shelf
 from cannery.importers.sources import Source, open_sources
 from cannery.importers.trees import histories
 from cannery.messages import AnyCanister, DocumentCanisterClass, OpaqueContentClass
@@ -60,16 +60,17 @@ def import_into(
     dry_run: bool = False,  # noqa: FBT001, FBT002 - the contract
     progress: Progress | None = None,
 ) -> ImportSummary:
-    """Take everything at a path into a store; a dry run reads all and writes nothing.
+    """Take everything at a path into a store; a dry run reads all, looks what the store has, and writes nothing.
 
     ``format`` is detected when it is not given; ``progress(done, total)`` hears of bytes. Importing twice adds nothing.
     """
     summary = ImportSummary(path=os.fspath(path), is_dry_run=dry_run)
     sources = open_sources(path)
+    shelf: Shelf = Rehearsal(store) if dry_run or store is None else Placement(store)
     for source, chosen, reason in _formats(sources, format, summary):
         summary.formats[source.name] = f"{chosen.name}: {reason}"
         source.progress = _telling(sources, source, progress)
-        _Filing(None if dry_run else store, source, chosen, summary).run()
+        _Filing(shelf, source, chosen, summary).run()
         summary.problems += [f"{source.name}: {problem}" for problem in source.problems]
     return summary
 
@@ -106,14 +107,13 @@ class _Filing:
     """One source on its way into a store."""
 
     def __init__(
-        self, store: Store | None, source: Source, chosen: Format, summary: ImportSummary
+        self, shelf: Shelf, source: Source, chosen: Format, summary: ImportSummary
     ) -> None:
-        self._store = store
+        self._shelf = shelf
         self._source = source
         self._format = chosen
         self._summary = summary
         self._unknown: list[AnyCanister] = []
-        self._seen: Counter[str] = Counter()
 
     def run(self) -> None:
         """Read and file everything."""
@@ -134,45 +134,42 @@ class _Filing:
         for number, history in enumerate(histories(imported)):
             is_empty = False
             summary.branches += number > 0
-            if self._store is not None:
-                self._file(history, imported)
+            self._count(self._shelf.put(history, self._facts(history, imported)))
         summary.empty += is_empty
 
-    def _file(self, history: list[AnyCanister], imported: Imported) -> None:
-        assert self._store is not None  # noqa: S101 - for the type checker
-        title = (imported.title.strip() or title_of(history))[:_LONGEST_TITLE]
-        filed = self._store.file(
-            history, title=title, tags=(self._format.name,), model=imported.model
+    def _facts(self, history: list[AnyCanister], imported: Imported) -> Facts:
+        named = imported.title.strip()[:_LONGEST_TITLE]
+        return Facts(
+            named or title_of(history)[:_LONGEST_TITLE],
+            (self._format.name, *imported.tags),
+            imported.model,
+            imported.created,
+            imported.kept,
+            is_named=bool(named),
         )
-        self._count(filed)
-        if filed.is_fork and filed.conversation.title != title:
-            filed.conversation.rename(title)
 
-    def _count(self, filed: Any) -> None:
+    def _count(self, placed: Placed) -> None:
         summary = self._summary
-        summary.added += filed.added
-        summary.created += filed.is_new
-        summary.forked += filed.is_fork
-        summary.continued += bool(filed.added) and not filed.is_new and not filed.is_fork
-        summary.known += not filed.added
+        summary.added += placed.added
+        summary.created += placed.is_new
+        summary.forked += placed.is_fork
+        summary.continued += bool(placed.added) and not placed.is_new and not placed.is_fork
+        summary.known += not placed.added
 
     def _take_unknown(self, unknown: Unknown) -> None:
         counts = self._summary.unknown
         counts[unknown.kind] = counts.get(unknown.kind, 0) + 1
-        if self._store is None:
-            return
         content = OpaqueContentClass(self._format.name, unknown.kind, unknown.json)
         self._unknown.append(DocumentCanisterClass(content, title=unknown.kind))
         if len(self._unknown) >= _PORTION:
             self._file_unknown()
 
     def _file_unknown(self) -> None:
-        if not self._unknown or self._store is None:
+        if not self._unknown:
             return
         tags = (self._format.name, UNKNOWN_TAG)
-        title = f"Unknown records of {self._source.name}"
-        filed = self._store.file(self._unknown, title=title[:_LONGEST_TITLE], tags=tags)
-        self._summary.added += filed.added
+        title = f"Unknown records of {self._source.name}"[:_LONGEST_TITLE]
+        self._summary.added += self._shelf.put(self._unknown, Facts(title, tags)).added
         self._unknown = []
 
 

@@ -32,6 +32,8 @@ class Metadata(Struct, frozen=True, omit_defaults=True):
     parent: str | None = None
     position: int = 0
     deleted: datetime | None = None
+    # Other titles under which the same history was brought in.
+    other_titles: tuple[str, ...] = ()
 
     def encode(self) -> bytes:
         """As it is stored."""

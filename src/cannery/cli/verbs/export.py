@@ -17,12 +17,14 @@ from cannery.translation import dialect_names
 
 DESCRIPTION = (
     "Write conversations: as requests of any dialect or records of a data set (one a line when there are several), as "
-    "`jsonl` (one conversation a line, all content inside), `canisters` (one message a line), `markdown` or `html` "
-    "(one file that needs nothing else and runs nothing). The format is told from --output when --as is missing."
+    "`jsonl` (one conversation a line with title, tags and all content; `cannery import` gives the same conversations "
+    "and forks back), `canisters` (one message a line), `markdown` or `html` (one file that needs nothing else and "
+    "runs nothing). The format is told from --output when --as is missing."
 )
 EXAMPLES = """
 cannery export @ -o bread.md
 cannery export 01k7 01k8 -o both.html
+cannery export --all -o everything.jsonl
 cannery export --all --as sharegpt -o dataset.jsonl
 cannery export @ --as anthropic_messages | jq .messages
 """
@@ -69,8 +71,6 @@ def run(options: argparse.Namespace) -> int:
 
 def _form(options: argparse.Namespace) -> str:
     ending = Path(options.output or "").suffix.lower()
-    if ending == ".jsonl" and not options.form and len(options.ids) == 1 and not options.all:
-        return "canisters"  # one conversation, as `cannery import` reads it
     form = options.form or ENDINGS.get(ending) or ("jsonl" if options.json else "markdown")
     return choose(form, (*FORMATS, *dialect_names()), "format")
 

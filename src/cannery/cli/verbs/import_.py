@@ -11,13 +11,12 @@ import msgspec
 
 from cannery.cli.complaints import DONE, WRONG, Complaint, Misuse, choose
 from cannery.cli.files import as_path, note, shown, write_json
+from cannery.cli.import_report import conclude, list_formats, tell
 from cannery.cli.parser import Parser
 from cannery.cli.progress import Progress
-from cannery.cli.stores import find_place, opened
-from cannery.cli.tables import aligned, counted
-from cannery.cli.terminal import harmless
+from cannery.cli.stores import find_place, is_there, opened
 from cannery.errors import InputError
-from cannery.importers import ImportSummary, find_format, format_names, import_into
+from cannery.importers import ImportSummary, format_names, import_into
 from cannery.storage import Store
 
 DESCRIPTION = (
@@ -32,7 +31,6 @@ cannery import dataset.jsonl --format sharegpt --store ./chats
 cannery import --formats
 """
 USES_STORE = True
-_MOST = 10
 
 
 def add_arguments(parser: Parser) -> None:
@@ -41,13 +39,17 @@ def add_arguments(parser: Parser) -> None:
     add("files", metavar="FILE", nargs="*", help="files, zips or folders; - is stdin")
     add("--format", metavar="FORMAT", help="the format (else detected)")
     add("--formats", action="store_true", help="list the formats")
-    add("--dry-run", action="store_true", help="read everything and write nothing")
+    add(
+        "--dry-run",
+        action="store_true",
+        help="say what is new and what is there already, and write nothing",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
     """Import."""
     if options.formats:
-        return _formats(options)
+        return list_formats(options)
     if not options.files:
         raise Misuse("import what?", "Give a file, a zip or a folder, or - for stdin")
     if options.format is not None:
@@ -58,17 +60,18 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         write_json([msgspec.to_builtins(summary) for summary in found])
     elif found:
-        _conclude(options, found)
+        conclude(options, found)
     failed = len(found) < len(done) or any(summary.problems for summary in found)
     return WRONG if failed else DONE
 
 
 @contextlib.contextmanager
 def _store(options: argparse.Namespace) -> Iterator[Store | None]:
-    if options.dry_run:
+    """The store; None for a dry run where there is none yet."""
+    if options.dry_run and not is_there(find_place(options.store)[0]):
         yield None
         return
-    with opened(options, make=True) as store:
+    with opened(options, make=not options.dry_run) as store:
         yield store
 
 
@@ -88,44 +91,5 @@ def _import(store: Store | None, name: str, options: argparse.Namespace) -> Impo
             note(f"{name}: {error}", quiet=options.quiet)
             return None
     summary.path = shown(name)
-    for source, told in list(summary.formats.items())[:_MOST]:
-        note(f"{harmless(source)}: read as {harmless(told)}", quiet=options.quiet)
-    for problem in summary.problems[:_MOST]:
-        note(f"problem: {harmless(problem)}", quiet=options.quiet)
-    if len(summary.problems) > _MOST:
-        note(f"… and {len(summary.problems) - _MOST} more problems", quiet=options.quiet)
+    tell(options, summary)
     return summary
-
-
-def _conclude(options: argparse.Namespace, found: list[ImportSummary]) -> None:
-    names = [
-        "conversations",
-        "branches",
-        "messages",
-        "created",
-        "forked",
-        "continued",
-        "known",
-        "added",
-    ]
-    rows = [
-        [harmless(summary.path), *(f"{getattr(summary, name):,}" for name in names)]
-        for summary in found
-    ]
-    print(aligned(["file", *names], rows, numbers=" ".join(names)))
-    unknown = sum(summary.unknown_count for summary in found)
-    if unknown:
-        print(f"{counted(unknown, 'unknown record or piece', 'unknown records or pieces')}, kept")
-    if options.dry_run:
-        note("a dry run: nothing was written", quiet=options.quiet)
-    elif any(summary.added for summary in found):
-        note(f"in {find_place(options.store)[0]}; see `cannery list`", quiet=options.quiet)
-
-
-def _formats(options: argparse.Namespace) -> int:
-    rows = [[name, find_format(name).title] for name in format_names()]
-    if options.json:
-        write_json([{"name": name, "title": title} for name, title in rows])
-    else:
-        print(aligned(["format", "what"], rows))
-    return DONE

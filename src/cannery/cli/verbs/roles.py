@@ -6,13 +6,11 @@ import argparse
 from collections.abc import Mapping
 from typing import Any
 
-from cannery.cli.complaints import DONE, WRONG, Complaint, Misuse, choose
+from cannery.cli.complaints import DONE, Complaint, Misuse, choose
 from cannery.cli.files import note, read_json, shown, write_json
 from cannery.cli.parser import Parser
-from cannery.cli.tables import aligned
-from cannery.errors import RoleError
-from cannery.messages.role import Role
-from cannery.roles import VOCABULARIES, normalize_role, normalize_roles
+from cannery.cli.vocabularies import explain, list_vocabularies
+from cannery.roles import VOCABULARIES, normalize_roles
 
 DESCRIPTION = (
     "Role names. Alone: every vocabulary side by side. `explain ROLE…` says what a role string becomes in each; "
@@ -46,57 +44,10 @@ def run(options: argparse.Namespace) -> int:
             ) from None
     choose(options.to, VOCABULARIES, "vocabulary")
     if options.action == "list":
-        return _list(options)
+        return list_vocabularies(options)
     if options.action == "explain":
-        return _explain(options)
+        return explain(options)
     return _normalize(options)
-
-
-def _list(options: argparse.Namespace) -> int:
-    spoken = {
-        name: {role.value: each.spell(role) for role in Role} for name, each in VOCABULARIES.items()
-    }
-    if options.json:
-        write_json({"roles": [role.value for role in Role], "vocabularies": spoken})
-        return DONE
-    rows = [[role.value, *(_spelling(name, role) for name in VOCABULARIES)] for role in Role]
-    print(aligned(["role", *VOCABULARIES], rows))
-    note("* reads back as another role   - has no name there", quiet=options.quiet)
-    return DONE
-
-
-def _spelling(name: str, role: Role) -> str:
-    spelling = VOCABULARIES[name].spell(role)
-    if spelling is None:
-        return "-"
-    return spelling if VOCABULARIES[name].inverse_exact(role) else f"{spelling}*"
-
-
-def _explain(options: argparse.Namespace) -> int:
-    if not options.names:
-        raise Misuse("explain which role?", "For example: cannery roles explain Human")
-    found = {name: {each: _become(name, each) for each in VOCABULARIES} for name in options.names}
-    refused = [name for name, each in found.items() if not any(each.values())]
-    if options.json:
-        write_json([{"role": name, "becomes": each} for name, each in found.items()])
-        return WRONG if refused else DONE
-    rows = [
-        [repr(name), *(each[v] or "refused" for v in VOCABULARIES)] for name, each in found.items()
-    ]
-    print(aligned(["role", *VOCABULARIES], rows))
-    for name in refused:
-        try:
-            normalize_role(name, vocabulary=options.to)
-        except RoleError as error:
-            note(f"{name!r}: {error}", quiet=options.quiet)
-    return WRONG if refused else DONE
-
-
-def _become(role: str, vocabulary: str) -> str | None:
-    try:
-        return normalize_role(role, vocabulary=vocabulary)
-    except RoleError:
-        return None
 
 
 def _normalize(options: argparse.Namespace) -> int:

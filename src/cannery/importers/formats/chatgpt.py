@@ -21,6 +21,7 @@ from cannery.messages import (
     InvocationCanisterClass,
     Location,
     ReasoningContentClass,
+    Residue,
     ResultCanisterClass,
     SupervisorCanisterClass,
     TextualContentClass,
@@ -92,7 +93,18 @@ class _Tree:
             text_of(value.get("current_node")) or None,
             self._model,
             dict(self._unknown),
+            tuple(self._tags()),
         )
+
+    def _tags(self) -> Iterator[str]:
+        """What the export says about the whole conversation: the GPT it was held with, and where it was put."""
+        value = self._value
+        gizmo = text_of(value.get("gizmo_id")) or text_of(value.get("conversation_template_id"))
+        if gizmo:
+            yield f"gizmo:{gizmo}"
+        for mark in ("archived", "starred"):
+            if value.get(f"is_{mark}") is True:
+                yield mark
 
     def _parents(self) -> dict[str, str]:
         """The parent of each message, told by either end."""
@@ -119,12 +131,18 @@ class _Tree:
         contents = list(self._contents(message.get("content")))
         metadata = message.get("metadata")
         if isinstance(metadata, dict) and isinstance(metadata.get("model_slug"), str):
+            # Of a conversation the last model; each answer also keeps its own.
             self._model = metadata["model_slug"]
         if role == "tool":
             return self._results(contents, self._call_above(name, parents), when)
         if role == "assistant" and self._is_call(message):
-            return self._call(name, message, contents, when)
-        return self._spoken(role, contents, when)
+            found = self._call(name, message, contents, when)
+        else:
+            found = self._spoken(role, contents, when)
+        model = metadata.get("model_slug") if isinstance(metadata, dict) else None
+        if role != "assistant" or not isinstance(model, str):
+            return found
+        return tuple(canister.replace(residue=Residue(NAME, model=model)) for canister in found)
 
     def _message(self, name: str) -> dict[str, Any] | None:
         node = self._mapping.get(name)

@@ -1,0 +1,103 @@
+"""Completion scripts for bash, zsh and fish, written from the parsers."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterable, Iterator
+
+from cannery.cli.catalogue import VERBS
+from cannery.cli.parser import verb_parser
+from cannery.translation import dialect_names
+
+
+def _options(verb: str) -> Iterator[tuple[str, str, str]]:
+    """Each long option of a verb, what it does, and the words that may follow it."""
+    for action in verb_parser(verb)._actions:  # noqa: SLF001 - argparse has no other way to ask
+        for option in action.option_strings:
+            if option.startswith("--"):
+                yield option, action.help or "", " ".join(_values(action))
+
+
+def _values(action: argparse.Action) -> Iterable[str]:
+    if action.choices is not None:
+        return map(str, action.choices)
+    return dialect_names() if action.metavar == "DIALECT" else ()
+
+
+def _bash() -> str:
+    verbs = [
+        f"    {verb}) words='{' '.join(option for option, _, _ in _options(verb))}' ;;"
+        for verb in VERBS
+    ]
+    values = {option: words for verb in VERBS for option, _, words in _options(verb) if words}
+    after = [f"    {option}) words='{words}' ;;" for option, words in sorted(values.items())]
+    return f"""# cannery completion for bash
+_cannery() {{
+  local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} words=''
+  COMPREPLY=()
+  if [[ $COMP_CWORD -eq 1 ]]; then
+    COMPREPLY=($(compgen -W '{" ".join(VERBS)}' -- "$word"))
+    return
+  fi
+  case $before in
+{chr(10).join(after)}
+  esac
+  if [[ -z $words && $word == -* ]]; then
+    case ${{COMP_WORDS[1]}} in
+{chr(10).join("  " + line for line in verbs)}
+    esac
+  fi
+  [[ -n $words ]] && COMPREPLY=($(compgen -W "$words" -- "$word"))
+}}
+complete -o default -F _cannery cannery
+"""
+
+
+def _zsh() -> str:
+    listed = "\n".join(f"    '{verb}:{_quoted(text)}'" for verb, text in VERBS.items())
+    cases = "\n".join(
+        f"    {verb}) _arguments {' '.join(_zsh_options(verb))} '*:file:_files' ;;"
+        for verb in VERBS
+    )
+    return f"""#compdef cannery
+# cannery completion for zsh
+_cannery() {{
+  local -a verbs=(
+{listed}
+  )
+  if (( CURRENT == 2 )); then
+    _describe verb verbs
+    return
+  fi
+  local verb=$words[2]
+  shift words; (( CURRENT-- ))
+  case $verb in
+{cases}
+  esac
+}}
+_cannery "$@"
+"""
+
+
+def _zsh_options(verb: str) -> Iterator[str]:
+    for option, text, words in _options(verb):
+        values = f": :({words})" if words else ""
+        yield f"'{option}[{_quoted(text)}]{values}'"
+
+
+def _fish() -> str:
+    lines = ["# cannery completion for fish", "complete -c cannery -f -n __fish_use_subcommand"]
+    for verb, text in VERBS.items():
+        lines.append(f"complete -c cannery -n __fish_use_subcommand -a {verb} -d '{_quoted(text)}'")
+        for option, about, words in _options(verb):
+            values = f" -x -a '{words}'" if words else ""
+            seen = f"complete -c cannery -n '__fish_seen_subcommand_from {verb}'"
+            lines.append(f"{seen} -l {option[2:]} -d '{_quoted(about)}'{values}")
+    return "\n".join(lines) + "\n"
+
+
+def _quoted(text: str) -> str:
+    return text.replace("'", "").replace("[", "(").replace("]", ")").replace(":", ",")
+
+
+SHELLS = {"bash": _bash, "zsh": _zsh, "fish": _fish}
