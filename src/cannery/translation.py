@@ -9,7 +9,7 @@ import contextlib
 import importlib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import lru_cache, partial
+from functools import cache, lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -348,31 +348,50 @@ def _locator(
     source: str | None, body: bytes | None, kind: str, restored: tuple[int, int] = (0, 0)
 ) -> Locate:
     """How a place becomes a path in the source: by reading the body again, only now that it matters."""
-    dialect = None if source is None else find_dialect(source)
-    given: dict[str, Any] = {}
-    paths: list[str] = []
-    tools: list[str] = []
-    fit: Callable[[str], str] = str
-    if dialect is not None and body is not None:
+    if source is None:
+        return _named_place, str
+    dialect = find_dialect(source)
+    if body is None:
+        return partial(_settings_place, dialect, dict), str
+    paths = dialect.read_paths(body) if kind == "request" and dialect.read_paths else None
+    known = frozenset(paths or ())
+    if paths is None:
+        paths = []
         read = dialect.read_request if kind == "request" else dialect.read_response
         read(body, paths)
-        start, count = restored
-        paths[start:start] = [f"history[{number}]" for number in range(count)]
-        given = read_object(dialect.name, body)
-        tools = [] if dialect.tool_paths is None else dialect.tool_paths(given)
-        fit = partial(fitted, given)
+    start, count = restored
+    paths[start:start] = [f"history[{number}]" for number in range(count)]
+    given = cache(partial(read_object, dialect.name, body))
 
     def locate(place: int | str) -> str:
         if isinstance(place, int):
             return paths[place] if place < len(paths) else f"conversation[{place}]"
-        if place.startswith("@"):
-            name = place[1:]
-            known = name if dialect is None else dialect.control_paths.get(name, name)
-            return chosen(known, given)
-        tool = _TOOL.fullmatch(place) if tools else None
-        return place if tool is None or int(tool[1]) >= len(tools) else tools[int(tool[1])]
+        return _settings_place(dialect, given, place)
+
+    @cache
+    def fit(path: str) -> str:
+        return path if path in known else fitted(given(), path)
 
     return locate, fit
+
+
+def _named_place(place: int | str) -> str:
+    """A place of a request that was not read from a body."""
+    return f"conversation[{place}]" if isinstance(place, int) else place.removeprefix("@")
+
+
+def _settings_place(dialect: Dialect, given: Callable[[], dict[str, Any]], place: int | str) -> str:
+    """The path of a setting or tool."""
+    if isinstance(place, int):
+        return f"conversation[{place}]"
+    if place.startswith("@"):
+        name = place[1:]
+        return chosen(dialect.control_paths.get(name, name), given())
+    tool = _TOOL.fullmatch(place) if dialect.tool_paths is not None else None
+    if tool is None:
+        return place
+    tools = dialect.tool_paths(given())  # type: ignore[misc]
+    return place if int(tool[1]) >= len(tools) else tools[int(tool[1])]
 
 
 # --- translation -------------------------------------------------------------------------------

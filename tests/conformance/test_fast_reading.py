@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -26,7 +26,15 @@ from tests.strategies.bodies import requests, typed_requests
 NAME = "anthropic_messages"
 CASES = request_cases(NAME)
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)
-SHORTCUTS = ("read_plain", "write_plain", "write_fast", "write_turns")
+SHORTCUTS = (
+    "read_paths",
+    "read_plain",
+    "read_slices",
+    "write_fast",
+    "write_plain",
+    "write_slices",
+    "write_turns",
+)
 
 
 def _refuse(*_: object) -> None:
@@ -56,17 +64,16 @@ def the_general_way() -> Iterator[None]:
         yield
 
 
-def facts(body: bytes, read: Callable[..., Any] = reading.read_request) -> Any:
-    """All that a request says, with the path of each canister, or the error in its words."""
-    paths: list[str] = []
+def facts(body: bytes) -> Any:
+    """All that a request says, or the error in its words."""
     try:
-        request = read(body, paths)
+        request = reading.read_request(body)
     except CanneryError as error:
         return type(error), str(error)
     assert len({canister.timestamp for canister in request.conversation}) <= 1
     canisters = [canister.replace(timestamp=WHEN) for canister in request.conversation]
     kinds = [type(canister.held) for canister in request.conversation]
-    return request.replace(conversation=()), canisters, kinds, paths
+    return request.replace(conversation=()), canisters, kinds
 
 
 def assert_same_reading(body: bytes) -> None:
@@ -75,6 +82,10 @@ def assert_same_reading(body: bytes) -> None:
         assert found == facts(body)
     request = cannery.normalize_request(body, NAME)
     assert_same_json(cannery.nativize_request(request, NAME).body, body)
+    paths: list[str] = []
+    reading.read_request(body, paths)
+    assert len(paths) == len(request.conversation)
+    assert fast_reading.read_paths(body) in (None, paths)
 
 
 def assert_same_translation(body: bytes, target: str) -> None:
@@ -219,6 +230,31 @@ def test_wrapped_arguments_are_unwrapped(odd: str, gap: str):
     request = cannery.normalize_request(body, NAME)
     assert request.conversation[1].arguments_text == "not json"
     assert_same_json(cannery.nativize_request(request, NAME).body, body.encode())
+
+
+@pytest.mark.parametrize("target", [name for name in DIALECTS if name != NAME])
+def test_a_result_that_did_not_fail_loses_nothing(target: str):
+    call = {"type": "tool_use", "id": "t", "name": "f", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": "t", "content": "x", "is_error": False}
+    messages = [
+        {"role": "user", "content": "Go."},
+        {"role": "assistant", "content": [call]},
+        {"role": "user", "content": [result]},
+    ]
+    body = {"model": "m", "max_tokens": 5, "messages": messages}
+    rendered = cannery.translate(body, source=NAME, target=target, policy="strict")
+    assert not rendered.losses
+
+
+def test_paths_of_what_agents_send_need_no_reader():
+    body = json.dumps(COMMON).encode()
+    assert fast_reading.read_paths(body) == [
+        "system[0]",
+        "messages[0].content[0]",
+        "messages[1].content[0]",
+        "messages[1].content[1]",
+        "messages[2].content[0]",
+    ]
 
 
 def test_a_mark_does_not_hold_on_to_the_body():

@@ -161,6 +161,8 @@ class Dialect(Struct, frozen=True, gc=False):
     modelled: frozenset[str] = frozenset()
     # Where each tool of a request stands in its body, for losses; None where it is ``tools[index]``.
     tool_paths: Callable[[dict[str, Any]], list[str]] | None = None
+    # Where each canister of a request stands in its body, without reading it whole; None where that takes a reader.
+    read_paths: Callable[[bytes], list[str] | None] | None = None
     # Whether a request body must name its model; elsewhere the URL does.
     names_model: bool = True
     rules_for: Callable[[str | None], Rules] | None = None

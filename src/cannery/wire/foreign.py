@@ -84,6 +84,9 @@ def lost_field(path: str, held: Any) -> tuple[str, str] | None:
     key = path.rpartition(".")[2]
     if key in _MARKS or path in _SILENT or held in ("", [], {}):
         return None
+    # A result that is said not to have failed is one that did not fail.
+    if path == ".is_error" and held is False:
+        return None
     if key in _SIGNATURES:
         return "SIGNATURE_DROPPED", ""
     return "FIELD_DROPPED", f"{key!r} is known only to its own dialect"

@@ -9,6 +9,7 @@ from cannery.wire.bodies import Object
 
 _INDEX = re.compile(r"\[(\d+)\]")
 _CAPITAL = re.compile(r"(?=[A-Z])")
+_STEP = re.compile(r"(?:^|\.)(\w+)|\[(\d+)\]")
 
 
 def chosen(paths: str | tuple[str, ...], body: Object) -> str:
@@ -31,6 +32,8 @@ def _is_there(body: Object, path: str) -> bool:
 
 def fitted(body: Object, path: str) -> str:
     """The path as the body spells it, cut where the body ends; a setting that is not there keeps its path."""
+    if _stands(body, path):
+        return path
     value: Any = body
     found, rest = "", path
     while rest:
@@ -40,6 +43,26 @@ def fitted(body: Object, path: str) -> str:
         value, spelled, rest = step
         found += spelled if found else spelled.removeprefix(".")
     return found
+
+
+def _stands(value: Any, path: str) -> bool:
+    """Whether a path of plain words leads somewhere as it is: nearly all do."""
+    end = 0
+    for found in _STEP.finditer(path):
+        start, after = found.span()
+        word, index = found.groups()
+        if start != end:
+            return False
+        if word is not None:
+            if type(value) is not dict or word not in value:
+                return False
+            value = value[word]
+        elif type(value) is not list or int(index) >= len(value):
+            return False
+        else:
+            value = value[int(index)]
+        end = after
+    return end == len(path)
 
 
 def _step(value: Any, rest: str) -> tuple[Any, str, str] | None:

@@ -16,6 +16,7 @@ from cannery.dialects.anthropic_messages.fast import (
     write_plain,
     write_turns,
 )
+from cannery.dialects.anthropic_messages.fast_reading import read_paths
 from cannery.dialects.anthropic_messages.fast_responses import read_response, write_reply
 from cannery.dialects.anthropic_messages.models import RULES, rules_for
 from cannery.dialects.anthropic_messages.reading import read_request
@@ -78,6 +79,7 @@ DIALECT = Dialect(
     control_paths=CONTROL_PATHS,
     rules_for=rules_for,
     modelled=MODELLED,
+    read_paths=read_paths,
     read_plain=read_plain,
     write_plain=write_plain,
     write_fast=write_fast,

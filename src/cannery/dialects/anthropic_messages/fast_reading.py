@@ -19,6 +19,7 @@ from orjson import dumps
 
 from cannery.dialects.anthropic_messages.settings import CACHE, NAME
 from cannery.dialects.anthropic_messages.shapes import (
+    AnyBody,
     Assistant,
     AssistantText,
     Body,
@@ -77,13 +78,14 @@ class OddError(ValueError):
 ODD = (OddError, MessageError, msgspec.MsgspecError, UnicodeError, RecursionError)
 decode_any = msgspec.json.Decoder().decode
 _decode = msgspec.json.Decoder(Body).decode
+_decode_any_body = msgspec.json.Decoder(AnyBody).decode
 _decode_message = msgspec.json.Decoder(User | Assistant).decode
 _decode_slices = msgspec.json.Decoder(Slices).decode
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_list = msgspec.json.Decoder(list[Raw]).decode
 
 
-def read_fast(body: bytes, paths: list[str] | None) -> Request | None:
+def read_fast(body: bytes) -> Request | None:
     """The request of a body of common shape; None for any other."""
     RECEIVED.set(datetime.now(UTC))
     canisters: list[AnyCanister] = []
@@ -93,12 +95,9 @@ def read_fast(body: bytes, paths: list[str] | None) -> Request | None:
             _take_system(found.system, canisters)
         origin = Origin(NAME, None if found.model is absent else found.model)
         _take(found.messages, canisters, origin)
-        request = _request(found, canisters)
+        return _request(found, canisters)
     except ODD:
         return None
-    if paths is not None:
-        paths.extend(_paths(found))
-    return request
 
 
 def split_body(body: bytes) -> tuple[Object, list[Raw]] | None:
@@ -110,11 +109,13 @@ def split_body(body: bytes) -> tuple[Object, list[Raw]] | None:
     return {key: decode_any(literal) for key, literal in fields.items()}, _decode_list(messages)
 
 
-def take_message(literal: Raw, canisters: list[AnyCanister], origin: Origin) -> Any:
-    """Add the canisters of a message and give it; one of ``ODD`` for any but the common shapes."""
+def take_message(literal: Raw, canisters: list[AnyCanister], origin: Origin) -> None:
+    """Add the canisters of a message; one of ``ODD`` for any but the common shapes."""
     message = _decode_message(literal)
-    _take((message,), canisters, origin)
-    return message
+    if type(message.held) is str:
+        canisters.append(message)
+    else:
+        _take((message,), canisters, origin)
 
 
 def _take(messages: Iterable[Any], canisters: list[AnyCanister], origin: Origin) -> None:
@@ -341,25 +342,26 @@ def _marked(literal: bytes, form: str | None = None) -> Residue:
     return Residue(NAME, part=write_json({"s": {"cache_control": mark}}), form=form, cache=cache)
 
 
-def _paths(found: Any) -> Iterator[str]:
-    """Where each canister stands in the body."""
+def read_paths(body: bytes) -> list[str] | None:
+    """Where each canister of a body stands; None if only the general reader knows."""
+    try:
+        found: Any = _decode_any_body(body)
+    except ODD:
+        return None
+    paths: list[str] = []
     if type(found.system) is str:
-        yield "system"
-    elif found.system is not absent:
-        yield from (f"system[{index}]" for index in range(len(found.system)))
+        paths.append("system")
+    elif found.system is not None:
+        paths += [f"system[{index}]" for index in range(len(found.system))]
     for index, message in enumerate(found.messages):
-        yield from message_paths(message, index)
-
-
-def message_paths(message: Any, index: int) -> Iterator[str]:
-    """Where each canister of a message stands."""
-    held = message.held
-    if type(held) is str:
-        yield f"messages[{index}].content"
-        return
-    if type(held[0]) is ToolUse:
-        yield f"messages[{index}]"
-    yield from (f"messages[{index}].content[{place}]" for place in range(len(held)))
+        content = message.content
+        if type(content) is str or not content:
+            paths.append(f"messages[{index}].content")
+            continue
+        if message.role == "assistant" and content[0].type == "tool_use":
+            paths.append(f"messages[{index}]")
+        paths += [f"messages[{index}].content[{place}]" for place in range(len(content))]
+    return paths
 
 
 # --- settings ----------------------------------------------------------------------------------

@@ -17,7 +17,6 @@ from cannery.dialects.anthropic_messages.fast_reading import (
     ODD,
     argument_texts,
     decode_any,
-    message_paths,
     read_fast,
     split_body,
     take_message,
@@ -73,14 +72,15 @@ _ROLES = VOCABULARIES["anthropic"]
 
 def read_request(body: bytes, paths: list[str] | None = None) -> Request:
     """The request that a body asks for."""
-    request = read_fast(body, paths) or _read_apart(body, paths)
-    if request is not None:
-        return request
+    if paths is None:
+        request = read_fast(body) or _read_apart(body)
+        if request is not None:
+            return request
     value = read_object(NAME, body)
     return guarded(NAME, lambda: _read_request(value, paths))  # type: ignore[no-any-return]
 
 
-def _read_apart(body: bytes, paths: list[str] | None) -> Request | None:
+def _read_apart(body: bytes) -> Request | None:
     """The request of a body that is odd only in some messages or settings; None for what may not be one."""
     try:
         split = split_body(body)
@@ -92,7 +92,7 @@ def _read_apart(body: bytes, paths: list[str] | None) -> Request | None:
         RECEIVED.set(reader.when)
         for index, literal in enumerate(literals):
             reader.literal(literal, index)
-        return _request(rest, reader, paths, is_said=is_said)
+        return _request(rest, reader, None, is_said=is_said)
     except (CanneryError, *ODD):
         return None
 
@@ -164,13 +164,11 @@ class MessageReader(Reader):
         """A message that is not decoded yet: at once if its shape is common."""
         start = len(self.canisters)
         try:
-            message = take_message(literal, self.canisters, self.origin)
+            take_message(literal, self.canisters, self.origin)
         except ODD:
             del self.canisters[start:]
             self.inputs = dict(argument_texts(literal, index))
             self.message(decode_any(literal), index)
-        else:
-            self.paths.extend(message_paths(message, index))
 
     def message(self, item: Any, index: int) -> None:
         """One message of a body."""

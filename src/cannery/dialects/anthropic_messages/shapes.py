@@ -274,3 +274,23 @@ class Slices(Struct, frozen=True, gc=False):
     """Any message of blocks."""
 
     content: list[Slice]
+
+
+class AnyBlock(Struct, frozen=True, gc=False):
+    """A block, whatever it holds."""
+
+    type: str = ""
+
+
+class AnyMessage(Struct, frozen=True, gc=False):
+    """A message, whatever stands beside its content."""
+
+    role: Literal["user", "assistant", "system"]
+    content: str | list[AnyBlock]
+
+
+class AnyBody(Struct, frozen=True, gc=False):
+    """A request, whatever its settings."""
+
+    messages: list[AnyMessage]
+    system: str | list[AnyBlock] | None = None

@@ -17,7 +17,7 @@ from cannery.dialects.openai_chat.turns import (
     Noting,
     UnusualError,
     is_legal_name,
-    is_silent,
+    lost_of,
     write_turns,
 )
 from cannery.messages.absence import absent
@@ -109,7 +109,7 @@ def _tool(tool: Tool) -> Object:
     if residue is not None and (
         residue.dialect == NAME
         or residue.envelope is not None
-        or (residue.part is not None and not is_silent(residue.part))
+        or (residue.part is not None and lost_of(residue.part))
     ):
         raise UnusualError
     if not is_legal_name(tool.name):

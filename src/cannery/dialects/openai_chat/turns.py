@@ -27,11 +27,12 @@ from cannery.messages.residue import Residue
 from cannery.messages.role import Role
 from cannery.wire.chat_writing import CACHE_TTL
 from cannery.wire.contract import Notes, Rules
-from cannery.wire.foreign import report_residue
+from cannery.wire.foreign import report_field, report_residue
 from cannery.wire.fragments import Walked, write_kept
 from cannery.wire.losses import Report
 from cannery.wire.markers import flag_error, media_label
 from cannery.wire.media import data_url, is_fetchable, standard_base64, true_mime_type
+from cannery.wire.residues import dropped_keys
 
 _USER, _ASSISTANT, _SUPERVISOR = Role.User, Role.Assistant, Role.Supervisor
 _INVOCATION, _RESULT = Role.Invocation, Role.Result
@@ -335,11 +336,11 @@ class _Turns:
             raise UnusualError
         if residue.cache is not None:
             self.marks += 1
-        if residue.part is None and residue.envelope is None:
-            return
-        if residue.envelope is None and is_silent(residue.part):
-            return
-        report_residue(canister, Noting(self.notes), index)
+        if residue.envelope is not None:
+            report_residue(canister, Noting(self.notes), index)
+        elif residue.part is not None:
+            lost = lost_of(residue.part)
+            self.notes += [(code, index, detail, within) for code, detail, within in lost]
 
     # --- in the end ----------------------------------------------------------------------------
 
@@ -389,18 +390,13 @@ class Noting(Report):
 
 
 @lru_cache(maxsize=64)
-def is_silent(part: str) -> bool:
-    """Whether nothing of a patch is lost: it holds a cache mark, say."""
-    notes: Notes = []
-    report_residue(_Patched(Residue("", part=part)), Noting(notes), 0)
-    return not notes
-
-
-class _Patched:
-    """Something with residue."""
-
-    def __init__(self, residue: Residue) -> None:
-        self.residue = residue
+def lost_of(part: str) -> tuple[tuple[str, str, str], ...]:
+    """What of a patch is lost: nothing of a cache mark, say."""
+    notes: Any = []
+    report = Noting(notes)
+    for path, held in dropped_keys(part):
+        report_field(path, held, report, 0)
+    return tuple((code, detail, within) for code, _, detail, within in notes)
 
 
 def _mark(part: _Object, residue: Residue) -> None:
