@@ -6,6 +6,8 @@ import time
 
 import pytest
 
+from cannery.storage import open_store
+
 TREE = {
     "id": "c1",
     "title": "Branches",
@@ -158,3 +160,38 @@ def test_store_that_is_a_file(run, tmp_path):
 
     assert ran.code == 1
     assert len(ran.err.splitlines()) == 2
+
+
+def test_progress_of_a_rebuilt_index_ends_at_its_end(store):
+    told = []
+    with open_store(store) as opened:
+        opened.rebuild_index(lambda done, total: told.append((done, total)))
+
+    assert told[-1] == (9, 9)
+    assert [done for done, _ in told] == list(range(1, 10))
+
+
+def test_everything_exported_comes_back(run, store, tmp_path):
+    assert run("export", "--all", "-o", "all.jsonl", "--store", store).code == 0
+    ran = run("import", "all.jsonl", "--store", tmp_path / "new")
+
+    assert ran.code == 0
+    assert "read as conversations" in ran.err
+    listed = [run("list", "--json", "--store", place).json for place in (store, tmp_path / "new")]
+    facts = [{(e["id"], e["title"], e["parent"], *e["tags"]) for e in each} for each in listed]
+    assert facts[0] == facts[1]
+    again = run("import", "all.jsonl", "--json", "--store", tmp_path / "new").json
+    assert [summary["added"] for summary in again] == [0]
+
+
+def test_dry_run_asks_the_store(run, export, tmp_path):
+    place = tmp_path / "new"
+    (fresh,) = run("import", export, "--dry-run", "--json", "--store", place).json
+    assert (fresh["created"], fresh["forked"], fresh["known"]) == (1, 1, 0)
+    assert not place.exists()
+
+    run("import", export, "--store", place)
+    ran = run("import", export, "--dry-run", "--store", place)
+    assert "nothing was written" in ran.err
+    (known,) = run("import", export, "--dry-run", "--json", "--store", place).json
+    assert (known["created"], known["forked"], known["known"], known["added"]) == (0, 0, 2, 0)

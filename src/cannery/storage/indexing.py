@@ -36,8 +36,15 @@ from cannery.storage.words import words_of
 if TYPE_CHECKING:
     from cannery.storage.store import Store
 
+# Called when one conversation is done.
+Step = Callable[[], object]
 
-def catch_up(store: Store, connection: sqlite3.Connection) -> None:
+
+def _silent() -> None:
+    """Nobody wants to hear of progress."""
+
+
+def catch_up(store: Store, connection: sqlite3.Connection, step: Step = _silent) -> None:
     """Look at every conversation that changed since the last time."""
     growth = store.backend.changes(cursor_of(connection))
     identifiers: Iterable[str]
@@ -50,6 +57,7 @@ def catch_up(store: Store, connection: sqlite3.Connection) -> None:
         identifiers = growth.identifiers
     for identifier in identifiers:
         _look(store, connection, identifier)
+        step()
     if cursor_of(connection) != growth.cursor:
         set_cursor(connection, growth.cursor)
 
@@ -104,7 +112,7 @@ def _row(store: Store, metadata: Metadata, row: Row | None, seen: int, length: i
     )
 
 
-def chain_up(store: Store, connection: sqlite3.Connection) -> None:
+def chain_up(store: Store, connection: sqlite3.Connection, step: Step = _silent) -> None:
     """Continue the chain of every conversation that has grown, and of deleted ones that have forks."""
     behind = (
         "chained < length AND NOT unreadable AND (NOT deleted OR EXISTS"
@@ -114,6 +122,7 @@ def chain_up(store: Store, connection: sqlite3.Connection) -> None:
         row = row_of(connection, identifier)
         if row is not None and row.chained < row.length:
             _chain(store, connection, row)
+        step()
 
 
 def _chain(store: Store, connection: sqlite3.Connection, row: Row) -> Row:
@@ -291,11 +300,12 @@ def _living(connection: sqlite3.Connection, row: Row, position: int) -> Row | No
     return None
 
 
-def search_up(store: Store, connection: sqlite3.Connection) -> None:
+def search_up(store: Store, connection: sqlite3.Connection, step: Step = _silent) -> None:
     """Read the texts that have been added."""
     for row in list(rows(connection, "searched < length AND NOT deleted")):
         _read_words(store, connection, row, row.searched, row.length)
         put_row(connection, row._replace(searched=row.length))
+        step()
     # What a fork shares with a deleted parent can be found only as its own.
     orphaned = (
         "NOT deleted AND searched_from > 0 AND EXISTS"

@@ -345,14 +345,22 @@ class Store:
             self, canisters, title=title, tags=tags, model=model, identifier=identifier
         )
 
-    def rebuild_index(self) -> None:
-        """Throw the index away and build it again."""
+    def rebuild_index(self, progress: Progress | None = None) -> None:
+        """Throw the index away and build it again; ``progress`` hears of conversations, each counted three times."""
         self.index.discard()
+        total = 3 * len(list(self.backend.identifiers()))
+        done = 0
+
+        def step() -> None:
+            nonlocal done
+            done += 1
+            if progress is not None:
+                progress(min(done, total), total)
 
         def work(connection: sqlite3.Connection) -> None:
-            catch_up(self, connection)
-            chain_up(self, connection)
-            search_up(self, connection)
+            catch_up(self, connection, step)
+            chain_up(self, connection, step)
+            search_up(self, connection, step)
 
         self.index.use(work)
 

@@ -6,8 +6,9 @@ import argparse
 import time
 
 from cannery.cli.complaints import DONE
-from cannery.cli.files import note, write_json
+from cannery.cli.files import write_json
 from cannery.cli.parser import Parser
+from cannery.cli.progress import Progress
 from cannery.cli.stores import opened
 from cannery.cli.tables import counted
 
@@ -27,9 +28,8 @@ def add_arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Build the index."""
     began = time.monotonic()
-    with opened(options) as store:
-        note("building the index …", quiet=options.quiet)
-        store.rebuild_index()
+    with opened(options) as store, Progress("indexing", unit="steps", quiet=options.quiet) as told:
+        store.rebuild_index(told)
         found = len(store.list())
     seconds = time.monotonic() - began
     if options.json:
