@@ -60,9 +60,7 @@ def _unknown(value: Any) -> Fragment:
 
 def _known(value: Any) -> Raw:
     """What orjson knows and msgspec does not."""
-    fragment = value if type(value) is Fragment else _unknown(value)
-    contents = fragment.contents
-    return Raw(contents.encode() if isinstance(contents, str) else contents)
+    return Raw(dumps(value, _unknown))
 
 
 _encode = msgspec.json.Encoder(enc_hook=_known).encode

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from cannery.dialects.gemini_generate.errors import read_error, write_error
-from cannery.dialects.gemini_generate.fast import write_plain
+from cannery.dialects.gemini_generate.fast import write_fast, write_plain, write_turns
 from cannery.dialects.gemini_generate.models import RULES, rules_for
 from cannery.dialects.gemini_generate.reading import read_request
 from cannery.dialects.gemini_generate.responses import read_response, write_response
@@ -82,5 +82,7 @@ DIALECT = Dialect(
     modelled=MODELLED,
     rules_for=rules_for,
     write_plain=write_plain,
+    write_fast=write_fast,
+    write_turns=write_turns,
     write_slices=write_slices,
 )

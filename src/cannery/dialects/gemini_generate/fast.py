@@ -1,84 +1,470 @@
-"""Plain conversations written straight to generateContent bodies; anything else is ``writing``'s."""
+"""Well-behaved requests written straight to generateContent bodies; anything else is ``writing``'s.
+
+One walk checks that nothing needs a repair and writes the contents as JSON text: what stands around the texts (the
+frames) is put together as strings, and only the texts themselves are encoded. Gemini's objects nest four deep, and
+building each of them would take longer than reading the body did.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
+from functools import lru_cache, partial
 from typing import Any
 
-from msgspec import UNSET, Struct
+import msgspec
+from orjson import Fragment, dumps
 
+from cannery.dialects.gemini_generate.models import RULES, STAND_IN, needs_signatures, rules_for
+from cannery.dialects.gemini_generate.outputs import wrap_text
+from cannery.dialects.gemini_generate.spelling import NAME
 from cannery.messages.absence import absent
-from cannery.wire.bodies import encode
+from cannery.messages.content import AudioContentClass, ImageContentClass, VideoContentClass
+from cannery.messages.payload import Location
+from cannery.messages.requests import Request, Tool, ToolChoice, new_controls
+from cannery.messages.role import Role
+from cannery.wire.bodies import encode, encode_body
 from cannery.wire.contract import Notes
-from cannery.wire.plain import PlainRequest, alternating, split_system
+from cannery.wire.fragments import Walked, write_kept
+from cannery.wire.media import standard_base64, true_mime_type
+from cannery.wire.plain import (
+    PlainAssistant,
+    PlainDeveloper,
+    PlainRequest,
+    PlainSystem,
+    PlainUser,
+)
+from cannery.wire.residues import is_foreign_form
+
+_USER, _ASSISTANT, _SUPERVISOR = Role.User, Role.Assistant, Role.Supervisor
+_INVOCATION, _RESULT = Role.Invocation, Role.Result
+_SPOKEN_BY_MODEL = (_ASSISTANT, _INVOCATION)
+_MEDIA = (ImageContentClass, AudioContentClass, VideoContentClass)
+_ROLES: dict[type, str] = {PlainUser: "user", PlainAssistant: "model"}
+_MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
+# Up to how many messages the frames of a conversation are remembered.
+_FEW = 64
+# Whose turn it is; the model's is opened before anything is said in it.
+_NOBODYS, _USERS, _OPENED, _MODELS = "nobody's", "the user's", "opened", "the model's"
+_SIGNATURE = f',"thoughtSignature":"{STAND_IN}"'
+# What a text starts with that is neither blank nor JSON.
+_WORDY = frozenset(map(chr, range(0x21, 0x7F))) - {"{", "["}
+_check_object = msgspec.json.Decoder(msgspec.defstruct("Object", [])).decode
+_is_name = re.compile(RULES.name_pattern).fullmatch
+
+# --- nothing but plain messages ----------------------------------------------------------------
 
 
-class Text(Struct, frozen=True, gc=False):
-    """A text part."""
-
-    text: str
-
-
-class UserContent(Struct, frozen=True, gc=False, tag_field="role", tag="user"):
-    """What the user says."""
-
-    parts: tuple[Text]
-
-
-class ModelContent(Struct, frozen=True, gc=False, tag_field="role", tag="model"):
-    """What the model says."""
-
-    parts: tuple[Text]
-
-
-class Instruction(Struct, frozen=True, gc=False):
-    """The system instruction."""
-
-    parts: tuple[Text]
-
-
-class GenerationConfig(Struct, frozen=True, gc=False):
-    """The commonest settings."""
-
-    maxOutputTokens: Any = UNSET  # noqa: N815 - the wire's spelling
-    temperature: Any = UNSET
-    topP: Any = UNSET  # noqa: N815 - the wire's spelling
-
-
-class Body(Struct, frozen=True, gc=False):
-    """A request."""
-
-    contents: list[Any]
-    systemInstruction: Any = UNSET  # noqa: N815 - the wire's spelling
-    generationConfig: Any = UNSET  # noqa: N815 - the wire's spelling
-
-
-def write_plain(request: PlainRequest, _notes: Notes) -> bytes | None:
+def write_plain(request: PlainRequest, notes: Notes) -> bytes | None:
     """The body of a plain request that needs no repair; None for any other."""
     given: Any = request
-    split = split_system(request)
-    temperature = given.temperature
-    if split is None or (temperature is not absent and not 0 <= temperature <= 2):
-        return None
-    system, messages = split
-    written = alternating(messages, _user, _model)
-    if written is None:
-        return None
+    messages: list[Any] = given.messages
+    texts = [message.held for message in messages]
+    kinds = tuple(map(type, messages))
+    if given.system is not absent:
+        texts.insert(0, given.system)
+        kinds = (PlainSystem, *kinds)
     limit = given.limit if given.old_limit is absent else given.old_limit
-    top_p = given.top_p
-    config: Any = UNSET
-    if not (limit is absent and temperature is absent and top_p is absent):
-        config = GenerationConfig(
-            UNSET if limit is absent else limit,
-            UNSET if temperature is absent else temperature,
-            UNSET if top_p is absent else top_p,
-        )
-    instruction = UNSET if system is absent else Instruction((Text(system),))
-    return encode(Body(written, instruction, config))
+    if given.limit is not absent and limit is not given.limit:
+        return None
+    if not all(map(str.strip, texts)):
+        return None
+    if len(kinds) > _FEW:
+        return _long(kinds, texts, _config(limit, given.temperature, given.top_p))
+    framed = _framed(kinds)
+    opening = _opening(limit, given.temperature, given.top_p)
+    if framed is None or opening is None:
+        return None
+    frames, noted = framed
+    notes += noted
+    pieces = frames.copy()
+    pieces[0] = opening
+    pieces[2::2] = map(dumps, texts)
+    return b"".join(pieces)
 
 
-def _user(text: str) -> UserContent:
-    return UserContent((Text(text),))
+@lru_cache(maxsize=256, typed=True)
+def _opening(limit: Any, temperature: Any, top_p: Any) -> bytes | None:
+    """The start of a body with these settings, or None where one of them would have to change."""
+    config = _config(limit, temperature, top_p)
+    if config is None:
+        return None
+    return b'{"generationConfig":%b,' % encode(config) if config else b"{"
 
 
-def _model(text: str) -> ModelContent:
-    return ModelContent((Text(text),))
+def _long(kinds: tuple[type, ...], texts: list[str], config: dict[str, Any] | None) -> bytes | None:
+    """The body of many messages: one system message at most, then user and assistant by turns."""
+    start = int(kinds[0] is PlainSystem)
+    if config is None or len(kinds) % 2 == start:
+        return None
+    if {*kinds[start::2]} != {PlainUser} or {*kinds[start + 1 :: 2]} != {PlainAssistant}:
+        return None
+    body: dict[str, Any] = {"generationConfig": config} if config else {}
+    if start:
+        body["systemInstruction"] = {"parts": ({"text": texts[0]},)}
+    contents: list[Any] = [*texts[start:]]
+    contents[::2] = [{"role": "user", "parts": ({"text": text},)} for text in contents[::2]]
+    contents[1::2] = [{"role": "model", "parts": ({"text": text},)} for text in contents[1::2]]
+    body["contents"] = contents
+    return encode(body)
+
+
+@lru_cache(maxsize=256)
+def _framed(kinds: tuple[type, ...]) -> tuple[list[bytes], Notes] | None:
+    """What stands around the texts of plain messages, and what is to be said; None if they need more than that."""
+    start = next((at for at, kind in enumerate(kinds) if kind in _ROLES), len(kinds))
+    spoken = kinds[start:]
+    if not spoken or spoken[0] is not PlainUser or spoken[-1] is not PlainUser:
+        return None
+    frames = ['"systemInstruction":{"parts":[{"text":', *['},{"text":'] * (start - 1)][:start]
+    notes: Notes = [("RANK_LOWERED", at, "") for at in range(start) if kinds[at] is PlainDeveloper]
+    before: Any = None
+    for index, kind in enumerate(spoken, start):
+        if kind not in _ROLES:
+            return None
+        if kind is before:
+            frames.append('},{"text":')
+            notes.append(("alternation", index, ""))
+        else:
+            closed = "}]}," if index else ""
+            opened = closed if before is not None else f'{closed}"contents":['
+            frames.append(f'{opened}{{"role":"{_ROLES[kind]}","parts":[{{"text":')
+        before = kind
+    pieces = [b""] * (2 * len(kinds) + 2)
+    pieces[1::2] = [frame.encode() for frame in (*frames, "}]}]}")]
+    return pieces, notes
+
+
+# --- the settings that most requests have ------------------------------------------------------
+
+
+def _config(limit: Any, temperature: Any, top_p: Any) -> dict[str, Any] | None:
+    config: dict[str, Any] = {}
+    if limit is not absent:
+        config["maxOutputTokens"] = limit
+    if temperature is not absent:
+        if not 0 <= temperature <= 2:
+            return None
+        config["temperature"] = temperature
+    if top_p is not absent:
+        config["topP"] = top_p
+    return config
+
+
+def _settings(request: Request) -> dict[str, Any] | None:
+    """Every field of the body but the messages; None where something would have to be reported."""
+    controls, residue = request.controls, request.residue
+    limit, temperature, top_p = controls.max_tokens, controls.temperature, controls.top_p
+    parallel = controls.parallel_calls
+    if (
+        request.source == NAME
+        or (residue is not None and not is_foreign_form(residue, NAME))
+        or parallel is False
+        or controls != new_controls(limit, temperature, top_p, parallel_calls=parallel)
+    ):
+        return None
+    config = _config(limit, temperature, top_p)
+    if config is None:
+        return None
+    body: dict[str, Any] = {}
+    if request.tools:
+        declared = [_declaration(tool) for tool in request.tools]
+        if None in declared or len({tool.name for tool in request.tools}) < len(declared):
+            return None
+        body["tools"] = ({"functionDeclarations": declared},)
+    choice = request.tool_choice
+    if isinstance(choice, ToolChoice):
+        # A choice is said only among tools that are sent.
+        if choice.mode not in _MODES or not request.tools:
+            return None
+        body["toolConfig"] = {"functionCallingConfig": {"mode": _MODES[choice.mode]}}
+    if config:
+        body["generationConfig"] = config
+    return body
+
+
+def _declaration(tool: Tool) -> dict[str, Any] | None:
+    if (
+        tool.residue is not None
+        or tool.hosted is not absent
+        or tool.is_freeform
+        or tool.grammar is not absent
+        or tool.strict is True
+        or len(tool.name) > RULES.name_length
+        or not _is_name(tool.name)
+    ):
+        return None
+    declaration: dict[str, Any] = {"name": tool.name}
+    if tool.description is not absent:
+        declaration["description"] = tool.description
+    if tool.schema is not absent:
+        declaration["parametersJsonSchema"] = Fragment(tool.schema)
+    return declaration
+
+
+# --- conversations -----------------------------------------------------------------------------
+
+
+def write_fast(request: Request, notes: Notes, *, keep: bool = False) -> bytes | None:
+    """The body of a well-behaved request with the usual settings; None for any other."""
+    body = _settings(request)
+    start = None if body is None else _leading(request.conversation, notes)
+    contents = None if start is None else _contents(request, start, notes, keep=keep)
+    if body is None or contents is None:
+        return None
+    if start:
+        parts = [{"text": canister.held} for canister in request.conversation[:start]]
+        body["systemInstruction"] = {"parts": parts}
+    body["contents"] = contents
+    return encode_body(body)
+
+
+def write_turns(request: Request, notes: Notes, *, keep: bool = False) -> tuple[int, Any] | None:
+    """The contents of a well-behaved conversation behind its leading supervisors; None for any other."""
+    start = _leading(request.conversation, [])
+    # What is lost among the settings is named before the signatures that stand in.
+    if start is None or request.source == NAME or needs_signatures(_model(request)):
+        return None
+    contents = _contents(request, start, notes, keep=keep)
+    return None if contents is None else (start, contents)
+
+
+def _model(request: Request) -> str | None:
+    return request.model if isinstance(request.model, str) else None
+
+
+def _leading(canisters: Iterable[Any], notes: Notes) -> int | None:
+    """How many supervisors stand first; None if one is not plain text, or if nobody else speaks."""
+    for index, canister in enumerate(canisters):
+        if canister.role is not _SUPERVISOR:
+            return index
+        held, residue = canister.held, canister.residue
+        if type(held) is not str or not held or held.isspace():
+            return None
+        if residue is not None and not is_foreign_form(residue, NAME):
+            return None
+        if canister.rank == "developer":
+            notes.append(("RANK_LOWERED", index, ""))
+    return None
+
+
+def _contents(request: Request, start: int, notes: Notes, *, keep: bool) -> Any:
+    """The contents from a position on; None where the general way is needed."""
+    canisters = tuple(request.conversation)
+    model = _model(request)
+    if canisters[-1].role is _ASSISTANT and rules_for(model).ends_with_user:
+        return None
+    is_signed = needs_signatures(model)
+    walk = _walk_signed if is_signed else _walk_unsigned
+    if keep:
+        return write_kept(canisters, start, notes, f"{NAME} signed" if is_signed else NAME, walk)
+    walked = walk(canisters, start, notes, set(), frozenset(), goes_on=False)
+    return None if walked is None else walked.turns
+
+
+def _walk(
+    canisters: tuple[Any, ...],
+    index: int,
+    notes: Notes,
+    used: set[str],
+    known: frozenset[str],
+    *,
+    goes_on: bool,
+    signature: str,
+) -> Walked | None:
+    """The contents from a position on, where the last turn of the model starts, and how many stand before it."""
+    if goes_on and index < len(canisters) and canisters[index].role not in _SPOKEN_BY_MODEL:
+        return None
+    ids: list[str] = []
+    names: set[str] = set()
+    turn = _USERS if goes_on else _NOBODYS
+    try:
+        written = _written(canisters, index, notes, ids, names, turn, signature)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
+    if written is None or (ids and not (_are_plain(ids, names) and known.isdisjoint(ids))):
+        return None
+    used.update(ids)
+    last = len(canisters)
+    while last > index and canisters[last - 1].role not in _SPOKEN_BY_MODEL:
+        last -= 1
+    count = len(written) - (last < len(canisters))
+    while last > index and canisters[last - 1].role in _SPOKEN_BY_MODEL:
+        last -= 1
+    return Walked(written, last, max(0, count - 1))
+
+
+_walk_signed = partial(_walk, signature=_SIGNATURE)
+_walk_unsigned = partial(_walk, signature="")
+
+
+def _are_plain(ids: list[str], names: set[str]) -> bool:
+    """Whether ids and names may stay as they are, no id comes twice, and JSON needs no escape for any."""
+    run = "".join(ids)
+    return (
+        run.isascii()
+        and run.isprintable()
+        and '"' not in run
+        and "\\" not in run
+        and len(run) <= RULES.call_id_length
+        and "" not in ids
+        and len(set(ids)) == len(ids)
+        and all(len(name) <= RULES.name_length and _is_name(name) for name in names)
+    )
+
+
+def _written(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each canister is what it saves
+    canisters: tuple[Any, ...],
+    place: int,
+    notes: Notes,
+    ids: list[str],
+    names: set[str],
+    turn: str,
+    signature: str,
+) -> list[Any] | None:
+    """The contents themselves; the ids and names of the calls that are met have to be checked afterwards."""
+    written: list[Any] = []
+    take = written.append
+    parts: list[Any] = []
+    waiting: list[Any] = []
+    answered = 0
+    count = len(canisters)
+    while place < count:
+        canister = canisters[place]
+        role = canister.role
+        held = canister.held
+        residue = canister.residue
+        if residue is not None and not is_foreign_form(residue, NAME):
+            return None
+        if role is _ASSISTANT:
+            if waiting or turn is _NOBODYS:
+                return None
+            if turn is _USERS:
+                turn = _OPENED
+                if held is absent and place + 2 < count and not signature:
+                    # One call and its answer, which is what agents do all day.
+                    call, result = canisters[place + 1], canisters[place + 2]
+                    if call.role is _INVOCATION and result.role is _RESULT:
+                        identifier, arguments, text = call.identifier, call.held, result.held
+                        if (
+                            result.invocation_id == identifier
+                            and type(text) is str
+                            and text
+                            and text[0] in _WORDY
+                            and arguments
+                            and not call.is_freeform
+                            and call.residue is None
+                            and result.residue is None
+                            and result._error is absent  # noqa: SLF001 - a property would cost a call
+                        ):
+                            _check_object(arguments)
+                            name = call.name
+                            ids.append(identifier)
+                            names.add(name)
+                            take(
+                                Fragment(
+                                    f'{{"role":"model","parts":[{{"functionCall":{{"id":"{identifier}",'
+                                    f'"name":"{name}","args":{arguments}}}}}]}}'
+                                )
+                            )
+                            response = {
+                                "id": identifier,
+                                "name": name,
+                                "response": {"output": text},
+                            }
+                            parts = [{"functionResponse": response}]
+                            take({"role": "user", "parts": parts})
+                            turn = _USERS
+                            place += 3
+                            continue
+            elif not canister.joined:
+                notes.append(("alternation", place, ""))
+            if type(held) is str:
+                if not held or held.isspace():
+                    return None
+                if turn is _MODELS:
+                    parts.append({"text": held})
+                else:
+                    turn = _MODELS
+                    parts = [{"text": held}]
+                    take({"role": "model", "parts": parts})
+            elif held is not absent:
+                return None
+        elif role is _USER:
+            if type(held) is str:
+                if not held or held.isspace():
+                    return None
+                part: Any = {"text": held}
+            else:
+                part = _media(held)
+            if part is None or waiting or turn is _OPENED:
+                return None
+            if turn is not _USERS:
+                turn = _USERS
+                parts = [part]
+                take({"role": "user", "parts": parts})
+            else:
+                if not canister.joined and canisters[place - 1].role is _USER:
+                    notes.append(("alternation", place, ""))
+                parts.append(part)
+        elif role is _INVOCATION:
+            if answered or turn is _NOBODYS or canister.is_freeform:
+                return None
+            if held:
+                _check_object(held)
+            name = canister.name
+            sign = "" if waiting else signature
+            if sign:
+                notes.append(("SIGNATURE_STANDIN", place, ""))
+            part = Fragment(
+                f'{{"functionCall":{{"id":"{canister.identifier}","name":"{name}",'
+                f'"args":{held or "{}"}}}{sign}}}'
+            )
+            ids.append(canister.identifier)
+            names.add(name)
+            waiting.append(canister)
+            if turn is _MODELS:
+                parts.append(part)
+            else:
+                turn = _MODELS
+                parts = [part]
+                take({"role": "model", "parts": parts})
+        elif role is _RESULT:
+            if (
+                not waiting
+                or canister.invocation_id != waiting[answered].identifier
+                or type(held) is not str
+                or canister._error is not absent  # noqa: SLF001 - the same
+            ):
+                return None
+            call = waiting[answered]
+            response = {"output": held} if held and held[0] in _WORDY else wrap_text(held)
+            answer = {"id": call.identifier, "name": call.name, "response": response}
+            if turn is _USERS:
+                parts.append({"functionResponse": answer})
+            else:
+                turn = _USERS
+                parts = [{"functionResponse": answer}]
+                take({"role": "user", "parts": parts})
+            answered += 1
+            if answered == len(waiting):
+                waiting, answered = [], 0
+        else:
+            return None
+        place += 1
+    return None if waiting or turn is _OPENED else written
+
+
+def _media(content: Any) -> dict[str, Any] | None:
+    """A part with media; None for any that would be changed or left out."""
+    if type(content) not in _MEDIA:
+        return None
+    payload, mime_type = content.payload, content.mime_type
+    if type(payload) is Location:
+        if payload.kind != "url":
+            return None
+        file = {"fileUri": payload.value}
+        return {"fileData": {**file, "mimeType": mime_type} if mime_type else file}
+    if not mime_type or true_mime_type(content) != mime_type:
+        return None
+    return {"inlineData": {"mimeType": mime_type, "data": standard_base64(payload)}}

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from cannery.dialects.openai_responses.errors import read_error, write_error
-from cannery.dialects.openai_responses.fast import write_plain
+from cannery.dialects.openai_responses.fast import write_fast, write_plain, write_turns
 from cannery.dialects.openai_responses.reading import read_request
 from cannery.dialects.openai_responses.responses import read_response, write_response
 from cannery.dialects.openai_responses.settings import (
@@ -62,6 +62,9 @@ def write_request(
         pieces = pieces[1:]
     items = writer.items(pieces)
     if turns is not None:
+        last = len(request.conversation) - 1
+        if last >= len(pieces) and is_prefill(Piece(request.conversation[last], last)):
+            report.lose("PREFILL_DROPPED", last)
         body["input"] = after(items, turns)
         return body
     if not (at_home or items):
@@ -112,5 +115,7 @@ DIALECT = Dialect(
     control_paths=CONTROL_PATHS,
     modelled=MODELLED,
     write_plain=write_plain,
+    write_fast=write_fast,
+    write_turns=write_turns,
     write_slices=write_slices,
 )

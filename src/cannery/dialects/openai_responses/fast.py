@@ -1,60 +1,313 @@
-"""Plain conversations written straight to Responses bodies; anything else is ``writing``'s."""
+"""Well-behaved requests written straight to Responses bodies; anything else is ``writing``'s.
+
+One walk checks that calls are answered in order and builds the items; what would have to be repaired or reported gives
+None, and the general way takes over.
+"""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from msgspec import UNSET, Struct
+from orjson import Fragment
 
+from cannery.dialects.openai_responses.settings import NAME
 from cannery.messages.absence import absent
-from cannery.wire.bodies import encode
+from cannery.messages.content import ImageContentClass
+from cannery.messages.payload import Location
+from cannery.messages.requests import Request, Tool, ToolChoice, new_controls
+from cannery.messages.role import Role
+from cannery.wire.bodies import encode, encode_body
 from cannery.wire.contract import Notes
-from cannery.wire.plain import PlainAssistant, PlainRequest, PlainUser, split_system
+from cannery.wire.fragments import Walked, write_kept
+from cannery.wire.media import is_fetchable, standard_base64, true_mime_type
+from cannery.wire.plain import (
+    PlainAssistant,
+    PlainDeveloper,
+    PlainRequest,
+    PlainSystem,
+    PlainUser,
+)
+from cannery.wire.residues import is_foreign_form
 
+_USER, _ASSISTANT, _SUPERVISOR = Role.User, Role.Assistant, Role.Supervisor
+_INVOCATION, _RESULT = Role.Invocation, Role.Result
+_SPOKEN_BY_MODEL = (_ASSISTANT, _INVOCATION)
+_ROLES: dict[type, str] = {
+    PlainUser: "user",
+    PlainAssistant: "assistant",
+    PlainSystem: "system",
+    PlainDeveloper: "developer",
+}
+_IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+_NO_PARAMETERS = {"type": "object", "properties": {}}
+_ID_LENGTH = 64
+_is_name = re.compile(r"[A-Za-z0-9_-]{1,64}").fullmatch
 
-class UserMessage(Struct, frozen=True, gc=False, tag_field="role", tag="user"):
-    """What the user says."""
-
-    content: str
-
-
-class AssistantMessage(Struct, frozen=True, gc=False, tag_field="role", tag="assistant"):
-    """What the model says."""
-
-    content: str
-
-
-class Body(Struct, frozen=True, gc=False):
-    """A request."""
-
-    model: str
-    input: list[Any]
-    instructions: Any = UNSET
-    max_output_tokens: Any = UNSET
-    temperature: Any = UNSET
-    top_p: Any = UNSET
-    stream: Any = UNSET
-
-
-_MESSAGES: dict[type, Any] = {PlainUser: UserMessage, PlainAssistant: AssistantMessage}
+# --- nothing but plain messages ----------------------------------------------------------------
 
 
 def write_plain(request: PlainRequest, _notes: Notes) -> bytes | None:
-    """The body of a plain request of user and assistant turns; None for any other."""
+    """The body of a plain request that says what it asks; None for any other."""
     given: Any = request
-    split = split_system(request)
-    if split is None or not given.model:
-        return None
-    system, messages = split
-    try:
-        written = [_MESSAGES[type(message)](message.held) for message in messages]
-    except KeyError:
+    messages: list[Any] = given.messages
+    system = given.system
+    if not given.model or not messages or (system is not absent and not system.strip()):
         return None
     # A trailing assistant turn has something to report.
-    if not written or type(written[-1]) is AssistantMessage:
+    if type(messages[-1]) is PlainAssistant:
         return None
     limit = given.limit if given.old_limit is absent else given.old_limit
-    settings = (system, limit, given.temperature, given.top_p, given.stream)
-    return encode(
-        Body(given.model, written, *(UNSET if value is absent else value for value in settings))
+    if given.limit is not absent and limit is not given.limit:
+        return None
+    body = _body(given.model, limit, given.temperature, given.top_p)
+    if given.stream is not absent:
+        body["stream"] = given.stream
+    items = [{"role": _ROLES[type(message)], "content": message.held} for message in messages]
+    if system is not absent:
+        body["instructions"] = system
+    elif len(items) > 1 and items[0]["role"] == "system" and items[0]["content"]:
+        body["instructions"] = items.pop(0)["content"]
+    body["input"] = items
+    return encode(body)
+
+
+def _body(model: str, limit: Any, temperature: Any, top_p: Any) -> dict[str, Any]:
+    body: dict[str, Any] = {"model": model}
+    if limit is not absent:
+        body["max_output_tokens"] = limit
+    if temperature is not absent:
+        body["temperature"] = temperature
+    if top_p is not absent:
+        body["top_p"] = top_p
+    return body
+
+
+# --- the settings that most requests have ------------------------------------------------------
+
+
+def _settings(request: Request) -> dict[str, Any] | None:
+    """Every field of the body but the items; None where something would have to be reported."""
+    controls, residue, model = request.controls, request.residue, request.model
+    limit, temperature, top_p = controls.max_tokens, controls.temperature, controls.top_p
+    parallel, user = controls.parallel_calls, controls.user
+    if (
+        request.source == NAME
+        or not model
+        or (residue is not None and not is_foreign_form(residue, NAME))
+        or controls != new_controls(limit, temperature, top_p, parallel_calls=parallel, user=user)
+    ):
+        return None
+    body: dict[str, Any] = {"model": model}
+    if request.tools:
+        tools = body["tools"] = [_tool(tool) for tool in request.tools]
+        if None in tools or len({tool.name for tool in request.tools}) < len(tools):
+            return None
+    choice = request.tool_choice
+    if isinstance(choice, ToolChoice):
+        if choice.names or not (request.tools or choice.mode in ("auto", "none")):
+            return None
+        body["tool_choice"] = choice.mode
+    rest = {
+        "max_output_tokens": limit,
+        "temperature": temperature,
+        "top_p": top_p,
+        "parallel_tool_calls": parallel,
+        "user": user,
+        "stream": request.stream,
+    }
+    body.update((key, value) for key, value in rest.items() if value is not absent)
+    return body
+
+
+def _tool(tool: Tool) -> dict[str, Any] | None:
+    if (
+        tool.residue is not None
+        or tool.hosted is not absent
+        or tool.is_freeform
+        or not _is_name(tool.name)
+    ):
+        return None
+    written: dict[str, Any] = {"type": "function", "name": tool.name}
+    if tool.description is not absent:
+        written["description"] = tool.description
+    written["parameters"] = _NO_PARAMETERS if tool.schema is absent else Fragment(tool.schema)
+    written["strict"] = False if tool.strict is absent else tool.strict
+    return written
+
+
+# --- conversations -----------------------------------------------------------------------------
+
+
+def write_fast(request: Request, notes: Notes, *, keep: bool = False) -> bytes | None:
+    """The body of a well-behaved request with the usual settings; None for any other."""
+    conversation = request.conversation
+    # A trailing assistant turn has something to report.
+    if not conversation or conversation[-1].role is _ASSISTANT:
+        return None
+    body = _settings(request)
+    if body is None:
+        return None
+    start = _instructions(conversation)
+    items = _items(request, start, notes, keep=keep)
+    if items is None:
+        return None
+    if start:
+        body["instructions"] = conversation[0].held
+    body["input"] = items
+    return encode_body(body)
+
+
+def write_turns(request: Request, notes: Notes, *, keep: bool = False) -> tuple[int, Any] | None:
+    """The items of a well-behaved conversation behind its instructions; None for any other."""
+    if not request.conversation or request.source == NAME:
+        return None
+    start = _instructions(request.conversation)
+    items = _items(request, start, notes, keep=keep)
+    return None if items is None else (start, items)
+
+
+def _instructions(canisters: Any) -> int:
+    """How many canisters (one or none) become the instructions."""
+    first = canisters[0]
+    return int(
+        first.role is _SUPERVISOR
+        and len(canisters) > 1
+        and type(first.held) is str
+        and bool(first.held)
+        and first.rank != "developer"
+        and (first.residue is None or is_foreign_form(first.residue, NAME))
+        and not canisters[1].joined
     )
+
+
+def _items(request: Request, start: int, notes: Notes, *, keep: bool) -> Any:
+    """The items from a position on; None where the general way is needed."""
+    canisters = tuple(request.conversation)
+    if keep:
+        return write_kept(canisters, start, notes, NAME, _walk)
+    walked = _walk(canisters, start, notes, set(), frozenset(), goes_on=False)
+    return None if walked is None else walked.turns
+
+
+def _walk(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each canister is what it saves
+    canisters: tuple[Any, ...],
+    index: int,
+    notes: Notes,  # noqa: ARG001 - Responses has nothing to say about items that need no repair
+    used: set[str],
+    known: frozenset[str],
+    *,
+    goes_on: bool,
+) -> Walked | None:
+    """The items from a position on, where the last turn of the model starts, and how many stand before it."""
+    if goes_on and index < len(canisters) and canisters[index].role not in _SPOKEN_BY_MODEL:
+        return None
+    written: list[Any] = []
+    take = written.append
+    ids: list[str] = []
+    names: set[str] = set()
+    waiting = answered = 0
+    last, last_count = index, 0
+    before: Any = None
+    for place in range(index, len(canisters)):
+        canister = canisters[place]
+        role = canister.role
+        held = canister.held
+        residue = canister.residue
+        if residue is not None and not is_foreign_form(residue, NAME):
+            return None
+        if role is _INVOCATION:
+            if answered or canister.is_freeform:
+                return None
+            if before not in _SPOKEN_BY_MODEL:
+                last, last_count = place, len(written)
+            identifier, name = canister.identifier, canister.name
+            ids.append(identifier)
+            names.add(name)
+            waiting += 1
+            arguments = held if held.strip() else "{}"
+            take(
+                {
+                    "type": "function_call",
+                    "call_id": identifier,
+                    "name": name,
+                    "arguments": arguments,
+                }
+            )
+        elif role is _RESULT:
+            identifier = canister.invocation_id
+            if (
+                not waiting
+                or ids[-waiting] != identifier
+                or type(held) is not str
+                or canister._error is not absent  # noqa: SLF001 - a property would cost a call
+            ):
+                return None
+            waiting -= 1
+            answered = waiting
+            take({"type": "function_call_output", "call_id": identifier, "output": held})
+        elif waiting:
+            return None
+        elif role is _ASSISTANT:
+            if before not in _SPOKEN_BY_MODEL:
+                last, last_count = place, len(written)
+            elif canister.joined:
+                return None
+            if type(held) is str:
+                take({"role": "assistant", "content": held})
+            elif held is not absent:
+                return None
+        elif role is _USER or role is _SUPERVISOR:
+            if type(held) is not str:
+                held = _image(held) if role is _USER else None
+                if held is None:
+                    return None
+            if canister.joined and before is role:
+                _join(written[-1], held)
+            elif role is _USER:
+                take({"role": "user", "content": held if type(held) is str else [held]})
+            else:
+                speaker = "developer" if canister.rank == "developer" else "system"
+                take({"role": speaker, "content": held})
+        else:
+            return None
+        before = role
+    if waiting or not (written or goes_on):
+        return None
+    if ids and not (_are_plain(ids, names) and known.isdisjoint(ids)):
+        return None
+    used.update(ids)
+    return Walked(written, last, last_count)
+
+
+def _are_plain(ids: list[str], names: set[str]) -> bool:
+    """Whether ids and names may stay as they are, and no id comes twice."""
+    return (
+        max(map(len, ids)) <= _ID_LENGTH
+        and "" not in ids
+        and "\n" not in "".join(ids)
+        and len(set(ids)) == len(ids)
+        and all(map(_is_name, names))
+    )
+
+
+def _join(message: dict[str, Any], said: Any) -> None:
+    """Let a message say more."""
+    content = message["content"]
+    if type(content) is str:
+        content = message["content"] = [{"type": "input_text", "text": content}]
+    content.append({"type": "input_text", "text": said} if type(said) is str else said)
+
+
+def _image(content: Any) -> dict[str, Any] | None:
+    """A part with an image; None for any that would be changed or left out, and for other media."""
+    if type(content) is not ImageContentClass:
+        return None
+    payload, mime_type = content.payload, content.mime_type
+    if type(payload) is Location:
+        url = payload.value if is_fetchable(payload) else None
+    elif mime_type in _IMAGE_TYPES and true_mime_type(content) == mime_type:
+        url = f"data:{mime_type};base64,{standard_base64(payload)}"
+    else:
+        url = None
+    return None if url is None else {"type": "input_image", "detail": "auto", "image_url": url}
