@@ -214,6 +214,32 @@ def test_tokens_are_counted_by_an_upstream_that_can(gateway: Running) -> None:
     assert "x-cannery-estimated" not in headers
 
 
+def test_counting_tells_the_upstream_what_the_caller_told(
+    gateway: Running, upstream: Upstream
+) -> None:
+    headers = {"anthropic-beta": "context-management-2025-06-27", "anthropic-version": "2026-10-21"}
+    path = "/anthropic/v1/messages/count_tokens?beta=true"
+    assert ask(gateway, path, chat("anthropic-model", ("user", "Hi")), headers)[0] == 200
+    seen = upstream.seen[-1]
+    assert seen.path == "/v1/messages/count_tokens?beta=true"
+    assert headers.items() <= seen.headers.items()
+
+
+@pytest.mark.parametrize("fault,status", [("429", 429), ("garbage", 502)])
+def test_an_upstream_that_cannot_count_is_not_the_callers_fault(
+    gateway: Running, fault: str, status: int
+) -> None:
+    contents = {"contents": [{"parts": [{"text": "Hi"}]}]}
+    for path, body in (
+        ("/anthropic/v1/messages/count_tokens", chat(f"anthropic-{fault}", ("user", "Hi"))),
+        (f"/gemini/v1beta/models/gemini-{fault}:countTokens", contents),
+    ):
+        found, headers, said = ask(gateway, path, body)
+        assert found == status
+        assert said["error"]["message"]
+        assert headers.get("retry-after") == ("7" if fault == "429" else None)
+
+
 # --- roles ------------------------------------------------------------------------------------
 
 

@@ -15,11 +15,13 @@ from cannery.gateway import echo
 from cannery.gateway.identifiers import new_identifier
 from cannery.gateway.ledger import Ledger, Plan
 from cannery.gateway.logs import Log
+from cannery.gateway.replies import Replies, Reply
 from cannery.gateway.routing import Match, NoMatch, Router
 from cannery.gateway.settings import parse_settings
 from cannery.gateway.telemetry import Telemetry, is_configured
 from cannery.gateway.upstreams import DEFAULT_ROWS, UnknownModelError, Upstreams, join_url
 from cannery.messages import (
+    Conversation,
     InvocationCanisterClass,
     Request,
     Tool,
@@ -216,6 +218,48 @@ def test_echo_repeats_a_result_and_does_not_call_again() -> None:
 def test_echo_streams_what_it_says(words: str) -> None:
     said = echo.answer(Request([user(words)]))
     assert fold(echo.events(said)).canisters == said.canisters
+
+
+# --- replies ----------------------------------------------------------------------------------
+
+
+def said(text: str) -> Conversation:
+    return Conversation([user(text)])
+
+
+def test_only_the_latest_replies_hold_their_history() -> None:
+    replies = Replies()
+    for number in range(1000):
+        filed = "somewhere" if number % 2 else None
+        replies.put(f"reply-{number}", Reply(filed, 1, said("x"), None), 1000)
+    held = [
+        number
+        for number in range(1000)
+        if getattr(replies.find(f"reply-{number}"), "history", None)
+    ]
+    assert held == list(range(1000 - 256, 1000))
+    assert replies.find("reply-1") is not None
+    assert replies.find("reply-0") is None
+
+
+def test_histories_are_held_up_to_a_size() -> None:
+    replies = Replies()
+    for number in range(10):
+        replies.put(f"reply-{number}", Reply("somewhere", 1, said("x"), None), 10 << 20)
+    held = [number for number in range(10) if replies.find(f"reply-{number}").history]  # type: ignore[union-attr]
+    assert held == [7, 8, 9]
+    replies.put("huge", Reply(None, 1, said("x"), None), 1 << 30)
+    assert replies.find("huge").history is not None  # type: ignore[union-attr]
+
+
+def test_the_tools_of_a_thread_are_kept_once() -> None:
+    replies = Replies()
+    for number in range(3):
+        replies.put(f"reply-{number}", Reply("somewhere", 1, None, [{"name": "f"}]))
+    first, second = replies.find("reply-0"), replies.find("reply-2")
+    assert first is not None
+    assert second is not None
+    assert first.tools is second.tools
 
 
 # --- telemetry --------------------------------------------------------------------------------

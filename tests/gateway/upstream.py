@@ -80,18 +80,26 @@ class _Server(ThreadingHTTPServer):
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: _Server
+    body = b""
 
     def log_message(self, *_: Any) -> None:
         """Say nothing."""
 
     def do_POST(self) -> None:
         path, _, query = self.path.partition("?")
-        body = self.rfile.read(int(self.headers.get("content-length") or 0))
+        body = self.body = self.rfile.read(int(self.headers.get("content-length") or 0))
         dialect = DIALECTS.get(path.removesuffix("/count_tokens"), "gemini_generate")
         upstream = self.server.upstream
         headers = {name.lower(): value for name, value in self.headers.items()}
         upstream.seen.append(Seen(dialect, self.path, headers, body))
         if path.endswith(("count_tokens", ":countTokens")):
+            model = path if dialect == "gemini_generate" else json.loads(body)["model"]
+            if "429" in model:
+                self.do_429(dialect, model, stream=False)
+                return
+            if "garbage" in model:
+                self.do_garbage(dialect, model, stream=False)
+                return
             key = "totalTokens" if dialect == "gemini_generate" else "input_tokens"
             self.answer(200, json.dumps({key: 42}).encode())
             return
@@ -182,8 +190,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.ordinary(dialect, _hello(dialect), stream=stream)
 
     def do_pause(self, dialect: str, model: str, stream: bool) -> None:
-        time.sleep(1.8)
-        self.ordinary(dialect, _hello(dialect), stream=stream)
+        """Think for longer than the gateway takes for anything else."""
+        time.sleep(1.5)
+        request = normalize_request(self.body, dialect).replace(model=model)
+        self.ordinary(dialect, request, stream=stream)
 
     def do_endless(self, dialect: str, model: str, stream: bool) -> None:
         """Go on until the other side hangs up."""

@@ -13,6 +13,7 @@ from cannery.gateway.calls import Call
 from cannery.gateway.identifiers import is_name, new_identifier
 from cannery.gateway.ledger import Digest, Plan, Spot, named_key
 from cannery.gateway.refusals import refuse
+from cannery.gateway.replies import Reply
 from cannery.messages import AnyCanister, Request, Response, Role, prefix_digests
 from cannery.wire.losses import Loss
 
@@ -184,7 +185,9 @@ class Entry:
             position = plan.position
         if self.reply_id is not None:
             history = self.request.conversation + response.canisters
-            self._recorder.remember(self.reply_id, plan, position, history, self.tools)
+            filed = None if plan is None else plan.identifier
+            reply = Reply(filed, position, history, self.tools)
+            self._recorder.replies.put(self.reply_id, reply, len(call.body))
         if plan is not None:
             self._recorder.put(self)
 

@@ -134,6 +134,21 @@ class Exchanges:
             raise refuse(400, f"X-Cannery-Loss-Policy must be one of {', '.join(POLICIES)}")
         return policy
 
+    async def count(self, call: Call, choice: Choice, body: bytes) -> bytes:
+        """What an upstream of the caller's dialect says of the tokens in a body."""
+        upstream, dialect = choice.upstream, call.dialect
+        headers = self._headers(call, upstream, dialect, is_same=True)
+        url = upstream.url(dialect, "count", choice.model)
+        if "beta=" in call.query:
+            url = f"{url}?{call.query}"
+        answer = await self.senders[upstream.name].send(url, headers, body)
+        self._take_headers(call, answer.headers)
+        if answer.status != 200:
+            raise self._upstream_refusal(call, dialect, answer)
+        if not _is_json(dialect, answer.body):
+            raise _invalid(upstream)
+        return answer.body
+
     # --- as it came ----------------------------------------------------------------------------
 
     async def _pass_through(self, call: Call, choice: Choice, seen: Glance) -> None:

@@ -113,9 +113,10 @@ class Filer:
                 return index + 1, Spot(identifier, place), len(held)
         return None
 
-    def load(self, identifier: str, stop: int | None) -> Conversation | None:
-        """The first messages of a conversation, or None if there is none."""
+    def load(self, identifier: str, stop: int | None) -> tuple[Conversation, int] | None:
+        """The first messages of a conversation and how many it has in all, or None if there is none."""
         try:
-            return self.store.get(identifier).load(0, stop)
+            conversation = self.store.get(identifier)
+            return conversation.load(0, stop), len(conversation)
         except (ConversationNotFoundError, StorageError):
             return None

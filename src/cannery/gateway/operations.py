@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from cannery.gateway import echo
 from cannery.gateway.calls import Call
 from cannery.gateway.documents import docs_page, openapi
-from cannery.gateway.ingress import caller_key, hear_out, read_body
+from cannery.gateway.ingress import hear_out, read_body
 from cannery.gateway.metrics import Counter
 from cannery.gateway.refusals import CallError, body_of, refuse
 from cannery.gateway.routing import NoMatch
 from cannery.gateway.rsgi import HTTPProtocol, Scope
 from cannery.messages import Request
 from cannery.translation import nativize_request
-from cannery.wire.bodies import encode, read_object
+from cannery.wire.bodies import encode
 
 if TYPE_CHECKING:
     from cannery.gateway.gateway import Gateway
@@ -153,21 +153,16 @@ class Operations:
         request, choice = gateway.exchanges.read(call)
         target = choice.upstream.dialect_for(call.dialect)
         has_count = any(route.kind == "count" for route in target.routes)
-        headers = call.headers()
         if choice.upstream.is_echo or target is not call.dialect or not has_count:
             tokens = echo.count_tokens(request)
-            headers.append(("x-cannery-estimated", "true"))
+            headers = [*call.headers(), ("x-cannery-estimated", "true")]
             call.reply(200, headers, encode(_COUNTS[call.dialect.name](tokens)))
             return
-        sender = gateway.exchanges.senders[choice.upstream.name]
         body = call.body
         if request.model != choice.model and isinstance(request.model, str):
             body = self._renamed(request, choice.model, target.name)
-        key = caller_key(call) if choice.upstream.row.forward_key else None
-        url = choice.upstream.url(target, "count", choice.model)
-        answer = await sender.send(url, choice.upstream.headers(target, key), body)
-        read_object(target.name, answer.body)
-        call.reply(answer.status, headers, answer.body)
+        counted = await gateway.exchanges.count(call, choice, body)
+        call.reply(200, call.headers(), counted)
 
     def _renamed(self, request: Request, model: str | None, dialect: str) -> bytes:
         return nativize_request(request.replace(model=model), dialect).body

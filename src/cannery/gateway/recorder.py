@@ -12,7 +12,6 @@ import queue
 import sqlite3
 import threading
 import zlib
-from collections import OrderedDict
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -24,33 +23,18 @@ from cannery.gateway.calls import Call
 from cannery.gateway.entries import Entry
 from cannery.gateway.filing import Filer
 from cannery.gateway.journal import Journal, Line
-from cannery.gateway.ledger import Digest, Ledger, Plan, Spot
+from cannery.gateway.ledger import Digest, Ledger, Spot, named_key
 from cannery.gateway.logs import Log
 from cannery.gateway.metrics import Metrics
+from cannery.gateway.replies import Replies, Reply
 from cannery.gateway.settings import Settings, default_store
 from cannery.messages import Conversation, FinishReason, Response
 from cannery.storage import open_store
 
 _THREADS = 4
-_RECENT = 256
-_MOST_REPLIES = 16_384
 _GATHER_SECONDS = 0.01
 _FIRST_WAIT = 0.1
 _LONGEST_WAIT = 5.0
-
-
-class Reply:
-    """A reply that a caller may continue from: where its history lies, and what the thread keeps beside it."""
-
-    __slots__ = ("conversation", "history", "position", "tools")
-
-    def __init__(
-        self, conversation: str | None, position: int, history: Conversation | None, tools: Any
-    ) -> None:
-        self.conversation = conversation
-        self.position = position
-        self.history = history
-        self.tools = tools
 
 
 class Recorder:
@@ -59,11 +43,11 @@ class Recorder:
     def __init__(self, location: str | None, capacity: int, durability: str, log: Log) -> None:
         self.location = location
         self.ledger = Ledger()
+        self.replies = Replies()
         self.metrics: Metrics | None = None
         self._log = log
         self._capacity = capacity
         self._durability = durability
-        self._replies: OrderedDict[str, Reply] = OrderedDict()
         self._filer: Filer | None = None
         self._journal: Journal | None = None
         self._journal_lock = threading.Lock()
@@ -125,11 +109,8 @@ class Recorder:
     def _recall(self, lines: list[Line]) -> None:
         for line in lines:
             if line.reply is not None and line.outcome == "complete":
-                self._replies[line.reply] = Reply(
-                    line.conversation, line.position, None, line.tools
-                )
-        while len(self._replies) > _MOST_REPLIES:
-            self._replies.popitem(last=False)
+                reply = Reply(line.conversation, line.position, None, line.tools)
+                self.replies.put(line.reply, reply)
 
     async def close(self) -> None:
         """File what is waiting, and close the store; one that is down is not waited for."""
@@ -209,24 +190,9 @@ class Recorder:
         for number, batch in batches.items():
             self._queues[number].put(batch)
 
-    def remember(
-        self, identifier: str, plan: Plan | None, position: int, history: Conversation, tools: Any
-    ) -> None:
-        """Remember a reply by the id that its caller knows; only the latest keep their history in memory."""
-        conversation = None if plan is None else plan.identifier
-        self._replies[identifier] = Reply(conversation, position, history, tools)
-        for name in list(self._replies)[-_RECENT - 8 : -_RECENT]:
-            old = self._replies[name]
-            if old.conversation is None:
-                del self._replies[name]
-            else:
-                old.history = None
-        while len(self._replies) > _MOST_REPLIES:
-            self._replies.popitem(last=False)
-
     async def recall(self, identifier: str) -> tuple[Conversation, Any] | None:
         """The history up to a reply, and what its thread keeps, from memory or from the store."""
-        reply = self._replies.get(identifier)
+        reply = self.replies.find(identifier)
         if reply is None:
             return None
         if reply.history is not None:
@@ -243,7 +209,21 @@ class Recorder:
             return None
         await self._settle(identifier)
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._lookups, filer.load, identifier, stop)
+        found = await loop.run_in_executor(self._lookups, filer.load, identifier, stop)
+        if found is None:
+            return None
+        history, end = found
+        self._learn(identifier, history, end)
+        return history
+
+    def _learn(self, identifier: str, history: Conversation, end: int) -> None:
+        """Let the ledger know where a history lies that came from the store: nobody has to look for it again."""
+        spot = Spot(identifier, len(history))
+        for digest in reversed(history.prefix_digests(reasoning=False)):
+            if digest is not None:
+                self.ledger.learn(digest, spot, end)
+                self.ledger.learn(named_key(identifier, digest), spot, end)
+                return
 
     async def _settle(self, identifier: str) -> None:
         """Wait until nothing waits to be filed in a conversation, but not for long."""

@@ -1,0 +1,76 @@
+"""Replies that a caller may continue from by naming them, and what is kept in memory of them.
+
+A reply says where its history lies. The latest also hold the history itself, since it may not be
+filed yet, or never will be; how many do is bounded by number and by size.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict, deque
+from typing import Any
+
+from cannery.messages import Conversation
+from cannery.wire.bodies import encode
+
+_MOST_REPLIES = 16_384
+_MOST_HISTORIES = 256
+_MOST_BYTES = 32 << 20
+_MOST_TOOLS = 256
+
+
+class Reply:
+    """Where the history up to a reply lies, and what its thread keeps beside it."""
+
+    __slots__ = ("conversation", "history", "position", "tools")
+
+    def __init__(
+        self, conversation: str | None, position: int, history: Conversation | None, tools: Any
+    ) -> None:
+        self.conversation = conversation
+        self.position = position
+        self.history = history
+        self.tools = tools
+
+
+class Replies:
+    """Replies by the ids that callers know."""
+
+    def __init__(self) -> None:
+        self._replies: OrderedDict[str, Reply] = OrderedDict()
+        self._held: deque[tuple[str, Reply, int]] = deque()
+        self._held_bytes = 0
+        self._tools: dict[bytes, Any] = {}
+
+    def find(self, identifier: str) -> Reply | None:
+        """The reply of an id."""
+        return self._replies.get(identifier)
+
+    def put(self, identifier: str, reply: Reply, size: int = 0) -> None:
+        """Remember a reply; ``size`` is about how many bytes its history takes."""
+        reply.tools = self._shared(reply.tools)
+        self._replies[identifier] = reply
+        if reply.history is not None:
+            self._hold(identifier, reply, size)
+        while len(self._replies) > _MOST_REPLIES:
+            self._replies.popitem(last=False)
+
+    def _hold(self, identifier: str, reply: Reply, size: int) -> None:
+        """Hold a history, and let go of the oldest ones; the latest is held whatever its size."""
+        self._held.append((identifier, reply, size))
+        self._held_bytes += size
+        while len(self._held) > 1 and (
+            len(self._held) > _MOST_HISTORIES or self._held_bytes > _MOST_BYTES
+        ):
+            name, old, freed = self._held.popleft()
+            self._held_bytes -= freed
+            old.history = None
+            if old.conversation is None and self._replies.get(name) is old:
+                del self._replies[name]
+
+    def _shared(self, tools: Any) -> Any:
+        """The tools of a thread, which names the same ones with every turn, kept once."""
+        if tools is None:
+            return None
+        if len(self._tools) >= _MOST_TOOLS:
+            self._tools.clear()
+        return self._tools.setdefault(encode(tools), tools)
