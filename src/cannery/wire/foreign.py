@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import lru_cache
 from typing import Any
 
 from cannery.messages.absence import absent
 from cannery.messages.canisters import ResultCanisterClass
 from cannery.messages.requests import Controls, Request, Response
+from cannery.messages.residue import Residue
+from cannery.wire.contract import Notes
 from cannery.wire.losses import ENVELOPE, Place, Report
 from cannery.wire.residues import dropped_keys
 
 _SIGNATURES = ("thoughtSignature", "thought_signature", "signature", "encrypted_content")
+_LONG = 1024
 _SETTINGS = (*Controls.__struct_fields__, "tool_choice")
 _MARKS = ("cache_control", "prompt_cache_breakpoint")
 # Fields that carry no meaning of the conversation: server-made ids and states.
@@ -23,13 +27,41 @@ def report_residue(value: Any, report: Report, place: Place) -> None:
     residue = value.residue
     if residue is None or isinstance(value, (Request, Response)):
         return
-    for path, held in dropped_keys(residue.part):
-        report_field(path, held, report, place)
     is_result = isinstance(value, ResultCanisterClass)
+    for code, detail, within in lost_residue(residue, is_result=is_result):
+        report.lose(code, place, detail, within)
+
+
+def note_residue(
+    residue: Residue, dialect: str, place: int, notes: Notes, *, is_result: bool = False
+) -> bool:
+    """Note what residue holds that a target will not see; False if it is its own, or marks a cache."""
+    if residue.dialect == dialect or residue.cache is not None:
+        return False
+    for code, detail, within in lost_residue(residue, is_result=is_result):
+        notes.append((code, place, detail, within))
+    return True
+
+
+def lost_residue(residue: Residue, *, is_result: bool) -> tuple[tuple[str, str, str], ...]:
+    """The code, detail and path below its place of everything that foreign residue holds."""
+    length = len(residue.part or "") + len(residue.envelope or "")
+    if not length:
+        return ()
+    if length > _LONG:
+        return _lost_residue.__wrapped__(residue, is_result=is_result)
+    return _lost_residue(residue, is_result=is_result)
+
+
+@lru_cache(maxsize=1024)
+def _lost_residue(residue: Residue, *, is_result: bool) -> tuple[tuple[str, str, str], ...]:
+    fields = [(path, held, path) for path, held in dropped_keys(residue.part)]
     for path, held in dropped_keys(residue.envelope):
         # The name on a result is that of its call, which says it already.
         if not (is_result and path == ".name"):
-            report_field(path, held, report, place, ENVELOPE)
+            fields.append((path, held, ENVELOPE + path))
+    lost = ((lost_field(path, held), within) for path, held, within in fields)
+    return tuple((*said, within) for said, within in lost if said is not None)
 
 
 def report_settings(
@@ -72,11 +104,11 @@ def _says_something(held: Any) -> bool:
     return held is not None and held not in ("", [])
 
 
-def report_field(path: str, held: Any, report: Report, place: Place, where: str = "") -> None:
+def report_field(path: str, held: Any, report: Report, place: Place) -> None:
     """Name one field that the target will not see, if it holds anything."""
     lost = lost_field(path, held)
     if lost is not None:
-        report.lose(lost[0], place, lost[1], where + path)
+        report.lose(lost[0], place, lost[1], path)
 
 
 def lost_field(path: str, held: Any) -> tuple[str, str] | None:

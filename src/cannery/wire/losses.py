@@ -154,8 +154,8 @@ class Report:
         self._repairs.append((name, place, detail or REPAIRS[name]))
 
     def put_settings_first(self) -> None:
-        """Let what was lost of settings stand before what was lost of messages."""
-        self._losses.sort(key=lambda loss: isinstance(loss[1], int))
+        """Let what was lost of settings stand before what was lost of messages, and those in their order."""
+        self._losses.sort(key=lambda loss: loss[1] if isinstance(loss[1], int) else -1)
 
     @property
     def is_empty(self) -> bool:

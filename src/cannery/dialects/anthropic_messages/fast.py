@@ -22,6 +22,7 @@ from cannery.messages.role import Role
 from cannery.wire.arguments import is_plain_identifier, is_plain_name, object_text
 from cannery.wire.bodies import encode, encode_body
 from cannery.wire.contract import Notes
+from cannery.wire.foreign import note_residue
 from cannery.wire.fragments import Walked, leading_texts, write_kept
 from cannery.wire.media import sniff
 from cannery.wire.plain import (
@@ -32,7 +33,6 @@ from cannery.wire.plain import (
     spoken_turns,
 )
 from cannery.wire.received import RECEIVED
-from cannery.wire.residues import is_foreign_form
 
 _USER, _ASSISTANT, _SUPERVISOR = Role.User, Role.Assistant, Role.Supervisor
 _INVOCATION, _RESULT = Role.Invocation, Role.Result
@@ -155,7 +155,7 @@ def _write(request: Request, start: int, notes: Notes, *, keep: bool) -> Any:
     if start == len(canisters) or model is absent or not model or request.source == NAME:
         return None
     if keep:
-        turns: Any = write_kept(canisters, start, notes, NAME, _walk)
+        turns: Any = write_kept(canisters, start, notes, f"{NAME} {start}", _walk)
     else:
         walked = _walk(canisters, start, notes, set(), _NONE, goes_on=False)
         turns = None if walked is None else walked.turns
@@ -199,7 +199,9 @@ def _walk(  # noqa: C901 - one loop: a call for each turn is what it saves
         following = canisters[index + 1] if index + 1 < count else None
         if role is _ASSISTANT:
             residue = canister.residue
-            if not after_user or (residue is not None and not is_foreign_form(residue, NAME)):
+            if not after_user:
+                return None
+            if residue is not None and not note_residue(residue, NAME, index, notes):
                 return None
             last, last_count = index, len(written)
             index += 1
@@ -214,7 +216,7 @@ def _walk(  # noqa: C901 - one loop: a call for each turn is what it saves
                     return None
                 take({"role": "assistant", "content": held})
                 continue
-            said = _calls(canisters, index, held, used, known)
+            said = _calls(canisters, index, held, notes, used, known)
             if said is None:
                 return None
             take({"role": "assistant", "content": said})
@@ -235,7 +237,7 @@ def _walk(  # noqa: C901 - one loop: a call for each turn is what it saves
                 residue = canister.residue
                 if not held or held.isspace():
                     return None
-                if residue is not None and not is_foreign_form(residue, NAME):
+                if residue is not None and not note_residue(residue, NAME, index, notes):
                     return None
                 take({"role": "user", "content": held})
                 index += 1
@@ -253,7 +255,12 @@ def _walk(  # noqa: C901 - one loop: a call for each turn is what it saves
 
 
 def _calls(
-    canisters: tuple[Any, ...], index: int, held: Any, used: set[str], known: frozenset[str]
+    canisters: tuple[Any, ...],
+    index: int,
+    held: Any,
+    notes: Notes,
+    used: set[str],
+    known: frozenset[str],
 ) -> list[Any] | None:
     """The blocks of an assistant turn with calls."""
     said: list[Any] = []
@@ -268,9 +275,10 @@ def _calls(
             break
         identifier, name = call.identifier, call.name
         arguments = object_text(call.held)
+        residue = call.residue
         if (
             arguments is None
-            or call.residue is not None
+            or (residue is not None and not note_residue(residue, NAME, index, notes))
             or call.is_freeform
             or identifier in used
             or identifier in known
@@ -298,10 +306,12 @@ def _user_turn(
             or type(text) is not str
             or result.invocation_id != call.identifier
             or result._error is not absent  # noqa: SLF001 - a property would cost a call
-            or result.residue is not None
             or not text
             or text.isspace()
         ):
+            return None
+        residue = result.residue
+        if residue is not None and not note_residue(residue, NAME, index, notes, is_result=True):
             return None
         blocks.append({"type": "tool_result", "tool_use_id": call.identifier, "content": text})
         index += 1
@@ -311,7 +321,7 @@ def _user_turn(
         role = canister.role
         if role is _ASSISTANT:
             break
-        block = _user_block(canister) if role is _USER else None
+        block = _user_block(canister, index, notes) if role is _USER else None
         if block is None:
             return None
         if spoken and not canister.joined:
@@ -322,10 +332,10 @@ def _user_turn(
     return blocks
 
 
-def _user_block(canister: Any) -> dict[str, Any] | None:
+def _user_block(canister: Any, place: int, notes: Notes) -> dict[str, Any] | None:
     held = canister.held
     residue = canister.residue
-    if residue is not None and not is_foreign_form(residue, NAME):
+    if residue is not None and not note_residue(residue, NAME, place, notes):
         return None
     if type(held) is str:
         return {"type": "text", "text": held} if held and not held.isspace() else None

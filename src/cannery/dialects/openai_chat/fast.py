@@ -205,9 +205,10 @@ def read_plain(body: bytes) -> PlainRequest | None:
     """The plain request of a body; None for any other."""
     RECEIVED.set(datetime.now(UTC))
     try:
-        return _decode_plain(body)
+        found: Any = _decode_plain(body)
     except ODD:
         return None
+    return None if found.limit is not absent and found.old_limit is not absent else found
 
 
 # What Chat calls the speaker of each class of plain canister; a class is entered when it is first met.
@@ -255,11 +256,8 @@ def read_fast(body: bytes) -> Request | None:
     plain: Any = read_plain(body)
     if plain is None:
         return _read_common(body)
-    limit, is_old = plain.limit, plain.old_limit is not absent
-    if is_old:
-        if limit is not absent:
-            return None
-        limit = plain.old_limit
+    is_old = plain.old_limit is not absent
+    limit = plain.old_limit if is_old else plain.limit
     return new_request(  # type: ignore[no-any-return]
         Conversation.trusted(plain.messages),
         plain.model,
