@@ -109,11 +109,12 @@ class Failure(Struct, frozen=True, gc=False, tag=True):
 
 
 class Unknown(Struct, frozen=True, gc=False, tag=True):
-    """An event that only its own dialect understands (JSON text)."""
+    """An event that only its own dialect understands (JSON text); ``item`` is the id of what it is about."""
 
     dialect: str
     name: str
     json: str
+    item: str | None = None
 
 
 Event: TypeAlias = Union[  # noqa: UP007 - a closed set

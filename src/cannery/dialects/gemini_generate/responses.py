@@ -6,12 +6,14 @@ import hashlib
 from datetime import datetime
 from typing import Any
 
+from cannery.dialects.gemini_generate.citations import Grounding, read_citations
 from cannery.dialects.gemini_generate.reading import MessageReader
 from cannery.dialects.gemini_generate.settings import whole
 from cannery.dialects.gemini_generate.spelling import NAME, Object, camel, get
 from cannery.dialects.gemini_generate.writing import MessageWriter
 from cannery.messages.absence import absent
 from cannery.messages.canisters import InvocationCanisterClass
+from cannery.messages.content import PLAIN, Citation, new_text
 from cannery.messages.conversation import Conversation
 from cannery.messages.requests import FinishReason, Response, Usage, new_response, new_usage
 from cannery.messages.residue import Residue
@@ -21,6 +23,7 @@ from cannery.wire.controls import text
 from cannery.wire.endings import report_ending
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, patch_text, recall
+from cannery.wire.turns import changed
 
 FINISH = {
     "STOP": FinishReason.Stop,
@@ -134,19 +137,32 @@ def _read_candidates(body: Object, reader: MessageReader) -> tuple[Object, Any]:
     candidate = reader.object(listed[0], "candidates[0]")
     content = candidate.get("content")
     rest = candidate
-    if (
-        content is not None
-        and content != {}
-        and (type(content) is not dict or content.get("parts"))
-    ):
+    if content is not None and (type(content) is not dict or content.get("parts")):
         path = "candidates[0].content"
         said = reader.object(content, path)
         reader.take_ids([said])
         reader.content(said, "model", path)
+        _cite(reader, candidate)
         rest = {key: item for key, item in candidate.items() if key != "content"}
     has_calls = any(isinstance(one, InvocationCanisterClass) for one in reader.canisters)
     finish = read_finish(get(candidate, "finishReason"), has_calls=has_calls)
     return {**body, "candidates": [rest, *listed[1:]]}, finish
+
+
+def _cite(reader: MessageReader, candidate: Object) -> None:
+    """Hang the citations of a candidate on its texts; the residue keeps their exact spelling."""
+    spoken = [
+        index for index, canister in enumerate(reader.canisters) if canister.held is not absent
+    ]
+    helds = [reader.canisters[index].held for index in spoken]
+    texts = [held if type(held) is str else None for held in helds]
+    cited: dict[int, list[Citation]] = {}
+    for position, citation in read_citations(candidate, texts):
+        cited.setdefault(position, []).append(citation)
+    for position, citations in cited.items():
+        held = new_text(str(texts[position]), PLAIN, tuple(citations))
+        index = spoken[position]
+        reader.canisters[index] = changed(reader.canisters[index], held=held)
 
 
 def read_usage(value: Any) -> Any:
@@ -190,12 +206,16 @@ def write_response(response: Response, report: Report) -> Object:
     at_home = response.source == NAME
     if not at_home:
         report_ending(response, report, says=_SAYS)
-    writer = MessageWriter(report, at_home=at_home, model=_name(response.model))
+    grounding = Grounding()
+    writer = MessageWriter(
+        report, at_home=at_home, model=_name(response.model), grounding=grounding
+    )
     pieces = [Piece(canister, index) for index, canister in enumerate(response.canisters)]
     content = writer.content(pieces, "model")
     if content is not None:
         candidates = body.get("candidates") or [{"index": 0}]
-        body = {**body, "candidates": [{"content": content, **candidates[0]}, *candidates[1:]]}
+        candidate = {"content": content, **candidates[0], **grounding.written()}
+        body = {**body, "candidates": [candidate, *candidates[1:]]}
     return body
 
 

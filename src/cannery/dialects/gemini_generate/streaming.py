@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from cannery.dialects.gemini_generate.citations import Grounding, read_citations
 from cannery.dialects.gemini_generate.errors import error_body, facts_of, status_of
 from cannery.dialects.gemini_generate.reading import MessageReader
 from cannery.dialects.gemini_generate.responses import (
@@ -108,6 +109,7 @@ class GeminiStreamReader:
         self._reader: MessageReader | None = None
         self._count = 0
         self._open: tuple[str, int] | None = None
+        self._words: list[str] = []
         self._has_calls = False
         self._finish: Any = absent
         self._usage: Any = absent
@@ -198,6 +200,10 @@ class GeminiStreamReader:
         for part in parts if isinstance(parts, list) else ():
             if isinstance(part, dict):
                 yield from self._part(part, reader)
+        if self._open is not None and self._open[0] == "text":
+            # What comes after its text has ended is left to the event that nobody else knows.
+            for _, citation in read_citations(candidate, ["".join(self._words)]):
+                yield Delta(self._open[1], "", "citation", citation=citation)
         finish = read_finish(get(candidate, "finishReason"), has_calls=self._has_calls)
         if finish is not absent and self._finish is absent:
             self._finish = finish
@@ -220,11 +226,13 @@ class GeminiStreamReader:
                 return
             yield from self._end_open()
             self._open = (kind, self._count)
+            self._words = []
             model = self._reader.model if self._reader is not None else None
             origin = Origin(NAME, model) if kind == "reasoning" else None
             yield PartStart(self._count, kind, origin=origin)
             self._count += 1
         if words:
+            self._words.append(words)
             yield Delta(self._open[1], words)
 
     def _whole(self, canister: Any) -> Iterator[Event]:
@@ -267,6 +275,7 @@ class _Part:
     def __init__(self, start: PartStart) -> None:
         self.start = start
         self.deltas: list[Delta] = []
+        self.words = ""
         self.is_ended = False
         own = own_residue(start, NAME)
         # What has to be written as one part waits for its end.
@@ -285,6 +294,8 @@ class GeminiStreamWriter:
         self._parts: dict[int, _Part] = {}
         self._usage: Usage | None = None
         self._writer = MessageWriter(Report(), at_home=False)
+        self._grounding = Grounding()
+        self._position = 0
         self._is_over = False
 
     def write(self, event: Event) -> bytes:
@@ -328,6 +339,7 @@ class GeminiStreamWriter:
         candidate: Object = {"content": {"parts": parts, "role": "model"}}
         if finish is not None:
             candidate["finishReason"] = finish
+            candidate.update(self._grounding.written())
         candidate["index"] = 0
         body: Object = {"candidates": [candidate]}
         if finish is not None and self._usage is not None:
@@ -349,6 +361,7 @@ class GeminiStreamWriter:
                 if not part.is_ended:
                     return written
             del self._parts[index]
+            self._position += 1
         return written
 
     def _spoken(self, part: _Part) -> Iterator[bytes]:
@@ -358,7 +371,10 @@ class GeminiStreamWriter:
             if start.kind == "reasoning":
                 yield from self._thought(delta, start.origin)
             elif delta.channel == "text" and delta.text:
+                part.words += delta.text
                 yield self._chunk([{"text": delta.text}])
+            elif delta.citation is not None:
+                self._grounding.add(self._position, part.words, delta.citation)
         part.deltas = []
 
     def _thought(self, delta: Delta, origin: Origin | None) -> Iterator[bytes]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, assert_never
 
+from cannery.dialects.gemini_generate.citations import Grounding
 from cannery.dialects.gemini_generate.models import STAND_IN, needs_signatures, same_family
 from cannery.dialects.gemini_generate.outputs import ERROR, OUTPUT, raw, wrap_data, wrap_text
 from cannery.dialects.gemini_generate.spelling import NAME, Object, get, read_form, spelled
@@ -56,16 +57,25 @@ _SAID = (str, TextualContentClass, RefusalContentClass, DataContentClass)
 class MessageWriter:
     """Writes contents; ``at_home`` when they were read from this same dialect.
 
-    ``is_plain`` gives values that can be compared, and not JSON text on its way to the wire.
+    ``is_plain`` gives values that can be compared, and not JSON text on its way to the wire. An answer has
+    ``grounding`` that takes its citations; a request has no place for any.
     """
 
     def __init__(
-        self, report: Report, *, at_home: bool, model: str | None = None, is_plain: bool = False
+        self,
+        report: Report,
+        *,
+        at_home: bool,
+        model: str | None = None,
+        is_plain: bool = False,
+        grounding: Grounding | None = None,
     ) -> None:
         self.report = report
         self.at_home = at_home
         self.model = model
         self.is_plain = is_plain
+        self.grounding = grounding
+        self._position = 0
         self._names: dict[str, str] = {}
         self._idless: set[str] = set()
 
@@ -149,6 +159,7 @@ class MessageWriter:
         parts: list[Object] = []
         wants_signature = role == "model" and not self.at_home and needs_signatures(self.model)
         for piece in turn:
+            self._position = len(parts)
             written = list(self.parts(piece))
             parts.extend(written)
             if wants_signature and isinstance(piece.canister, InvocationCanisterClass):
@@ -203,8 +214,7 @@ class MessageWriter:
             return ({"text": content},)
         match content:
             case TextualContentClass():
-                if content.citations:
-                    self.report.lose("CITATION_DROPPED", place)
+                self._cite(content, place)
                 return ({"text": content.text},)
             case ImageContentClass() | AudioContentClass() | VideoContentClass():
                 return self._media(content, place)
@@ -225,6 +235,16 @@ class MessageWriter:
                 )
             case _:
                 assert_never(content)
+
+    def _cite(self, content: TextualContentClass, place: int | None) -> None:
+        """Carry the citations of a text, or name them as lost."""
+        kept = [
+            self.grounding is not None
+            and self.grounding.add(self._position, content.text, citation)
+            for citation in content.citations
+        ]
+        if not all(kept):
+            self.report.lose("CITATION_DROPPED", place)
 
     def _opaque(self, content: OpaqueContentClass, place: int | None) -> tuple[Object, ...]:
         if content.dialect == NAME:

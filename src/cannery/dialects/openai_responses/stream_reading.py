@@ -48,7 +48,24 @@ _DELTAS = {
     "response.function_call_arguments.delta": ("arguments", None),
     "response.custom_tool_call_input.delta": ("arguments", None),
 }
-_SILENT = frozenset({"response.created", "response.in_progress", "response.queued", "keepalive"})
+# Events that say nothing which deltas, finished items or the writer do not say anyway.
+_SILENT = frozenset(
+    {
+        "response.created",
+        "response.in_progress",
+        "response.queued",
+        "keepalive",
+        "response.content_part.done",
+        "response.output_text.done",
+        "response.refusal.done",
+        "response.function_call_arguments.done",
+        "response.custom_tool_call_input.done",
+        "response.reasoning_text.done",
+        "response.reasoning_summary_text.done",
+        "response.reasoning_summary_part.added",
+        "response.reasoning_summary_part.done",
+    }
+)
 _ENDS = frozenset({"response.completed", "response.incomplete"})
 
 
@@ -127,8 +144,8 @@ class ResponsesStreamReader:
             yield from self._part_added(event)
         elif kind == "response.output_text.annotation.added":
             yield from self._annotation(event)
-        elif kind not in _SILENT and "output_index" not in event:
-            yield Unknown(NAME, kind, data)
+        elif kind not in _SILENT:
+            yield Unknown(NAME, kind, data, self._item_id(event))
 
     def _start(self, response: Object) -> Iterator[Event]:
         if self._is_started:
@@ -197,6 +214,14 @@ class ResponsesStreamReader:
         index = event.get("output_index")
         item = self._items.get(index) if type(index) is int else None
         return None if item is None or item.is_done else item
+
+    def _item_id(self, event: Object) -> str | None:
+        """The id of the item that an event is about."""
+        index, identifier = event.get("output_index"), event.get("item_id")
+        item = self._items.get(index) if type(index) is int else None
+        if item is not None and type(identifier) is not str:
+            identifier = item.value.get("id")
+        return identifier if type(identifier) is str else None
 
     def _started(self, event: Object) -> _Part | None:
         """The part that an event is about, if it has started."""

@@ -101,6 +101,9 @@ class ResponsesStreamWriter:
         self._parts: dict[int, _Part] = {}
         self._message: _Item | None = None
         self._output: dict[int, Object] = {}
+        # Where the items with an id stand, and what was said of items that have not come yet.
+        self._places: dict[str, int] = {}
+        self._early: dict[str, list[Unknown]] = {}
         self._count = 0
         self._usage: Usage | None = None
 
@@ -127,7 +130,7 @@ class ResponsesStreamWriter:
             case Failure():
                 return self._fail(event)
             case Unknown():
-                return b""
+                return self._unknown(event) if event.dialect == NAME else b""
 
     def close(self) -> bytes:
         """The bytes that end the stream."""
@@ -136,6 +139,21 @@ class ResponsesStreamWriter:
     def _emit(self, kind: str, **fields: Any) -> bytes:
         name = f"response.{kind}"
         frame = named_frame(name, {"type": name, "sequence_number": self._number, **fields})
+        self._number += 1
+        return frame
+
+    def _unknown(self, event: Unknown) -> bytes:
+        """An event that only this dialect understands: said again, behind the beginning of its item."""
+        written = self._begin()
+        if event.item is not None and event.item not in self._places:
+            self._early.setdefault(event.item, []).append(event)
+            return written
+        return written + self._again(event)
+
+    def _again(self, event: Unknown) -> bytes:
+        value: Object = decode_json(event.json)
+        known = {} if event.item is None else {"output_index": self._places[event.item]}
+        frame = named_frame(str(value["type"]), {**value, **known, "sequence_number": self._number})
         self._number += 1
         return frame
 
@@ -186,6 +204,7 @@ class ResponsesStreamWriter:
         if type(known.get("id")) is not str:
             known = {**known, "id": item_id(self._body["id"], value["type"], self._count)}
         item = _Item(self._count, known)
+        self._places[known["id"]] = self._count
         self._count += 1
         shown = {**known, "status": "in_progress"} if "status" in known else known
         return item, self._emit("output_item.added", output_index=item.output_index, item=shown)
@@ -278,8 +297,12 @@ class ResponsesStreamWriter:
         index = self._count
         self._count += 1
         self._output[index] = value
-        added = self._emit("output_item.added", output_index=index, item=value)
-        return added + self._emit("output_item.done", output_index=index, item=value)
+        written = self._emit("output_item.added", output_index=index, item=value)
+        identifier = value.get("id")
+        if type(identifier) is str:
+            self._places[identifier] = index
+            written += b"".join(map(self._again, self._early.pop(identifier, [])))
+        return written + self._emit("output_item.done", output_index=index, item=value)
 
     def _whole_text(self, kind: str, value: Object) -> bytes:
         part = _Part(PartStart(-1, kind))
