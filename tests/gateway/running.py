@@ -119,6 +119,10 @@ class Running:
         self.process.stdout.close()
         return code
 
+    def open_files(self) -> int:
+        """How many files and connections it has open."""
+        return len(list(Path(f"/proc/{self.process.pid}/fd").iterdir()))
+
     def rss(self) -> int:
         """Resident memory in bytes."""
         status = Path(f"/proc/{self.process.pid}/statm").read_text().split()

@@ -200,6 +200,25 @@ MALFORMED = [
 ]
 
 
+def text_of(path: str, said: bytes, *, stream: bool) -> str:
+    """What the model said, in either dialect, whole or in pieces."""
+    if not stream:
+        value = json.loads(said)
+        return str(
+            value["content"][0]["text"]
+            if path == MESSAGES
+            else value["choices"][0]["message"]["content"]
+        )
+    frames = [
+        json.loads(line.removeprefix(b"data: "))
+        for line in said.splitlines()
+        if line.startswith(b"data: {")
+    ]
+    if path == MESSAGES:
+        return "".join(frame.get("delta", {}).get("text", "") for frame in frames)
+    return "".join(frame["choices"][0]["delta"].get("content") or "" for frame in frames)
+
+
 def test_ten_thousand_calls_mixed_with_malformed_ones(upstream: Upstream, tmp_path: Path) -> None:
     """No wrong answer, no lost recording, no leak."""
     running = Running(
@@ -212,26 +231,27 @@ def test_ten_thousand_calls_mixed_with_malformed_ones(upstream: Upstream, tmp_pa
     def work(numbers: range) -> None:
         connection = http.client.HTTPConnection("127.0.0.1", running.port, timeout=60)
         for number in numbers:
-            if number in spoiled:
-                body, expected = MALFORMED[number % len(MALFORMED)], None
-            else:
-                question = f"question {number % 500}"
-                path_body = chat("echo", ("user", question), stream=number % 3 == 0)
-                body, expected = json.dumps(path_body).encode(), f"echo: {question}"
-            connection.request("POST", CHAT, body)
+            path, stream = (CHAT, MESSAGES)[number % 2], number % 3 == 0
+            question = f"question {number % 500}"
+            asked = {**chat("echo", ("user", question), stream=stream), "max_tokens": 99}
+            is_bad = number in spoiled
+            body = MALFORMED[number % len(MALFORMED)] if is_bad else json.dumps(asked).encode()
+            connection.request("POST", path, body)
             answer = connection.getresponse()
             said = answer.read()
-            if expected is None:
-                if answer.status != 400:
-                    wrong.append((number, answer.status))
-            elif answer.status != 200 or f"question {number % 500}".split()[1].encode() not in said:
+            if is_bad:
+                is_right = answer.status == 400
+            else:
+                is_right = answer.status == 200
+                is_right &= text_of(path, said, stream=stream) == f"echo: {question}"
+            if not is_right:
                 wrong.append((number, answer.status, said[:200]))
         connection.close()
 
     try:
         work(range(300))
         running.settle()
-        before = running.rss()
+        before, files = running.rss(), running.open_files()
         with ThreadPoolExecutor(16) as pool:
             list(pool.map(work, [range(start, total, 16) for start in range(16)]))
         running.settle(120)
@@ -243,11 +263,11 @@ def test_ten_thousand_calls_mixed_with_malformed_ones(upstream: Upstream, tmp_pa
         assert running.recorded("failed") == running.recorded("dropped") == 0
         assert running.rss() < 120 << 20
         assert running.rss() - before < 40 << 20
+        assert running.open_files() <= files + 16
     finally:
         running.stop()
     store = open_store(str(running.store))
     assert store.verify().damages == ()
-    roots = [each.identifier for each in store.list() if each.parent is None]
-    asked = {words(store.get(identifier).load())[0] for identifier in roots}
-    assert len(asked) == 500
+    held = {tuple(words(store.get(each.identifier).load())) for each in store.list()}
+    assert held == {(f"question {number}", f"echo: question {number}") for number in range(500)}
     store.close()
