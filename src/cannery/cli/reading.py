@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from cannery.cli.canisters import heading, wording
@@ -17,6 +18,7 @@ from cannery.messages import (
 from cannery.messages.role import Role
 
 _LONGEST_LINE = 100_000
+_BRANCH = re.compile(r"([ │├└─]*)([0-9a-z_-]+)( at \d+)?(.*)")
 
 
 def paragraphs(conversation: Conversation, *, start: int = 0) -> Iterator[str]:
@@ -104,3 +106,17 @@ def _markdown(text: str) -> str:
     with console.capture() as captured:
         console.print(Markdown(text, hyperlinks=False))
     return captured.get().strip("\n")
+
+
+def painted_tree(drawn: str) -> str:
+    """A tree of forks: ids in colour, where they leave dimmed, the one that was asked for in bold."""
+    lines = []
+    for line in harmless(drawn).splitlines():
+        found = _BRANCH.fullmatch(line)
+        if found is None:
+            lines.append(line)
+            continue
+        lead, name, place, title = found.groups("")
+        shown = paint(title, "bold") if title.endswith(" *") else title
+        lines.append(f"{paint(lead, 'dim')}{paint(name, 'cyan')}{paint(place, 'dim')}{shown}")
+    return "\n".join(lines)

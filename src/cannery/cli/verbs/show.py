@@ -105,11 +105,13 @@ def _raw(options: argparse.Namespace, store: Any, conversation: StoredConversati
 
 
 def _tree(options: argparse.Namespace, conversation: StoredConversation) -> int:
+    from cannery.cli.reading import painted_tree
+
     tree = conversation.tree
     if options.json:
         write_json(msgspec.to_builtins(tree))
     else:
-        page(harmless(tree.draw(conversation.identifier)), paged=not options.no_pager)
+        page(painted_tree(tree.draw(conversation.identifier)), paged=not options.no_pager)
     return DONE
 
 
