@@ -209,7 +209,8 @@ def dropped(rows: list[Row]) -> Iterator[str]:
         where.append(TARGETS[row["source"], row["target"]])
     for name, found in said.items():
         for what, pairs in found.items():
-            yield f"- {name}, {what} ({', '.join(pairs)})"
+            line = f"- {name}, {what} ({', '.join(pairs)})"
+            yield textwrap.fill(line, 116, subsequent_indent="  ", break_on_hyphens=False)
     if not said:
         yield "- nothing"
     yield ""
