@@ -353,19 +353,25 @@ def _locator(
     dialect = find_dialect(source)
     if body is None:
         return partial(_settings_place, dialect, dict), str
-    paths = dialect.read_paths(body) if kind == "request" and dialect.read_paths else None
-    known = frozenset(paths or ())
-    if paths is None:
-        paths = []
-        read = dialect.read_request if kind == "request" else dialect.read_response
-        read(body, paths)
-    start, count = restored
-    paths[start:start] = [f"history[{number}]" for number in range(count)]
     given = cache(partial(read_object, dialect.name, body))
+    known: set[str] = set()
+
+    @cache
+    def paths() -> list[str]:
+        found = dialect.read_paths(body) if kind == "request" and dialect.read_paths else None
+        if found is None:
+            found = []
+            read = dialect.read_request if kind == "request" else dialect.read_response
+            read(body, found)
+        else:
+            known.update(found)
+        start, count = restored
+        found[start:start] = [f"history[{number}]" for number in range(count)]
+        return found
 
     def locate(place: int | str) -> str:
         if isinstance(place, int):
-            return paths[place] if place < len(paths) else f"conversation[{place}]"
+            return paths()[place] if place < len(paths()) else f"conversation[{place}]"
         return _settings_place(dialect, given, place)
 
     @cache
@@ -385,8 +391,8 @@ def _settings_place(dialect: Dialect, given: Callable[[], dict[str, Any]], place
     if isinstance(place, int):
         return f"conversation[{place}]"
     if place.startswith("@"):
-        name = place[1:]
-        return chosen(dialect.control_paths.get(name, name), given())
+        found = dialect.control_paths.get(place[1:], place[1:])
+        return found if isinstance(found, str) else chosen(found, given())
     tool = _TOOL.fullmatch(place) if dialect.tool_paths is not None else None
     if tool is None:
         return place

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cannery
+from cannery.translation import find_dialect
 from tests.conformance.matrix import DIALECTS
 
 CHAT = "openai_chat"
@@ -238,5 +239,22 @@ def test_drawn_requests_that_grow(target: str):
                 cannery.nativize_request(fresh, target),
                 target,
             )
+
+    run()
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_paths(dialect: str, general):
+    found = find_dialect(dialect)
+    if found.read_paths is None:
+        pytest.skip("only the general reader knows the paths")
+
+    @settings(max_examples=200)
+    @given(body=bodies())
+    def run(body: bytes):
+        given_body = body if dialect == CHAT else general(body, CHAT, dialect).body
+        listed: list[str] = []
+        found.read_request(given_body, listed)
+        assert found.read_paths(given_body) in (None, listed)
 
     run()

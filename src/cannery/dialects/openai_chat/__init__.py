@@ -14,6 +14,7 @@ from cannery.dialects.openai_chat.errors import read_error, write_error
 from cannery.dialects.openai_chat.fast import read_plain, write_plain
 from cannery.dialects.openai_chat.fast_responses import read_response, write_reply
 from cannery.dialects.openai_chat.fast_writing import write_fast
+from cannery.dialects.openai_chat.paths import read_paths
 from cannery.dialects.openai_chat.reading import read_request
 from cannery.dialects.openai_chat.responses import write_response
 from cannery.dialects.openai_chat.settings import CONTROL_PATHS, MODELLED, NAME, write_settings
@@ -84,6 +85,7 @@ DIALECT = Dialect(
     control_paths=CONTROL_PATHS,
     tool_paths=tool_paths,
     modelled=MODELLED,
+    read_paths=read_paths,
     read_plain=read_plain,
     write_fast=write_fast,
     write_turns=write_turns,
