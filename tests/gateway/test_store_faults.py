@@ -47,6 +47,11 @@ def mounted(folder: Path, options: str) -> tuple[str, ...]:
     return (*command, "sh", "-c", script, "sh")
 
 
+def from_outside(running: Running, path: Path) -> Path:
+    """A path of the gateway's own mounts, as the rest of the machine sees it."""
+    return Path("/proc", str(running.process.pid), "root") / path.relative_to("/")
+
+
 def inside(running: Running, *command: str) -> None:
     """Run something where the gateway's mounts are."""
     enter = ["nsenter", "--target", str(running.process.pid), "--user", "--preserve-credentials"]
@@ -154,7 +159,7 @@ def test_a_file_system_that_is_full(tmp_path: Path) -> None:
     launcher = mounted(tmp_path, "size=8m")
     running = Running(tmp_path, CONFIG, "--log-level", "error", launcher=launcher)
     outside, running.store = running.store, tmp_path / "saved"
-    seen = Path(f"/proc/{running.process.pid}/root{outside}")
+    seen = from_outside(running, outside)
 
     def fill() -> None:
         with (seen / "ballast").open("wb", buffering=0) as ballast, contextlib.suppress(OSError):
@@ -193,7 +198,7 @@ def test_a_file_system_that_is_read_only_until_somebody_mends_it(tmp_path: Path)
         running.settle(60)
         assert ask(running, "/readyz")[0] == 200
         assert running.recorded() == 5
-        seen = Path(f"/proc/{running.process.pid}/root{running.store}")
+        seen = from_outside(running, running.store)
         assert {path.name for path in (seen / "conversations").iterdir()} >= kept
 
 
