@@ -91,7 +91,7 @@ def _canisters(message: Any) -> list[AnyCanister] | None:
             return None
         if key not in apart:
             extra[key] = item
-    if calls and type(calls) is not list:
+    if calls is not None and type(calls) is not list:
         return None
     form: str | None = None
     held: Any = content
