@@ -15,7 +15,7 @@ recorder
 ledger
     what the running gateway remembers of histories, so that a reply can name its conversation at once
 
-A call goes ``server`` → ``routing`` → ``ingress`` → ``exchange`` → ``upstreams`` and back; every
+A call goes ``listening`` → ``routing`` → ``ingress`` → ``exchange`` → ``upstreams`` and back; every
 other module serves one of these. Nothing here is imported by ``import cannery``.
 """
 

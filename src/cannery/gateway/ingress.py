@@ -62,10 +62,7 @@ def check_key(call: Call, keys: tuple[bytes, ...]) -> None:
 
 def check_head(call: Call, limits: Limits) -> int | None:
     """Refuse what is too large by its own account; the length of the body, if it says one."""
-    size = 0
-    for name, value in call.scope.headers.items():
-        size += len(name) + len(value)
-    if size > limits.header_bytes:
+    if call.scope.header_bytes > limits.header_bytes:
         raise refuse(431, f"the headers are larger than {limits.header_bytes} bytes")
     length = call.header("content-length")
     if length is None:

@@ -1,4 +1,4 @@
-"""The part of the RSGI interface that the gateway uses, as types; granian provides the values.
+"""The part of the RSGI interface that the gateway uses, as types; ``listening`` and granian provide the values.
 
 https://github.com/emmett-framework/granian/blob/master/docs/spec/RSGI.md
 """
@@ -32,6 +32,7 @@ class Scope(Protocol):
     query_string: str
     client: str
     http_version: str
+    header_bytes: int
 
     @property
     def headers(self) -> Headers:

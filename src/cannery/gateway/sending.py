@@ -20,6 +20,7 @@ from cannery.gateway.wires import Connection, Wires
 _TRANSIENT = frozenset({429, 500, 502, 503, 504, 529})
 _LONGEST_WAIT = 10.0
 _BASE_WAIT = 0.25
+_MOST_LINES = 256
 
 
 class Answer(NamedTuple):
@@ -57,6 +58,7 @@ class Sender:
         self._limit = reply_bytes
         self._wires = Wires(row.name, row.url, row.timeouts)
         self._heads: dict[str, bytes] = {}
+        self._lines: dict[tuple[tuple[str, str], ...], bytes] = {}
 
     def close(self) -> None:
         """Let go of all connections."""
@@ -138,8 +140,14 @@ class Sender:
             start = self._head(url)
             if len(self._heads) < 1024:
                 self._heads[url] = start
-        lines = "".join([f"{name}: {value}\r\n" for name, value in headers.items()])
-        return [start, f"{lines}content-length: {len(body)}\r\n\r\n".encode(), body]
+        told = tuple(headers.items())
+        lines = self._lines.get(told)
+        if lines is None:
+            lines = "".join([f"{name}: {value}\r\n" for name, value in told]).encode()
+            if len(self._lines) >= _MOST_LINES:
+                self._lines.clear()
+            self._lines[told] = lines
+        return [start, lines, b"content-length: %d\r\n\r\n" % len(body), body]
 
     def _head(self, url: str) -> bytes:
         parts = urlsplit(url)

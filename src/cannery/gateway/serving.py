@@ -7,7 +7,7 @@ calls and let those under way finish.
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import gc
 import logging
 import os
 import signal
@@ -20,14 +20,15 @@ from typing import Any, TextIO
 from cannery.errors import CanneryError, ConfigurationError
 from cannery.gateway.doors import Doorkeeper
 from cannery.gateway.gateway import Gateway
+from cannery.gateway.listening import Listener
 from cannery.gateway.logs import Bridge, Log
 from cannery.gateway.recorder import Recorder
 from cannery.gateway.settings import Settings, is_loopback, load_settings
+from cannery.gateway.tunnels import Tunnels
 from cannery.roles.normalization import LOGGER_NAME
 
 _BACKLOG = 2048
-_PATIENCE = 500
-_FAREWELL_SECONDS = 2.0
+_NEW_OBJECTS = 20_000
 
 
 def serve(
@@ -83,20 +84,26 @@ async def _run(
     library.setLevel(logging.INFO)
     recorder = Recorder.of(settings, log)
     gateway = Gateway(settings, log, recorder)
-    address = _address_of(settings.server.host)
-    reserved = _reserve_port(address, settings.server.port)
-    port = int(reserved.getsockname()[1])
-    server = _server(gateway, settings, address, port)
+    taken = _take_port(_address_of(settings.server.host), settings.server.port)
+    port = int(taken.getsockname()[1])
+    limits = settings.limits
+    # Beyond this a head is refused at once; up to it the refusal is in the caller's dialect.
+    most = max(8192, limits.header_bytes * 2)
+    tunnels = Tunnels(gateway.__rsgi__, header_bytes=most)
+    listener = Listener(
+        gateway.__rsgi__,
+        tunnels.hand_over,
+        header_bytes=most,
+        header_seconds=limits.header_seconds,
+    )
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
     loop.add_signal_handler(signal.SIGHUP, lambda: _reload(gateway, read))
-    serving = loop.create_task(server.serve())
     await recorder.start()
-    await _listening(serving, address, port)
-    reserved.close()
-    limits = settings.limits
+    _settle_memory()
+    await listener.listen(taken, _BACKLOG)
     doorkeeper = Doorkeeper(
         port, silent_seconds=limits.header_seconds, busy_ports=gateway.sentry.client_ports
     )
@@ -105,13 +112,11 @@ async def _run(
     announce.flush()
     if ready is not None:
         ready(port)
-    stop = loop.create_task(stopping.wait())
-    await asyncio.wait({serving, stop}, return_when=asyncio.FIRST_COMPLETED)
+    await stopping.wait()
     await _drain(gateway, settings.server.drain_seconds)
     doorkeeper.stop()
-    server.stop()
-    with contextlib.suppress(asyncio.TimeoutError):
-        await asyncio.wait_for(serving, _FAREWELL_SECONDS)
+    await listener.close()
+    await tunnels.close()
     gateway.exchanges.close()
     await recorder.close()
     if gateway.telemetry is not None:
@@ -120,45 +125,11 @@ async def _run(
     library.removeHandler(bridge)
 
 
-def _server(gateway: Gateway, settings: Settings, address: str, port: int) -> Any:
-    from granian.constants import HTTPModes, Interfaces
-    from granian.http import HTTP1Settings, HTTP2Settings
-    from granian.server.embed import Server
-
-    limits = settings.limits
-    return Server(
-        gateway,
-        address=address,
-        port=port,
-        interface=Interfaces.RSGI,
-        http=HTTPModes.auto,
-        # An upgrade then arrives as an ordinary request, and is answered with 426.
-        websockets=False,
-        backlog=_BACKLOG,
-        log_enabled=False,
-        http1_settings=HTTP1Settings(
-            header_read_timeout=int(limits.header_seconds * 1000),
-            max_buffer_size=max(8192, limits.header_bytes * 2),
-        ),
-        # Beyond these two the server refuses on its own; up to them the refusal is in the caller's dialect.
-        http2_settings=HTTP2Settings(max_headers_size=max(8192, limits.header_bytes * 2)),
-    )
-
-
-async def _listening(serving: asyncio.Task[Any], host: str, port: int) -> None:
-    """Wait until connections are taken; ConfigurationError if they never will be."""
-    for _ in range(_PATIENCE):
-        if serving.done():
-            break
-        try:
-            _, writer = await asyncio.open_connection(host, port)
-        except OSError:
-            await asyncio.sleep(0.01)
-            continue
-        writer.close()
-        return
-    problem = serving.exception() if serving.done() else "it takes too long"
-    raise ConfigurationError("server.port", f"cannot listen on {host}:{port}: {problem}")
+def _settle_memory() -> None:
+    """Look for cycles seldom, and not among what is there for good: calls make next to none."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_NEW_OBJECTS, 20, 20)
 
 
 async def _drain(gateway: Gateway, seconds: float) -> None:
@@ -191,27 +162,18 @@ def _address_of(host: str) -> str:
     return str(found[0][4][0])
 
 
-def _reserve_port(address: str, port: int) -> socket.socket:
-    """A socket that keeps a port from others until the HTTP server has it; ConfigurationError if it is taken.
-
-    The server shares its port with whoever asks for the same (SO_REUSEPORT): a second gateway would silently
-    take half of the calls. So a port that is asked for is first had alone.
-    """
-    family = socket.AF_INET6 if ":" in address else socket.AF_INET
+def _take_port(address: str, port: int) -> socket.socket:
+    """A socket that has a port; ConfigurationError if somebody else has it."""
+    taken = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
+    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
-        if port:
-            with socket.socket(family) as alone:
-                alone.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-                alone.bind((address, port))
-                alone.listen(1)
-        shared = socket.socket(family)
-        shared.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-        shared.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        shared.bind((address, port))
+        taken.bind((address, port))
+        taken.listen(_BACKLOG)
     except OSError as error:
+        taken.close()
         problem = f"cannot listen on {address}, port {port}: {error.strerror or error}"
         raise ConfigurationError("server.port", problem) from None
-    return shared
+    return taken
 
 
 def banner(settings: Settings, port: int, gateway: Gateway) -> str:

@@ -59,6 +59,7 @@ class Connection(asyncio.Protocol):
         self._limit = 0.0
         self._deadline = 0.0
         self._touched = 0.0
+        self._is_resting = False
         self.idle_since = 0.0
         self.is_reused = False
         self._reset()
@@ -83,8 +84,14 @@ class Connection(asyncio.Protocol):
         self._reset()
         self._limit = timeouts.read
         self._touched = self._loop.time()
-        self._deadline = self._touched + timeouts.total if timeouts.total else 0.0
-        self._arm()
+        self._is_resting = False
+        if timeouts.total:
+            self._deadline = self._touched + timeouts.total
+            self._disarm()
+        else:
+            self._deadline = 0.0
+        if self._timer is None:
+            self._arm()
         if self._transport is None or self._transport.is_closing():
             self._fail(self._broken())
             return
@@ -155,8 +162,8 @@ class Connection(asyncio.Protocol):
         return not self._has_head and not self._header_bytes
 
     def rest_now(self) -> None:
-        """Be idle."""
-        self._disarm()
+        """Be idle; the timer finds that out by itself, since stopping it costs more than letting it run."""
+        self._is_resting = True
         self.is_reused = True
         self.idle_since = monotonic()
 
@@ -169,13 +176,16 @@ class Connection(asyncio.Protocol):
     # --- time ----------------------------------------------------------------------------------
 
     def _arm(self) -> None:
-        """One timer an exchange, put off as long as something comes."""
+        """One timer for all exchanges in a row, put off as long as something comes."""
         wait = self._limit
         if self._deadline:
             wait = min(wait, self._deadline - self._loop.time())
         self._timer = self._loop.call_later(max(wait, 0.001), self._check)
 
     def _check(self) -> None:
+        if self._is_resting:
+            self._timer = None
+            return
         now = self._loop.time()
         is_late = bool(self._deadline) and now >= self._deadline
         if is_late or now - self._touched >= self._limit:
@@ -221,6 +231,7 @@ class Connection(asyncio.Protocol):
         elif not self._is_over:
             self._fail(self._broken())
         self._keeps = False
+        self._disarm()
 
     def _broken(self) -> NoAnswerError:
         return NoAnswerError(self._upstream, "broke off its answer", "upstream_broken")
