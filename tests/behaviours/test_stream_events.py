@@ -221,3 +221,29 @@ def test_a_citation_of_a_whole_block_covers_its_text():
     span = message["annotations"][0]["url_citation"]
     assert message["content"][span["start_index"] : span["end_index"]] == "Two."
     assert "CITATION_DROPPED" not in {loss.code for loss in chat.losses}
+
+
+def test_an_event_that_names_no_type_survives():
+    head = {"type": "response.created", "response": {**HEAD, "status": "in_progress"}}
+    done = {"type": "response.completed", "response": {**HEAD, "status": "completed"}}
+    odd = b'event: odd\ndata: {"x_new":1}\n\n'
+    data = transcript(head) + odd + transcript(done)
+    written = b"".join(cannery.translate_stream([data], source=RESPONSES, target=RESPONSES))
+    assert any(frame.value.get("x_new") == 1 for frame in frames(written))
+
+
+def test_a_call_of_nothing_in_particular_has_a_name_for_gemini():
+    call = {"index": 0, "id": "c1", "type": "function", "function": {"arguments": "{}"}}
+    choices = [
+        {"index": 0, "delta": {"role": "assistant", "tool_calls": [call]}, "finish_reason": None},
+        {"index": 0, "delta": {}, "finish_reason": "tool_calls"},
+    ]
+    data = b"".join(
+        b"data: %b\n\n" % json.dumps({"id": "c", "model": "m", "choices": [choice]}).encode()
+        for choice in choices
+    )
+    written = list(
+        cannery.translate_stream([data + b"data: [DONE]\n\n"], source=CHAT, target=GEMINI)
+    )
+    response = fold(cannery.normalize_stream(written, GEMINI))
+    assert [canister.name for canister in response.canisters[1:]] == ["unknown_function"]

@@ -51,6 +51,8 @@ from cannery.wire.turns import MODEL, SUPERVISOR, changed, side, turns
 SIGNATURE = "thoughtSignature"
 # Where Google keeps files that only their account can read.
 ACCOUNT = ("https://generativelanguage.googleapis.com/", "gs://", "files/")
+# No function is called nothing here.
+_NAMELESS = "unknown_function"
 _SAID = (str, TextualContentClass, RefusalContentClass, DataContentClass)
 
 
@@ -337,7 +339,7 @@ class MessageWriter:
         canister: Any = piece.canister
         residue = self._report_foreign(piece)
         is_plain = self.is_plain or residue is not None
-        inner: Object = {"id": canister.identifier, "name": canister.name}
+        inner: Object = {"id": canister.identifier, "name": canister.name or _NAMELESS}
         arguments = self._arguments(canister, piece.place, is_plain=is_plain)
         if arguments is not None:
             inner["args"] = arguments
@@ -375,7 +377,7 @@ class MessageWriter:
         inner: Object = {"id": canister.invocation_id}
         called = self._names.get(canister.invocation_id)
         if name is None or (called is not None and not self.at_home):
-            name = called or "unknown_function"
+            name = called or _NAMELESS
         if "nameless" not in shapes:
             inner["name"] = name
         media, texts = self._result_media(canister.held, piece.place)

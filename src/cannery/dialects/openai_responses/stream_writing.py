@@ -153,7 +153,7 @@ class ResponsesStreamWriter:
     def _again(self, event: Unknown) -> bytes:
         value: Object = decode_json(event.json)
         known = {} if event.item is None else {"output_index": self._places[event.item]}
-        frame = named_frame(str(value["type"]), {**value, **known, "sequence_number": self._number})
+        frame = named_frame(event.name, {**value, **known, "sequence_number": self._number})
         self._number += 1
         return frame
 
