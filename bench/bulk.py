@@ -11,7 +11,6 @@ nobody else reads them. We are measured twice: with a call of ``cannery.translat
 
 from __future__ import annotations
 
-import argparse
 import importlib
 import json
 import random
@@ -21,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import programs
 import results
 import timing
 from workloads import WORDS
@@ -125,32 +125,20 @@ def measure(contender: str, rounds: int) -> Iterator[results.Row]:
             yield {**row, "way": "a file", **timing.spread(found)}
 
 
+def show(row: results.Row) -> None:
+    """One row, with its goal where it has one."""
+    what = f"{row['workload']}, {row['way']}"
+    verdict = ""
+    if row["contender"] == "cannery":
+        verdict = f"goal {GOAL} {'met' if row['median'] <= GOAL else 'MISSED'}"
+    print(f"{row['contender']:12} {what:24} {row['median']:8.3f} × {verdict}", flush=True)
+
+
 def main() -> None:
     """Measure every contender in its environment, or one of them in this process."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--quick", action="store_true", help="five rounds instead of twenty-five")
-    parser.add_argument("--json", type=Path, help="write the rows here")
-    parser.add_argument("--only", choices=CONTENDERS, help="one contender")
-    parser.add_argument("--contender", choices=CONTENDERS, help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.contender:
-        for row in measure(options.contender, 5 if options.quick else 25):
-            print(json.dumps(row), flush=True)
-        return
-    contenders = results.available([options.only] if options.only else CONTENDERS)
-    recording = results.Recording("bulk", quick=options.quick, contenders=contenders)
-    for contender in contenders:
-        for row in results.child(
-            contender, Path(__file__), *(["--quick"] if options.quick else [])
-        ):
-            recording.add(**row)
-            goal = ""
-            if contender == "cannery":
-                goal = f"goal {GOAL} {'met' if row['median'] <= GOAL else 'MISSED'}"
-            what = f"{row['workload']}, {row['way']}"
-            print(f"{contender:12} {what:24} {row['median']:8.3f} × {goal}", flush=True)
-    if options.json:
-        recording.write(options.json)
+    options = programs.parser_of(__doc__, CONTENDERS).parse_args()
+    rounds = 5 if options.quick else 25
+    programs.run(Path(__file__), CONTENDERS, options, partial(measure, rounds=rounds), show)
 
 
 if __name__ == "__main__":

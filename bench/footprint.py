@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import environments
+import programs
 import results
 
 CONTENDERS = ["cannery", "floor", *environments.names()[1:]]
@@ -195,7 +196,7 @@ COSTS = (("import", "ms"), ("resident", "mb"))
 def measure(contender: str, *, quick: bool) -> results.Row:
     """The row of one contender."""
     count = 1_000_000 if contender in {"cannery", "floor"} else 40_000 if quick else 400_000
-    (row,) = results.child(contender, Path(__file__), "--messages", str(count))
+    (row,) = programs.child(contender, Path(__file__), "--messages", str(count))
     runs = 5 if quick else 21
     if contender in IMPORTS:
         row |= import_costs(contender, IMPORTS[contender], runs)
@@ -209,18 +210,14 @@ def measure(contender: str, *, quick: bool) -> results.Row:
 
 def main() -> None:
     """Measure every contender, or what belongs into its environment in this process."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--quick", action="store_true", help="fewer interpreters, fewer messages")
-    parser.add_argument("--json", type=Path, help="write the rows here")
-    parser.add_argument("--only", choices=CONTENDERS, help="one contender")
-    parser.add_argument("--contender", choices=CONTENDERS, help=argparse.SUPPRESS)
+    parser = programs.parser_of(__doc__, CONTENDERS)
     parser.add_argument("--messages", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.contender:
         for row in inside(options.contender, options.messages):
             print(json.dumps(row), flush=True)
         return
-    contenders = results.available([options.only] if options.only else CONTENDERS)
+    contenders = programs.available([options.only] if options.only else CONTENDERS)
     recording = results.Recording("footprint", quick=options.quick, contenders=contenders)
     for contender in contenders:
         row = recording.add(**measure(contender, quick=options.quick))

@@ -10,10 +10,7 @@ import json
 import os
 import platform
 import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -120,45 +117,3 @@ def read(program: str, folder: Path = RESULTS) -> dict[str, Any] | None:
         return None
     found: dict[str, Any] = json.loads(path.read_text("utf-8"))
     return found
-
-
-def child(contender: str, program: Path, *arguments: str) -> Iterator[Row]:
-    """Run a program in a contender's environment; it prints a row of JSON a line."""
-    python = environments.python_of(contender)
-    assert python is not None
-    process = subprocess.Popen(
-        [str(python), "-W", "ignore", str(program), "--contender", contender, *arguments],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=environments.quiet(),
-    )
-    with silenced(process) as lines:
-        for line in lines:
-            if line.startswith("{"):
-                yield json.loads(line)
-
-
-@contextmanager
-def silenced(process: subprocess.Popen[str]) -> Iterator[Iterator[str]]:
-    """The lines that a child prints; what it grumbles is shown only when it fails."""
-    import threading
-
-    grumbled: list[str] = []
-    assert process.stdout is not None
-    assert process.stderr is not None
-    listener = threading.Thread(target=lambda: grumbled.extend(process.stderr or ()), daemon=True)
-    listener.start()
-    yield iter(process.stdout)
-    if process.wait():
-        listener.join(5)
-        print("".join(grumbled[-15:]), file=sys.stderr)
-        raise RuntimeError(f"a contender failed: {process.args!r}")
-
-
-def available(contenders: list[str]) -> list[str]:
-    """The contenders whose environments are built; the others are named."""
-    missing = [name for name in contenders if environments.python_of(name) is None]
-    if missing:
-        print(f"left out, not installed: {', '.join(missing)}", flush=True)
-    return [name for name in contenders if name not in missing]

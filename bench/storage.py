@@ -10,9 +10,7 @@ data lies in the folder of ``TMPDIR``, or of ``BENCH_DIR`` if it is set, which m
 
 from __future__ import annotations
 
-import argparse
 import importlib
-import json
 import os
 import random
 import shutil
@@ -25,6 +23,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import programs
 import results
 from peers.storing import Said, Storage, inline, jsonl
 from timing import spread
@@ -389,32 +388,22 @@ def show(row: results.Row) -> None:
 
 def main() -> None:
     """Measure what was asked for, or everything."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
+    parser = programs.parser_of(__doc__, CONTENDERS)
     known = [*MEASURES, *ALSO]
     parser.add_argument("measures", nargs="*", metavar="MEASURE", help=", ".join(known))
-    parser.add_argument("--quick", action="store_true", help="fewer rounds, shorter conversations")
-    parser.add_argument("--json", type=Path, help="write the rows here")
-    parser.add_argument("--only", choices=CONTENDERS, help="one contender")
-    parser.add_argument("--contender", choices=CONTENDERS, help=argparse.SUPPRESS)
     options = parser.parse_args()
     wanted = {ALSO.get(name, name) for name in options.measures or MEASURES}
     if wanted - set(MEASURES):
         parser.error(f"there are {', '.join(known)}")
-    if options.contender:
-        peer = importlib.import_module(f"peers.{options.contender}")
-        for name, measure in MEASURES.items():
+
+    def measure(contender: str) -> Iterator[results.Row]:
+        peer = importlib.import_module(f"peers.{contender}")
+        for name, find in MEASURES.items():
             if name in wanted:
-                for row in measure(peer, QUICK if options.quick else FULL):
-                    print(json.dumps({"contender": options.contender, **row}), flush=True)
-        return
-    contenders = results.available([options.only] if options.only else CONTENDERS)
-    recording = results.Recording("storage", quick=options.quick, contenders=contenders)
-    quick = ["--quick"] if options.quick else []
-    for contender in contenders:
-        for row in results.child(contender, Path(__file__), *quick, *sorted(wanted)):
-            show(recording.add(**row))
-    if options.json:
-        recording.write(options.json)
+                for row in find(peer, QUICK if options.quick else FULL):
+                    yield {"contender": contender, **row}
+
+    programs.run(Path(__file__), CONTENDERS, options, measure, show, *sorted(wanted))
 
 
 if __name__ == "__main__":

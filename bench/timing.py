@@ -25,7 +25,7 @@ def cpu_seconds(run: Callable[[], object], repeats: int) -> float:
 def repeats_for(run: Callable[[], object], seconds: float) -> int:
     """How often to call so that a timed slice takes about so long; the call is warm afterwards."""
     run()
-    once = min(cpu_seconds(run, 1) for _ in range(2))
+    once = cpu_seconds(run, 1)
     return max(1, round(seconds / max(once, 1e-7)))
 
 

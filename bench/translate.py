@@ -10,15 +10,14 @@ beside its figure. ``CLIFFS`` are bodies that no shortcut was made for; they hav
 
 from __future__ import annotations
 
-import argparse
 import importlib
-import json
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import orjson
+import programs
 import results
 import timing
 from check import dropped
@@ -120,25 +119,9 @@ def show(row: results.Row) -> None:
 
 def main() -> None:
     """Measure every contender in its environment, or one of them in this process."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--quick", action="store_true", help="five rounds instead of twenty-five")
-    parser.add_argument("--json", type=Path, help="write the rows here")
-    parser.add_argument("--only", choices=CONTENDERS, help="one contender")
-    parser.add_argument("--contender", choices=CONTENDERS, help=argparse.SUPPRESS)
-    options = parser.parse_args()
+    options = programs.parser_of(__doc__, CONTENDERS).parse_args()
     rounds = 5 if options.quick else 25
-    if options.contender:
-        for row in measure(options.contender, rounds):
-            print(json.dumps(row), flush=True)
-        return
-    contenders = results.available([options.only] if options.only else CONTENDERS)
-    recording = results.Recording("translate", quick=options.quick, contenders=contenders)
-    quick = ["--quick"] if options.quick else []
-    for contender in contenders:
-        for row in results.child(contender, Path(__file__), *quick):
-            show(recording.add(**row))
-    if options.json:
-        recording.write(options.json)
+    programs.run(Path(__file__), CONTENDERS, options, partial(measure, rounds=rounds), show)
 
 
 if __name__ == "__main__":
