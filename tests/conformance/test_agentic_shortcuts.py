@@ -53,6 +53,12 @@ IDS = st.integers(0, 10**9).map("call_{}".format)
 ODD_IDS = st.sampled_from(
     ["call_1", "toolu-1", 'quo"te', "back\\slash", "é", "two\nlines", "i" * 50, "i" * 70]
 )
+ODD_FIELDS = (
+    {"name": "somebody"},
+    {"refusal": None},
+    {"trace": "a1", "score": 0.5},
+    {"prompt_cache_breakpoint": {"mode": "explicit", "ttl": "30m"}},
+)
 PICTURES = {
     "image/png": b"\x89PNG\r\n\x1a\n" + bytes(20),
     "image/jpeg": b"\xff\xd8\xff" + bytes(21),
@@ -180,6 +186,9 @@ def bodies(draw: st.DrawFn) -> bytes:
     if draw(st.integers(0, 7)):
         groups.append([{"role": "user", "content": "And then?"}])
     messages = [message for group in groups for message in group]
+    if draw(is_odd):
+        for message in messages:
+            message.update(draw(st.sampled_from([{}, {}, *ODD_FIELDS])))
     return json.dumps({**body, "messages": messages}).encode()
 
 

@@ -25,6 +25,7 @@ from cannery.messages.requests import Request, Tool, ToolChoice, new_controls
 from cannery.messages.role import Role
 from cannery.wire.bodies import encode, encode_body
 from cannery.wire.contract import Notes
+from cannery.wire.foreign import note_residue
 from cannery.wire.fragments import Walked, write_kept
 from cannery.wire.media import standard_base64, true_mime_type
 from cannery.wire.plain import (
@@ -34,7 +35,6 @@ from cannery.wire.plain import (
     PlainSystem,
     PlainUser,
 )
-from cannery.wire.residues import is_foreign_form
 
 _USER, _ASSISTANT, _SUPERVISOR = Role.User, Role.Assistant, Role.Supervisor
 _INVOCATION, _RESULT = Role.Invocation, Role.Result
@@ -158,7 +158,7 @@ def _settings(request: Request) -> dict[str, Any] | None:
     parallel = controls.parallel_calls
     if (
         request.source == NAME
-        or (residue is not None and not is_foreign_form(residue, NAME))
+        or (residue is not None and (residue.envelope is not None or residue.dialect == NAME))
         or parallel is False
         or controls != new_controls(limit, temperature, top_p, parallel_calls=parallel)
     ):
@@ -221,9 +221,8 @@ def write_fast(request: Request, notes: Notes, *, keep: bool = False) -> bytes |
 
 def write_turns(request: Request, notes: Notes, *, keep: bool = False) -> tuple[int, Any] | None:
     """The contents of a well-behaved conversation behind its leading supervisors; None for any other."""
-    start = _leading(request.conversation, [])
-    # What is lost among the settings is named before the signatures that stand in.
-    if start is None or request.source == NAME or needs_signatures(_model(request)):
+    start = None if request.source == NAME else _leading(request.conversation, [])
+    if start is None:
         return None
     contents = _contents(request, start, notes, keep=keep)
     return None if contents is None else (start, contents)
@@ -241,10 +240,10 @@ def _leading(canisters: Iterable[Any], notes: Notes) -> int | None:
         held, residue = canister.held, canister.residue
         if type(held) is not str or not held or held.isspace():
             return None
-        if residue is not None and not is_foreign_form(residue, NAME):
-            return None
         if canister.rank == "developer":
             notes.append(("RANK_LOWERED", index, ""))
+        if residue is not None and not note_residue(residue, NAME, index, notes):
+            return None
     return None
 
 
@@ -257,7 +256,7 @@ def _contents(request: Request, start: int, notes: Notes, *, keep: bool) -> Any:
     is_signed = needs_signatures(model)
     walk = _walk_signed if is_signed else _walk_unsigned
     if keep:
-        return write_kept(canisters, start, notes, f"{NAME} signed" if is_signed else NAME, walk)
+        return write_kept(canisters, start, notes, f"{NAME} {start} {is_signed}", walk)
     walked = walk(canisters, start, notes, set(), frozenset(), goes_on=False)
     return None if walked is None else walked.turns
 
@@ -334,7 +333,9 @@ def _written(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each canist
         role = canister.role
         held = canister.held
         residue = canister.residue
-        if residue is not None and not is_foreign_form(residue, NAME):
+        if residue is not None and not note_residue(
+            residue, NAME, place, notes, is_result=role is _RESULT
+        ):
             return None
         if role is _ASSISTANT:
             if waiting or turn is _NOBODYS:

@@ -19,6 +19,7 @@ from cannery.messages.requests import Request, Tool, ToolChoice, new_controls
 from cannery.messages.role import Role
 from cannery.wire.bodies import encode, encode_body
 from cannery.wire.contract import Notes
+from cannery.wire.foreign import note_residue
 from cannery.wire.fragments import Walked, write_kept
 from cannery.wire.media import is_fetchable, standard_base64, true_mime_type
 from cannery.wire.plain import (
@@ -28,7 +29,6 @@ from cannery.wire.plain import (
     PlainSystem,
     PlainUser,
 )
-from cannery.wire.residues import is_foreign_form
 
 _USER, _ASSISTANT, _SUPERVISOR = Role.User, Role.Assistant, Role.Supervisor
 _INVOCATION, _RESULT = Role.Invocation, Role.Result
@@ -94,7 +94,7 @@ def _settings(request: Request) -> dict[str, Any] | None:
     if (
         request.source == NAME
         or not model
-        or (residue is not None and not is_foreign_form(residue, NAME))
+        or (residue is not None and (residue.envelope is not None or residue.dialect == NAME))
         or controls != new_controls(limit, temperature, top_p, parallel_calls=parallel, user=user)
     ):
         return None
@@ -142,18 +142,21 @@ def _tool(tool: Tool) -> dict[str, Any] | None:
 def write_fast(request: Request, notes: Notes, *, keep: bool = False) -> bytes | None:
     """The body of a well-behaved request with the usual settings; None for any other."""
     conversation = request.conversation
-    # A trailing assistant turn has something to report.
-    if not conversation or conversation[-1].role is _ASSISTANT:
-        return None
-    body = _settings(request)
+    body = _settings(request) if conversation else None
     if body is None:
         return None
     start = _instructions(conversation)
+    if start:
+        first = conversation[0]
+        body["instructions"] = first.held
+        if first.residue is not None:
+            note_residue(first.residue, NAME, 0, notes)
     items = _items(request, start, notes, keep=keep)
     if items is None:
         return None
-    if start:
-        body["instructions"] = conversation[0].held
+    last = conversation[-1]
+    if last.role is _ASSISTANT and last.held is not absent and last.held:
+        notes.append(("PREFILL_DROPPED", len(conversation) - 1, ""))
     body["input"] = items
     return encode_body(body)
 
@@ -176,7 +179,7 @@ def _instructions(canisters: Any) -> int:
         and type(first.held) is str
         and bool(first.held)
         and first.rank != "developer"
-        and (first.residue is None or is_foreign_form(first.residue, NAME))
+        and (first.residue is None or not (first.residue.dialect == NAME or first.residue.cache))
         and not canisters[1].joined
     )
 
@@ -185,7 +188,7 @@ def _items(request: Request, start: int, notes: Notes, *, keep: bool) -> Any:
     """The items from a position on; None where the general way is needed."""
     canisters = tuple(request.conversation)
     if keep:
-        return write_kept(canisters, start, notes, NAME, _walk)
+        return write_kept(canisters, start, notes, f"{NAME} {start}", _walk)
     walked = _walk(canisters, start, notes, set(), frozenset(), goes_on=False)
     return None if walked is None else walked.turns
 
@@ -193,7 +196,7 @@ def _items(request: Request, start: int, notes: Notes, *, keep: bool) -> Any:
 def _walk(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each canister is what it saves
     canisters: tuple[Any, ...],
     index: int,
-    notes: Notes,  # noqa: ARG001 - Responses has nothing to say about items that need no repair
+    notes: Notes,
     used: set[str],
     known: frozenset[str],
     *,
@@ -214,7 +217,7 @@ def _walk(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each canister 
         role = canister.role
         held = canister.held
         residue = canister.residue
-        if residue is not None and not is_foreign_form(residue, NAME):
+        if residue is not None and not _note(canister, place, notes):
             return None
         if role is _INVOCATION:
             if answered or canister.is_freeform:
@@ -278,6 +281,15 @@ def _walk(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each canister 
         return None
     used.update(ids)
     return Walked(written, last, last_count)
+
+
+def _note(canister: Any, place: int, notes: Notes) -> bool:
+    """Note what residue holds that is not written; False if the general way has to see to it."""
+    said: Notes = notes if canister.held is not absent else []
+    is_result = canister.role is _RESULT
+    may_pass = note_residue(canister.residue, NAME, place, said, is_result=is_result)
+    # What is lost with a silent message is named before everything else.
+    return may_pass and (said is notes or not said)
 
 
 def _are_plain(ids: list[str], names: set[str]) -> bool:
