@@ -18,7 +18,10 @@ from cannery.messages.canisters import (
     ResultCanisterClass,
     SupervisorCanisterClass,
     UserCanisterClass,
+    new_assistant,
+    new_user,
 )
+from cannery.messages.checked import check_text, now
 from cannery.messages.content import DataContentClass, TextualContentClass
 from cannery.messages.protocols import Content
 
@@ -31,6 +34,8 @@ def user(
     content: str | Content, timestamp: Absential[datetime] = absent, *, joined: bool = False
 ) -> UserCanisterClass:
     """What the user says."""
+    if type(content) is str and timestamp is absent and type(joined) is bool:
+        return new_user(check_text("TextualContent.text", content), now(), joined)  # type: ignore[no-any-return]
     return UserCanisterClass(_content(content), timestamp, joined=joined)
 
 
@@ -41,6 +46,8 @@ def assistant(
     joined: bool = False,
 ) -> AssistantCanisterClass:
     """What the model says; nothing at all when it only calls tools."""
+    if type(content) is str and timestamp is absent and type(joined) is bool:
+        return new_assistant(check_text("TextualContent.text", content), now(), joined)  # type: ignore[no-any-return]
     return AssistantCanisterClass(_content(content), timestamp, joined=joined)
 
 

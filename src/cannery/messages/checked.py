@@ -65,7 +65,7 @@ class CheckedStruct(msgspec.Struct, frozen=True, gc=False, metaclass=CheckedMeta
                 kept = check(f"{cls.__name__}.{name}", value)
                 if kept is not value:
                     changed[name] = kept
-        return _with(made, changed) if changed else made
+        return with_fields(made, changed) if changed else made
 
     def replace(self, **changes: Any) -> Self:
         """A new value with some facts changed; the others are kept as they are."""
@@ -76,7 +76,7 @@ class CheckedStruct(msgspec.Struct, frozen=True, gc=False, metaclass=CheckedMeta
         for name, default, check in _plan(cls):
             if name in changes and changes[name] is not default:
                 changes[name] = check(f"{cls.__name__}.{name}", changes[name])
-        return _with(self, changes)  # type: ignore[no-any-return]
+        return with_fields(self, changes)  # type: ignore[no-any-return]
 
     __replace__ = replace
 
@@ -100,7 +100,8 @@ def _plan(cls: type[CheckedStruct]) -> tuple[tuple[str, Any, Callable[[str, Any]
     )
 
 
-def _with(value: msgspec.Struct, changes: dict[str, Any]) -> Any:
+def with_fields(value: msgspec.Struct, changes: dict[str, Any]) -> Any:
+    """A copy of a value with some fields changed, unchecked."""
     fields = {name: getattr(value, name) for name in value.__struct_fields__}
     return trusted(type(value), **{**fields, **changes})
 

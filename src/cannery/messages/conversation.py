@@ -212,7 +212,8 @@ def regrouped(before: Conversation, after: Conversation) -> Conversation:
     What has lost the canister that opened its wire message opens one itself, and does not fall to the
     message before it. A canister in the place of another stands in its message.
     """
-    if len(after) >= len(before) and all(map(is_, before, after)):
+    # Comparing tuples starts with identity, so what was only added to costs a few nanoseconds a canister.
+    if tuple.__eq__(before, tuple.__getitem__(after, slice(len(before)))):
         return after
     places = _places(before, after)
     groups = [number for number, group in enumerate(group_turns(before)) for _ in group]

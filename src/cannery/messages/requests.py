@@ -23,6 +23,7 @@ from cannery.messages.checked import (
     check_text,
     check_whole,
     maker,
+    with_fields,
 )
 from cannery.messages.conversation import Conversation, regrouped
 from cannery.messages.immutable import freeze
@@ -309,6 +310,8 @@ class Request(CheckedStruct, frozen=True, gc=False):
         if "conversation" in changes:
             edited = _conversation("Request.conversation", changes["conversation"])
             changes["conversation"] = regrouped(self.conversation, edited)
+            if len(changes) == 1:
+                return with_fields(self, changes)  # type: ignore[no-any-return]
         return super().replace(**changes)
 
     __replace__ = replace

@@ -17,6 +17,8 @@ from cannery.wire.contract import Notes
 
 # How far from its end a conversation is searched for what was kept.
 _REACH = 64
+# From how many pieces on the encoded turns are joined to one.
+_MANY = 32
 
 
 class Walked(NamedTuple):
@@ -68,6 +70,8 @@ def write_kept(
     encoded = known.encoded
     if known.pending:
         encoded = encoded + [encode(turn) + b"," for turn in known.pending]
+        if len(encoded) > _MANY:
+            encoded = [b"".join(encoded)]
     position = len(known.canisters) or start
     used: set[str] = set()
     said: Notes = list(known.notes)
@@ -78,7 +82,10 @@ def write_kept(
     if last > 0:
         ids = known.ids | (used - _ids(canisters, last)) if used else known.ids
         about = [note for note in said if type(note[1]) is not int or note[1] < last]
-        _keep(canisters, last, key, _Kept(canisters[:last], encoded, turns[:before], ids, about))
+        if known.canisters:
+            known.canisters[-1].memo().pop(key, None)
+        kept = _Kept(canisters[:last], encoded, turns[:before], ids, about)
+        canisters[last - 1].memo()[key] = kept
     notes += said
     if encoded and not turns:
         encoded, turns = encoded[:-1], [Raw(encoded[-1][:-1])]
@@ -94,15 +101,6 @@ def _find(canisters: tuple[Any, ...], key: str) -> _Kept:
         if kept is not None and kept.canisters == canisters[:position]:
             return kept
     return _NOTHING
-
-
-def _keep(canisters: tuple[Any, ...], position: int, key: str, kept: _Kept) -> None:
-    """Keep the turns of the canisters before a position, instead of those kept before."""
-    for earlier in range(position - 1, max(0, position - _REACH), -1):
-        memo = canisters[earlier - 1]._memo  # noqa: SLF001 - the same
-        if memo is not None:
-            memo.pop(key, None)
-    canisters[position - 1].memo()[key] = kept
 
 
 def _ids(canisters: tuple[Any, ...], position: int) -> set[str]:
