@@ -204,7 +204,12 @@ def write_settings(request: Request, report: Report) -> Object:
     _write_tools(request, body, report, at_home=at_home)
     _write_choice(request, body, report, at_home=at_home)
     controls = request.controls
-    put(body, "max_tokens", controls.max_tokens)
+    # A limit that nobody gave is settled when thinking is known, and stands where any other would.
+    put(
+        body,
+        "max_tokens",
+        None if controls.max_tokens is absent and not at_home else controls.max_tokens,
+    )
     _write_sampling(controls, body, report, at_home=at_home)
     if isinstance(controls.output, OutputFormat):
         _write_output(controls.output, body, report)
@@ -323,7 +328,7 @@ def _make_room(body: Object, report: Report) -> None:
         del body["thinking"]
         is_thinking = False
     budget = thinking.get("budget_tokens") if is_thinking else None
-    if "max_tokens" not in body:
+    if body["max_tokens"] is None:
         body["max_tokens"] = DEFAULT_MAX_TOKENS + (budget or 0)
         detail = f"max_tokens is required; {body['max_tokens']} was sent"
         report.lose("CONTROL_DEFAULTED", "@max_tokens", detail)

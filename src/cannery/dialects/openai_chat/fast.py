@@ -238,7 +238,7 @@ def write_plain(plain: PlainRequest, notes: Notes) -> bytes | None:
     if not model:
         notes.append(_MODEL_UNKNOWN)
         model = UNKNOWN_MODEL
-    body = {"model": model, "messages": written}
+    body: dict[str, Any] = {"model": model}
     limit, temperature, top_p = request.limit, request.temperature, request.top_p
     if limit is not absent:
         body["max_completion_tokens"] = limit
@@ -248,6 +248,7 @@ def write_plain(plain: PlainRequest, notes: Notes) -> bytes | None:
         body["top_p"] = top_p
     if request.stream is not absent:
         body["stream"] = request.stream
+    body["messages"] = written
     return encode(body)
 
 

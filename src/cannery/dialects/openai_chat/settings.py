@@ -153,13 +153,13 @@ def write_settings(request: Request, report: Report) -> Object:
     write_tools(NAME, request, body, report)
     at_home = request.source == NAME
     _write_choice(request, body, report, at_home=at_home)
-    limit_key = "max_tokens" if is_old(request, "max_tokens") else "max_completion_tokens"
-    put(body, limit_key, request.controls.max_tokens)
     controls = request.controls
-    if not (at_home or body.get("tools")) and controls.parallel_calls is not absent:
-        if controls.parallel_calls is False:
-            report.lose("CONTROL_DROPPED", "@parallel_calls", "without tools there are no calls")
-        controls = controls.replace(parallel_calls=absent)
+    if at_home or body.get("tools"):
+        put(body, "parallel_tool_calls", controls.parallel_calls)
+    elif controls.parallel_calls is False:
+        report.lose("CONTROL_DROPPED", "@parallel_calls", "without tools there are no calls")
+    limit_key = "max_tokens" if is_old(request, "max_tokens") else "max_completion_tokens"
+    put(body, limit_key, controls.max_tokens)
     _write_controls(controls, body, report, at_home=at_home)
     put(body, "stream", request.stream)
     return body
@@ -192,7 +192,6 @@ def _write_controls(controls: Controls, body: Object, report: Report, *, at_home
     put(body, "presence_penalty", controls.presence_penalty)
     put(body, "frequency_penalty", controls.frequency_penalty)
     put(body, "n", controls.candidates)
-    put(body, "parallel_tool_calls", controls.parallel_calls)
     if isinstance(controls.output, OutputFormat):
         body["response_format"] = write_output(controls.output, "json_schema")
     if isinstance(controls.thinking, Thinking):
