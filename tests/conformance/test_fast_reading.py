@@ -15,12 +15,12 @@ from hypothesis import strategies as st
 
 import cannery
 from cannery import translation
-from cannery.dialects.anthropic_messages import fast_reading, reading
+from cannery.dialects.anthropic_messages import fast_reading, reading, slicing
 from cannery.errors import CanneryError
 from cannery.translation import find_dialect
 from tests.conformance.matrix import DIALECTS, assert_same_json, identify
 from tests.oracles.corpus import Case, request_cases
-from tests.strategies.agent_bodies import agent_bodies
+from tests.strategies.agent_bodies import agent_bodies, plain_agent_bodies
 from tests.strategies.bodies import requests, typed_requests
 
 NAME = "anthropic_messages"
@@ -61,6 +61,7 @@ def the_general_way() -> Iterator[None]:
         patch.setattr(translation, "find_dialect", find)
         patch.setattr(translation, "_LANES", {})
         patch.setattr(translation, "_lane", lambda *_: None)
+        patch.setattr(translation, "_ways", lambda *_: None)
         yield
 
 
@@ -115,10 +116,13 @@ def test_any_body(body: dict[str, Any]):
 
 
 @pytest.mark.parametrize("target", DIALECTS)
-@given(body=agent_bodies())
-@settings(max_examples=150)
-def test_translations(target: str, body: bytes):
-    assert_same_translation(body, target)
+@pytest.mark.parametrize("short", [0, slicing.SHORT])
+@given(body=agent_bodies() | plain_agent_bodies())
+@settings(max_examples=200)
+def test_translations(target: str, short: int, body: bytes):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(slicing, "SHORT", short)
+        assert_same_translation(body, target)
 
 
 TURNS = st.lists(
@@ -185,6 +189,20 @@ COMMON = {
         },
     ],
 }
+
+
+@pytest.mark.parametrize("short", [0, slicing.SHORT])
+def test_the_shortest_way_takes_what_agents_send(short: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(slicing, "SHORT", short)
+    call = {"type": "tool_use", "id": "t", "name": "f", "input": {"n": 1.0}}
+    result = {"type": "tool_result", "tool_use_id": "t", "content": "x"}
+    exchange = [
+        {"role": "assistant", "content": [{"type": "text", "text": "Let me see."}, call]},
+        {"role": "user", "content": [result, {"type": "text", "text": "Go on."}]},
+    ]
+    body = {"model": "m", "max_tokens": 5, "system": "s", "tools": COMMON["tools"], "messages": []}
+    body["messages"] = [{"role": "user", "content": "Go."}, *([] if short else exchange)]
+    assert slicing.read_slices(json.dumps(body).encode()) is not None
 
 
 def test_what_agents_send_needs_no_general_reader(monkeypatch: pytest.MonkeyPatch):

@@ -156,7 +156,7 @@ def general(body: bytes, source: str, target: str) -> cannery.Rendered:
 def compare(body: bytes, source: str, target: str) -> None:
     """Both ways, with all texts in slices and with none."""
     slow = general(body, source, target)
-    module = importlib.import_module(f"cannery.dialects.{source}.sliced")
+    module = importlib.import_module(find_dialect(source).read_slices.__module__)
     for short in (0, 1_000_000):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(module, "SHORT", short)

@@ -9,10 +9,10 @@ canisters; the tests hold both ways against each other.
 from __future__ import annotations
 
 import struct
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
-from msgspec import UNSET, Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from cannery.messages.requests import Request
 from cannery.wire.bodies import Turns
@@ -52,6 +52,50 @@ class Sliced(Struct, frozen=True, gc=False):
     top_p: Any
     stream: Any
     request: Request | None
+
+
+class FunctionSlice(Struct, frozen=True, gc=False):
+    """What a call calls, and its argument text."""
+
+    name: str
+    arguments: str
+
+
+class CallSlice(Struct, frozen=True, gc=False, tag="function"):
+    """A call."""
+
+    id: str
+    function: FunctionSlice
+
+
+class SystemSlice(Struct, frozen=True, gc=False, tag_field="role", tag="system"):
+    """What the system says; like the messages below it is encoded as Chat Completions has it."""
+
+    speaker: ClassVar[str] = SYSTEM
+    content: Any
+
+
+class UserSlice(Struct, frozen=True, gc=False, tag_field="role", tag="user"):
+    """What the user says."""
+
+    speaker: ClassVar[str] = USER
+    content: Any
+
+
+class ModelSlice(Struct, frozen=True, gc=False, tag_field="role", tag="assistant"):
+    """What the model says, and its calls."""
+
+    speaker: ClassVar[str] = MODEL
+    content: Any
+    tool_calls: list[CallSlice] | UnsetType = UNSET
+
+
+class ToolSlice(Struct, frozen=True, gc=False, tag_field="role", tag="tool"):
+    """What a tool answers."""
+
+    speaker: ClassVar[str] = TOOL
+    tool_call_id: str
+    content: Any
 
 
 def is_utf8(body: bytes) -> bool:

@@ -28,6 +28,7 @@ from cannery.dialects.anthropic_messages.settings import (
     write_settings,
 )
 from cannery.dialects.anthropic_messages.sliced import write_slices
+from cannery.dialects.anthropic_messages.slicing import read_slices
 from cannery.dialects.anthropic_messages.streaming import MessagesStreamReader, MessagesStreamWriter
 from cannery.dialects.anthropic_messages.writing import MessageWriter
 from cannery.messages.absence import absent
@@ -84,6 +85,7 @@ DIALECT = Dialect(
     write_plain=write_plain,
     write_fast=write_fast,
     write_turns=write_turns,
+    read_slices=read_slices,
     write_slices=write_slices,
     write_reply=write_reply,
 )

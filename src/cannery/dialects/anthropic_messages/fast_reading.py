@@ -95,7 +95,7 @@ def read_fast(body: bytes) -> Request | None:
             _take_system(found.system, canisters)
         origin = Origin(NAME, None if found.model is absent else found.model)
         _take(found.messages, canisters, origin)
-        return _request(found, canisters)
+        return make_request(found, canisters)
     except ODD:
         return None
 
@@ -282,11 +282,7 @@ def _part(part: PartText | PartImage) -> Any:
 
 
 def _image(source: ImageSource) -> Any:
-    """The image of base64 text that JSON spells without escapes."""
-    literal = bytes(source.data)
-    if literal[:1] != b'"' or b"\\" in literal or not literal.isascii():
-        raise OddError
-    return new_image(Base64(literal[1:-1]), source.media_type)
+    return new_image(Base64(source.data), source.media_type)
 
 
 def argument_text(literal: Raw) -> str:
@@ -367,7 +363,8 @@ def read_paths(body: bytes) -> list[str] | None:
 # --- settings ----------------------------------------------------------------------------------
 
 
-def _request(found: Any, canisters: list[AnyCanister]) -> Request:
+def make_request(found: Any, canisters: Iterable[AnyCanister]) -> Request:
+    """The request of common settings around canisters; one of ``ODD`` for any other."""
     choice, parallel = (absent, absent) if found.tool_choice is absent else _choice(found)
     return new_request(  # type: ignore[no-any-return]
         Conversation.trusted(canisters),

@@ -120,10 +120,10 @@ class RedactedThinking(
 
 
 class ImageSource(Struct, frozen=True, gc=False, tag="base64", forbid_unknown_fields=True):
-    """Inline bytes of an image: a JSON string, not decoded."""
+    """Inline bytes of an image."""
 
     media_type: str
-    data: Raw
+    data: str
 
 
 class Image(Struct, frozen=True, gc=False, tag="image", forbid_unknown_fields=True):

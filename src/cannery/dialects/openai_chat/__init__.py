@@ -18,6 +18,7 @@ from cannery.dialects.openai_chat.paths import read_paths
 from cannery.dialects.openai_chat.reading import read_request
 from cannery.dialects.openai_chat.responses import write_response
 from cannery.dialects.openai_chat.settings import CONTROL_PATHS, MODELLED, NAME, write_settings
+from cannery.dialects.openai_chat.slice_writing import write_slices
 from cannery.dialects.openai_chat.sliced import read_slices
 from cannery.dialects.openai_chat.streaming import ChatStreamReader, ChatStreamWriter
 from cannery.dialects.openai_chat.turns import write_turns
@@ -90,6 +91,7 @@ DIALECT = Dialect(
     write_fast=write_fast,
     write_turns=write_turns,
     read_slices=read_slices,
+    write_slices=write_slices,
     write_plain=write_plain,
     write_reply=write_reply,
     write_spelled=write_spelled,

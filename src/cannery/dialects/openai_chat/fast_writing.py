@@ -38,7 +38,7 @@ def write_fast(request: Request, notes: Notes, *, keep: bool = False) -> bytes |
         return None
     said: Notes = []
     try:
-        body = _settings(request, said)
+        body = write_common_settings(request, said)
     except UnusualError:
         return None
     turns = write_turns(request, said, keep=keep)
@@ -49,8 +49,8 @@ def write_fast(request: Request, notes: Notes, *, keep: bool = False) -> bytes |
     return encode_body(body)
 
 
-def _settings(request: Request, notes: Notes) -> Object:
-    """Every field of the body but the messages."""
+def write_common_settings(request: Request, notes: Notes) -> Object:
+    """Every field of the body but the messages; UnusualError where the general writer has to."""
     model: Any = request.model
     if not model:
         notes.append(("MODEL_UNKNOWN", "model", ""))

@@ -32,7 +32,7 @@ from cannery.wire.fragments import Walked, write_kept
 from cannery.wire.losses import Report
 from cannery.wire.markers import flag_error, media_label
 from cannery.wire.media import data_url, is_fetchable, standard_base64, true_mime_type
-from cannery.wire.residues import dropped_keys
+from cannery.wire.residues import dropped_keys, is_foreign_form
 
 _USER, _ASSISTANT, _SUPERVISOR = Role.User, Role.Assistant, Role.Supervisor
 _INVOCATION, _RESULT = Role.Invocation, Role.Result
@@ -84,6 +84,9 @@ def _walk(
             canister, following = ahead[index], ahead[index + 1]
             role = canister.role
             held = canister.held
+            residue = canister.residue
+            if residue is not None and not is_home and is_foreign_form(residue, NAME):
+                residue = None
             if role is _ASSISTANT:
                 last, before = index, len(written)
                 if held is absent:
@@ -94,7 +97,7 @@ def _walk(
                         and following.role is _INVOCATION
                         and result.role is _RESULT
                         and (then is None or not then.joined)
-                        and canister.residue is following.residue is result.residue is None
+                        and residue is following.residue is result.residue is None
                         and result._error is absent  # noqa: SLF001 - a property would cost a call
                         and result.invocation_id == following.identifier
                         and not following.is_freeform
@@ -114,7 +117,7 @@ def _walk(
                         continue
                 elif (
                     type(held) is str
-                    and canister.residue is None
+                    and residue is None
                     and (following is None or following.role is _USER)
                 ):
                     take({"role": "assistant", "content": held})
@@ -124,7 +127,7 @@ def _walk(
             elif (
                 role is _USER
                 and type(held) is str
-                and canister.residue is None
+                and residue is None
                 and (following is None or not following.joined)
             ):
                 take({"role": "user", "content": held})
@@ -346,19 +349,10 @@ class _Turns:
 
     def check(self, start: int) -> None:
         """Refuse ids and names that would have to change, and more cache marks than there may be."""
-        identifiers = self.identifiers
-        if identifiers:
-            fresh = set(identifiers)
-            if (
-                len(fresh) < len(identifiers)
-                or not fresh.isdisjoint(self.known)
-                or "" in fresh
-                or len(max(identifiers, key=len)) > _LONGEST_ID
-                or not "".join(identifiers).isprintable()
-                or not all(map(is_legal_name, self.names))
-            ):
-                raise UnusualError
-            self.used |= fresh
+        fresh = set(self.identifiers)
+        if not fresh.isdisjoint(self.known) or not are_legal(self.identifiers, self.names):
+            raise UnusualError
+        self.used |= fresh
         if self.marks and self.marks + self._earlier_marks(start) > _MOST_MARKS:
             raise UnusualError
 
@@ -366,6 +360,19 @@ class _Turns:
         """How many canisters before the start are marked."""
         residues = (canister.residue for canister in self.canisters[:start])
         return sum(residue is not None and residue.cache is not None for residue in residues)
+
+
+def are_legal(identifiers: list[str], names: set[str]) -> bool:
+    """Whether Chat takes these ids and names, and no id comes twice."""
+    if not identifiers:
+        return True
+    return (
+        len(set(identifiers)) == len(identifiers)
+        and "" not in identifiers
+        and len(max(identifiers, key=len)) <= _LONGEST_ID
+        and "".join(identifiers).isprintable()
+        and all(map(is_legal_name, names))
+    )
 
 
 def is_legal_name(name: str) -> bool:
