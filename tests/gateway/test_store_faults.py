@@ -75,54 +75,54 @@ def talk(running: Running, *texts: str) -> str:
 
 def ride_out(running: Running, fail: Callable[[], Any], mend: Callable[[], Any]) -> None:
     """Talk before, while and after a store fails, and look at what was kept."""
-    kept = {talk(running, "before"): ["before"]}
+    said = {talk(running, "before"): ["before"]}
     running.settle()
     fail()
-    waiting = {}
-    for number in range(QUEUE):
-        # The first goes on with what is stored; the second is looked for in the store and not found.
-        texts = [f"question {number}"]
-        if number == 0:
-            texts = ["before", "and now"]
-        elif number == 1:
-            texts = ["something old", "something new"]
-        waiting[talk(running, *texts)] = texts
-    dropped = [talk(running, f"dropped {number}") for number in range(5)]
+    # The first goes on with what is stored; the second is looked for in the store and not found.
+    for texts in (["before", "and now"], ["something old", "something new"]):
+        said[talk(running, *texts)] = texts
+    calls = 3
+    while running.recorded("dropped") < 3:
+        said[talk(running, f"question {calls}")] = [f"question {calls}"]
+        calls += 1
+        # Some may still find room in files that are there; the queue takes no more than it may.
+        assert running.metrics()["cannery_recording_queue"] <= QUEUE
+        assert calls < 20 * QUEUE, "nothing is ever dropped"
     wait_for(lambda: ask(running, "/readyz")[0] == 503, "readiness does not notice")
     problems = ask(running, "/readyz")[2]["problems"]
     assert any("store" in problem for problem in problems), problems
-    assert "the recording queue is full" in problems
-    metrics = running.metrics()
-    assert metrics["cannery_store_up"] == 0
-    assert metrics["cannery_recording_queue"] == QUEUE
-    assert running.recorded("dropped") == len(dropped)
+    assert running.metrics()["cannery_store_up"] == 0
     assert ask(running, "/healthz")[0] == 200
+    dropped = running.recorded("dropped")
 
     mend()
     running.settle(60)
     wait_for(lambda: ask(running, "/readyz")[0] == 200, "readiness does not come back")
     assert running.metrics()["cannery_store_up"] == 1
-    assert running.recorded() == 1 + QUEUE
-    assert running.recorded("failed") == 0
-    # A history whose beginning was dropped, and one that was dropped and is said again.
-    kept.update(waiting)
-    kept[talk(running, "dropped 0", "go on")] = ["dropped 0", "go on"]
-    kept[talk(running, "dropped 1")] = ["dropped 1"]
+    assert running.recorded() == calls - dropped
+    # Histories whose beginning was dropped go on, and what was dropped is said again.
+    for number, again in ((calls - 1, ["go on"]), (calls - 2, [])):
+        texts = [f"question {number}", *again]
+        named = talk(running, *texts)
+        said.pop(named, None)
+        said[named] = texts
     running.settle()
     assert running.recorded("failed") == 0
-    check(running, kept)
+    check(running, said, most_missing=int(dropped))
 
 
-def check(running: Running, kept: dict[str, list[str]]) -> None:
-    """Every conversation that a reply named holds what was said, and the store is sound."""
+def check(running: Running, said: dict[str, list[str]], most_missing: int) -> None:
+    """Every conversation that a reply named holds what was said or is not there, and the store is sound."""
     assert running.stop() == 0
     store = open_store(str(running.store))
     try:
-        for identifier, texts in kept.items():
-            expected = [word for text in texts for word in (text, f"echo: {text}")]
-            assert words(store.get(identifier).load()) == expected
+        held = {each.identifier: words(store.get(each.identifier).load()) for each in store.list()}
+        for identifier, texts in held.items():
+            assert texts == [word for text in said[identifier] for word in (text, f"echo: {text}")]
+        assert len(said) - len(held) <= most_missing
+        assert list(said)[-1] in held
+        assert list(said)[-2] in held
         assert store.verify().damages == ()
-        assert {summary.identifier for summary in store.list()} == set(kept)
     finally:
         store.close()
 
