@@ -14,6 +14,9 @@ SHORTCUTS = (
     "write_plain",
     "write_fast",
     "write_turns",
+    "read_slices",
+    "write_slices",
+    "read_paths",
     "read_spelled",
     "write_spelled",
     "read_line",
@@ -33,6 +36,7 @@ def general(monkeypatch: pytest.MonkeyPatch):
             patch.setattr(translation, "find_dialect", find)
             patch.setattr(translation, "_LANES", {})
             patch.setattr(translation, "_lane", lambda *_: None)
+            patch.setattr(translation, "_ways", lambda *_: None)
             return cannery.translate(body, source=source, target=target, **options)
 
     return translate

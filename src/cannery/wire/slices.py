@@ -61,10 +61,11 @@ class FunctionSlice(Struct, frozen=True, gc=False):
     arguments: str
 
 
-class CallSlice(Struct, frozen=True, gc=False, tag="function"):
-    """A call."""
+class CallSlice(Struct, frozen=True, gc=False):
+    """A call; its type is ``function``."""
 
     id: str
+    type: str
     function: FunctionSlice
 
 

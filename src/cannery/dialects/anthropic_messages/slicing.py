@@ -215,7 +215,7 @@ def _messages(messages: list[Any]) -> list[Any]:
                 if arguments[0] != "{" or arguments[1] <= " " or arguments[:3] == '{"_':
                     arguments = argument_text(block.input)
                 function = FunctionSlice(block.name, arguments)
-                take(ModelSlice(_NULL, [CallSlice(block.id, function)]))
+                take(ModelSlice(_NULL, [CallSlice(block.id, "function", function)]))
                 continue
         if type(message) is _User:
             _take_user(content, sliced)
@@ -233,7 +233,8 @@ def _only_text(literal: Raw) -> Raw:
 
 
 def _call(block: _ToolUse) -> CallSlice:
-    return CallSlice(block.id, FunctionSlice(block.name, argument_text(block.input)))
+    function = FunctionSlice(block.name, argument_text(block.input))
+    return CallSlice(block.id, "function", function)
 
 
 def _take_user(content: list[Any], sliced: list[Any]) -> None:
