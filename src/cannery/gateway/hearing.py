@@ -100,6 +100,7 @@ class Relay:
 
     def __init__(self, dialect: Dialect, *, is_heard: bool) -> None:
         self._dialect = dialect
+        self._endings = _ENDINGS.get(dialect.name, (b"",))
         self._reader = dialect.stream_reader() if is_heard else None
         self.folder = Folder()
         self._tail = b""
@@ -112,11 +113,11 @@ class Relay:
     def hear(self, chunk: bytes) -> None:
         """Take in what has been passed on."""
         self._tail = self._tail[-_TAIL:] + chunk
-        if not self._has_ended:
-            endings = _ENDINGS.get(self._dialect.name, (b"",))
-            self._has_ended = any(ending in self._tail for ending in endings)
         if self._reader is not None:
             self._fold(self._reader.feed(chunk))
+        # Somebody who reads a stream knows by that whether it has ended.
+        if self._reader is None and not self._has_ended:
+            self._has_ended = any(ending in self._tail for ending in self._endings)
 
     def _fold(self, events: Iterable[Event]) -> None:
         try:

@@ -129,6 +129,8 @@ class _Part:
         self.start = start
         # Channel -> segment -> what came of it.
         self.pieces: dict[str, dict[int, list[str]]] = {}
+        # The first segment of the text, which most parts have and nothing else.
+        self.texts: list[str] = []
         self.citations: list[Citation] = []
         self.residue = start.residue
         self.has_ended = False
@@ -137,12 +139,16 @@ class _Part:
         if delta.channel == "citation":
             if delta.citation is not None:
                 self.citations.append(delta.citation)
+        elif delta.channel == "text" and not delta.segment:
+            self.texts.append(delta.text)
         else:
             segments = self.pieces.setdefault(delta.channel, {})
             segments.setdefault(delta.segment, []).append(delta.text)
 
     def segments(self, channel: str) -> tuple[str, ...]:
         pieces = self.pieces.get(channel, {})
+        if channel == "text" and self.texts:
+            pieces = {0: self.texts, **pieces}
         return tuple("".join(pieces[number]) for number in sorted(pieces))
 
     def joined(self, channel: str) -> str:
@@ -204,7 +210,10 @@ class Folder:
         """Take the next event."""
         match event:
             case Delta():
-                self._open_part(event).add(event)
+                part = self._parts.get(event.index)
+                if part is None or part.has_ended:
+                    part = self._open_part(event)
+                part.add(event)
             case PartStart():
                 if event.index in self._parts:
                     raise UpstreamError(f"part {event.index} of the answer starts twice")

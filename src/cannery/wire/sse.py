@@ -48,6 +48,26 @@ class FrameReader:
             if frame is not None:
                 yield frame
 
+    def whole(self, chunk: bytes) -> list[bytes] | None:
+        """The lines of data in bytes that are whole frames of one such line each, named or not; None for any others.
+
+        This is how servers send them, so most streams need nothing else.
+        """
+        if self._buffer or self._has_data or self._name or self._after_return:
+            return None
+        if not chunk.endswith(b"\n\n") or b"\r" in chunk:
+            return None
+        found = []
+        for frame in chunk[:-2].split(b"\n\n"):
+            data = frame
+            if frame.startswith(b"event: "):
+                data = frame[frame.find(b"\n") + 1 :]
+            if not data.startswith(b"data: ") or b"\n" in data:
+                return None
+            found.append(data[6:])
+        self._is_first_line = False
+        return found
+
     def close(self) -> Iterator[Frame]:
         """The frame that the end of the stream completes, if one is under way."""
         for line in (self._buffer, b""):
@@ -86,7 +106,7 @@ _LINE_ENDS = (
 )
 
 
-def _one_line(value: Any) -> bytes:
+def one_line(value: Any) -> bytes:
     """The JSON of a value, with nothing in it that anybody takes for the end of a line."""
     encoded = encode(value)
     if not encoded.isascii():
@@ -97,9 +117,9 @@ def _one_line(value: Any) -> bytes:
 
 def data_frame(value: Any) -> bytes:
     """A frame without a name whose data is JSON."""
-    return b"data: " + _one_line(value) + b"\n\n"
+    return b"data: " + one_line(value) + b"\n\n"
 
 
 def named_frame(name: str, value: Any) -> bytes:
     """A frame with a name whose data is JSON."""
-    return b"event: " + name.encode() + b"\ndata: " + _one_line(value) + b"\n\n"
+    return b"event: " + name.encode() + b"\ndata: " + one_line(value) + b"\n\n"

@@ -8,7 +8,10 @@ a call's arguments until they are complete, because they must add up to an objec
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
 
 from cannery.dialects.anthropic_messages.blocks import Object
 from cannery.dialects.anthropic_messages.errors import error_body
@@ -49,7 +52,7 @@ from cannery.wire.bodies import encode, guarded
 from cannery.wire.contract import StreamOptions
 from cannery.wire.controls import text
 from cannery.wire.residues import own_residue, patch_text, recall
-from cannery.wire.sse import Frame, FrameReader, named_frame
+from cannery.wire.sse import Frame, FrameReader, named_frame, one_line
 from cannery.wire.streams import read_chunk
 
 _KINDS = {"text": "text", "thinking": "reasoning", "tool_use": "invocation"}
@@ -60,6 +63,24 @@ _DELTAS = {
     "input_json_delta": ("partial_json", "arguments"),
 }
 _IMPLIED = {"text_delta": "text", "thinking_delta": "thinking"}
+# What follows the words of a delta of text, two quotes for the words themselves first.
+_AFTER_TEXT = b'""}}\n\n'
+
+
+class _TextDelta(Struct, gc=False):
+    type: Literal["text_delta"]
+    text: str
+
+
+class _TextEvent(Struct, gc=False):
+    """An event with more of a text."""
+
+    type: Literal["content_block_delta"]
+    index: int
+    delta: _TextDelta
+
+
+_decode_text = msgspec.json.Decoder(_TextEvent).decode
 
 
 class MessagesStreamReader:
@@ -78,8 +99,28 @@ class MessagesStreamReader:
 
     def feed(self, chunk: bytes) -> Iterator[Event]:
         """The events that these bytes complete."""
+        whole = self._frames.whole(chunk) if self._open and not self._is_over else None
+        deltas = None if whole is None else self._more_text(whole)
+        if deltas is not None:
+            yield from deltas
+            return
         for frame in self._frames.feed(chunk):
             yield from self._frame(frame)
+
+    def _more_text(self, whole: list[bytes]) -> list[Event] | None:
+        """More of texts under way, if frames say nothing else."""
+        found: list[Event] = []
+        try:
+            for data in whole:
+                said = _decode_text(data)
+                opened = self._open.get(said.index)
+                if opened is None or opened.kind != "text":
+                    return None
+                if said.delta.text:
+                    found.append(Delta(opened.index, said.delta.text))
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            return None
+        return found
 
     def close(self) -> Iterator[Event]:
         """The events that the end of the stream completes."""
@@ -315,6 +356,8 @@ class _Part:
         self.segment = 0
         self.arguments: list[str] = []
         self.signature: list[str] = []
+        # What stands before the words of a delta of text, written once.
+        self.before_text = b""
 
 
 class MessagesStreamWriter:
@@ -337,6 +380,8 @@ class MessagesStreamWriter:
         if self._is_over:
             return b""
         match event:
+            case Delta():
+                return self._delta(event)
             case Start():
                 self._start = event
                 return b""
@@ -345,8 +390,6 @@ class MessagesStreamWriter:
                 return b""
             case PartStart():
                 return self._begin() + self._part_start(event)
-            case Delta():
-                return self._delta(event)
             case PartEnd():
                 return self._part_end(event)
             case Finish():
@@ -481,7 +524,10 @@ class MessagesStreamWriter:
                 raw = decode_json(event.citation.raw)
                 return self._block_delta(part, "citations_delta", "citation", raw)
         elif event.channel == "text" and event.text and part.is_written:
-            return self._block_delta(part, "text_delta", "text", event.text)
+            if not part.before_text:
+                delta = self._block_delta(part, "text_delta", "text", "")
+                part.before_text = delta.removesuffix(_AFTER_TEXT)
+            return part.before_text + one_line(event.text) + _AFTER_TEXT[2:]
         return b""
 
     def _think(self, part: _Part, event: Delta) -> bytes:

@@ -7,7 +7,10 @@ answer. The finish is held back until the stream ends, because usage comes after
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
 
 from cannery.dialects.openai_chat.responses import FINISH, FINISH_WORDS, read_usage, write_usage
 from cannery.dialects.openai_chat.settings import NAME
@@ -27,11 +30,37 @@ from cannery.messages.events import (
 from cannery.messages.requests import FinishReason, Usage
 from cannery.wire.contract import StreamOptions
 from cannery.wire.controls import integer, text
-from cannery.wire.sse import FrameReader, data_frame
+from cannery.wire.sse import FrameReader, data_frame, one_line
 from cannery.wire.streams import read_chunk
 
 _SPOKEN = {"content": "text", "refusal": "refusal"}
 _REASONING = ("reasoning_content", "reasoning")
+
+
+class _TextDelta(Struct, gc=False):
+    """A delta of text; what else a delta may say must not be there, and what nobody reads may."""
+
+    content: str
+    reasoning_content: None = None
+    reasoning: None = None
+    refusal: None = None
+    tool_calls: None = None
+    function_call: None = None
+
+
+class _TextChoice(Struct, gc=False):
+    delta: _TextDelta
+    index: Literal[0] = 0
+    finish_reason: None = None
+
+
+class _TextChunk(Struct, gc=False):
+    choices: tuple[_TextChoice]
+    usage: None = None
+    error: None = None
+
+
+_decode_text = msgspec.json.Decoder(_TextChunk).decode
 
 
 class ChatStreamReader:
@@ -50,8 +79,26 @@ class ChatStreamReader:
 
     def feed(self, chunk: bytes) -> Iterator[Event]:
         """The events that these bytes complete."""
-        for frame in self._frames.feed(chunk):
-            yield from self._frame(frame.data)
+        whole = self._frames.whole(chunk)
+        if whole is None:
+            for frame in self._frames.feed(chunk):
+                yield from self._frame(frame.data)
+            return
+        for data in whole:
+            words = self._more_text(data)
+            if words is None:
+                yield from self._frame(data.decode("utf-8", "replace"))
+            else:
+                yield Delta(self._spoken[1], words)  # type: ignore[index]
+
+    def _more_text(self, data: bytes) -> str | None:
+        """More of the text under way, if a chunk says nothing else."""
+        if self._spoken is None or self._spoken[0] != "text" or self._is_over or self._failed:
+            return None
+        try:
+            return _decode_text(data).choices[0].delta.content or None
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            return None
 
     def close(self) -> Iterator[Event]:
         """The events that the end of the stream completes."""
@@ -175,6 +222,8 @@ class ChatStreamWriter:
             "model": options.model or "",
         }
         self._is_started = False
+        # What stands before and behind the words of a chunk, by the name of their field.
+        self._around: dict[str, tuple[bytes, bytes]] = {}
         self._kinds: dict[int, PartStart] = {}
         self._calls: dict[int, int] = {}
         self._usage: Usage | None = None
@@ -212,6 +261,7 @@ class ChatStreamWriter:
             self._head["model"] = event.model
         if event.created is not absent and not self._options.created:
             self._head["created"] = event.created
+        self._around = {}
         return self._begin()
 
     def _begin(self) -> bytes:
@@ -253,8 +303,15 @@ class ChatStreamWriter:
             return self._chunk({"reasoning_content": event.text}) if shown else b""
         if event.channel != "text":
             return b""
-        key = "refusal" if start.kind == "refusal" else "content"
-        return self._chunk({key: event.text})
+        return self._words("refusal" if start.kind == "refusal" else "content", event.text)
+
+    def _words(self, key: str, words: str) -> bytes:
+        """A chunk with nothing but words: all but these is written once."""
+        around = self._around.get(key)
+        if around is None:
+            before, mark, behind = self._chunk({key: ""}).partition(f'{{"{key}":""}}'.encode())
+            around = self._around[key] = (before + mark[:-3], mark[-1:] + behind)
+        return around[0] + one_line(words) + around[1]
 
     def _finish(self, event: Finish) -> bytes:
         self._is_over = True
