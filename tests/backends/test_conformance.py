@@ -176,11 +176,13 @@ def test_gc_frees_what_nothing_refers_to(backend):
             )
         )
     steps = []
-    dry = backend.collect(lambda _: ["c"], dry_run=True, progress=lambda *step: steps.append(step))
+    dry = backend.collect(
+        lambda _: {"c": None}, dry_run=True, progress=lambda *step: steps.append(step)
+    )
     assert dry.conversations == ("c",)
     assert (dry.contents, dry.is_dry_run) == (1, True)
     assert backend.has(hashlib.sha256(lost).digest())
-    done = backend.collect(lambda metadata: metadata.keys() & {"c"})
+    done = backend.collect(lambda metadata: dict.fromkeys(metadata.keys() & {"c"}))
     assert (done.conversations, done.contents) == (dry.conversations, dry.contents)
     assert backend.metadata("c") is None
     assert not backend.has(hashlib.sha256(lost).digest())
@@ -190,6 +192,37 @@ def test_gc_frees_what_nothing_refers_to(backend):
     # What was freed can be stored again.
     backend.commit(change(two, b"x", identifier="d", contents=[lost]))
     assert backend.get(hashlib.sha256(lost).digest()) == lost
+
+
+@pytest.mark.parametrize("base", [0, 7])
+def test_gc_keeps_as_many_lines_of_a_deleted_conversation_as_are_needed(backend, base):
+    metadata = made(backend, base=base)
+    contents = [b"%d" % number * 2000 for number in range(4)]
+    for data in contents:
+        digest = hashlib.sha256(data).digest()
+        line = b'{"id":"sha256:%b"}' % digest.hex().encode()
+        backend.commit(
+            Change(
+                identifier="c",
+                requires={"c": metadata},
+                lines=[line],
+                contents={digest: data},
+                base=base,
+            )
+        )
+    dry = backend.collect(lambda _: {"c": 3}, dry_run=True)
+    assert (dry.conversations, dry.contents) == ((), 1)
+    assert backend.end("c", base) == base + 4
+    for needed, kept in ((9, 4), (4, 4), (3, 3), (3, 3), (1, 1), (0, 0)):
+        done = backend.collect(lambda _, needed=needed: {"c": needed})
+        assert done.conversations == ()
+        assert backend.end("c", base) == base + kept
+        reading = backend.read("c", base, base)
+        assert (len(reading.lines), reading.damages) == (kept, ())
+        there = [backend.has(hashlib.sha256(data).digest()) for data in contents]
+        assert there == [True] * kept + [False] * (4 - kept)
+    assert backend.metadata("c") == metadata
+    assert backend.inspect().damages == ()
 
 
 def test_threads_lose_nothing(backend):

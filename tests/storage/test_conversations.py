@@ -1,7 +1,9 @@
 """What people do with a store: append, fork, edit, delete, list, search, file."""
 
 import asyncio
-from datetime import UTC, datetime, timedelta
+import os
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,7 @@ from cannery.errors import (
     InputError,
     ProfileError,
     RoleError,
+    StorageError,
 )
 from cannery.messages import (
     ReasoningContentClass,
@@ -25,6 +28,7 @@ from cannery.messages import (
 from cannery.storage import AsyncStore, open_store
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
+EAST, WEST = timezone(timedelta(hours=14)), timezone(timedelta(hours=-12))
 
 
 def says(*texts):
@@ -60,6 +64,73 @@ def test_titles_cannot_escape(path):
     with open_store(path) as store:
         store.create(title="../../../etc/passwd\n\x00")
     assert sorted(item.name for item in path.parent.iterdir()) == ["store"]
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"model": 5},
+        {"model": "\ud800"},
+        {"title": None},
+        {"title": "x" * 1001},
+        {"title": "\ud800"},
+        {"tags": "word"},
+        {"tags": [5]},
+        {"tags": [""]},
+        {"tags": ["\ud800"]},
+        {"profile": "other"},
+        {"identifier": "No"},
+    ],
+)
+def test_facts_that_could_not_be_read_again_are_refused(store, facts):
+    with pytest.raises(InputError):
+        store.create(**facts)
+    assert store.list() == ()
+
+
+def test_odd_filters_find_nothing_and_break_nothing(store):
+    conversation = store.create(model="m", canisters=[user("needle", START)])
+    for odd in ({"model": "\ud800"}, {"tag": "\ud800"}, {"role": "\ud800"}):
+        with pytest.raises(InputError):
+            store.list(**odd)
+        with pytest.raises(InputError):
+            store.search("needle", **odd)
+    for query in ('"', "*", "a AND", "col:x", "^needle NOT", "(((", "\x00", "x " * 2000):
+        assert store.search(query) == ()
+    for since, until, count in (
+        (datetime.min.replace(tzinfo=EAST), datetime.max.replace(tzinfo=WEST), 1),
+        (datetime(900, 1, 1, tzinfo=UTC), datetime(9000, 1, 1, tzinfo=UTC), 1),
+        (datetime(9000, 1, 1, tzinfo=UTC), None, 0),
+        (None, datetime(900, 1, 1, tzinfo=UTC), 0),
+    ):
+        assert len(store.list(since=since, until=until)) == count
+        assert len(store.search("needle", since=since, until=until)) == count
+    with pytest.raises(InputError):
+        conversation.append(user("x"), durability="maybe")
+    assert len(conversation) == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["a b", "per%cent", "ha#sh", "que?ry", "co:lon", "new\nline", "'\""]
+)
+def test_a_store_may_lie_anywhere(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    for location in (Path(name), os.fsencode(name), str(tmp_path / name)):
+        with open_store(location) as store:
+            store.create(canisters=[user("needle " * 300)])
+            assert store.search("needle")
+            assert store.verify().is_sound
+    assert [item.name for item in tmp_path.iterdir()] == [name]
+
+
+def test_a_closed_store_is_not_used(store):
+    conversation = store.create()
+    store.close()
+    for use in (store.list, lambda: store.search("x"), lambda: store.file([user("x")])):
+        with pytest.raises(StorageError):
+            use()
+    store.close()
+    assert len(conversation) == 0
 
 
 def test_append_only_if_nothing_was_added_since(store):
@@ -119,6 +190,32 @@ class TestForks:
         freed = store.collect_garbage()
         assert set(freed.conversations) == {root.identifier, fork.identifier}
         assert freed.contents == 1
+
+    def test_keep_of_a_deleted_parent_only_what_they_share(self, store):
+        root = store.create(canisters=says(*(letter * 2000 for letter in "abcdef")))
+        one, two = root.fork(3), root.fork(2)
+        one.append(says("x" * 2000))
+        deep = one.fork(4)
+        assert store.file(root.load()).added == 0
+        root.delete()
+        one.delete()
+        freed = store.collect_garbage()
+        assert (freed.conversations, freed.contents) == ((), 3)
+        assert freed.freed_bytes >= 6000
+        assert [text[0] for text in texts(deep)] == [*"abcx"]
+        assert [text[0] for text in texts(two)] == [*"ab"]
+        assert store.verify().is_sound
+        filed = store.file([*deep.load(), user("y")])
+        assert (filed.identifier, filed.added) == (deep.identifier, 1)
+        deep.delete()
+        freed = store.collect_garbage()
+        assert freed.conversations == tuple(sorted([one.identifier, deep.identifier]))
+        assert freed.contents == 2
+        assert [text[0] for text in texts(two)] == [*"ab"]
+        assert store.collect_garbage().freed_bytes == 0
+        two.delete()
+        assert len(store.collect_garbage().conversations) == 2
+        assert store.verify().contents == 0
 
     def test_of_the_deleted_are_refused(self, store):
         root = store.create()

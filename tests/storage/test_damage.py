@@ -328,6 +328,75 @@ def cut_contents(path, truth, pack, rest):
     shutil.rmtree(path / "conversations" / conversation.identifier)
 
 
+@pytest.fixture(scope="module")
+def journaled(module_path):
+    """A store whose last changes are in its journal alone, as when the power fails after they were acknowledged."""
+    path = module_path / "journaled"
+    with open_store(path) as store:
+        identifier = store.create(canisters=[user("before")]).identifier
+    shutil.copytree(path, module_path / "durable")
+    with open_store(path) as store:
+        for number in range(4):
+            store.get(identifier).append(user(f"{number}"), supervisor(f"kept {number}"))
+        journal = (path / "journal").read_bytes()
+    records = []
+    at = 4096
+    while journal[at : at + 4] == b"CJR1":
+        end = at + 32 + int.from_bytes(journal[at + 24 : at + 32], "little")
+        records.append((at, end))
+        at = -(-end // 8) * 8
+    assert len(records) == 4
+    return module_path / "durable", identifier, journal, records
+
+
+def recovered(journaled, tmp_path, journal):
+    """What a store has that finds a journal; afterwards it must be sound and go on."""
+    path = tmp_path / "copy"
+    shutil.rmtree(path, ignore_errors=True)
+    shutil.copytree(journaled[0], path)
+    (path / "journal").write_bytes(journal)
+    with open_store(path) as store:
+        conversation = store.get(journaled[1])
+        texts = [one.text for one in conversation.hydrate()]
+        conversation.append(user("after"))
+        assert [one.text for one in conversation.hydrate()] == [*texts, "after"]
+        assert store.verify().is_sound
+        return texts, store.recovered
+
+
+def said_by(count):
+    return ["before", *(text for one in range(count) for text in (f"{one}", f"kept {one}"))]
+
+
+def test_every_cut_of_the_last_journal_records(journaled, tmp_path):
+    """With zeros behind it, as where a write did not arrive; around their ends also with nothing."""
+    _, _, journal, records = journaled
+    sizes = range(records[1][0], records[-1][1] + 1)
+    cuts = [journal[:size] + bytes(len(journal) - size) for size in sizes]
+    edges = [edge for record in records[1:] for edge in record]
+    cuts += [journal[:size] for edge in edges for size in range(edge - 4, edge + 9)]
+    for cut in cuts:
+        whole = sum(cut[start:end] == journal[start:end] for start, end in records)
+        texts, damages = recovered(journaled, tmp_path, cut)
+        assert texts == said_by(whole)
+        assert not damages
+
+
+def test_flipped_bits_in_the_journal(journaled, tmp_path):
+    """What lies before the damage is there, nothing wrong is, and what lies behind it is kept aside."""
+    _, _, journal, records = journaled
+    chance = random.Random(3)
+    for _ in range(300):
+        number = chance.randrange(4)
+        start, end = records[number]
+        place = chance.randrange(start, end)
+        flipped = bytearray(journal)
+        flipped[place] ^= 1 << chance.randrange(8)
+        texts, damages = recovered(journaled, tmp_path, bytes(flipped))
+        assert texts == said_by(number)
+        assert bool(damages) is (number < 3)
+
+
 def test_a_damaged_line_is_named_and_the_others_stay(golden, tmp_path):
     _, truth, _ = golden
     path = copy_of(golden, tmp_path)
@@ -403,6 +472,14 @@ def test_a_store_of_a_later_version_is_refused(golden, tmp_path):
     path = copy_of(golden, tmp_path)
     (path / "cannery.json").write_text('{"format":"cannery","version":2}')
     with pytest.raises(StorageError, match="version 2"):
+        open_store(path)
+
+
+@pytest.mark.parametrize("marker", ["", "{}", "[]", "\xff", '{"format":"cannery","version":true}'])
+def test_a_folder_with_another_marker_is_no_store(golden, tmp_path, marker):
+    path = copy_of(golden, tmp_path)
+    (path / "cannery.json").write_text(marker, "latin-1")
+    with pytest.raises(DamageError):
         open_store(path)
 
 

@@ -112,6 +112,19 @@ def test_gc_beside_writers(path):
         assert all(one.title.startswith("kept") for one in store.list())
 
 
+def test_gc_beside_gc_and_writers(path):
+    with open_store(path) as store:
+        collectors = [start(workers.collect, path) for _ in range(3)]
+        finish([start(workers.churn, path, writer, GC_SECONDS / 5) for writer in range(4)])
+        assert all(process.is_alive() for process, _ in collectors)
+        for process, heard in collectors:
+            kill(process, heard)
+        report = store.verify()
+        assert report.is_sound, report.damages[:3]
+        store.collect_garbage()
+        assert store.verify().contents <= 20
+
+
 def test_gc_killed_at_any_time(path):
     with open_store(path) as store:
         kept = store.create()

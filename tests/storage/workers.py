@@ -8,7 +8,10 @@ from cannery.messages import user
 from cannery.storage import open_store
 
 _context = multiprocessing.get_context("forkserver")
-_context.set_forkserver_preload(["tests.storage.workers"])
+# The server knows what is installed, and not where the tests are.
+_context.set_forkserver_preload(
+    ["cannery.messages", "cannery.storage", "cannery.backends.directory"]
+)
 
 
 def start(work, *arguments):

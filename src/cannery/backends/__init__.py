@@ -22,6 +22,7 @@ from cannery.backends._contract import (
     Durability,
     Growth,
     Inspection,
+    Needs,
     Progress,
     Reading,
     Receipt,
@@ -40,6 +41,7 @@ __all__ = [
     "Durability",
     "Growth",
     "Inspection",
+    "Needs",
     "Progress",
     "Reading",
     "Receipt",
@@ -61,8 +63,9 @@ def backend_names() -> tuple[str, ...]:
 
 def open_backend(location: str | os.PathLike[str]) -> Backend:
     """Open the store at a path or URL."""
-    text = os.fspath(location)
-    scheme, path = _split(text)
+    text = os.fsdecode(location)
+    # Only text can be a URL; a path may hold a colon.
+    scheme, path = _split(text) if isinstance(location, str) else ("directory", text)
     name = _ALIASES.get(scheme, scheme)
     if name not in backend_names():
         known = ", ".join(backend_names())

@@ -17,6 +17,8 @@ from cannery.errors import InputError
 
 Durability: TypeAlias = Literal["sync", "group", "os"]
 Progress: TypeAlias = Callable[[int, int], object]
+Needs: TypeAlias = Callable[[Mapping[str, bytes]], Mapping[str, int | None]]
+"""Which conversations are deleted, and how many of their first lines forks still need; None if there is no fork."""
 
 _IDENTIFIER = re.compile(r"[0-9a-z][0-9a-z_-]{0,63}")
 _CONTENT_ID = re.compile(r"sha256:([0-9a-f]{64})")
@@ -149,14 +151,14 @@ class Backend(ContentTable, Protocol):
 
     def collect(
         self,
-        doomed: Callable[[Mapping[str, bytes]], Iterable[str]],
+        needs: Needs,
         *,
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> Collection:
-        """Free the doomed conversations and what no other refers to.
+        """Free what is left of deleted conversations, and the content that nothing else refers to.
 
-        ``doomed`` gets all metadata and is asked again when nothing can change any more.
+        ``needs`` gets all metadata and is asked again when nothing can change any more.
         """
 
     def close(self) -> None:

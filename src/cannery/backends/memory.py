@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from weakref import WeakValueDictionary
 
 from cannery.backends._contract import (
@@ -18,6 +18,7 @@ from cannery.backends._contract import (
     Durability,
     Growth,
     Inspection,
+    Needs,
     Progress,
     Reading,
     Receipt,
@@ -124,18 +125,23 @@ class MemoryBackend:
 
     def collect(
         self,
-        doomed: Callable[[Mapping[str, bytes]], Iterable[str]],
+        needs: Needs,
         *,
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> Collection:
-        """Free the doomed conversations and what no other refers to."""
+        """Free what is left of deleted conversations, and the content that nothing else refers to."""
         with self._lock:
-            dead = set(doomed(self._metadata))
+            needed = needs(self._metadata)
+            dead = {identifier for identifier, count in needed.items() if count is None}
+            kept = {
+                identifier: log[: needed.get(identifier)]
+                for identifier, log in self._logs.items()
+                if identifier not in dead
+            }
             reached: set[bytes] = set()
-            for done, (identifier, log) in enumerate(self._logs.items(), 1):
-                if identifier not in dead:
-                    reached |= referred(b"\n".join(log))
+            for done, identifier in enumerate(self._logs, 1):
+                reached |= referred(b"\n".join(kept.get(identifier, ())))
                 if progress:
                     progress(done, len(self._logs))
             garbage = self._contents.keys() - reached
@@ -143,7 +149,7 @@ class MemoryBackend:
             if not dry_run:
                 for identifier in dead:
                     self._metadata.pop(identifier, None)
-                    self._logs.pop(identifier, None)
+                self._logs = kept
                 for digest in garbage:
                     del self._contents[digest]
             return Collection(tuple(sorted(dead)), len(garbage), freed, dry_run)

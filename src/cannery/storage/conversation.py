@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from cannery.storage.trees import Tree
 
 _ATTEMPTS = 100
+_DURABILITIES = ("sync", "group", "os")
 
 
 class Reading(Struct, frozen=True):
@@ -126,6 +127,8 @@ class StoredConversation:
         With ``revision`` only if nothing was added since it was given out (ConflictError otherwise).
         """
         added = list(flatten(canisters))
+        if durability is not None:
+            check_durability(durability)
         if not added:
             return self.revision
         lines, contents = self._store.encoder.encode_all(added)
@@ -318,6 +321,12 @@ def read_positions(
         lines += filter(None, found.lines) if found.damages else found.lines  # type: ignore[arg-type]
     canisters = store.decoder.decode(lines, hydrate=hydrate)
     return Reading(Conversation.trusted(canisters), tuple(damages))
+
+
+def check_durability(durability: object) -> None:
+    """Refuse a level of durability that there is not."""
+    if durability not in _DURABILITIES:
+        raise InputError(f"no durability {durability!r}; known: {', '.join(_DURABILITIES)}")
 
 
 def flatten(canisters: Iterable[Any]) -> Iterator[AnyCanister]:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from cannery.backends import Cursor
-from cannery.errors import StoreUnavailableError
+from cannery.errors import InputError, StorageError, StoreUnavailableError
 from cannery.storage.sealing import Stay
 
 T = TypeVar("T")
@@ -95,11 +95,14 @@ class Index:
         self._path = path
         self._lock = threading.RLock()
         self._opening: _Opening | None = None
+        self._is_closed = False
         self.rebuilds = 0
 
     def use(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do something with the tables in one transaction; if they are damaged, once more with new ones."""
         with self._lock:
+            if self._is_closed:
+                raise StorageError("the store is closed")
             try:
                 try:
                     return self._try(work)
@@ -108,6 +111,8 @@ class Index:
                         raise
                     self.discard()
                     return self._try(work)
+            except UnicodeEncodeError:
+                raise InputError("not valid Unicode: a lone surrogate") from None
             except (sqlite3.Error, OSError) as error:
                 raise StoreUnavailableError(f"the index: {error}") from error
 
@@ -146,8 +151,9 @@ class Index:
                 remove_files(self._path)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Let go of the file for good."""
         with self._lock:
+            self._is_closed = True
             self._close()
 
     def _close(self) -> None:

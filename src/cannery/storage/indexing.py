@@ -134,7 +134,9 @@ def _chain(store: Store, connection: sqlite3.Connection, row: Row) -> Row:
         # A history that cannot be read whole cannot be recognised.
         return put_row(connection, row._replace(chained=row.length, unreadable=1))
     spoken = _put_chain(connection, row, chain, new)
-    return put_row(connection, row._replace(chained=row.chained + len(new), spoken=spoken))
+    end = row.chained + len(new)
+    # gc may have taken from a deleted conversation what no fork needs.
+    return put_row(connection, row._replace(chained=end, length=end, spoken=spoken))
 
 
 def _load(store: Store, identifier: str, start: int, stop: int) -> Sequence[AnyCanister]:
@@ -365,4 +367,9 @@ def _at_positions(
 
 def sortable(time: datetime) -> str:
     """A time as text that sorts by time."""
-    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    try:
+        time = time.astimezone(UTC)
+    except (OverflowError, ValueError):
+        # The first and the last day there are, where they are not UTC's.
+        time = time.replace(tzinfo=UTC)
+    return time.isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"

@@ -6,7 +6,7 @@ the metadata of ancestors and the lines around one position.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from cannery.errors import DamageError, InputError
@@ -108,19 +108,21 @@ def check_position(at: object, end: int) -> int:
     return position
 
 
-def doomed(everything: dict[str, Metadata]) -> set[str]:
-    """The deleted conversations that no living fork needs."""
-    needed: set[str] = set()
+def still_needed(everything: Mapping[str, Metadata]) -> dict[str, int | None]:
+    """The deleted conversations, and how many of their own first lines forks need; None if there is no fork."""
+    needed: dict[str, int] = {}
     for metadata in everything.values():
-        if metadata.deleted is not None:
+        fork = metadata
+        if fork.deleted is not None:
             continue
-        parent = metadata.parent
-        while parent is not None and parent not in needed:
-            needed.add(parent)
-            above = everything.get(parent)
-            parent = above.parent if above is not None else None
+        while fork.parent is not None and fork.position > needed.get(fork.parent, -1):
+            needed[fork.parent] = fork.position
+            above = everything.get(fork.parent)
+            if above is None:
+                break
+            fork = above
     return {
-        identifier
+        identifier: max(needed[identifier] - metadata.position, 0) if identifier in needed else None
         for identifier, metadata in everything.items()
-        if metadata.deleted is not None and identifier not in needed
+        if metadata.deleted is not None
     }

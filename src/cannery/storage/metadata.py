@@ -77,6 +77,7 @@ def new_metadata(
         raise InputError(f"no profile {profile!r}; known: {', '.join(PROFILES)}")
     check_title(title)
     check_tags(tags)
+    check_model(model)
     now = datetime.now(UTC)
     own = new_identifier() if identifier is None else check_identifier(identifier)
     return Metadata(own, now, now, title, tuple(tags), known, model, parent, position)
@@ -95,6 +96,13 @@ def check_tags(tags: object) -> None:
         raise InputError("tags are a tuple of words")
     for tag in tags:
         _check_unicode(tag)
+
+
+def check_model(model: object) -> None:
+    """Refuse a model that is not named by text."""
+    if model is not None and not isinstance(model, str):
+        raise InputError(f"a model is named by text, not {type(model).__name__}")
+    _check_unicode(model or "")
 
 
 def _check_unicode(text: str) -> None:

@@ -25,12 +25,12 @@ from cannery.backends import (
 from cannery.errors import CanneryError, ConflictError, ConversationNotFoundError, InputError
 from cannery.messages import AnyCanister, prefix_digests
 from cannery.storage.content import ContentCache
-from cannery.storage.conversation import StoredConversation, flatten
+from cannery.storage.conversation import StoredConversation, check_durability, flatten
 from cannery.storage.decoding import Decoder
 from cannery.storage.encoding import THRESHOLD, Encoder
 from cannery.storage.index import Index, Row, rows
 from cannery.storage.indexing import catch_up, chain_up, search_up, sortable
-from cannery.storage.lineage import doomed
+from cannery.storage.lineage import still_needed
 from cannery.storage.metadata import Metadata, decode_metadata, new_metadata
 from cannery.storage.profiles import check_profile
 from cannery.storage.recognition import Filed, Match, file_history, known_before, match_history
@@ -39,7 +39,6 @@ from cannery.storage.verification import Report, verify
 from cannery.storage.words import query_of, snippet, words_of
 
 _ATTEMPTS = 100
-_DURABILITIES = ("sync", "group", "os")
 _TAGGED = "EXISTS (SELECT 1 FROM json_each(tags) WHERE value = ?)"
 # A fork has the roles of what it shares with its ancestors, too.
 _SPOKEN = """EXISTS (
@@ -89,8 +88,7 @@ class Store:
         threshold: int = THRESHOLD,
         cache_bytes: int = 64 << 20,
     ) -> None:
-        if durability not in _DURABILITIES:
-            raise InputError(f"no durability {durability!r}; known: {', '.join(_DURABILITIES)}")
+        check_durability(durability)
         self.backend = backend
         self.durability: Durability = durability
         self.cache = ContentCache(backend, cache_bytes)
@@ -135,6 +133,8 @@ class Store:
 
         It gets a new id, or the one that is given; ConflictError if that is taken.
         """
+        if isinstance(tags, str):
+            raise InputError("tags are several words, not one text")
         metadata = new_metadata(
             title=title, tags=tuple(tags), profile=profile, model=model, identifier=identifier
         )
@@ -375,15 +375,15 @@ class Store:
     ) -> Collection:
         """Free what nothing reaches; with ``dry_run`` say what that is."""
 
-        def dead(everything: Mapping[str, bytes]) -> Iterable[str]:
-            return doomed(
+        def needs(everything: Mapping[str, bytes]) -> Mapping[str, int | None]:
+            return still_needed(
                 {
                     identifier: decode_metadata(raw, identifier)
                     for identifier, raw in everything.items()
                 }
             )
 
-        return self.backend.collect(dead, dry_run=dry_run, progress=progress)
+        return self.backend.collect(needs, dry_run=dry_run, progress=progress)
 
 
 def _conditions(*chosen: tuple[str, Any]) -> tuple[str, list[Any]]:

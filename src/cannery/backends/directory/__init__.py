@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from cannery.backends._contract import (
     Change,
@@ -20,6 +20,7 @@ from cannery.backends._contract import (
     Durability,
     Growth,
     Inspection,
+    Needs,
     Progress,
     Reading,
     Receipt,
@@ -299,13 +300,13 @@ class DirectoryBackend:
 
     def collect(
         self,
-        doomed: Callable[[Mapping[str, bytes]], Iterable[str]],
+        needs: Needs,
         *,
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> Collection:
-        """Free the doomed conversations and what no other refers to."""
-        collector = Collector(self._files, self._commits, self._packs, self._change_log, doomed)
+        """Free what is left of deleted conversations, and the content that nothing else refers to."""
+        collector = Collector(self._files, self._commits, self._packs, self._change_log, needs)
         return collector.run(dry_run=dry_run, progress=progress)
 
     def close(self) -> None:

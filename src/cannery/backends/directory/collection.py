@@ -6,19 +6,21 @@ nobody writes any more; the short end holds both locks and looks only at what wa
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
 from msgspec import Struct
 
-from cannery.backends._contract import Collection, Cursor, Progress, referred
+from cannery.backends._contract import Collection, Cursor, Needs, Progress, referred
 from cannery.backends.directory.changes import ChangeLog
 from cannery.backends.directory.commits import Commits
 from cannery.backends.directory.files import Files, medium, read_whole
 from cannery.backends.directory.layout import (
     CONTENT,
     CONVERSATIONS,
+    LOCKS,
     TRASH,
     is_identifier,
     log_name,
@@ -26,7 +28,7 @@ from cannery.backends.directory.layout import (
     pack_index_name,
     pack_name,
 )
-from cannery.backends.directory.lines import unseal
+from cannery.backends.directory.lines import offset_after, unseal
 from cannery.backends.directory.opening import empty_trash
 from cannery.backends.directory.packs import (
     HEADER,
@@ -37,7 +39,12 @@ from cannery.backends.directory.packs import (
     scan,
 )
 
-Doomed = Callable[[Mapping[str, bytes]], Iterable[str]]
+
+class _Spent(Struct):
+    """What can go of deleted conversations: some wholly, of others what lies behind a place in the log, if anything."""
+
+    dead: set[str]
+    cuts: dict[str, int | None]
 
 
 class _Plan(Struct):
@@ -53,33 +60,43 @@ class Collector:
     """One run of gc."""
 
     def __init__(
-        self, files: Files, commits: Commits, packs: Packs, change_log: ChangeLog, doomed: Doomed
+        self, files: Files, commits: Commits, packs: Packs, change_log: ChangeLog, needs: Needs
     ) -> None:
         self._files = files
         self._commits = commits
         self._packs = packs
         self._change_log = change_log
-        self._doomed = doomed
+        self._needs = needs
         self._progress: Progress | None = None
 
     def run(self, *, dry_run: bool, progress: Progress | None) -> Collection:
         """Free what nothing reaches, or say what would be freed."""
         self._progress = progress
-        with medium(self._files.root):
+        with medium(self._files.root), self._by_turns():
             cursor, active = self._stand_still(dry_run=dry_run)
-            dead = self._dead(self._metadata())
-            freed = sum(map(self._bytes_of, dead))
-            reached = self._mark(dead)
+            spent = self._spent(self._metadata())
+            reached = self._mark(spent)
             numbers = [number for number in self._packs.numbers() if number < active]
             plans = [plan for number in numbers if (plan := self._plan(number, reached))]
+            freed = sum(self._bytes_of(name, spent) for name in (*spent.dead, *spent.cuts))
             if not dry_run:
                 for plan in plans:
                     self._copy(plan)
-                dead = self._finish(plans, dead, cursor)
+                freed = self._finish(plans, spent, cursor)
                 empty_trash(self._files)
         garbage = [record for plan in plans for record in plan.dropped.values()]
         freed += sum(HEADER.size + record.place.stored for record in garbage)
-        return Collection(tuple(sorted(dead)), len(garbage), freed, dry_run)
+        return Collection(tuple(sorted(spent.dead)), len(garbage), freed, dry_run)
+
+    @contextmanager
+    def _by_turns(self) -> Iterator[None]:
+        """Hold the lock that keeps two runs from copying to the same files."""
+        fd = self._files.open(f"{LOCKS}/collect", create=True)
+        try:
+            self._files.lock(fd)
+            yield
+        finally:
+            self._files.close(fd)
 
     def _stand_still(self, *, dry_run: bool) -> tuple[Cursor, int]:
         """Start a new pack, so that no other is written any more."""
@@ -107,24 +124,37 @@ class Collector:
     def _identifiers(self) -> list[str]:
         return [name for name in self._files.names(CONVERSATIONS) if is_identifier(name)]
 
-    def _dead(self, metadata: dict[str, bytes] | None) -> set[str]:
-        return set() if metadata is None else set(self._doomed(metadata))
+    def _spent(self, metadata: dict[str, bytes] | None) -> _Spent:
+        spent = _Spent(set(), {})
+        for identifier, count in ({} if metadata is None else self._needs(metadata)).items():
+            if count is None:
+                spent.dead.add(identifier)
+                continue
+            log = read_whole(self._files, log_name(identifier)) or b""
+            spent.cuts[identifier] = offset_after(log, count)
+        return spent
 
-    def _mark(self, dead: set[str]) -> set[bytes]:
-        living = [name for name in self._identifiers() if name not in dead]
+    def _mark(self, spent: _Spent) -> set[bytes]:
+        living = [name for name in self._identifiers() if name not in spent.dead]
         reached: set[bytes] = set()
         for done, identifier in enumerate(living, 1):
-            reached |= self._referred(identifier)
+            reached |= self._referred(identifier, spent)
             if self._progress:
                 self._progress(done, len(living))
         return reached
 
-    def _referred(self, identifier: str) -> set[bytes]:
-        return referred(read_whole(self._files, log_name(identifier)) or b"")
+    def _referred(self, identifier: str, spent: _Spent) -> set[bytes]:
+        data = read_whole(self._files, log_name(identifier)) or b""
+        return referred(data[: spent.cuts.get(identifier)])
 
-    def _bytes_of(self, identifier: str) -> int:
+    def _bytes_of(self, identifier: str, spent: _Spent) -> int:
+        """How much of its files goes with a conversation."""
         names = (log_name(identifier), metadata_name(identifier))
-        return sum(facts.size for name in names if (facts := self._files.facts(name)))
+        log, metadata = (facts.size if (facts := self._files.facts(name)) else 0 for name in names)
+        if identifier in spent.dead:
+            return log + metadata
+        cut = spent.cuts.get(identifier)
+        return 0 if cut is None else log - cut
 
     def _plan(self, number: int, reached: set[bytes]) -> _Plan | None:
         """What to drop from a pack; None to leave it alone, as everyone does with a damaged one."""
@@ -153,28 +183,45 @@ class Collector:
         self._files.write(target, data, plan.end)
         plan.end += len(data)
 
-    def _finish(self, plans: list[_Plan], dead: set[str], cursor: Cursor) -> set[str]:
-        """The end, while nobody writes: look at what was added, then put the copies in place."""
+    def _finish(self, plans: list[_Plan], spent: _Spent, cursor: Cursor) -> int:
+        """The end, while nobody writes: look at what was added, then put the copies in place; bytes of logs freed."""
         with self._commits.alone():
-            dead &= self._dead(self._metadata())
+            now = self._spent(self._metadata())
+            spent.dead &= now.dead
+            spent.cuts = {
+                name: cut if spent.cuts.get(name) == cut else None for name, cut in now.cuts.items()
+            }
             changed = self._change_log.since(cursor).identifiers
             looked_at = self._identifiers() if changed is None else changed
             late: set[bytes] = set()
             for identifier in looked_at:
-                if identifier not in dead:
-                    late |= self._referred(identifier)
+                if identifier not in spent.dead:
+                    late |= self._referred(identifier, spent)
             for plan in plans:
                 self._rescue(plan, late)
+            freed = sum(self._bytes_of(name, spent) for name in (*spent.dead, *spent.cuts))
             self._commits.distrust()
             # The dead first: what is still there never misses its content.
-            self._bury(dead)
+            self._bury(spent.dead)
+            self._shorten(spent.cuts)
             for plan in plans:
                 self._put_in_place(plan)
             self._files.sync_directory(CONTENT)
             self._change_log.prune()
             self._packs.forget()
             self._commits.begin_epoch()
-        return dead
+        return freed
+
+    def _shorten(self, cuts: Mapping[str, int | None]) -> None:
+        """Cut the logs of deleted conversations behind the last line that a fork needs, durably.
+
+        Those that are short enough are synced, too: the sync of an earlier cut may have failed.
+        """
+        for identifier, cut in cuts.items():
+            with contextlib.suppress(FileNotFoundError), self._opened(log_name(identifier)) as fd:
+                if cut is not None:
+                    self._files.truncate(fd, cut)
+                self._files.sync(fd)
 
     def _rescue(self, plan: _Plan, late: set[bytes]) -> None:
         """Keep what a line refers to that was written while we marked."""

@@ -173,7 +173,8 @@ class Journal:
     def has_valid_behind(self, epoch: int, start: int) -> bool:
         """Whether a valid record of the epoch lies anywhere after a place."""
         size = self._files.size(self._fd)
-        data = self._files.read(self._fd, size - start, start)
+        # A file that was cut may end in the padding of its last valid record.
+        data = self._files.read(self._fd, max(size - start, 0), start)
         at = data.find(_RECORD_MAGIC)
         while at >= 0:
             if (start + at) % 8 == 0 and self._after_valid(epoch, start + at, size) is not None:

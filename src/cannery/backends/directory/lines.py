@@ -125,6 +125,17 @@ def _torn(where: str, tail: bytes, line: int, position: int) -> Damage:
     return Damage(where, f"torn tail of {len(tail)} bytes", line, position)
 
 
+def offset_after(data: bytes, count: int) -> int | None:
+    """Where the first so many lines of a log end; None if it has no more, or if anything in it is damaged."""
+    rows = data.split(b"\n")
+    if rows.pop() or count >= len(rows):
+        return None
+    first = ordinal_of(rows[0])
+    if first is None or not _are_as_written(rows, first):
+        return None
+    return sum(map(len, rows[:count])) + count
+
+
 def find_end(read: Read, size: int, where: str, base: int) -> int:
     """The position after the last line, from the end of the log alone unless that is damaged."""
     if size == 0:
@@ -199,7 +210,8 @@ def _line_after(read: Read, size: int, offset: int, limit: int) -> tuple[int, in
             if ordinal is not None:
                 return offset + at + 1, ordinal
             at = after
-        if offset + len(data) >= size or (at >= 0 and offset + at + 1 >= limit):
+        is_all = offset + len(data) >= size or len(data) < length
+        if is_all or (at >= 0 and offset + at + 1 >= limit):
             return None
         length *= 4
 
@@ -211,7 +223,11 @@ def _read_until(read: Read, size: int, offset: int, stop: int | None) -> bytes:
     data = b""
     length = _NEAR * 2
     while offset + len(data) < size:
-        data += read(min(length, size - offset - len(data)), offset + len(data))
+        more = read(min(length, size - offset - len(data)), offset + len(data))
+        if not more:
+            # The log was cut meanwhile.
+            break
+        data += more
         cut = data.rfind(b"\n")
         last = ordinal_of(data[data.rfind(b"\n", 0, max(cut, 0)) + 1 : cut]) if cut >= 0 else None
         if last is not None and last >= stop - 1:

@@ -85,7 +85,7 @@ def check_marker(files: Files) -> None:
         marker = msgspec.json.decode(data, type=dict[str, object])
     except (msgspec.MsgspecError, UnicodeError):
         raise DamageError(MARKER, "not JSON") from None
-    if marker.get("format") != _FORMAT or not isinstance(marker.get("version"), int):
+    if marker.get("format") != _FORMAT or type(marker.get("version")) is not int:
         raise DamageError(MARKER, "not a Cannery store")
     if marker["version"] != _VERSION:
         raise StorageError(

@@ -34,6 +34,7 @@ _OPEN_FILES = 64
 _SCAN = 1 << 18
 _GATHER = 256 << 10
 _GAP = 64 << 10
+_TRIES = 100
 
 
 class Record(NamedTuple):
@@ -187,6 +188,17 @@ class Packs:
 
     def refresh(self) -> None:
         """Look at the packs on disk."""
+        for attempt in range(_TRIES):
+            try:
+                self._refresh()
+            except FileNotFoundError:
+                # gc has taken a pack away between two looks.
+                if attempt == _TRIES - 1:
+                    raise
+            else:
+                return
+
+    def _refresh(self) -> None:
         with self._lock:
             numbers = self.numbers()
             self.active = max(numbers, default=0)
