@@ -23,10 +23,11 @@ from cannery.messages.content import AudioContentClass, ImageContentClass, Video
 from cannery.messages.payload import Location
 from cannery.messages.requests import Request, Tool, ToolChoice, new_controls
 from cannery.messages.role import Role
-from cannery.wire.bodies import encode, encode_body
+from cannery.wire.bodies import Turns, encode, encode_body
 from cannery.wire.contract import Notes
 from cannery.wire.foreign import note_residue
 from cannery.wire.fragments import Walked, write_kept
+from cannery.wire.markers import CONTINUE
 from cannery.wire.media import standard_base64, true_mime_type
 from cannery.wire.plain import (
     PlainAssistant,
@@ -44,8 +45,9 @@ _ROLES: dict[type, str] = {PlainUser: "user", PlainAssistant: "model"}
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 # Up to how many messages the frames of a conversation are remembered.
 _FEW = 64
-# Whose turn it is; the model's is opened before anything is said in it.
-_NOBODYS, _USERS, _OPENED, _MODELS = "nobody's", "the user's", "opened", "the model's"
+# Whose turn it is: the model's is open before anything is said in it, the user's begins with all answers to calls.
+_NOBODYS, _USERS, _OPENED, _MODELS, _ANSWERS = "nobody's", "user's", "open", "model's", "answers"
+_CONTINUED = {"role": "user", "parts": ({"text": CONTINUE},)}
 _SIGNATURE = f',"thoughtSignature":"{STAND_IN}"'
 # What a text starts with that is neither blank nor JSON.
 _WORDY = frozenset(map(chr, range(0x21, 0x7F))) - {"{", "["}
@@ -208,12 +210,17 @@ def _declaration(tool: Tool) -> dict[str, Any] | None:
 def write_fast(request: Request, notes: Notes, *, keep: bool = False) -> bytes | None:
     """The body of a well-behaved request with the usual settings; None for any other."""
     body = _settings(request)
-    start = None if body is None else _leading(request.conversation, notes)
-    contents = None if start is None else _contents(request, start, notes, keep=keep)
-    if body is None or contents is None:
+    if body is None:
         return None
+    canisters = tuple(request.conversation)
+    start = _leading(canisters, notes)
+    contents = None if start is None else _contents(request, canisters, start, notes, keep=keep)
+    if contents is None:
+        return None
+    if _ends_with_model(request):
+        contents = _continued(contents, len(canisters) - 1, notes)
     if start:
-        parts = [{"text": canister.held} for canister in request.conversation[:start]]
+        parts = [{"text": canister.held} for canister in canisters[:start]]
         body["systemInstruction"] = {"parts": parts}
     body["contents"] = contents
     return encode_body(body)
@@ -221,15 +228,13 @@ def write_fast(request: Request, notes: Notes, *, keep: bool = False) -> bytes |
 
 def write_turns(request: Request, notes: Notes, *, keep: bool = False) -> tuple[int, Any] | None:
     """The contents of a well-behaved conversation behind its leading supervisors; None for any other."""
-    start = None if request.source == NAME else _leading(request.conversation, [])
-    if start is None:
+    # Losses of settings stand behind that of the last word, and only the general way knows both.
+    if request.source == NAME or _ends_with_model(request):
         return None
-    contents = _contents(request, start, notes, keep=keep)
-    return None if contents is None else (start, contents)
-
-
-def _model(request: Request) -> str | None:
-    return request.model if isinstance(request.model, str) else None
+    canisters = tuple(request.conversation)
+    start = _leading(canisters, [])
+    contents = None if start is None else _contents(request, canisters, start, notes, keep=keep)
+    return None if start is None or contents is None else (start, contents)
 
 
 def _leading(canisters: Iterable[Any], notes: Notes) -> int | None:
@@ -247,18 +252,37 @@ def _leading(canisters: Iterable[Any], notes: Notes) -> int | None:
     return None
 
 
-def _contents(request: Request, start: int, notes: Notes, *, keep: bool) -> Any:
+def _contents(
+    request: Request, canisters: tuple[Any, ...], start: int, notes: Notes, *, keep: bool
+) -> Any:
     """The contents from a position on; None where the general way is needed."""
-    canisters = tuple(request.conversation)
-    model = _model(request)
-    if canisters[-1].role is _ASSISTANT and rules_for(model).ends_with_user:
-        return None
-    is_signed = needs_signatures(model)
+    is_signed = _demands(request.model)[1]
     walk = _walk_signed if is_signed else _walk_unsigned
     if keep:
         return write_kept(canisters, start, notes, f"{NAME} {start} {is_signed}", walk)
     walked = walk(canisters, start, notes, set(), frozenset(), goes_on=False)
     return None if walked is None else walked.turns
+
+
+def _ends_with_model(request: Request) -> bool:
+    """Whether the model has the last word where it may not."""
+    conversation = request.conversation
+    return bool(conversation and conversation[-1].role is _ASSISTANT and _demands(request.model)[0])
+
+
+def _continued(contents: Any, place: int, notes: Notes) -> Any:
+    """Contents that let the user speak last."""
+    notes[:0] = ("prefill", place, ""), ("PREFILL_DROPPED", place, "")
+    if type(contents) is Turns:
+        return Turns([*contents.pieces, b",", encode(_CONTINUED)])
+    return [*contents, _CONTINUED]
+
+
+@lru_cache(maxsize=64)
+def _demands(model: Any) -> tuple[bool, bool]:
+    """Whether a model wants the last word to be the user's, and whether it wants calls to be signed."""
+    name = model if isinstance(model, str) else None
+    return rules_for(name).ends_with_user, needs_signatures(name)
 
 
 def _walk(
@@ -328,6 +352,8 @@ def _written(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each canist
     waiting: list[Any] = []
     answered = 0
     count = len(canisters)
+    # Where a call and its answer may still follow.
+    room = 0 if signature else count - 2
     while place < count:
         canister = canisters[place]
         role = canister.role
@@ -338,11 +364,8 @@ def _written(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each canist
         ):
             return None
         if role is _ASSISTANT:
-            if waiting or turn is _NOBODYS:
-                return None
             if turn is _USERS:
-                turn = _OPENED
-                if held is absent and place + 2 < count and not signature:
+                if held is absent and place < room:
                     # One call and its answer, which is what agents do all day.
                     call, result = canisters[place + 1], canisters[place + 2]
                     if call.role is _INVOCATION and result.role is _RESULT:
@@ -368,16 +391,21 @@ def _written(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each canist
                                     f'"name":"{name}","args":{arguments}}}}}]}}'
                                 )
                             )
-                            response = {
-                                "id": identifier,
-                                "name": name,
-                                "response": {"output": text},
-                            }
-                            parts = [{"functionResponse": response}]
+                            parts = [
+                                {
+                                    "functionResponse": {
+                                        "id": identifier,
+                                        "name": name,
+                                        "response": {"output": text},
+                                    }
+                                }
+                            ]
                             take({"role": "user", "parts": parts})
-                            turn = _USERS
                             place += 3
                             continue
+                turn = _OPENED
+            elif turn is _NOBODYS or waiting:
+                return None
             elif not canister.joined:
                 notes.append(("alternation", place, ""))
             if type(held) is str:
@@ -398,18 +426,22 @@ def _written(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each canist
                 part: Any = {"text": held}
             else:
                 part = _media(held)
-            if part is None or waiting or turn is _OPENED:
-                return None
-            if turn is not _USERS:
+                if part is None:
+                    return None
+            if turn is _MODELS or turn is _NOBODYS:
+                if waiting:
+                    return None
                 turn = _USERS
                 parts = [part]
                 take({"role": "user", "parts": parts})
-            else:
+            elif turn is _USERS:
                 if not canister.joined and canisters[place - 1].role is _USER:
                     notes.append(("alternation", place, ""))
                 parts.append(part)
+            else:
+                return None
         elif role is _INVOCATION:
-            if answered or turn is _NOBODYS or canister.is_freeform:
+            if turn is _NOBODYS or turn is _ANSWERS or canister.is_freeform:
                 return None
             if held:
                 _check_object(held)
@@ -439,21 +471,39 @@ def _written(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each canist
             ):
                 return None
             call = waiting[answered]
-            response = {"output": held} if held and held[0] in _WORDY else wrap_text(held)
-            answer = {"id": call.identifier, "name": call.name, "response": response}
-            if turn is _USERS:
-                parts.append({"functionResponse": answer})
+            response = {"output": held} if held and held[0] in _WORDY else _response(held)
+            part = {
+                "functionResponse": {
+                    "id": call.identifier,
+                    "name": call.name,
+                    "response": response,
+                }
+            }
+            if turn is _ANSWERS:
+                parts.append(part)
             else:
-                turn = _USERS
-                parts = [{"functionResponse": answer}]
+                turn = _ANSWERS
+                parts = [part]
                 take({"role": "user", "parts": parts})
             answered += 1
             if answered == len(waiting):
-                waiting, answered = [], 0
+                turn, waiting, answered = _USERS, [], 0
         else:
             return None
         place += 1
     return None if waiting or turn is _OPENED else written
+
+
+def _response(text: str) -> Any:
+    """The response of a tool whose text may be JSON."""
+    if text[:1] == "{" and not ("\\u" in text or '"output"' in text or '"error"' in text):
+        # No object that reading back would take for a wrapping.
+        try:
+            _check_object(text)
+        except msgspec.MsgspecError:
+            return {"output": text}
+        return Fragment(text)
+    return wrap_text(text)
 
 
 def _media(content: Any) -> dict[str, Any] | None:

@@ -209,32 +209,31 @@ def _walk(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each canister 
     take = written.append
     ids: list[str] = []
     names: set[str] = set()
-    waiting = answered = 0
+    waiting = 0
+    is_answering = False
     last, last_count = index, 0
     before: Any = None
     for place in range(index, len(canisters)):
         canister = canisters[place]
         role = canister.role
         held = canister.held
-        residue = canister.residue
-        if residue is not None and not _note(canister, place, notes):
+        if canister.residue is not None and not _note(canister, place, notes):
             return None
         if role is _INVOCATION:
-            if answered or canister.is_freeform:
+            if is_answering or canister.is_freeform:
                 return None
-            if before not in _SPOKEN_BY_MODEL:
+            if before is not _ASSISTANT and before is not _INVOCATION:
                 last, last_count = place, len(written)
             identifier, name = canister.identifier, canister.name
             ids.append(identifier)
             names.add(name)
             waiting += 1
-            arguments = held if held.strip() else "{}"
             take(
                 {
                     "type": "function_call",
                     "call_id": identifier,
                     "name": name,
-                    "arguments": arguments,
+                    "arguments": held if held and not held.isspace() else "{}",
                 }
             )
         elif role is _RESULT:
@@ -246,13 +245,13 @@ def _walk(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each canister 
                 or canister._error is not absent  # noqa: SLF001 - a property would cost a call
             ):
                 return None
-            waiting -= 1
-            answered = waiting
             take({"type": "function_call_output", "call_id": identifier, "output": held})
+            waiting -= 1
+            is_answering = waiting > 0
         elif waiting:
             return None
         elif role is _ASSISTANT:
-            if before not in _SPOKEN_BY_MODEL:
+            if before is not _ASSISTANT:
                 last, last_count = place, len(written)
             elif canister.joined:
                 return None
