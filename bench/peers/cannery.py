@@ -41,6 +41,8 @@ def _appender(body: bytes, target: str) -> Callable[[], object]:
     _cannery.nativize_request(requests[0], target)
 
     def step() -> object:
+        if len(requests) > 20:
+            del requests[1:]  # the conversation stays one of four hundred messages
         make = _cannery.assistant if len(requests) % 2 else _cannery.user
         longer = requests[-1].conversation.append(make("And one message more."))
         requests.append(requests[-1].replace(conversation=longer))
