@@ -51,6 +51,7 @@ _CONTINUED = {"role": "user", "parts": ({"text": CONTINUE},)}
 _SIGNATURE = f',"thoughtSignature":"{STAND_IN}"'
 # What a text starts with that is neither blank nor JSON.
 _WORDY = frozenset(map(chr, range(0x21, 0x7F))) - {"{", "["}
+_read_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 _check_object = msgspec.json.Decoder(msgspec.defstruct("Object", [])).decode
 _is_name = re.compile(RULES.name_pattern).fullmatch
 
@@ -153,7 +154,7 @@ def _config(limit: Any, temperature: Any, top_p: Any) -> dict[str, Any] | None:
     return config
 
 
-def _settings(request: Request) -> dict[str, Any] | None:
+def usual_settings(request: Request) -> dict[str, Any] | None:
     """Every field of the body but the messages; None where something would have to be reported."""
     controls, residue = request.controls, request.residue
     limit, temperature, top_p = controls.max_tokens, controls.temperature, controls.top_p
@@ -209,7 +210,7 @@ def _declaration(tool: Tool) -> dict[str, Any] | None:
 
 def write_fast(request: Request, notes: Notes, *, keep: bool = False) -> bytes | None:
     """The body of a well-behaved request with the usual settings; None for any other."""
-    body = _settings(request)
+    body = usual_settings(request)
     if body is None:
         return None
     canisters = tuple(request.conversation)
@@ -496,13 +497,14 @@ def _written(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each canist
 
 def _response(text: str) -> Any:
     """The response of a tool whose text may be JSON."""
-    if text[:1] == "{" and not ("\\u" in text or '"output"' in text or '"error"' in text):
-        # No object that reading back would take for a wrapping.
+    if text[:1] == "{":
         try:
-            _check_object(text)
+            is_plain = len(_read_fields(text)) != 1
         except msgspec.MsgspecError:
-            return {"output": text}
-        return Fragment(text)
+            is_plain = False
+        # An object of one field may look like one of our wrappings.
+        if is_plain:
+            return Fragment(text)
     return wrap_text(text)
 
 

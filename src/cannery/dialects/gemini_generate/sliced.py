@@ -6,11 +6,13 @@ from typing import Any
 
 from msgspec import UNSET, Raw, Struct
 
+from cannery.dialects.gemini_generate.fast import usual_settings
 from cannery.dialects.gemini_generate.models import generation
 from cannery.dialects.gemini_generate.outputs import wrap_text
 from cannery.messages.absence import absent
+from cannery.messages.requests import Request
 from cannery.wire.arguments import is_plain_identifier, is_plain_name, object_slice
-from cannery.wire.bodies import Turns
+from cannery.wire.bodies import Turns, encode_body
 from cannery.wire.contract import Notes
 from cannery.wire.slices import (
     MODEL,
@@ -87,8 +89,10 @@ def write_slices(sliced: Sliced, _notes: Notes) -> Turns | bytes | None:
         return None
     given = sliced.messages
     contents = spoken(given, _user, _model) if sliced.is_short else _contents(given, sliced.model)
-    if contents is None or sliced.request is not None:
-        return None if contents is None else as_turns(contents)
+    if contents is None:
+        return None
+    if sliced.request is not None:
+        return _with_settings(sliced.request, sliced.system, contents)
     limit, top_p = sliced.limit, sliced.top_p
     config: Any = UNSET
     if not limit is temperature is top_p is absent:
@@ -99,6 +103,17 @@ def write_slices(sliced: Sliced, _notes: Notes) -> Turns | bytes | None:
         )
     system: Any = UNSET if sliced.system is None else _Instruction((_Text(sliced.system),))
     return encode_structs(_Body(config, system, contents))
+
+
+def _with_settings(request: Request, system: Any, contents: list[Any]) -> Turns | bytes:
+    """The body with the settings of a request, or just its contents where some have to be reported."""
+    body = usual_settings(request)
+    if body is None:
+        return as_turns(contents)
+    if system is not None:
+        body["systemInstruction"] = Raw(encode_structs(_Instruction((_Text(system),))))
+    body["contents"] = as_turns(contents)
+    return encode_body(body)
 
 
 def _user(text: Any) -> _User:

@@ -86,7 +86,7 @@ def _body(model: str, limit: Any, temperature: Any, top_p: Any) -> dict[str, Any
 # --- the settings that most requests have ------------------------------------------------------
 
 
-def _settings(request: Request) -> dict[str, Any] | None:
+def usual_settings(request: Request) -> dict[str, Any] | None:
     """Every field of the body but the items; None where something would have to be reported."""
     controls, residue, model = request.controls, request.residue, request.model
     limit, temperature, top_p = controls.max_tokens, controls.temperature, controls.top_p
@@ -142,7 +142,7 @@ def _tool(tool: Tool) -> dict[str, Any] | None:
 def write_fast(request: Request, notes: Notes, *, keep: bool = False) -> bytes | None:
     """The body of a well-behaved request with the usual settings; None for any other."""
     conversation = request.conversation
-    body = _settings(request) if conversation else None
+    body = usual_settings(request) if conversation else None
     if body is None:
         return None
     start = _instructions(conversation)

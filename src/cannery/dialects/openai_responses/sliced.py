@@ -6,9 +6,11 @@ from typing import Any
 
 from msgspec import UNSET, Struct
 
+from cannery.dialects.openai_responses.fast import usual_settings
 from cannery.messages.absence import absent
+from cannery.messages.requests import Request
 from cannery.wire.arguments import is_plain_identifier, is_plain_name
-from cannery.wire.bodies import Turns
+from cannery.wire.bodies import Turns, encode_body
 from cannery.wire.contract import Notes
 from cannery.wire.slices import (
     MODEL,
@@ -60,8 +62,10 @@ def write_slices(sliced: Sliced, _notes: Notes) -> Turns | bytes | None:
         return None
     given = sliced.messages
     items = spoken(given, _User, _Assistant) if sliced.is_short else _items(given)
-    if items is None or sliced.request is not None:
-        return None if items is None else as_turns(items)
+    if items is None:
+        return None
+    if sliced.request is not None:
+        return _with_settings(sliced.request, sliced.system, items)
     return encode_structs(
         _Body(
             sliced.model,
@@ -73,6 +77,17 @@ def write_slices(sliced: Sliced, _notes: Notes) -> Turns | bytes | None:
             items,
         )
     )
+
+
+def _with_settings(request: Request, system: Any, items: list[Any]) -> Turns | bytes:
+    """The body with the settings of a request, or just its items where some have to be reported."""
+    body = usual_settings(request)
+    if body is None:
+        return as_turns(items)
+    if system is not None:
+        body["instructions"] = system
+    body["input"] = as_turns(items)
+    return encode_body(body)
 
 
 def _items(messages: list[Any]) -> list[Any] | None:
