@@ -160,6 +160,25 @@ def test_what_is_no_canister_is_refused(store):
             conversation.append(bad)
 
 
+def steps_of(store, count):
+    """What filing one more message costs, a new one and a search that finds nothing with it."""
+    steps = 0
+
+    def step():
+        nonlocal steps
+        steps += 1
+
+    def attach(connection):
+        connection.set_progress_handler(step, 10)
+
+    store.index.use(attach)
+    store.file([user("first 1"), user("second"), user(f"third {count}")])
+    store.file([user(f"new in a store of {count}")])
+    assert store.search("nothing") == ()
+    store.index.use(lambda connection: connection.set_progress_handler(None, 0))
+    return steps
+
+
 class TestForks:
     def test_share_their_prefix_and_nest(self, store):
         root = store.create(title="R")
@@ -391,6 +410,22 @@ class TestFiling:
         edited = store.file([*history[:-4], user("y")])
         assert edited.is_fork
         assert len(read) < 100
+
+    def test_costs_the_same_in_a_large_store(self, path):
+        """Counted in steps of SQLite's machine and in lines that are read."""
+        spent = []
+        with open_store(path, durability="os") as store:
+            for count in (20, 400):
+                while len(store.backend.identifiers()) < count:
+                    number = len(store.backend.identifiers())
+                    conversation = store.create(canisters=says(f"first {number}", "second"))
+                    if number % 5 == 0:
+                        conversation.fork(1)
+                store.file([user("first 1"), user("second")])
+                store.search("first")
+                spent.append(steps_of(store, count))
+        small, large = spent
+        assert large < 2 * small
 
     def test_is_all_or_nothing(self, store):
         with pytest.raises(InputError):

@@ -172,7 +172,7 @@ def test_flipped_bits_in_the_index_of_a_killed_process(killed, tmp_path, name):
         truth = found_by(store)
     chance = random.Random(2)
     rebuilds = 0
-    for _ in range(150):
+    for _ in range(100):
         shutil.rmtree(path)
         shutil.copytree(killed[0], path)
         flip(path / name, chance)
@@ -181,7 +181,7 @@ def test_flipped_bits_in_the_index_of_a_killed_process(killed, tmp_path, name):
             assert found_by(store) == truth
             rebuilds += store.index.rebuilds
     # What is wrong in its log SQLite leaves out by itself, and the index catches up.
-    assert rebuilds == (0 if name.endswith("-wal") else 150)
+    assert rebuilds == (0 if name.endswith("-wal") else 100)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from cannery.storage.sealing import Stay
 
 T = TypeVar("T")
 
-_VERSION = 2
+_VERSION = 3
 _SCHEMA = """
 CREATE TABLE conversations (
     number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, seen INTEGER NOT NULL,
@@ -37,6 +37,9 @@ CREATE TABLE conversations (
 );
 CREATE INDEX by_update ON conversations (updated);
 CREATE INDEX by_parent ON conversations (parent);
+CREATE INDEX unchained ON conversations (number) WHERE chained < length AND NOT unreadable;
+CREATE INDEX unsearched ON conversations (number) WHERE searched < length AND NOT deleted;
+CREATE INDEX tombstones ON conversations (id) WHERE deleted;
 CREATE TABLE prefixes (
     number INTEGER NOT NULL, position INTEGER NOT NULL, digest BLOB NOT NULL, calls INTEGER NOT NULL,
     seal INTEGER NOT NULL, PRIMARY KEY (number, position)

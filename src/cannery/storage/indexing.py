@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -36,6 +37,7 @@ from cannery.storage.words import words_of
 if TYPE_CHECKING:
     from cannery.storage.store import Store
 
+_TURN = 1.0
 # Called when one conversation is done.
 Step = Callable[[], object]
 
@@ -112,8 +114,12 @@ def _row(store: Store, metadata: Metadata, row: Row | None, seen: int, length: i
     )
 
 
-def chain_up(store: Store, connection: sqlite3.Connection, step: Step = _silent) -> None:
-    """Continue the chain of every conversation that has grown, and of deleted ones that have forks."""
+def chain_up(store: Store, connection: sqlite3.Connection, step: Step = _silent) -> bool:
+    """Continue the chain of every conversation that has grown, and of deleted ones that have forks.
+
+    What takes long is done in several transactions, so that others have their turn: False if more is to be done.
+    """
+    until = time.monotonic() + _TURN
     behind = (
         "chained < length AND NOT unreadable AND (NOT deleted OR EXISTS"
         " (SELECT 1 FROM conversations f WHERE f.parent = conversations.id))"
@@ -123,6 +129,9 @@ def chain_up(store: Store, connection: sqlite3.Connection, step: Step = _silent)
         if row is not None and row.chained < row.length:
             _chain(store, connection, row)
         step()
+        if time.monotonic() > until:
+            return False
+    return True
 
 
 def _chain(store: Store, connection: sqlite3.Connection, row: Row) -> Row:
@@ -302,22 +311,23 @@ def _living(connection: sqlite3.Connection, row: Row, position: int) -> Row | No
     return None
 
 
-def search_up(store: Store, connection: sqlite3.Connection, step: Step = _silent) -> None:
-    """Read the texts that have been added."""
+def search_up(store: Store, connection: sqlite3.Connection, step: Step = _silent) -> bool:
+    """Read the texts that have been added; False if more is to be done."""
+    until = time.monotonic() + _TURN
     for row in list(rows(connection, "searched < length AND NOT deleted")):
         _read_words(store, connection, row, row.searched, row.length)
         put_row(connection, row._replace(searched=row.length))
         step()
+        if time.monotonic() > until:
+            return False
     # What a fork shares with a deleted parent can be found only as its own.
-    orphaned = (
-        "NOT deleted AND searched_from > 0 AND EXISTS"
-        " (SELECT 1 FROM conversations p WHERE p.id = conversations.parent AND p.deleted)"
-    )
+    orphaned = "parent IN (SELECT id FROM conversations WHERE deleted) AND NOT deleted AND searched_from > 0"
     for row in list(rows(connection, orphaned)):
         start = _first_own(connection, row)
         if start < row.searched_from:
             _read_words(store, connection, row, start, row.searched_from)
             put_row(connection, row._replace(searched_from=start))
+    return True
 
 
 def _first_own(connection: sqlite3.Connection, row: Row) -> int:
@@ -365,11 +375,11 @@ def _at_positions(
                 yield position, canister
 
 
-def sortable(time: datetime) -> str:
+def sortable(moment: datetime) -> str:
     """A time as text that sorts by time."""
     try:
-        time = time.astimezone(UTC)
+        moment = moment.astimezone(UTC)
     except (OverflowError, ValueError):
         # The first and the last day there are, where they are not UTC's.
-        time = time.replace(tzinfo=UTC)
-    return time.isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"
+        moment = moment.replace(tzinfo=UTC)
+    return moment.isoformat(timespec="microseconds").removesuffix("+00:00") + "Z"

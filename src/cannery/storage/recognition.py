@@ -18,7 +18,7 @@ from cannery.messages import AnyCanister, Conversation, prefix_digests
 from cannery.storage.conversation import StoredConversation
 from cannery.storage.history import Chain
 from cannery.storage.index import row_of
-from cannery.storage.indexing import catch_up, chain_up, find_holder, is_held, last_prefix
+from cannery.storage.indexing import chain_up, find_holder, is_held, last_prefix
 
 if TYPE_CHECKING:
     from cannery.storage.store import Store
@@ -66,8 +66,6 @@ def match_history(store: Store, digests: Sequence[bytes | None]) -> Match | None
         return is_held(connection, digests[places[at]] or b"")
 
     def look(connection: sqlite3.Connection) -> Match | None:
-        catch_up(store, connection)
-        chain_up(store, connection)
         low, high = 0, len(places)
         stride = 1
         # What is new is mostly short: step back from the end in growing strides, then bisect.
@@ -92,7 +90,7 @@ def match_history(store: Store, digests: Sequence[bytes | None]) -> Match | None
                 return Match(place + 1, holder.identifier, position, holder.length)
         return None
 
-    return store.index.use(look)
+    return store.use_index(chain_up, look)
 
 
 def known_before(
@@ -101,15 +99,13 @@ def known_before(
     """How many canisters of a history lie before a position of a conversation, silent ones included."""
 
     def look(connection: sqlite3.Connection) -> tuple[bytes | None, int]:
-        catch_up(store, connection)
-        chain_up(store, connection)
         row = row_of(connection, identifier)
         if row is None or row.unreadable:
             return _last_read(store.get(identifier).load(0, position))
         found = last_prefix(connection, row, position)
         return (None, 0) if found is None else (found.digest, found.position)
 
-    digest, spoken = store.index.use(look)
+    digest, spoken = store.use_index(chain_up, look)
     silent = position - spoken
     known = digests.index(digest) + 1 if digest is not None and digest in digests else 0
     while silent and known < len(digests) and digests[known] is None:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -49,6 +49,11 @@ _SPOKEN = """EXISTS (
     ) SELECT 1 FROM line JOIN conversations c USING (id) JOIN roles r USING (number)
     WHERE r.role = ? AND r.position <= line.until
 )"""
+
+
+T = TypeVar("T")
+Part: TypeAlias = Callable[["Store", sqlite3.Connection], bool]
+"""Brings a part of the index up to date; False if more is to be done."""
 
 
 class Summary(Struct, frozen=True):
@@ -258,12 +263,9 @@ class Store:
         values.append(-1 if limit is None else limit)
 
         def work(connection: sqlite3.Connection) -> tuple[Summary, ...]:
-            catch_up(self, connection)
-            if role is not None:
-                chain_up(self, connection)
             return tuple(_summary(row) for row in rows(connection, order, values))
 
-        return self.index.use(work)
+        return self.use_index(_listed if role is None else chain_up, work)
 
     def search(
         self,
@@ -299,8 +301,6 @@ class Store:
         )
 
         def work(connection: sqlite3.Connection) -> list[tuple[Row, int]]:
-            catch_up(self, connection)
-            search_up(self, connection)
             found = connection.execute(sql, (query, *values, limit)).fetchall()
             return [
                 (row, position)
@@ -309,7 +309,7 @@ class Store:
             ]
 
         hits = []
-        for row, position in self.index.use(work):
+        for row, position in self.use_index(search_up, work):
             for canister in self.handle(row.id).read(position, position + 1).canisters:
                 shown = snippet(words_of(canister), text)
                 said_by, when = canister.role.value, canister.timestamp
@@ -357,12 +357,29 @@ class Store:
             if progress is not None:
                 progress(min(done, total), total)
 
-        def work(connection: sqlite3.Connection) -> None:
-            catch_up(self, connection, step)
-            chain_up(self, connection, step)
-            search_up(self, connection, step)
+        self.index.use(lambda connection: catch_up(self, connection, step))
+        while not self.index.use(lambda connection: chain_up(self, connection, step)):
+            pass
+        while not self.index.use(lambda connection: search_up(self, connection, step)):
+            pass
 
-        self.index.use(work)
+    def use_index(self, part: Part, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do something with the index when a part of it is up to date.
+
+        What is missing is added in several transactions, by turns with others, and looked for once more in the one
+        in which the work is done: the index may just have been found damaged.
+        """
+        self.index.use(lambda connection: catch_up(self, connection))
+        while not self.index.use(lambda connection: part(self, connection)):
+            pass
+
+        def up_to_date(connection: sqlite3.Connection) -> T:
+            catch_up(self, connection)
+            while not part(self, connection):
+                pass
+            return work(connection)
+
+        return self.index.use(up_to_date)
 
     # Keeping
 
@@ -384,6 +401,11 @@ class Store:
             )
 
         return self.backend.collect(needs, dry_run=dry_run, progress=progress)
+
+
+def _listed(store: Store, connection: sqlite3.Connection) -> bool:  # noqa: ARG001 - a part like others
+    """What a list needs is there when the index has caught up."""
+    return True
 
 
 def _conditions(*chosen: tuple[str, Any]) -> tuple[str, list[Any]]:
