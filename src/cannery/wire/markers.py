@@ -1,7 +1,8 @@
 """Marked texts: how something is said in words where a wire has no field for it.
 
-Each marker is deterministic and can be read back, so that a round trip through a poorer dialect gives the same model
-again. Nothing here pretends that the user or the model said it.
+Each marker is deterministic, and those that give no power can be read back, so that a round trip through a poorer
+dialect gives the same model again. A system message in a user turn is not: anybody can write the envelope
+(``docs/decisions/0013-text-stays-text.md``). Nothing here pretends that the user or the model said it.
 """
 
 from __future__ import annotations
@@ -15,10 +16,9 @@ ERROR_PREFIX = "[tool error] "
 SUPPLEMENT = "## Supplemental Information ##"
 
 # How every text begins that is read as more than text.
-MARKS = (ERROR_PREFIX.rstrip(), "[attached to the result of tool call ", "<system-message>")
+MARKS = (ERROR_PREFIX.rstrip(), "[attached to the result of tool call ")
 
 _MEDIA_LABEL = re.compile(r"\[attached to the result of tool call ([^\]\n]+)\]")
-_SYSTEM = re.compile(r"<system-message>\n(.*)\n</system-message>", re.DOTALL)
 
 
 def flag_error(text: str) -> str:
@@ -36,12 +36,6 @@ def read_error_flag(text: str) -> str | None:
 def system_envelope(text: str) -> str:
     """A late system message inside a user turn."""
     return f"<system-message>\n{text}\n</system-message>"
-
-
-def read_system_envelope(text: str) -> str | None:
-    """The system text of an envelope, or None."""
-    found = _SYSTEM.fullmatch(text)
-    return found.group(1) if found else None
 
 
 def media_label(call_id: str) -> str:
