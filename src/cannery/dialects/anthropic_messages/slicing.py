@@ -201,23 +201,22 @@ def _messages(messages: list[Any]) -> list[Any]:
             text = Raw(dumps(content))
             take(UserSlice(text) if type(message) is _User else ModelSlice(text))
             continue
-        if len(content) == 1:
+        kind = type(content[0]) if len(content) == 1 else None
+        if kind is _ToolResult:
             block = content[0]
-            kind = type(block)
-            if kind is _ToolResult:
-                literal = block.content
-                if head(literal)[0][0] != _QUOTE:
-                    literal = _only_text(literal)
-                take(ToolSlice(block.tool_use_id, literal))
-                continue
-            if kind is _ToolUse:
-                arguments = str(block.input, "utf-8")
-                if arguments[0] != "{" or arguments[1] <= " " or arguments[:3] == '{"_':
-                    arguments = argument_text(block.input)
-                function = FunctionSlice(block.name, arguments)
-                take(ModelSlice(_NULL, [CallSlice(block.id, "function", function)]))
-                continue
-        if type(message) is _User:
+            literal = block.content
+            if head(literal)[0][0] != _QUOTE:
+                literal = _only_text(literal)
+            take(ToolSlice(block.tool_use_id, literal))
+        elif kind is _ToolUse:
+            block = content[0]
+            given = str(block.input, "utf-8")
+            # Whatever begins like this is an object, and wraps nothing.
+            if given[0] != "{" or given[1] != '"' or given[2] == "_":
+                given = argument_text(block.input)
+            function = FunctionSlice(block.name, given)
+            take(ModelSlice(_NULL, [CallSlice(block.id, "function", function)]))
+        elif type(message) is _User:
             _take_user(content, sliced)
         else:
             _take_assistant(content, sliced)

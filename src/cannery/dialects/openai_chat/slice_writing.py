@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Raw, Struct
 
 from cannery.dialects.openai_chat.fast_writing import write_common_settings
 from cannery.dialects.openai_chat.turns import UnusualError, are_legal
@@ -35,10 +35,13 @@ def write_slices(sliced: Sliced, notes: Notes) -> bytes | None:
         messages = [SystemSlice(sliced.system), *messages]
     if sliced.request is not None:
         try:
-            settings = encode(write_common_settings(sliced.request, notes))
+            body = write_common_settings(sliced.request, notes)
         except UnusualError:
             return None
-        return b"".join((settings[:-1], b',"messages":', encode_structs(messages), b"}"))
+        if "tools" in body:
+            body["tools"] = Raw(encode(body["tools"]))
+        body["messages"] = messages
+        return encode_structs(body)
     limit, temperature, top_p, stream = (
         sliced.limit,
         sliced.temperature,
@@ -61,21 +64,19 @@ def _is_paired(messages: list[Any]) -> bool:
     """Whether every call is answered right behind its turn, in call order, under ids and names that may stay."""
     identifiers: list[str] = []
     names: set[str] = set()
-    index, count = 0, len(messages)
-    while index < count:
-        message = messages[index]
-        index += 1
+    waiting: list[str] = []
+    for message in messages:
         speaker = message.speaker
         if speaker is TOOL:
-            return False
-        if speaker is not MODEL or message.tool_calls is UNSET:
-            continue
-        for call in message.tool_calls:
-            answer = messages[index] if index < count else message
-            identifier = call.id
-            if answer.speaker is not TOOL or answer.tool_call_id != identifier:
+            if not waiting or message.tool_call_id != waiting.pop():
                 return False
-            identifiers.append(identifier)
-            names.add(call.function.name)
-            index += 1
-    return are_legal(identifiers, names)
+            continue
+        if waiting:
+            return False
+        if speaker is MODEL and message.tool_calls is not UNSET:
+            for call in message.tool_calls:
+                waiting.append(call.id)
+                names.add(call.function.name)
+            identifiers += waiting
+            waiting.reverse()
+    return not waiting and are_legal(identifiers, names)
