@@ -78,7 +78,7 @@ def test_page_in_the_docs_is_current():
         (["export", "x", "--as", "markdwn"], "Did you mean 'markdown'?", "Known:"),
         (["completion", "bsh"], "Did you mean 'bash'?", "Known:"),
         (["roles", "explan", "x"], "Did you mean 'explain'?", "cannery roles explain"),
-        (["list", "--limit", "many"], "invalid int value", "list --help"),
+        (["list", "--limit", "many"], "takes a number from 0 up", "list --help"),
         (["--nonsense"], "takes no '--nonsense'", "--help"),
         (["list", "--since", "yesterday"], "no time: 'yesterday'", "7d"),
     ],

@@ -12,8 +12,10 @@ import io
 from collections.abc import Iterator
 from typing import BinaryIO
 
+import msgspec
 from msgspec import Struct
 
+from cannery.cli.reports import as_data
 from cannery.errors import CanneryError
 from cannery.translation import translate, translate_lines
 from cannery.wire.losses import Loss, Rendered, Repair
@@ -32,6 +34,8 @@ class Task(Struct, frozen=True):
     kind: str = "request"
     model: str | None = None
     keeps_losses: bool = False
+    # Whether each line of the output tells losses, repairs and problems beside its body.
+    tells_all: bool = False
 
 
 class Block(Struct):
@@ -62,7 +66,8 @@ def blocks(file: BinaryIO, first: bytes = b"", size: int = BLOCK) -> Iterator[by
 def translate_block(data: bytes, task: Task) -> Block:
     """Some lines, translated; a bad one is left out and named."""
     lines = io.BytesIO(data).readlines()
-    if task.kind == "request" and task.model is None and task.policy != "strict":
+    is_plain = task.kind == "request" and task.model is None and not task.tells_all
+    if is_plain and task.policy != "strict":
         alike = translate_lines(lines, source=task.source, target=task.target)
         if alike is not None:
             return _block_of(alike, lines, len(data), task)
@@ -96,8 +101,11 @@ def _translate_each(lines: list[bytes], size: int, task: Task) -> Block:
         except (CanneryError, RecursionError) as error:
             if line.strip():
                 block.failures.append((number, str(error) or "nested too deeply"))
+                if task.tells_all:
+                    output.append(msgspec.json.encode({"problem": block.failures[-1][1]}))
             continue
-        output.append(rendered.body)
+        told = {"body": msgspec.Raw(rendered.body), **as_data(rendered)} if task.tells_all else None
+        output.append(rendered.body if told is None else msgspec.json.encode(told))
         if rendered.losses or rendered.repairs:
             # Most lines of a data set lose the same: compare before counting.
             if rendered.losses == seen.losses and rendered.repairs == seen.repairs:

@@ -33,7 +33,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # Loading modules makes many objects that stay; looking through them again and again takes a tenth of starting.
     gc.set_threshold(50_000, 20, 20)
     given = list(sys.argv[1:] if arguments is None else arguments)
-    for stream in (sys.stdout, sys.stderr):
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:  # closed by whoever started us
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123, SIM115 - as in files
+        stream = getattr(sys, name)
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     try:
@@ -131,6 +134,8 @@ def explain(error: Exception) -> tuple[str, str, int]:
             return f"{name}: {error.strerror}", "", WRONG
         case OSError() | UnicodeError():
             return str(error), "", WRONG
+        case EOFError():
+            return f"what is packed is cut off: {error}", "Pack it again with gzip", WRONG
         case MemoryError() | RecursionError():
             return "the input is too large or too deep for this machine", "", WRONG
         case ModuleNotFoundError(name=name):

@@ -3,35 +3,58 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import sys
 from collections.abc import Iterator
-from typing import IO, Any, BinaryIO
+from typing import IO, TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
 
 from cannery.cli.complaints import Complaint, Misuse
 from cannery.cli.terminal import is_terminal
 
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_GZIP = b"\x1f\x8b"
+_MARK = b"\xef\xbb\xbf"
+_WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
 _ABSENT_INPUT = "Give a file, or pipe something in"
 
 
 @contextlib.contextmanager
 def reading(name: str) -> Iterator[BinaryIO]:
-    """Open a file or stdin for reading."""
+    """Open a file or stdin for reading; what gzip packed is unpacked, and a byte order mark is skipped."""
     if name == "-":
         if sys.stdin is None or sys.stdin.isatty():
             raise Misuse("there is nothing on stdin", _ABSENT_INPUT)
-        yield sys.stdin.buffer
+        yield _text(sys.stdin.buffer, name)  # type: ignore[arg-type]
         return
     with open(name, "rb") as file:  # noqa: PTH123 - pathlib costs as much as the rest of starting
-        yield file
+        yield _text(file, name)
+
+
+def _text(file: io.BufferedReader, name: str) -> BinaryIO:
+    head = file.peek(3)[:3]
+    if head.startswith(_GZIP):
+        import gzip
+
+        return _text(io.BufferedReader(gzip.GzipFile(fileobj=file)), name)
+    if head == _MARK:
+        file.read(3)
+    elif head[:2] in _WIDE_MARKS:
+        raise Complaint(f"{shown(name)} is in UTF-16", "Save it as UTF-8")
+    return file
 
 
 def read(name: str) -> bytes:
     """All of a file or of stdin."""
     with reading(name) as file:
-        return file.read()
+        data = file.read()
+    if not data.strip():
+        raise Complaint(f"{shown(name)} is empty", _ABSENT_INPUT)
+    return data
 
 
 def read_json(name: str) -> Any:
@@ -58,13 +81,26 @@ def writing(name: str | None) -> Iterator[IO[bytes]]:
         with target.open("wb") as file:
             yield file
         return
+    if not target.parent.is_dir():
+        raise Complaint(f"{name}: there is no folder {target.parent}", "Make it first")
     partial = target.with_name(f".{target.name}.{os.getpid()}.partial")
     try:
-        with partial.open("wb") as file:
+        with _named(partial, name), partial.open("wb") as file:
             yield file
         partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _named(partial: Path, name: str) -> Iterator[None]:
+    """Errors of a file that is not complete name the one that was asked for."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename == str(partial):
+            error.filename = name
+        raise
 
 
 def write_json(value: Any, name: str | None = None) -> None:

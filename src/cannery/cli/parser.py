@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
@@ -11,6 +12,7 @@ from cannery.cli.complaints import Misuse, nearest
 from cannery.cli.terminal import COLOUR_CHOICES, paint
 
 WIDTH = 100
+_LAST_PORT = 65535
 _EXAMPLES = """\
   echo '{"model":"gpt-5","messages":[{"role":"user","content":"Hi"}]}' | cannery translate --to anthropic_messages
   cannery doctor request.json
@@ -19,12 +21,28 @@ _EXAMPLES = """\
   cannery serve"""
 
 
+def whole(word: str) -> int:
+    """A number from 0 up."""
+    if not word.isdecimal():
+        raise argparse.ArgumentTypeError(f"takes a number from 0 up, not {word!r}")
+    return int(word)
+
+
+def port(word: str) -> int:
+    """The number of a port."""
+    if not word.isdecimal() or int(word) > _LAST_PORT:
+        raise argparse.ArgumentTypeError(f"takes a port from 0 to {_LAST_PORT}, not {word!r}")
+    return int(word)
+
+
 class Parser(argparse.ArgumentParser):
     """A parser that complains in our words and writes its own help."""
 
     def error(self, message: str) -> NoReturn:
         """Complain, with the option that was probably meant."""
         problem = message.replace("the following arguments are required: ", "missing: ")
+        problem = re.sub(r"^argument (\S+?)(?:/(\S+))?: (?=takes)", r"\1 ", problem)
+        problem = problem.removeprefix("argument ")
         if message.startswith("unrecognized arguments: "):
             word = message.removeprefix("unrecognized arguments: ").split()[0].partition("=")[0]
             near = nearest(word, list(self._option_string_actions)) if word[:1] == "-" else ""

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from cannery.cli.complaints import Complaint, choose_dialect
 from cannery.cli.diagnosis import Patient, read_patient
-from cannery.cli.files import as_path, note, shown
+from cannery.cli.files import as_path, note, read, shown
 from cannery.cli.terminal import harmless
 from cannery.errors import CanneryError, InputError
 
@@ -21,7 +21,7 @@ def find_patients(options: argparse.Namespace) -> Iterator[Patient]:
     name = shown(options.what)
     with as_path(options.what) as path:
         if options.source:
-            yield _request(name, Path(path).read_bytes(), choose_dialect(options.source), "as told")
+            yield _request(name, read(path), choose_dialect(options.source), "as told")
             return
         yield from _detected(name, Path(path), options)
 
@@ -37,7 +37,7 @@ def _detected(name: str, path: Path, options: argparse.Namespace) -> Iterator[Pa
         from cannery.detection import detect
 
         try:
-            body = path.read_bytes()
+            body = read(str(path))
             found = detect(body)
             if found.kind != "request":
                 raise Complaint(f"{name} is a {found.kind}", "The doctor looks at requests")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import io
 import os
 from collections.abc import Iterator
 from typing import Any, BinaryIO, NamedTuple
@@ -32,22 +33,31 @@ class Source(NamedTuple):
     rest: BinaryIO
 
 
-def look(file: BinaryIO, *, is_lines: bool) -> Source:
+def look(file: BinaryIO, name: str, *, is_lines: bool) -> Source:
     """Read the beginning of the input and tell one body from a stream and from one body a line."""
-    head = file.read1(_CHUNK)  # type: ignore[attr-defined]  # every binary file here is buffered
+    while not (head := file.read1(_CHUNK)).strip():  # type: ignore[attr-defined]  # every binary file here is buffered
+        if not head:
+            raise Complaint(f"{shown(name)} is empty", "Give a file, or pipe something in")
     if head.lstrip().startswith((b"data:", b"event:", b"id:", b"retry:", b":")):
         return Source("stream", head, file)
     if is_lines:
         return Source("lines", head, file)
-    while b"\n" not in head.lstrip() and (more := file.read1(_CHUNK)):  # type: ignore[attr-defined]
-        head += more
-    first, _, follows = head.lstrip().partition(b"\n")
+    head = _first_line(head.lstrip(), file)
+    first, _, follows = head.partition(b"\n")
     if _is_whole(first):
         while not follows.strip() and (more := file.read1(_CHUNK)):  # type: ignore[attr-defined]
             head, follows = head + more, follows + more
         if follows.strip():
             return Source("lines", head, file)
     return Source("one", head + file.read(), file)
+
+
+def _first_line(head: bytes, file: BinaryIO) -> bytes:
+    """What was read, and more of the input until a line ends."""
+    parts = [head]
+    while b"\n" not in parts[-1] and (more := file.read1(1 << 20)):  # type: ignore[attr-defined]
+        parts.append(more)
+    return b"".join(parts)
 
 
 def _is_whole(line: bytes) -> bool:
@@ -82,7 +92,10 @@ def identify(options: argparse.Namespace, body: bytes) -> tuple[str, str]:
         if options.source is not None:
             return options.source, "request"
         problem = f"{shown(options.file)}: {error}"
-        raise Complaint(problem, "Say what it is with --from (see `cannery doctor`)") from None
+        fix = "Say what it is with --from (see `cannery doctor`)"
+        if "not JSON" in str(error):
+            fix = "A body is one JSON object, and a data set has one a line"
+        raise Complaint(problem, fix) from None
     if options.source is None:
         note(f"read as {found.dialect}: {found.reason}", quiet=options.quiet)
     return options.source or found.dialect, options.kind or found.kind
@@ -139,7 +152,17 @@ def bulk(options: argparse.Namespace, source: Source, size: int) -> int:
 
     first = source.head.lstrip().partition(b"\n")[0]
     dialect, kind = identify(options, first)
-    task = work.Task(dialect, options.to, options.policy, kind, options.model, bool(options.losses))
+    task = work.Task(
+        dialect,
+        options.to,
+        options.policy,
+        kind,
+        options.model,
+        keeps_losses=bool(options.losses),
+        tells_all=options.json,
+    )
+    if options.explain:
+        note("--explain is for one body; these are many", quiet=options.quiet)
     jobs = options.jobs if options.jobs > 0 else os.cpu_count() or 1
     with BulkReport(options, dialect, size) as report, writing(options.output) as file:
         for block in work.run(source.rest, source.head, task, jobs):
@@ -150,9 +173,10 @@ def bulk(options: argparse.Namespace, source: Source, size: int) -> int:
 
 
 def size_of(file: BinaryIO) -> int:
-    """The size of a file; 0 for a pipe."""
+    """The size of a file; 0 for a pipe and for what is packed."""
     try:
-        return os.fstat(file.fileno()).st_size
+        is_plain = isinstance(getattr(file, "raw", None), io.FileIO)
+        return os.fstat(file.fileno()).st_size if is_plain else 0
     except OSError:
         return 0
 

@@ -59,9 +59,12 @@ class Placement:
             if restored is not None:
                 return restored
         filed = self._store.file(history, title=facts.title, tags=facts.tags, model=facts.model)
-        changes = self._changes(filed.conversation, facts, is_made=filed.is_new or filed.is_fork)
-        if changes:
-            self._store.change_metadata(filed.identifier, **changes)
+        # What was made just now under its own title has nothing to change.
+        if not filed.is_new or facts.created is not None:
+            is_made = filed.is_new or filed.is_fork
+            changes = self._changes(filed.conversation, facts, is_made=is_made)
+            if changes:
+                self._store.change_metadata(filed.identifier, **changes)
         return Placed(filed.added, filed.is_new, filed.is_fork)
 
     def _changes(

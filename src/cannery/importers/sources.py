@@ -7,6 +7,7 @@ never raises.
 from __future__ import annotations
 
 import codecs
+import gzip
 import io
 import json
 import os
@@ -21,8 +22,10 @@ from cannery.importers.contract import Sample
 from cannery.wire.bodies import read_value
 
 _CHUNK = 1 << 18
+_ENDINGS = (".json", ".jsonl", ".json.gz", ".jsonl.gz")
 _SAMPLED = 20
 _LOCAL_HEADER = b"PK\x03\x04"
+_GZIP = b"\x1f\x8b"
 _SQLITE = b"SQLite format 3\x00"
 _scan = json.JSONDecoder().raw_decode
 
@@ -211,8 +214,8 @@ def _read(stream: Any, size: int, problems: list[str]) -> bytes:
     while size > 0:
         try:
             data = stream.read(size)
-        except (zipfile.BadZipFile, zlib.error, EOFError) as error:
-            problems.append(f"the zip is damaged: {error}")
+        except (zipfile.BadZipFile, gzip.BadGzipFile, zlib.error, EOFError) as error:
+            problems.append(f"what is packed is damaged: {error}")
             break
         if not data:
             break
@@ -228,14 +231,18 @@ def open_sources(path: str | os.PathLike[str]) -> list[Source]:
     """The file at a path, or what a zip or a folder holds."""
     place = Path(path)
     if place.is_dir():
-        inner = sorted(each for each in place.rglob("*") if each.suffix in (".json", ".jsonl"))
+        inner = sorted(each for each in place.rglob("*") if each.name.endswith(_ENDINGS))
         return [source for each in inner for source in open_sources(each)]
     if not place.is_file():
         raise InputError(f"no file at {str(path)!r}")
     with place.open("rb") as stream:
-        is_zip = stream.read(4) == _LOCAL_HEADER
+        head = stream.read(4)
+    is_zip, is_gzip = head == _LOCAL_HEADER, head.startswith(_GZIP)
     if not is_zip:
-        return [Source(place.name, lambda: place.open("rb"), place.stat().st_size, place)]
+        size = place.stat().st_size
+        if is_gzip:
+            return [Source(place.name, lambda: gzip.open(place), size, place)]
+        return [Source(place.name, lambda: place.open("rb"), size, place)]
     try:
         with zipfile.ZipFile(place) as archive:
             members = [entry for entry in archive.infolist() if _is_wanted(entry.filename)]

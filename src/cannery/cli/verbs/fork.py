@@ -6,7 +6,7 @@ import argparse
 
 from cannery.cli.complaints import DONE, Complaint
 from cannery.cli.files import note, write_json
-from cannery.cli.parser import Parser
+from cannery.cli.parser import Parser, whole
 from cannery.cli.stores import find, opened
 from cannery.errors import InputError
 
@@ -25,7 +25,7 @@ def add_arguments(parser: Parser) -> None:
     """What the verb takes."""
     add = parser.add_argument
     add("id", metavar="ID", help="the conversation")
-    add("--at", metavar="POSITION", type=int, help="share so many messages (all of them)")
+    add("--at", metavar="POSITION", type=whole, help="share so many messages (all of them)")
     add("--move", action="store_true", help="step back if that would cut a tool exchange")
     add("--title", metavar="TEXT", help="another title")
 

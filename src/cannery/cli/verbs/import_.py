@@ -54,6 +54,9 @@ def run(options: argparse.Namespace) -> int:
         raise Misuse("import what?", "Give a file, a zip or a folder, or - for stdin")
     if options.format is not None:
         choose(options.format, format_names(), "format")
+    for name in options.files:
+        if name != "-" and not Path(name).exists():
+            raise Complaint(f"{name}: there is no such file", "Give a file, a zip or a folder")
     with _store(options) as store:
         done = [_import(store, name, options) for name in options.files]
     found = [summary for summary in done if summary is not None]
@@ -87,7 +90,7 @@ def _import(store: Store | None, name: str, options: argparse.Namespace) -> Impo
             progress.clear()
             fix = "`cannery import --formats` lists formats; --format names one"
             if len(options.files) == 1:
-                raise Complaint(str(error), fix) from None
+                raise Complaint(str(error).partition("; there are ")[0], fix) from None
             note(f"{name}: {error}", quiet=options.quiet)
             return None
     summary.path = shown(name)

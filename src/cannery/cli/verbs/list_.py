@@ -7,7 +7,7 @@ from typing import Any
 
 from cannery.cli.complaints import DONE, choose
 from cannery.cli.files import note, write_json
-from cannery.cli.parser import Parser
+from cannery.cli.parser import Parser, whole
 from cannery.cli.stores import find_place, is_there, opened, shortened
 from cannery.cli.tables import table
 from cannery.cli.terminal import harmless, is_terminal, one_line, page
@@ -36,7 +36,7 @@ def add_arguments(parser: Parser) -> None:
     add("--role", metavar="ROLE", help="only those in which this role speaks")
     add("--since", metavar="TIME", help="changed since: a date, or 90m, 12h, 7d, 2w")
     add("--until", metavar="TIME", help="changed before")
-    add("-n", "--limit", metavar="N", type=int, help="at most so many")
+    add("-n", "--limit", metavar="N", type=whole, help="at most so many")
 
 
 def run(options: argparse.Namespace) -> int:

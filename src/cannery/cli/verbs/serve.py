@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from cannery.cli.complaints import DONE
-from cannery.cli.parser import Parser
+from cannery.cli.parser import Parser, port
 
 DESCRIPTION = (
     "Run the gateway: every dialect to clients, every dialect to providers, every exchange recorded. "
@@ -24,7 +24,7 @@ def add_arguments(parser: Parser) -> None:
     add = parser.add_argument
     add("--config", metavar="FILE", help="a TOML file (see `cannery config`)")
     add("--host", help="the address to listen on (127.0.0.1)")
-    add("--port", type=int, help="the port to listen on (8484; 0: any free one)")
+    add("--port", metavar="PORT", type=port, help="the port to listen on (8484; 0: any free one)")
     add("--no-record", action="store_true", help="keep nothing")
     add("--development", action="store_true", help="log role transformations")
     add("--log-level", choices=LEVELS, help="how much to log (info)")

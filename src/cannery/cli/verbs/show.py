@@ -10,7 +10,7 @@ import msgspec
 
 from cannery.cli.complaints import DONE, WRONG, choose_dialect
 from cannery.cli.files import note, pretty, write_json
-from cannery.cli.parser import Parser
+from cannery.cli.parser import Parser, whole
 from cannery.cli.stores import find, opened
 from cannery.cli.terminal import harmless, page, paint
 from cannery.storage import Reading, StoredConversation
@@ -35,7 +35,7 @@ def add_arguments(parser: Parser) -> None:
     add("--as", dest="dialect", metavar="DIALECT", help="as a request in this dialect")
     add("--raw", action="store_true", help="the lines as they are stored")
     add("--tree", action="store_true", help="the forks around it")
-    add("--last", metavar="N", type=int, help="only the last messages")
+    add("--last", metavar="N", type=whole, help="only the last messages")
     add("--no-pager", action="store_true", help="print it all at once")
 
 

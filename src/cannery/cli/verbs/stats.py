@@ -10,7 +10,7 @@ from cannery.cli import plots
 from cannery.cli.census import Census, disk_size, take
 from cannery.cli.complaints import DONE
 from cannery.cli.files import note, write_json, writing
-from cannery.cli.parser import Parser
+from cannery.cli.parser import Parser, whole
 from cannery.cli.progress import Progress
 from cannery.cli.stores import find_place, opened
 from cannery.cli.tables import counted, size
@@ -33,7 +33,7 @@ def add_arguments(parser: Parser) -> None:
     """What the verb takes."""
     add = parser.add_argument
     add("--svg", metavar="FILE", help="write a plot of messages by day and role")
-    add("--days", metavar="N", type=int, default=60, help="how many days to plot (60)")
+    add("--days", metavar="N", type=whole, default=60, help="how many days to plot (60)")
 
 
 def run(options: argparse.Namespace) -> int:

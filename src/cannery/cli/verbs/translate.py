@@ -9,13 +9,14 @@ from typing import Any
 from cannery.cli import translating
 from cannery.cli.complaints import DONE, choose_dialect
 from cannery.cli.files import note, pretty, reading, write_json, writing
-from cannery.cli.parser import Parser
+from cannery.cli.parser import Parser, whole
 from cannery.cli.reports import as_data, describe, summary
 from cannery.wire.losses import POLICIES, Rendered
 
 DESCRIPTION = (
     "Say a request, response or stream in another dialect. What could not be said is reported on stderr. "
-    "A file with one body a line is translated in bulk; a bad line is reported and left out."
+    "A file with one body a line is translated in bulk; a bad line is reported and left out. With --json the answer "
+    "has body, losses and repairs, in bulk one such object a line."
 )
 EXAMPLES = """
 cannery translate request.json --to anthropic_messages
@@ -41,7 +42,7 @@ def add_arguments(parser: Parser) -> None:
         help="what a loss does: nothing (allow), a report (warn), a refusal (strict)",
     )
     add("--lines", action="store_true", help="one body a line (else detected)")
-    add("--jobs", metavar="N", type=int, default=1, help="processes for bulk; 0: one a core")
+    add("--jobs", metavar="N", type=whole, default=1, help="processes for bulk; 0: one a core")
     add("--strict", action="store_true", help="in bulk, stop at the first bad line")
     add("--losses", metavar="FILE", help="write losses and repairs there as JSON")
     add("--explain", action="store_true", help="show the canisters between, on stderr")
@@ -54,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
     if options.source is not None:
         options.source = choose_dialect(options.source)
     with reading(options.file) as file:
-        source = translating.look(file, is_lines=options.lines)
+        source = translating.look(file, options.file, is_lines=options.lines)
         if source.form == "lines":
             return translating.bulk(options, source, translating.size_of(file))
         if source.form == "one" and (records := translating.records_of(source.head)):
