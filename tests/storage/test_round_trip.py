@@ -252,9 +252,13 @@ def test_a_list_of_contents_is_unfolded():
         b'{"role":"user"}',
         b'{"role":"user","content":{"type":"smell"}}',
         b'{"role":"user","content":{"type":"text"}}',
+        b'{"role":"user","content":{"type":"text","content_id":"sha256:0"}}',
+        b'{"role":"user","content":[]}',
         b'{"role":"user","content":{"type":"image","mime_type":"image/png"}}',
     ],
 )
 def test_a_line_of_another_shape_is_damage(line):
     with pytest.raises(DamageError):
         Decoder(ContentCache(Table())).decode([line])
+    with pytest.raises(DamageError):
+        Decoder(ContentCache(Table())).check([line])

@@ -76,7 +76,23 @@ class Decoder:
 
     def decode(self, lines: Sequence[bytes], *, hydrate: bool = False) -> list[AnyCanister]:
         """The canisters of some lines; with ``hydrate`` nothing is left in the store."""
-        shapes = _read(lines)
+        return self._make(_read(lines), hydrate=hydrate)
+
+    def check(self, lines: Sequence[bytes]) -> None:
+        """Raise DamageError where lines could not be decoded; most need not be for that."""
+        known: set[Any] = set()
+        odd = []
+        for shape in _read(lines):
+            content: Any = shape.content if type(shape) in _SPOKEN else None  # type: ignore[union-attr]
+            if type(content) is not TextShape or shape.residue_id:
+                odd.append(shape)
+            elif content.text is UNSET and content.content_id not in known:
+                # Text that is here is text; text that is kept must have an id to be found by.
+                known.add(content.content_id)
+                odd.append(shape)
+        self._make(odd)
+
+    def _make(self, shapes: Sequence[LineShape], *, hydrate: bool = False) -> list[AnyCanister]:
         made: list[Any] = list(map(_plain, shapes))
         rest = [index for index, canister in enumerate(made) if canister is None]
         if not rest:

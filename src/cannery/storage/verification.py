@@ -78,7 +78,7 @@ def _is_sound(store: Store, lines: Sequence[bytes | None]) -> bool:
     if not all(map(store.backend.has, referred(b"\n".join(there)))):
         return False
     try:
-        store.decoder.decode(there)
+        store.decoder.check(there)
     except (CanneryError, UnicodeError):
         return False
     return True
@@ -89,7 +89,7 @@ def _problems(store: Store, line: bytes) -> list[str]:
     if missing:
         return [f"content sha256:{digest.hex()} is missing" for digest in missing]
     try:
-        store.decoder.decode([line])
+        store.decoder.check([line])
     except (CanneryError, UnicodeError) as error:
         return [str(error)]
     return []
