@@ -177,6 +177,8 @@ def test_cases(case: Case, target: str):
 def test_agents(source: str, target: str, body: dict[str, Any]):
     raw = json.dumps(body).encode()
     if source != "openai_chat":
+        # A number that no reader takes may stand in argument text, but not in an object.
+        raw = raw.replace(b"1e400", b"1e40")
         raw = cannery.translate(raw, source="openai_chat", target=source).body
     compare(raw, source, target)
 

@@ -24,10 +24,10 @@ USER, MODEL, SYSTEM, TOOL = "user", "model", "system", "tool"
 
 encode_structs = msgspec.json.Encoder().encode
 head = struct.Struct("2s").unpack_from
-# How a literal begins whose text says something: with a quote and a visible character that needs no escape. Those of
-# the second kind may be the beginning of a mark.
-SAID = frozenset(b'"' + bytes([code]) for code in range(33, 127) if code not in b'"\\[<')
-_DOUBTFUL = frozenset((b'"[', b'"<'))
+# How a literal begins whose text says something: with a quote and a visible character that needs no escape. A
+# bracket may be the beginning of a mark.
+SAID = frozenset(b'"' + bytes([code]) for code in range(33, 127) if code not in b'"\\[')
+_DOUBTFUL = b'"['
 _NOTHING = frozenset((b"nu", b'""'))
 _MARKS = tuple(b'"' + mark.encode() for mark in MARKS)
 _LONGEST = max(map(len, _MARKS))
@@ -38,7 +38,8 @@ _ODD = (msgspec.MsgspecError, UnicodeError, RecursionError)
 class Sliced(Struct, frozen=True, gc=False):
     """A request: what the system says, the messages behind it, and the settings.
 
-    Each message has a ``speaker`` and ``content``, one of the model ``tool_calls``, one of a tool ``tool_call_id``.
+    Each message has a ``speaker`` and ``content``, one of the model ``tool_calls``, one of a tool ``tool_call_id``;
+    encoded as they are, they are messages of Chat Completions.
     All messages of a short request are text; all texts of any other are slices. The commonest settings are fields,
     absent unless given; with any others ``request`` has all settings, and the system text as its conversation.
     """
@@ -70,7 +71,7 @@ class CallSlice(Struct, frozen=True, gc=False):
 
 
 class SystemSlice(Struct, frozen=True, gc=False, tag_field="role", tag="system"):
-    """What the system says; like the messages below it is encoded as Chat Completions has it."""
+    """What the system says."""
 
     speaker: ClassVar[str] = SYSTEM
     content: Any
@@ -116,7 +117,7 @@ def is_said(text: Raw) -> bool:
         start = head(text)[0]
         if start in SAID:
             return True
-        if start in _DOUBTFUL:
+        if start == _DOUBTFUL:
             beginning = bytes(memoryview(text)[:_LONGEST])
             if b"\\" not in beginning:
                 return not beginning.startswith(_MARKS)
@@ -126,26 +127,15 @@ def is_said(text: Raw) -> bool:
     return bool(said) and not said.isspace() and not said.startswith(MARKS)
 
 
-def spoken(messages: list[Any], user: Any, model: Any) -> list[Any] | None:
-    """Texts that alternate, begin and end with the user and say something, as messages of a writer's own; else None."""
-    written: list[Any] = []
-    take = written.append
-    is_user = True
+def is_spoken(messages: list[Any]) -> bool:
+    """Whether texts alternate, begin and end with the user and say something."""
+    expected, following = USER, MODEL
     for message in messages:
         text = message.content
-        if not text or text.isspace():
-            return None
-        if is_user:
-            if message.speaker is not USER or (text[0] == "<" and text.startswith(MARKS)):
-                return None
-            take(user(text))
-            is_user = False
-        else:
-            if message.speaker is not MODEL:
-                return None
-            take(model(text))
-            is_user = True
-    return None if is_user else written
+        if message.speaker is not expected or not text or text.isspace():
+            return False
+        expected, following = following, expected
+    return expected is MODEL
 
 
 def text_of(text: Any) -> str:

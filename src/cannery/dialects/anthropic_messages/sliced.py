@@ -22,8 +22,8 @@ from cannery.wire.slices import (
     encode_structs,
     head,
     is_said,
+    is_spoken,
     said_before,
-    spoken,
 )
 
 
@@ -66,7 +66,8 @@ def write_slices(sliced: Sliced, notes: Notes) -> Turns | bytes | None:
     if not model or (temperature is not absent and temperature > 1):
         return None
     given = sliced.messages
-    messages = spoken(given, _User, _Assistant) if sliced.is_short else _messages(given)
+    # Texts are said here as Chat says them.
+    messages = _messages(given) if not sliced.is_short else given if is_spoken(given) else None
     if messages is None or sliced.request is not None:
         return None if messages is None else as_turns(messages)
     if limit is absent:
@@ -102,7 +103,7 @@ def _messages(messages: list[Any]) -> list[Any] | None:
             if after_user or (head(text)[0] not in SAID and not is_said(text)):
                 return None
             after_user = True
-            take(_User(text))
+            take(message)
             continue
         if speaker is not MODEL or not after_user:
             return None
@@ -111,7 +112,7 @@ def _messages(messages: list[Any]) -> list[Any] | None:
             if head(text)[0] not in SAID and not is_said(text):
                 return None
             after_user = False
-            take(_Assistant(text))
+            take(message)
             continue
         said = _calls(message, calls, used, names)
         if said is None:

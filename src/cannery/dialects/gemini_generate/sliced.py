@@ -25,7 +25,6 @@ from cannery.wire.slices import (
     head,
     is_said,
     said_before,
-    spoken,
     text_of,
 )
 
@@ -88,7 +87,7 @@ def write_slices(sliced: Sliced, _notes: Notes) -> Turns | bytes | None:
     if temperature is not absent and not 0 <= temperature <= 2:
         return None
     given = sliced.messages
-    contents = spoken(given, _user, _model) if sliced.is_short else _contents(given, sliced.model)
+    contents = _spoken(given) if sliced.is_short else _contents(given, sliced.model)
     if contents is None:
         return None
     if sliced.request is not None:
@@ -116,12 +115,26 @@ def _with_settings(request: Request, system: Any, contents: list[Any]) -> Turns 
     return encode_body(body)
 
 
-def _user(text: Any) -> _User:
-    return _User((_Text(text),))
-
-
-def _model(text: Any) -> _Model:
-    return _Model((_Text(text),))
+def _spoken(messages: list[Any]) -> list[Any] | None:
+    """The contents of texts that alternate, begin and end with the user and say something; None for others."""
+    written: list[Any] = []
+    take = written.append
+    is_user = True
+    for message in messages:
+        text = message.content
+        if not text or text.isspace():
+            return None
+        if is_user:
+            if message.speaker is not USER:
+                return None
+            take(_User((_Text(text),)))
+            is_user = False
+        else:
+            if message.speaker is not MODEL:
+                return None
+            take(_Model((_Text(text),)))
+            is_user = True
+    return None if is_user else written
 
 
 def _contents(messages: list[Any], model: Any) -> list[Any] | None:  # noqa: C901 - one loop

@@ -22,8 +22,8 @@ from cannery.wire.slices import (
     encode_structs,
     head,
     is_said,
+    is_spoken,
     said_before,
-    spoken,
 )
 
 
@@ -61,7 +61,8 @@ def write_slices(sliced: Sliced, _notes: Notes) -> Turns | bytes | None:
     if not sliced.model:
         return None
     given = sliced.messages
-    items = spoken(given, _User, _Assistant) if sliced.is_short else _items(given)
+    # Texts are said here as Chat says them.
+    items = _items(given) if not sliced.is_short else given if is_spoken(given) else None
     if items is None:
         return None
     if sliced.request is not None:
@@ -107,7 +108,7 @@ def _items(messages: list[Any]) -> list[Any] | None:
             if head(text)[0] not in SAID and not is_said(text):
                 return None
             after_user = True
-            take(_User(text))
+            take(message)
             continue
         if speaker is not MODEL or not after_user:
             return None
@@ -116,7 +117,7 @@ def _items(messages: list[Any]) -> list[Any] | None:
             if head(text)[0] not in SAID and not is_said(text):
                 return None
             after_user = False
-            take(_Assistant(text))
+            take(message)
             continue
         text = said_before(text)
         if text is UNSET or not calls:
