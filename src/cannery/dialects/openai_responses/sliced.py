@@ -27,10 +27,6 @@ from cannery.wire.slices import (
 )
 
 
-class _User(Struct, frozen=True, gc=False, tag_field="role", tag="user"):
-    content: Any
-
-
 class _Assistant(Struct, frozen=True, gc=False, tag_field="role", tag="assistant"):
     content: Any
 
