@@ -139,6 +139,35 @@ def test_the_first_of_several_headers_with_one_name_counts(gateway: Running) -> 
     assert b"x-cannery-request-id: first\r\n" in talk(gateway.port, sent)
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_http_1_0_gets_no_chunks(gateway: Running, stream: bool) -> None:
+    """A proxy in front may still speak it, and could not tell the chunks from what is said."""
+    body = json.dumps({**HELLO, "stream": stream}).encode()
+    sent = head("POST", CHAT, f"content-length: {len(body)}").replace(b"HTTP/1.1", b"HTTP/1.0")
+    answer = talk(gateway.port, sent + body)
+    first, _, said = answer.partition(b"\r\n\r\n")
+    assert b"transfer-encoding" not in first.lower()
+    if stream:
+        assert said.startswith(b"data: {")
+        assert said.endswith(b"data: [DONE]\n\n")
+    else:
+        assert json.loads(said)["choices"][0]["message"]["content"] == "echo: Hi"
+
+
+def test_a_request_that_hides_another_is_refused(gateway: Running) -> None:
+    """Two lengths are how a request gets past a proxy that believes the other one."""
+    hidden = b"0\r\n\r\n" + head("GET", "/v1/models", "connection: close")
+    lines = ("transfer-encoding: chunked", f"content-length: {len(hidden)}")
+    answer = talk(gateway.port, head("POST", CHAT, *lines) + hidden)
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.count(b"HTTP/1.1") == 1
+
+
+def test_a_target_may_be_a_whole_url(gateway: Running) -> None:
+    sent = head("GET", f"{gateway.url}/v1/models", "connection: close")
+    assert talk(gateway.port, sent).startswith(b"HTTP/1.1 200 ")
+
+
 # --- methods and paths ------------------------------------------------------------------------
 
 

@@ -1,11 +1,11 @@
 """Connections that nobody uses are closed, whatever was said on them before.
 
-The HTTP server times a request once its first bytes have shown which version of HTTP it speaks. Before that, and
-between the requests of HTTP/2, it would wait for ever, and it takes only so many connections. So the kernel is asked
-now and then how long each connection has been silent (TCP_INFO); those without a call under way are shut down. A
-client that does not read what it is sent is given up by the kernel itself (TCP_USER_TIMEOUT).
+HTTP/1.1 is timed where it is read. What goes on in HTTP/2 is seen only by the server behind the tunnel, which waits
+for ever between requests. So the kernel is asked now and then how long each connection has been silent (TCP_INFO);
+those without a call under way are shut down. A client that does not read what it is sent is given up by the kernel
+itself (TCP_USER_TIMEOUT).
 
-This needs Linux. Elsewhere such connections stay open until the client closes them.
+This needs Linux. Elsewhere silent connections of HTTP/2, and clients that do not read, stay until they go.
 """
 
 from __future__ import annotations
