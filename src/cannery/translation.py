@@ -476,7 +476,8 @@ _LANES: dict[tuple[str, str], tuple[Any, Any] | None] = {}
 
 def _lane(source: str, target: str) -> tuple[Any, Any] | None:
     read, write = find_dialect(source).read_plain, find_dialect(target).write_plain
-    lane = _LANES[source, target] = None if read is None or write is None else (read, write)
+    is_way = source != target and read is not None and write is not None
+    lane = _LANES[source, target] = (read, write) if is_way else None
     return lane
 
 

@@ -37,6 +37,36 @@ SHORTCUTS = (
 )
 
 
+COMMON = {
+    "model": "claude-sonnet-4-5",
+    "max_tokens": 9,
+    "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
+    "tools": [{"name": "f", "input_schema": {"type": "object"}, "cache_control": {"type": "x"}}],
+    "metadata": {"user_id": "u"},
+    "messages": [
+        {"role": "user", "content": [{"type": "text", "text": "Go."}]},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "Hm.", "signature": "EqQB"},
+                {"type": "tool_use", "id": "t", "name": "f", "input": {"n": 1.0}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {
+                    "type": "tool_result",
+                    "tool_use_id": "t",
+                    "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}],
+                    "is_error": False,
+                }
+            ],
+        },
+    ],
+}
+
+
 def _refuse(*_: object) -> None:
     raise fast_reading.OddError
 
@@ -126,6 +156,86 @@ def test_translations(target: str, short: int, body: bytes):
         assert_same_translation(body, target)
 
 
+VALUES = st.sampled_from(
+    [
+        None,
+        True,
+        False,
+        0,
+        1.5,
+        10**25,
+        "",
+        "a",
+        "user",
+        "text",
+        [],
+        {},
+        [1],
+        [[]],
+        {"type": "text"},
+    ]
+)
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Every path into a JSON value."""
+    keys = (
+        value if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
+    )
+    for key in keys:
+        yield (*path, key)
+        yield from places(value[key], (*path, key))
+
+
+@pytest.mark.parametrize("target", DIALECTS)
+@given(body=agent_bodies() | plain_agent_bodies(), data=st.data())
+@settings(max_examples=150)
+def test_broken_bodies(target: str, body: bytes, data: st.DataObject):
+    value = json.loads(body)
+    *path, key = data.draw(st.sampled_from(list(places(value))))
+    parent = value
+    for step in path:
+        parent = parent[step]
+    if data.draw(st.booleans()):
+        parent[key] = data.draw(VALUES)
+    else:
+        del parent[key]
+    broken = json.dumps(value).encode()
+    found = facts(broken)
+    with block_by_block():
+        assert found == facts(broken)
+    if isinstance(found[0], cannery.Request):
+        assert_same_translation(broken, target)
+
+
+TAGLESS = [
+    {"system": [{"text": "a"}]},
+    {"messages": [{"role": "user", "content": [{"text": "a"}]}]},
+    {
+        "messages": [
+            {
+                "role": "user",
+                "content": [{"type": "image", "source": {"media_type": "image/png", "data": "AA"}}],
+            }
+        ]
+    },
+]
+
+
+@pytest.mark.parametrize("fields", TAGLESS)
+def test_a_block_without_a_type_is_not_guessed(fields: dict[str, Any]):
+    body = json.dumps({**COMMON, **fields}).encode()
+    found = facts(body)
+    with block_by_block():
+        assert found == facts(body)
+
+
+@pytest.mark.parametrize("target", DIALECTS)
+def test_tools_of_one_name(target: str):
+    body = {**COMMON, "tools": [COMMON["tools"][0], COMMON["tools"][0]]}
+    assert_same_translation(json.dumps(body).encode(), target)
+
+
 TURNS = st.lists(
     st.tuples(st.sampled_from(["user", "assistant"]), st.sampled_from(["", " ", "a"])), max_size=4
 )
@@ -160,36 +270,6 @@ def test_strict_is_strict_on_every_way(body: bytes):
     found = refused()
     with the_general_way():
         assert found == refused()
-
-
-COMMON = {
-    "model": "claude-sonnet-4-5",
-    "max_tokens": 9,
-    "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
-    "tools": [{"name": "f", "input_schema": {"type": "object"}, "cache_control": {"type": "x"}}],
-    "metadata": {"user_id": "u"},
-    "messages": [
-        {"role": "user", "content": [{"type": "text", "text": "Go."}]},
-        {
-            "role": "assistant",
-            "content": [
-                {"type": "thinking", "thinking": "Hm.", "signature": "EqQB"},
-                {"type": "tool_use", "id": "t", "name": "f", "input": {"n": 1.0}},
-            ],
-        },
-        {
-            "role": "user",
-            "content": [
-                {
-                    "type": "tool_result",
-                    "tool_use_id": "t",
-                    "content": [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}],
-                    "is_error": False,
-                }
-            ],
-        },
-    ],
-}
 
 
 @pytest.mark.parametrize("short", [0, slicing.SHORT])

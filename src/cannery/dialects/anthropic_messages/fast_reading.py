@@ -32,6 +32,7 @@ from cannery.dialects.anthropic_messages.shapes import (
     ToolDefinition,
     ToolResult,
     ToolUse,
+    UrlSource,
     User,
     UserText,
 )
@@ -47,7 +48,7 @@ from cannery.messages.canisters import (
 from cannery.messages.content import Origin, new_image, new_parts, new_reasoning, new_text
 from cannery.messages.conversation import Conversation
 from cannery.messages.json_text import write_json
-from cannery.messages.payload import Base64
+from cannery.messages.payload import Base64, new_location
 from cannery.messages.requests import (
     Request,
     Tool,
@@ -281,8 +282,13 @@ def _part(part: PartText | PartImage) -> Any:
     return part.text if type(part) is PartText else _image(part.source)  # type: ignore[union-attr]
 
 
-def _image(source: ImageSource) -> Any:
-    return new_image(Base64(source.data), source.media_type)
+def _image(source: ImageSource | UrlSource) -> Any:
+    if type(source) is ImageSource:
+        return new_image(Base64(source.data), source.media_type)
+    place = source.url  # type: ignore[union-attr]
+    if not place.strip():
+        raise OddError
+    return new_image(new_location("url", place), "")
 
 
 def argument_text(literal: Raw) -> str:

@@ -25,6 +25,10 @@ from cannery.wire.received import RECEIVED
 _TEXT_NAMES = {**SPOKEN_NAMES, "held": "text"}
 
 
+class Never(Struct, frozen=True, gc=False, tag="\ue000never"):
+    """No block: a decoder insists on a tag only where it has a choice."""
+
+
 class UserText(
     UserCanisterClass,
     frozen=True,
@@ -126,10 +130,16 @@ class ImageSource(Struct, frozen=True, gc=False, tag="base64", forbid_unknown_fi
     data: str
 
 
+class UrlSource(Struct, frozen=True, gc=False, tag="url", forbid_unknown_fields=True):
+    """Where an image is."""
+
+    url: str
+
+
 class Image(Struct, frozen=True, gc=False, tag="image", forbid_unknown_fields=True):
     """An image block."""
 
-    source: ImageSource
+    source: ImageSource | UrlSource
     cache_control: Raw | UnsetType = UNSET
 
 
@@ -142,7 +152,7 @@ class PartText(Struct, frozen=True, gc=False, tag="text", forbid_unknown_fields=
 class PartImage(Struct, frozen=True, gc=False, tag="image", forbid_unknown_fields=True):
     """An image block of a result."""
 
-    source: ImageSource
+    source: ImageSource | UrlSource
 
 
 class ToolResult(
@@ -261,7 +271,7 @@ class Body(Settings, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=
     """A request of common shape."""
 
     messages: list[User | Assistant]
-    system: str | list[SystemText] = absent  # type: ignore[assignment]
+    system: str | list[SystemText | Never] = absent  # type: ignore[assignment]
 
 
 class Slice(Struct, frozen=True, gc=False):

@@ -15,7 +15,7 @@ from cannery.dialects.anthropic_messages.fast_reading import (
     argument_text,
     make_request,
 )
-from cannery.dialects.anthropic_messages.shapes import Settings
+from cannery.dialects.anthropic_messages.shapes import Never, Settings
 from cannery.messages.absence import absent
 from cannery.messages.canisters import new_supervisor
 from cannery.messages.checked import now
@@ -101,7 +101,7 @@ class _ListedText(Struct, frozen=True, gc=False, tag="text", forbid_unknown_fiel
 class _ListedUser(
     Struct, frozen=True, gc=False, tag_field="role", tag="user", forbid_unknown_fields=True
 ):
-    content: str | list[_ListedText]
+    content: str | list[_ListedText | Never]
 
 
 class _ListedAssistant(_ListedUser, frozen=True, gc=False, tag="assistant"):
@@ -110,11 +110,11 @@ class _ListedAssistant(_ListedUser, frozen=True, gc=False, tag="assistant"):
 
 class _ListedBody(_ShortBody, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
     messages: list[_ListedUser | _ListedAssistant]  # type: ignore[assignment]
-    system: str | list[_ListedText] = absent  # type: ignore[assignment]
+    system: str | list[_ListedText | Never] = absent  # type: ignore[assignment]
 
 
 _decode = msgspec.json.Decoder(_Body).decode
-_decode_texts = msgspec.json.Decoder(list[_Text]).decode
+_decode_texts = msgspec.json.Decoder(list[_Text | Never]).decode
 _decode_listed = msgspec.json.Decoder(_ListedBody).decode
 _decode_short = msgspec.json.Decoder(_ShortBody).decode
 
@@ -225,10 +225,11 @@ def _messages(messages: list[Any]) -> list[Any]:
 
 def _only_text(literal: Raw) -> Raw:
     """The one text of a list."""
-    blocks = _decode_texts(literal)
+    blocks: list[Any] = _decode_texts(literal)
     if len(blocks) != 1 or head(blocks[0].text)[0][0] != _QUOTE:
         raise OddError
-    return blocks[0].text
+    text: Raw = blocks[0].text
+    return text
 
 
 def _call(block: _ToolUse) -> CallSlice:

@@ -58,6 +58,8 @@ def write_common_settings(request: Request, notes: Notes) -> Object:
     body: Object = {"model": model}
     controls = request.controls
     if request.tools:
+        if len({tool.name for tool in request.tools}) < len(request.tools):
+            raise UnusualError
         body["tools"] = [_tool(tool) for tool in request.tools]
     elif controls.parallel_calls is False:
         raise UnusualError
