@@ -73,7 +73,7 @@ def write_plain(request: PlainRequest, notes: Notes) -> bytes | None:
     if not all(map(str.strip, texts)):
         return None
     if len(kinds) > _FEW:
-        return _long(kinds, texts, _config(limit, given.temperature, given.top_p))
+        return _long(kinds, texts, usual_config(limit, given.temperature, given.top_p))
     framed = _framed(kinds)
     opening = _opening(limit, given.temperature, given.top_p)
     if framed is None or opening is None:
@@ -89,7 +89,7 @@ def write_plain(request: PlainRequest, notes: Notes) -> bytes | None:
 @lru_cache(maxsize=256, typed=True)
 def _opening(limit: Any, temperature: Any, top_p: Any) -> bytes | None:
     """The start of a body with these settings, or None where one of them would have to change."""
-    config = _config(limit, temperature, top_p)
+    config = usual_config(limit, temperature, top_p)
     if config is None:
         return None
     return b'{"generationConfig":%b,' % encode(config) if config else b"{"
@@ -141,7 +141,8 @@ def _framed(kinds: tuple[type, ...]) -> tuple[list[bytes], Notes] | None:
 # --- the settings that most requests have ------------------------------------------------------
 
 
-def _config(limit: Any, temperature: Any, top_p: Any) -> dict[str, Any] | None:
+def usual_config(limit: Any, temperature: Any, top_p: Any) -> dict[str, Any] | None:
+    """The commonest settings; None where one would have to change."""
     config: dict[str, Any] = {}
     if limit is not absent:
         config["maxOutputTokens"] = limit
@@ -166,7 +167,7 @@ def usual_settings(request: Request) -> dict[str, Any] | None:
         or controls != new_controls(limit, temperature, top_p, parallel_calls=parallel)
     ):
         return None
-    config = _config(limit, temperature, top_p)
+    config = usual_config(limit, temperature, top_p)
     if config is None:
         return None
     body: dict[str, Any] = {}
@@ -306,7 +307,7 @@ def _walk(
         written = _written(canisters, index, notes, ids, names, turn, signature)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
-    if written is None or (ids and not (_are_plain(ids, names) and known.isdisjoint(ids))):
+    if written is None or (ids and not (are_plain(ids, names) and known.isdisjoint(ids))):
         return None
     used.update(ids)
     last = len(canisters)
@@ -322,7 +323,7 @@ _walk_signed = partial(_walk, signature=_SIGNATURE)
 _walk_unsigned = partial(_walk, signature="")
 
 
-def _are_plain(ids: list[str], names: set[str]) -> bool:
+def are_plain(ids: list[str], names: set[str]) -> bool:
     """Whether ids and names may stay as they are, no id comes twice, and JSON needs no escape for any."""
     run = "".join(ids)
     return (
@@ -472,7 +473,7 @@ def _written(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each canist
             ):
                 return None
             call = waiting[answered]
-            response = {"output": held} if held and held[0] in _WORDY else _response(held)
+            response = {"output": held} if held and held[0] in _WORDY else wrap_text(held)
             part = {
                 "functionResponse": {
                     "id": call.identifier,
@@ -493,19 +494,6 @@ def _written(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each canist
             return None
         place += 1
     return None if waiting or turn is _OPENED else written
-
-
-def _response(text: str) -> Any:
-    """The response of a tool whose text may be JSON."""
-    if text[:1] == "{":
-        try:
-            is_plain = len(_read_fields(text)) != 1
-        except msgspec.MsgspecError:
-            is_plain = False
-        # An object of one field may look like one of our wrappings.
-        if is_plain:
-            return Fragment(text)
-    return wrap_text(text)
 
 
 def _media(content: Any) -> dict[str, Any] | None:

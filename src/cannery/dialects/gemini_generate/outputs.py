@@ -17,12 +17,15 @@ from cannery.messages.json_text import decode_json, is_json, write_json
 from cannery.wire.arguments import object_input
 
 OUTPUT, ERROR = "output", "error"
+_read_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 def wrap_text(text: str) -> Any:
     """The response object of a tool that answered with text."""
     bare = text.strip()
     if bare.startswith("{"):
+        if _has_several_fields(text):
+            return msgspec.Raw(text.encode())
         spelled = object_input(text)
         if spelled is not None and not _is_wrapping(text):
             return spelled
@@ -52,6 +55,14 @@ def unwrap(response: Object) -> tuple[Any, Any]:
         if ERROR in response:
             return (error if type(error) is str else new_data(write_json(error))), True
     return new_data(write_json(response)), absent
+
+
+def _has_several_fields(text: str) -> bool:
+    """Whether the text spells an object that cannot be a wrapping; most are."""
+    try:
+        return len(_read_fields(text)) > 1
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return False
 
 
 def _is_wrapping(text: str) -> bool:
