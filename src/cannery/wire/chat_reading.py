@@ -6,7 +6,6 @@ what writing would give. Roles are normalized first, so a client's odd spelling 
 
 from __future__ import annotations
 
-from datetime import datetime
 from functools import lru_cache, partial
 from typing import Any
 
@@ -18,10 +17,7 @@ from cannery.messages.canisters import (
     new_assistant,
     new_invocation,
     new_result,
-    new_supervisor,
-    new_user,
 )
-from cannery.messages.checked import now
 from cannery.messages.content import (
     Origin,
     new_audio,
@@ -38,7 +34,8 @@ from cannery.messages.payload import Base64, Location
 from cannery.messages.residue import Residue
 from cannery.messages.role import Role
 from cannery.roles.vocabularies import VOCABULARIES
-from cannery.wire.bodies import Object, Reader
+from cannery.wire.bodies import Object
+from cannery.wire.canister_reading import CanisterReader, join, openai_cache_mark
 from cannery.wire.chat_common import Silent, take_common
 from cannery.wire.chat_writing import AUDIO_FORMATS, ChatWriter
 from cannery.wire.contract import Piece
@@ -51,20 +48,16 @@ from cannery.wire.wire_roles import read_role
 
 _ROLES = VOCABULARIES["openai"]
 _AUDIO_TYPES = {sound: mime_type for mime_type, sound in AUDIO_FORMATS.items()}
-_CACHE = {"30m": "short", "12h": "long"}
 _CONTENT_KEYS = frozenset({"content", "tool_calls", "function_call"})
 _REASONING_KEYS = ("reasoning_content", "reasoning")
 
 
-class ChatReader(Reader):
+class ChatReader(CanisterReader):
     """Reads the messages of one body, in order."""
 
     def __init__(self, dialect: str, model: Any = None) -> None:
         super().__init__(dialect)
-        self.when: datetime = now()
         self.model = model if type(model) is str else None
-        self.canisters: list[AnyCanister] = []
-        self.paths: list[str] = []
         self.writer = ChatWriter(dialect, Report(), at_home=True)
         self._legacy: dict[str, list[str]] = {}
         self._legacy_count = 0
@@ -96,12 +89,6 @@ class ChatReader(Reader):
         role = self.field(message, "role", f"messages[{index}]")
         return read_role(self.dialect, role, _ROLES, f"messages.{index}.role")
 
-    def add(self, canister: AnyCanister, path: str) -> AnyCanister:
-        """Take the next canister, with its place in the body."""
-        self.canisters.append(canister)
-        self.paths.append(path)
-        return canister
-
     # --- system, developer, user ---------------------------------------------------------------
 
     def _spoken(self, message: Object, role: str, path: str) -> None:
@@ -114,7 +101,7 @@ class ChatReader(Reader):
             if taken:
                 self._parts(content[taken:], role, f"{path}.content")
                 for canister in self.canisters[start:]:
-                    _join(canister)
+                    join(canister)
                 remember(self.canisters[start], dialect=self.dialect, form="list")
                 return
         form = self._parts(content, role, f"{path}.content")
@@ -182,36 +169,28 @@ class ChatReader(Reader):
     def _parts(self, content: Any, role: str, path: str) -> str | None:
         """Add a canister for each part; give the form of the content where it is not the usual one."""
         if type(content) is str:
-            self.add(self._canister(content, role, joined=False), path)
+            self.add(self.said_by(role, content), path)
             return None
         if type(content) is not list:
             if content is not None and content is not absent:
                 self.fail(path, "expected a string or a list of parts")
-            self.add(self._canister("", role, joined=False), path)
+            self.add(self.said_by(role, ""), path)
             return "null" if content is None else "absent"
         for index, item in enumerate(content):
             place = f"{path}[{index}]"
             part = self.object(item, place)
-            canister = self._canister(self.content(part, place), role, joined=index > 0)
+            canister = self.said_by(role, self.content(part, place), joined=index > 0)
             self.add(canister, place)
             self.remember_part(canister, part)
         if not content:
-            self.add(self._canister("", role, joined=False), path)
+            self.add(self.said_by(role, ""), path)
             return "empty"
         return "list" if len(content) == 1 and content[0].get("type") == "text" else None
-
-    def _canister(self, held: Any, role: str, *, joined: bool) -> AnyCanister:
-        if role == "user":
-            return new_user(held, self.when, joined)  # type: ignore[no-any-return]
-        if role == "assistant":
-            return new_assistant(held, self.when, joined)  # type: ignore[no-any-return]
-        return new_supervisor(held, self.when, joined, None, None, role)  # type: ignore[no-any-return]
 
     def remember_part(self, canister: AnyCanister, part: Object) -> None:
         """Keep what the usual form of a part would not say."""
         ours = self.writer.content_part(canister.held, None)
-        mark = part.get("prompt_cache_breakpoint")
-        cache = _CACHE.get(str(mark.get("ttl")), "short") if type(mark) is dict else None
+        cache = openai_cache_mark(part)
         remember(canister, dialect=self.dialect, part=patch_text(ours, part), cache=cache)
 
     def content(self, part: Object, path: str) -> Any:
@@ -279,13 +258,13 @@ class ChatReader(Reader):
             self.add(new_assistant(absent, self.when), path)
         for canister in self.canisters[start + 1 :]:
             if not canister.joined:
-                _join(canister)
+                join(canister)
         head = self.canisters[start]
         own = head.residue.form if head.residue is not None else None
         if own is not None and form is not None:
             # The head's own form is taken: an empty head carries the form of the message.
             head = new_assistant(absent, self.when)
-            _join(self.canisters[start])
+            join(self.canisters[start])
             self.canisters.insert(start, head)
             self.paths.insert(start, path)
         remember(head, dialect=self.dialect, form=form)
@@ -444,11 +423,6 @@ def _silent_residue(dialect: str, form: str, silent: Silent) -> Residue | None:
 def _envelope(written: Object, message: Object) -> str | None:
     """The patch of a message; its parts remember themselves, so they are compared and normally the same."""
     return patch_text(written, message)
-
-
-def _join(canister: AnyCanister) -> None:
-    """Mark a canister that nobody has seen yet as part of the message before it."""
-    msgspec.structs.force_setattr(canister, "joined", True)
 
 
 def _argument_text(value: Any) -> str:

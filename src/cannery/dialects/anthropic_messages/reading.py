@@ -7,7 +7,6 @@ at its place that remembers where it stood.
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
 
 from msgspec import Raw
@@ -37,10 +36,7 @@ from cannery.messages.canisters import (
     new_assistant,
     new_invocation,
     new_result,
-    new_supervisor,
-    new_user,
 )
-from cannery.messages.checked import now
 from cannery.messages.content import (
     PLAIN,
     Citation,
@@ -59,7 +55,8 @@ from cannery.messages.requests import Request, new_request
 from cannery.messages.residue import Residue
 from cannery.roles.vocabularies import VOCABULARIES
 from cannery.wire.arguments import input_text
-from cannery.wire.bodies import Object, Reader, guarded, read_object
+from cannery.wire.bodies import Object, guarded, read_object
+from cannery.wire.canister_reading import CanisterReader
 from cannery.wire.contract import Piece
 from cannery.wire.controls import flag
 from cannery.wire.losses import Report
@@ -126,24 +123,15 @@ def _request(
     return request if patch is None else request.replace(residue=Residue(NAME, envelope=patch))
 
 
-class MessageReader(Reader):
+class MessageReader(CanisterReader):
     """Reads the messages of one body, in order."""
 
     def __init__(self, model: Any = None) -> None:
         super().__init__(NAME)
-        self.when: datetime = now()
         self.origin = Origin(NAME, model if type(model) is str else None)
-        self.canisters: list[AnyCanister] = []
-        self.paths: list[str] = []
         self.writer = MessageWriter(Report(), at_home=True)
         # The exact text of inputs, by the path of the call, where it is known.
         self.inputs: dict[str, str] = {}
-
-    def add(self, canister: AnyCanister, path: str) -> AnyCanister:
-        """Take the next canister, with its place in the body."""
-        self.canisters.append(canister)
-        self.paths.append(path)
-        return canister
 
     # --- messages ------------------------------------------------------------------------------
 
@@ -196,19 +184,19 @@ class MessageReader(Reader):
         content = message.get("content", absent)
         if content is not None and content is not absent:
             return self.content(content, role, path)
-        self.add(self._canister("", role, joined=False), path.removesuffix(".content"))
+        self.add(self.said_by(role, ""), path.removesuffix(".content"))
         return "null" if content is None else "absent"
 
     def content(self, content: Any, role: str, path: str) -> str | None:
         """Add a canister for each block; give the form of the content where it is not the usual one."""
         if type(content) is str:
-            self.add(self._canister(content, role, joined=False), path)
+            self.add(self.said_by(role, content), path)
             return None
         if type(content) is not list:
             self.fail(path, "expected a string or a list of blocks")
         if not content:
             held = absent if role == "assistant" else ""
-            self.add(self._canister(held, role, joined=False), path)
+            self.add(self.said_by(role, held), path)
             return "empty"
         self.blocks(content, role, path)
         return "list" if is_bare_text(content) else None
@@ -229,15 +217,8 @@ class MessageReader(Reader):
                 self._result(block, place, joined=is_joined)
             else:
                 held = self.block(block, place, is_answer=role == "assistant")
-                canister = self.add(self._canister(held, role, joined=is_joined), place)
+                canister = self.add(self.said_by(role, held, joined=is_joined), place)
                 self._remember(canister, self.writer.blocks(held, None)[0], block)
-
-    def _canister(self, held: Any, role: str, *, joined: bool) -> AnyCanister:
-        if role == "user":
-            return new_user(held, self.when, joined)  # type: ignore[no-any-return]
-        if role == "assistant":
-            return new_assistant(held, self.when, joined)  # type: ignore[no-any-return]
-        return new_supervisor(held, self.when, joined, None, None, "system")  # type: ignore[no-any-return]
 
     def _remember(self, canister: AnyCanister, ours: Object, block: Object) -> None:
         """Keep what the usual form of a block would not say."""

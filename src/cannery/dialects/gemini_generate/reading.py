@@ -8,7 +8,6 @@ call by id or else by name and order; neither id goes back to Gemini.
 from __future__ import annotations
 
 import re
-from datetime import datetime
 from typing import Any
 
 from cannery.dialects.gemini_generate.outputs import OUTPUT, unwrap, wrap_text
@@ -37,7 +36,6 @@ from cannery.messages.canisters import (
     new_supervisor,
     new_user,
 )
-from cannery.messages.checked import now
 from cannery.messages.content import (
     Origin,
     new_audio,
@@ -57,7 +55,8 @@ from cannery.messages.requests import Request, new_request
 from cannery.messages.residue import Residue
 from cannery.roles.vocabularies import VOCABULARIES
 from cannery.wire.arguments import input_text
-from cannery.wire.bodies import Reader, guarded, read_object
+from cannery.wire.bodies import guarded, read_object
+from cannery.wire.canister_reading import CanisterReader
 from cannery.wire.contract import Piece
 from cannery.wire.losses import Report
 from cannery.wire.media import sniff
@@ -116,15 +115,12 @@ def _read_request(body: Object, paths: list[str] | None) -> Request:
     return new_request(*known, residue=residue, source=NAME)  # type: ignore[no-any-return]
 
 
-class MessageReader(Reader):
+class MessageReader(CanisterReader):
     """Reads the contents of one body, in order."""
 
     def __init__(self, model: Any = None, stem: str = "call_") -> None:
         super().__init__(NAME)
-        self.when: datetime = now()
         self.model = model if type(model) is str else None
-        self.canisters: list[AnyCanister] = []
-        self.paths: list[str] = []
         self.writer = MessageWriter(Report(), at_home=True, is_plain=True)
         self._stem = stem
         self._taken: set[str] = set()
@@ -166,12 +162,6 @@ class MessageReader(Reader):
         if role is None:
             return None
         return read_role(NAME, role, _ROLES, f"contents.{index}.role")
-
-    def add(self, canister: AnyCanister, path: str) -> AnyCanister:
-        """Take the next canister, with its place in the body."""
-        self.canisters.append(canister)
-        self.paths.append(path)
-        return canister
 
     # --- system --------------------------------------------------------------------------------
 

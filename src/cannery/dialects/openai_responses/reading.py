@@ -8,10 +8,7 @@ normalized first, so a client's odd spelling never comes back.
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Any
-
-import msgspec
 
 from cannery.dialects.openai_responses.settings import (
     NAME,
@@ -30,7 +27,6 @@ from cannery.messages.canisters import (
     new_supervisor,
     new_user,
 )
-from cannery.messages.checked import now
 from cannery.messages.content import (
     PLAIN,
     Citation,
@@ -49,7 +45,8 @@ from cannery.messages.payload import Base64, Location
 from cannery.messages.requests import Request, new_request
 from cannery.messages.role import Role
 from cannery.roles.vocabularies import VOCABULARIES
-from cannery.wire.bodies import Object, Reader, guarded, read_object
+from cannery.wire.bodies import Object, guarded, read_object
+from cannery.wire.canister_reading import CanisterReader, join, openai_cache_mark
 from cannery.wire.contract import Piece
 from cannery.wire.controls import flag, integer, text
 from cannery.wire.losses import Report
@@ -60,7 +57,6 @@ from cannery.wire.wire_roles import read_role
 
 _ROLES = VOCABULARIES["openai"]
 _MESSAGE_ROLES = frozenset({"user", "assistant", "system", "developer"})
-_CACHE = {"30m": "short", "12h": "long"}
 # Items that the client says, and items that a developer says; the model says all others.
 _CLIENT_ITEMS = frozenset(
     {
@@ -106,25 +102,16 @@ def _read_request(body: Object, paths: list[str] | None) -> Request:
     return request  # type: ignore[no-any-return]
 
 
-class ItemReader(Reader):
+class ItemReader(CanisterReader):
     """Reads the items of one body, in order."""
 
     def __init__(self, model: Any = None, *, is_answer: bool = False) -> None:
         super().__init__(NAME)
         self.is_answer = is_answer
-        self.when: datetime = now()
         self.model = model if type(model) is str else None
-        self.canisters: list[AnyCanister] = []
-        self.paths: list[str] = []
         self.writer = ItemWriter(Report(), at_home=True)
         self._reasoning_id: str | None = None
         self._follows_alone = False
-
-    def add(self, canister: AnyCanister, path: str) -> AnyCanister:
-        """Take the next canister, with its place in the body."""
-        self.canisters.append(canister)
-        self.paths.append(path)
-        return canister
 
     def instructions(self, words: str) -> None:
         """The instructions stand before everything else."""
@@ -176,7 +163,7 @@ class ItemReader(Reader):
 
     def _follow(self, position: int, before: int) -> None:
         """Join an item of the model to the reasoning or unknown item before it."""
-        _join(self.canisters[position])
+        join(self.canisters[position])
         previous = self.canisters[before]
         if previous.held.kind == "reasoning":
             words = "" if previous.residue is None else previous.residue.form or ""
@@ -226,17 +213,17 @@ class ItemReader(Reader):
     def _content(self, content: Any, role: str, path: str) -> str:
         """Add a canister for each part; give the word for the shape of the content."""
         if type(content) is str:
-            self.add(self._canister(content, role, joined=False), path)
+            self.add(self.said_by(role, content), path)
             return ""
         if type(content) is not list:
             if content is not None and content is not absent:
                 self.fail(path, "expected a string or a list of parts")
-            self.add(self._canister("", role, joined=False), path)
+            self.add(self.said_by(role, ""), path)
             return "null" if content is None else "absent"
         for index, item in enumerate(content):
             self._part(self.object(item, f"{path}[{index}]"), role, f"{path}[{index}]", index > 0)
         if not content:
-            self.add(self._canister("", role, joined=False), path)
+            self.add(self.said_by(role, ""), path)
             return "empty"
         is_usual = role != "assistant" and (
             len(content) > 1 or content[0].get("type") != "input_text"
@@ -245,7 +232,7 @@ class ItemReader(Reader):
 
     def _part(self, part: Object, role: str, path: str, joined: bool) -> None:  # noqa: FBT001 - a struct's field
         held = self.content(part, path)
-        canister = self.add(self._canister(held, role, joined=joined), path)
+        canister = self.add(self.said_by(role, held, joined=joined), path)
         write = self.writer.output_parts if role == "assistant" else self.writer.input_parts
         ours = write(held, None)[0]
         is_unknown = type(held) is not str and held.kind == "opaque"
@@ -254,15 +241,8 @@ class ItemReader(Reader):
             dialect=NAME,
             part=patch_text(ours, part),
             form="part" if is_unknown else None,
-            cache=_cache_mark(part),
+            cache=openai_cache_mark(part),
         )
-
-    def _canister(self, held: Any, role: str, *, joined: bool) -> AnyCanister:
-        if role == "user":
-            return new_user(held, self.when, joined)  # type: ignore[no-any-return]
-        if role == "assistant":
-            return new_assistant(held, self.when, joined)  # type: ignore[no-any-return]
-        return new_supervisor(held, self.when, joined, None, None, role)  # type: ignore[no-any-return]
 
     def content(self, part: Object, path: str) -> Any:
         """What one content part says."""
@@ -354,7 +334,7 @@ class ItemReader(Reader):
         own = (self._call_id(item), error)
         canister = new_result(held, self.when, False, None, None, *own)
         self.add(canister, path)
-        marks = list(filter(None, map(_cache_mark, output))) if type(output) is list else []
+        marks = list(filter(None, map(openai_cache_mark, output))) if type(output) is list else []
         remember(canister, dialect=NAME, form=" ".join(words), cache=marks[-1] if marks else None)
         part = patch_text(self.writer.result(Piece(canister, None)), item)
         remember(canister, dialect=NAME, part=part)
@@ -423,11 +403,6 @@ def _opaque(part: Object, kind: str) -> Any:
     return new_opaque(NAME, kind, write_json(part))
 
 
-def _cache_mark(part: Any) -> str | None:
-    mark = part.get("prompt_cache_breakpoint") if type(part) is dict else None
-    return _CACHE.get(str(mark.get("ttl")), "short") if type(mark) is dict else None
-
-
 def _unflagged(held: Any) -> tuple[Any, Any]:
     """A result without the words that say that the tool failed, and whether they were there."""
     if type(held) is str:
@@ -439,8 +414,3 @@ def _unflagged(held: Any) -> tuple[Any, Any]:
         return held, absent
     rest = new_text(words, first.mime_type, first.citations)
     return new_parts((rest, *held.parts[1:])), True
-
-
-def _join(canister: AnyCanister) -> None:
-    """Mark a canister that nobody has seen yet as part of the turn before it."""
-    msgspec.structs.force_setattr(canister, "joined", True)
