@@ -57,19 +57,19 @@ class Workers:
                 slot.close()
 
     def run(self, pieces: Iterable[bytes]) -> Iterator[Any]:
-        """What became of each piece, in order."""
+        """What became of each piece, in order; an output is there until the next one is asked for."""
         waiting: deque[tuple[Connection, mmap.mmap]] = deque()
         most = len(self._workers) * _AHEAD
         for number, piece in enumerate(pieces):
             if len(waiting) == most:
-                yield _receive(*waiting.popleft())
+                yield from _received(*waiting.popleft())
             turn = number % most
             _, pipe, slots = self._workers[turn % len(self._workers)]
             slot = turn // len(self._workers)
             _send(pipe, slots[slot], slot, piece)
             waiting.append((pipe, slots[slot]))
         while waiting:
-            yield _receive(*waiting.popleft())
+            yield from _received(*waiting.popleft())
 
 
 def _send(pipe: Connection, memory: mmap.mmap, slot: int, piece: bytes) -> None:
@@ -80,14 +80,19 @@ def _send(pipe: Connection, memory: mmap.mmap, slot: int, piece: bytes) -> None:
         pipe.send((slot, piece))
 
 
-def _receive(pipe: Connection, memory: mmap.mmap) -> Any:
+def _received(pipe: Connection, memory: mmap.mmap) -> Iterator[Any]:
+    """What a process answered, its output still in the memory that it lies in."""
     try:
         value, length = pipe.recv()
     except (EOFError, ConnectionError):
         raise Complaint("a process that was translating has died") from None
-    if length is not None:
-        value.output = memory[:length]
-    return value
+    if length is None:
+        yield value
+        return
+    with memoryview(memory) as whole, whole[:length] as output:
+        value.output = output
+        yield value
+        value.output = b""
 
 
 def _serve(
