@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable
 from concurrent.futures import Future
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from cannery.errors import CanneryError
@@ -14,7 +13,8 @@ from cannery.gateway.identifiers import is_name, new_identifier
 from cannery.gateway.ledger import Digest, Plan, Spot, named_key
 from cannery.gateway.refusals import refuse
 from cannery.gateway.replies import Reply
-from cannery.messages import AnyCanister, Request, Response, Role, prefix_digests
+from cannery.messages import AnyCanister, Request, Response, Role
+from cannery.messages.identity import PrefixChain
 from cannery.wire.losses import Loss
 
 if TYPE_CHECKING:
@@ -35,7 +35,6 @@ class Entry:
         "_lookup",
         "_recorder",
         "_reply",
-        "_said_so_far",
         "dialect",
         "is_aborted",
         "is_stream",
@@ -57,8 +56,7 @@ class Entry:
         self._call = call
         self._digests: list[Digest | None] = []
         self._reply: list[Digest | None] | None = None
-        self._said_so_far: list[AnyCanister] = []
-        self._chain = prefix_digests(self._said_so_far, reasoning=False)
+        self._chain = PrefixChain(reasoning=False)
         self._lookup: Future[tuple[int, Spot, int] | None] | None = None
         self._claimed = 0
         self.named = _named(call)
@@ -101,10 +99,7 @@ class Entry:
 
     def _continue(self, canisters: Iterable[AnyCanister]) -> list[Digest | None]:
         """The digests after more of the history, by which the ledger knows it; a named one is known by its name."""
-        added = tuple(canisters)
-        # The chain of digests runs along this list, and goes on where it stopped when the list has grown.
-        self._said_so_far.extend(added)
-        digests = list(islice(self._chain, len(added)))
+        digests = self._chain.extend(canisters)
         if self.named is None:
             return digests
         return [None if digest is None else named_key(self.named, digest) for digest in digests]

@@ -71,3 +71,8 @@ _RUN = os.urandom(6).hex()
 def new_request_id() -> str:
     """A new id for a call: unique, cheap, and without meaning."""
     return f"req_{_RUN}{next(_counter):010x}"
+
+
+def new_number() -> str:
+    """The like for what is not a call: random for the process, and counted within."""
+    return f"{_RUN}{next(_counter):012x}"

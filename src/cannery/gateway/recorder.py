@@ -263,8 +263,9 @@ class Recorder:
         outcomes: list[str] = []
         lines: list[Line] = []
         problem: str | None = None
+        when = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         for entry in entries:
-            outcome, failure = self._file(entry, lines)
+            outcome, failure = self._file(entry, lines, when)
             outcomes.append(outcome)
             problem = failure or problem
         if lines and self._journal is not None:
@@ -276,12 +277,12 @@ class Recorder:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._finished, entries, outcomes, problem)
 
-    def _file(self, entry: Entry, lines: list[Line]) -> tuple[str, str | None]:
+    def _file(self, entry: Entry, lines: list[Line], when: str) -> tuple[str, str | None]:
         """File one entry; while the store is down, wait for it, as long as the gateway runs."""
         wait = _FIRST_WAIT
         while True:
             try:
-                return self._try(entry, lines), None
+                return self._try(entry, lines, when), None
             except (StoreUnavailableError, OSError) as error:
                 problem = f"the store is down: {error}"
                 if self._is_closing.is_set():
@@ -294,7 +295,7 @@ class Recorder:
             self._is_closing.wait(wait)
             wait = min(wait * 2, _LONGEST_WAIT)
 
-    def _try(self, entry: Entry, lines: list[Line]) -> str:
+    def _try(self, entry: Entry, lines: list[Line], when: str) -> str:
         if self._filer is None:
             self._open()
         if self._filer is None:
@@ -302,17 +303,19 @@ class Recorder:
         if entry.plan is None or entry.request is None:
             return "failed"
         response = None if entry.is_aborted else entry.response
-        history = [*entry.request.conversation]
-        if response is not None:
-            history += response.canisters
-        model = response.model if response is not None else entry.request.model
-        named = model if isinstance(model, str) else None
-        identifier = self._filer.file(entry.plan, history, named)
+        identifier = entry.plan.identifier
+        if entry.plan.kind != "known":
+            history = [*entry.request.conversation]
+            if response is not None:
+                history += response.canisters
+            model = response.model if response is not None else entry.request.model
+            named = model if isinstance(model, str) else None
+            identifier = self._filer.file(entry.plan, history, named)
         outcome = "complete"
         if response is None:
             outcome = "aborted"
             self._filer.mark(identifier, outcome)
-        lines.append(_line(entry, identifier, response, outcome))
+        lines.append(_line(entry, identifier, response, outcome, when))
         return outcome
 
     def _give_up(self, entry: Entry, error: Exception) -> tuple[str, str]:
@@ -330,14 +333,16 @@ class Recorder:
             self._loop.call_soon_threadsafe(lambda: self._log.write(level, event, **facts))
 
 
-def _line(entry: Entry, identifier: str, response: Response | None, outcome: str) -> Line:
+def _line(
+    entry: Entry, identifier: str, response: Response | None, outcome: str, when: str
+) -> Line:
     plan = entry.plan
     said = 0 if response is None else len(response.canisters)
     request = 0 if entry.request is None else len(entry.request.conversation)
     position = 0 if plan is None else plan.position + request - plan.known + said
     finish = None if response is None else response.finish
     return Line(
-        time=datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        time=when,
         request_id=entry.request_id,
         conversation=identifier,
         position=position,
@@ -349,6 +354,6 @@ def _line(entry: Entry, identifier: str, response: Response | None, outcome: str
         input_tokens=entry.tokens[0],
         output_tokens=entry.tokens[1],
         finish=finish.value if isinstance(finish, FinishReason) else None,
-        losses=tuple(sorted({loss.code for loss in entry.losses})),
+        losses=tuple(sorted({loss.code for loss in entry.losses})) if entry.losses else (),
         tools=entry.tools,
     )

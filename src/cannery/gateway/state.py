@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from cannery.gateway.calls import Call
-from cannery.gateway.identifiers import is_name, new_identifier
+from cannery.gateway.identifiers import is_name, new_number
 from cannery.gateway.recorder import Recorder
 from cannery.gateway.refusals import CallError
 from cannery.messages import (
@@ -124,7 +124,7 @@ class State:
 
 def new_reply_id(dialect: Dialect) -> str:
     """An id for a reply that was translated, in the caller's style."""
-    return f"{_PREFIXES.get(dialect.name, '')}{new_identifier()}"
+    return f"{_PREFIXES.get(dialect.name, '')}{new_number()}"
 
 
 def _split_lead(conversation: Conversation) -> tuple[Conversation, Conversation]:

@@ -48,13 +48,46 @@ def digest(canister: Canister) -> bytes:
     memo = ours.memo()
     known = memo.get("digest")
     if known is None:
-        held, before = ours.held, _BEFORE_TEXT.get(ours.role)
-        if type(held) is str and held and before is not None:
-            known = hashlib.sha256(before + hashlib.sha256(utf8(held)).digest()).digest()
-        else:
-            known = _hash(_canister_fields(ours))
-        memo["digest"] = known
+        known = memo["digest"] = _hash(_canister_fields(ours))
     return known  # type: ignore[no-any-return]
+
+
+class PrefixChain:
+    """The digests of a history that grows: each holds all that was said up to it.
+
+    An assistant turn without words adds nothing. With ``reasoning=False`` thoughts add nothing
+    either: that is how a history is recognised that a client sends back without them.
+    """
+
+    __slots__ = ("_calls", "_chain", "_ordinals", "_reasoning")
+
+    def __init__(self, *, reasoning: bool = True) -> None:
+        self._chain = ROOT
+        self._ordinals: dict[str, int] = {}
+        self._calls = 0
+        self._reasoning = reasoning
+
+    def extend(self, canisters: Iterable[Canister]) -> list[bytes | None]:
+        """The digest after each of some more canisters, or None where one adds nothing."""
+        return [self.add(canister) for canister in canisters]
+
+    def add(self, canister: Any) -> bytes | None:
+        """The digest with one more canister, or None if it adds nothing."""
+        role, held = canister.role, canister.held
+        if type(held) is str and held and role in _BEFORE_TEXT:
+            own = _text_digest(role, held)
+        else:
+            if role is Role.Assistant and _adds_nothing(canister, reasoning=self._reasoning):
+                return None
+            own = digest(canister)
+            if role is Role.Invocation:
+                self._ordinals[canister.identifier] = self._calls
+                self._calls += 1
+            elif role is Role.Result:
+                ordinal = self._ordinals.get(canister.invocation_id)
+                own += _ORPHAN if ordinal is None else b"%d" % ordinal
+        self._chain = hashlib.sha256(self._chain + own).digest()
+        return self._chain
 
 
 def prefix_digests(
@@ -65,24 +98,12 @@ def prefix_digests(
     An assistant turn without words adds nothing. With ``reasoning=False`` thoughts add nothing
     either: that is how a history is recognised that a client sends back without them.
     """
-    chain = ROOT
-    ordinals: dict[str, int] = {}
-    calls = 0
-    canister: Any
-    for canister in canisters:
-        role = canister.role
-        if role is Role.Assistant and _adds_nothing(canister, reasoning=reasoning):
-            yield None
-            continue
-        own = digest(canister)
-        if role is Role.Invocation:
-            ordinals[canister.identifier] = calls
-            calls += 1
-        elif role is Role.Result:
-            ordinal = ordinals.get(canister.invocation_id)
-            own += _ORPHAN if ordinal is None else b"%d" % ordinal
-        chain = hashlib.sha256(chain + own).digest()
-        yield chain
+    return map(PrefixChain(reasoning=reasoning).add, canisters)
+
+
+def _text_digest(role: Role, text: str) -> bytes:
+    """The digest of plain text that says something: the commonest by far, and as quickly made as kept."""
+    return hashlib.sha256(_BEFORE_TEXT[role] + hashlib.sha256(utf8(text)).digest()).digest()
 
 
 def conversation_digest(canisters: Iterable[Canister], *, reasoning: bool = True) -> bytes:

@@ -99,6 +99,9 @@ def _object_delta(
     usual = {} if spell is None else _usual_keys(ours, theirs, spell)
     kept: set[str] = set()
     for key, value in theirs.items():
+        if key in ours and _is_same_scalar(ours[key], value):
+            kept.add(key)
+            continue
         own = usual.get(key, key)
         if own != key and own in kept:  # spelled in two ways at once
             own = key
@@ -116,6 +119,12 @@ def _object_delta(
     if dropped:
         patch["x"] = dropped
     return patch or None
+
+
+def _is_same_scalar(one: Any, other: Any) -> bool:
+    """Whether two values are the same and hold no others: what most fields are, and quickly seen."""
+    kind = type(one)
+    return kind is type(other) and kind is not dict and kind is not list and one == other
 
 
 def _usual_keys(ours: dict[str, Any], theirs: dict[str, Any], spell: Spell) -> dict[str, str]:

@@ -33,6 +33,10 @@ _KIND = "chat.completion"
 # Beyond this a string that differs is patched in place, which is the general way's business.
 _SHORT = 64
 _COUNTS = 3
+_USUAL = frozenset({"id", "object", "created", "model", "choices", "usage"})
+_LOGPROBS = frozenset({"logprobs"})
+_USUAL_CHOICE = frozenset({"index", "message", "finish_reason", "logprobs"})
+_NO_LOGPROBS = Residue(NAME, envelope='{"d":{"choices":{"i":{"0":{"x":["logprobs"]}}}}}')
 # What an assistant message may say that is more than text and calls, if it is not null or empty.
 _MORE = frozenset(
     {"reasoning_content", "reasoning", "refusal", "audio", "annotations", "function_call"}
@@ -62,9 +66,14 @@ def _read(body: Object) -> Response | None:
     word = choice.get("finish_reason")
     finish: Any = FINISH.get(word, absent) if type(word) is str else absent
     usage = read_usage(body.get("usage"))
-    patch = _patch(body, choice, finish, usage)
-    if patch is None:
-        return None
+    residue: Residue | None = None
+    if not _is_usual(body, choice, finish, usage):
+        patch = _patch(body, choice, finish, usage)
+        if patch is None:
+            return None
+        residue = Residue(NAME, envelope=encode_patch(patch)) if patch else None
+    elif "logprobs" not in choice:
+        residue = _NO_LOGPROBS
     return new_response(  # type: ignore[no-any-return]
         Conversation.trusted(canisters),
         finish,
@@ -72,7 +81,7 @@ def _read(body: Object) -> Response | None:
         model,
         identifier,
         absent,
-        Residue(NAME, envelope=encode_patch(patch)) if patch else None,
+        residue,
         NAME,
         integer(body.get("created")),
     )
@@ -125,6 +134,23 @@ def _call(call: Any, when: Any) -> AnyCanister | None:
     if type(name) is not str or type(arguments) is not str:
         return None
     return new_invocation(arguments, when, True, None, None, identifier, name, False)  # type: ignore[no-any-return]
+
+
+def _is_usual(body: Object, choice: Object, finish: Any, usage: Any) -> bool:
+    """Whether a body would be written as it is, but for the log probabilities that may not be there."""
+    return (
+        body.keys() == _USUAL
+        and body["object"] == _KIND
+        and type(body["created"]) is int
+        and usage is not absent
+        and choice.keys() | _LOGPROBS == _USUAL_CHOICE
+        and choice.get("logprobs") is None
+        and type(choice["index"]) is int
+        and choice["index"] == 0
+        and finish is not absent
+        and FINISH_WORDS[finish] == choice["finish_reason"]
+        and _usage_patch(body["usage"], usage) is None
+    )
 
 
 def _patch(body: Object, choice: Object, finish: Any, usage: Any) -> Object | None:
