@@ -197,6 +197,8 @@ def read_odd_line(line: bytes, notes: Notes) -> Any:
     """The record of a line with fields of its own, which are noted as lost; None for any other."""
     try:
         fields = _decode_fields(line)
+        if "images" in fields:  # they stand between the words
+            return None
         kept = b",".join(
             b'"%b":%b' % (key.encode(), fields.pop(key)) for key in _FIELDS & fields.keys()
         )
