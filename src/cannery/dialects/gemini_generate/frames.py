@@ -17,6 +17,8 @@ from cannery.wire.arguments import object_slice
 from cannery.wire.bodies import Turns, encode, encode_body
 from cannery.wire.slices import MODEL, SAID, TOOL, USER, Sliced, head, is_said, said_before, text_of
 
+_NULL, _BRACE = b"nu", b'"{'
+
 
 def write_long(sliced: Sliced) -> Turns | bytes | None:
     """The body, or just its contents where there are other settings than the usual; None for other requests."""
@@ -61,7 +63,7 @@ def _pieces(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each message
     pieces: list[Any] = []
     take = pieces.append
     closing = ""
-    after_user = False
+    after_user = is_answered = False
     index, count = 0, len(messages)
     while index < count:
         message = messages[index]
@@ -69,70 +71,78 @@ def _pieces(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each message
         speaker = message.speaker
         text = message.content
         if speaker is USER:
-            if after_user or (head(text)[0] not in SAID and not is_said(text)):
+            if head(text)[0] not in SAID and not is_said(text):
                 return None
+            if is_answered:
+                is_answered = False
+                take(f'{closing},{{"text":')
+            elif after_user:
+                return None
+            else:
+                take(f'{closing}]}},{{"role":"user","parts":[{{"text":')
             after_user = True
-            take(f'{closing}]}},{{"role":"user","parts":[{{"text":')
             take(text)
             closing = "}"
             continue
         if speaker is not MODEL or not after_user:
             return None
         calls = message.tool_calls
+        start = head(text)[0]
         if calls is UNSET:
-            if head(text)[0] not in SAID and not is_said(text):
+            if start not in SAID and not is_said(text):
                 return None
-            after_user = False
+            after_user = is_answered = False
             take(f'{closing}]}},{{"role":"model","parts":[{{"text":')
             take(text)
             closing = "}"
             continue
-        text = said_before(text)
-        if text is UNSET or not calls:
-            return None
-        closing += ']},{"role":"model","parts":['
-        if text is not None:
-            take(f'{closing}{{"text":')
-            take(text)
-            closing = "},"
+        is_answered = True
+        glue = ']},{"role":"model","parts":['
+        if start != _NULL:
+            text = said_before(text)
+            if text is UNSET:
+                return None
+            if text is not None:
+                take(f'{closing}{glue}{{"text":')
+                take(text)
+                closing, glue = "}", ","
         for call in calls:
-            function = call.function
+            identifier, function = call.id, call.function
+            name = function.name
             given = object_slice(function.arguments)
             if given is None:
                 return None
-            ids.append(call.id)
-            names.add(function.name)
-            take(f'{closing}{{"functionCall":{{"id":"{call.id}","name":"{function.name}","args":')
+            ids.append(identifier)
+            names.add(name)
+            take(f'{closing}{glue}{{"functionCall":{{"id":"{identifier}","name":"{name}","args":')
             take(given)
-            closing = "}},"
-        closing = '}}]},{"role":"user","parts":['
+            closing, glue = "}}", ","
+        glue = ']},{"role":"user","parts":['
         for call in calls:
             answer = messages[index] if index < count else message
-            if answer.speaker is not TOOL or answer.tool_call_id != call.id:
+            identifier = call.id
+            if answer.speaker is not TOOL or answer.tool_call_id != identifier:
                 return None
             index += 1
             text = answer.content
             start = head(text)[0]
-            named = f'"id":"{call.id}","name":"{call.function.name}","response":'
-            if start in SAID and start != b'"{':
-                take(f'{closing}{{"functionResponse":{{{named}{{"output":')
+            frame = (
+                f'{closing}{glue}{{"functionResponse":{{"id":"{identifier}",'
+                f'"name":"{call.function.name}","response":'
+            )
+            glue = ","
+            if start in SAID and start != _BRACE:
+                take(frame + '{"output":')
                 take(text)
-                closing = "}}},"
+                closing = "}}}"
             elif is_said(text):
-                take(f'{closing}{{"functionResponse":{{{named}')
+                take(frame)
                 take(encode(wrap_text(text_of(text))))
-                closing = "}},"
+                closing = "}}"
             else:
                 return None
-        if index < count and messages[index].speaker is USER:
-            text = messages[index].content
-            if not is_said(text):
-                return None
-            take(f'{closing}{{"text":')
-            take(text)
-            closing = "},"
-            index += 1
-        closing = closing[:-1]
+        if not calls:
+            return None
     if not after_user:
         return None
     take(f"{closing}]}}")
