@@ -15,7 +15,7 @@ help:
 	@echo "make clients install the other clients that the gateway is tested with; CI does"
 	@echo "make format  rewrite the code in the house's format"
 	@echo "make docs    write the generated pages again"
-	@echo "make bench   measure beside the peers, each in an environment of its own; 20 minutes"
+	@echo "make bench   measure beside the peers, each in an environment of its own, in many rounds"
 	@echo "make bench-quick  the same with fewer rounds; under five minutes once everything is installed"
 	@echo "make clean   remove everything that make made"
 
