@@ -65,21 +65,34 @@ HISTORY = [("system", "Be brief."), ("user", "one"), ("assistant", "echo: one"),
 
 @pytest.mark.parametrize("model", ["chat-model", "anthropic-model", "echo"])
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_resent_history_is_one_conversation(own: Running, model: str, stream: bool) -> None:
-    first = talk(own, *HISTORY[:2], model=model, stream=stream)
-    own.settle()
-    second = talk(own, *HISTORY, model=model, stream=stream)
+def test_a_resent_history_is_one_conversation(stateful: Running, model: str, stream: bool) -> None:
+    lead = ("system", f"Be brief, {model}, {stream}.")
+    first = talk(stateful, lead, HISTORY[1], model=model, stream=stream)
+    stateful.settle()
+    second = talk(stateful, lead, *HISTORY[1:], model=model, stream=stream)
     assert first == second
-    with kept(own) as store:
-        assert [summary.identifier for summary in store.list()] == [first]
-        texts = words(store.get(first).load())
-        assert texts == ["Be brief.", "one", "echo: one", "two", "echo: two"]
+    stateful.settle()
+    store = open_store(str(stateful.store))
+    texts = words(store.get(first).load())
+    assert texts == [lead[1], "one", "echo: one", "two", "echo: two"]
+    assert (
+        len(
+            [
+                each
+                for each in store.list()
+                if words(store.get(each.identifier).load())[0] == lead[1]
+            ]
+        )
+        == 1
+    )
+    store.close()
 
 
-def test_a_history_spelled_differently_is_recognised(own: Running) -> None:
-    first = talk(own, *HISTORY[:2])
+def test_a_history_spelled_differently_is_recognised(stateful: Running) -> None:
+    lead = ("system", "Be brief, however it is spelled.")
+    first = talk(stateful, lead, HISTORY[1])
     parts = [{"type": "text", "text": "one"}]
-    second = talk(own, HISTORY[0], ("user", parts), *HISTORY[2:])
+    second = talk(stateful, lead, ("user", parts), *HISTORY[2:])
     assert first == second
 
 
@@ -124,9 +137,9 @@ def test_a_client_may_name_the_conversation(own: Running) -> None:
         assert len(store.get("another").load()) == 3
 
 
-def test_a_name_that_cannot_be_one_is_refused(own: Running) -> None:
+def test_a_name_that_cannot_be_one_is_refused(stateful: Running) -> None:
     body = chat("echo", ("user", "Hi"))
-    status, _, said = ask(own, CHAT, body, {"x-cannery-conversation": "../../etc"})
+    status, _, said = ask(stateful, CHAT, body, {"x-cannery-conversation": "../../etc"})
     assert status == 400
     assert "X-Cannery-Conversation" in said["error"]["message"]
 
