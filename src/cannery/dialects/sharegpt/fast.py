@@ -98,6 +98,7 @@ _ODD = (msgspec.MsgspecError, UnicodeError, RecursionError)
 def read_plain(body: bytes) -> PlainRequest | None:
     """The plain request of a record; None for any other."""
     try:
-        return _decode(body)
+        record = _decode(body)
     except _ODD:
         return None
+    return None if record.system == "" else record
