@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import cache, lru_cache, partial
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -24,7 +23,7 @@ from cannery.messages.residue import Residue
 from cannery.repairs import repair
 from cannery.repairs.aliases import name_alias
 from cannery.wire.aliasing import unaliased_canister
-from cannery.wire.bodies import encode_body, read_object, to_bytes
+from cannery.wire.bodies import encode_body, to_bytes
 from cannery.wire.contract import (
     UNKNOWN_MODEL,
     Dialect,
@@ -37,6 +36,7 @@ from cannery.wire.contract import (
 )
 from cannery.wire.foreign import report_settings
 from cannery.wire.lines import ODD
+from cannery.wire.locating import Locate, locator
 from cannery.wire.losses import (
     NO_ALIASES,
     POLICIES,
@@ -47,7 +47,6 @@ from cannery.wire.losses import (
     Report,
     enforce,
 )
-from cannery.wire.places import chosen, fitted
 from cannery.wire.plain import PlainRequest
 from cannery.wire.turns import changed
 
@@ -55,8 +54,6 @@ if TYPE_CHECKING:
     from cannery.messages.events import Event
 
 Body = Any
-Locate = tuple[Callable[[int | str], str], Callable[[str], str]]
-_TOOL = re.compile(r"tools\[(\d+)\]")
 # Longer envelopes hold something that seldom comes twice.
 _LONGEST_ENVELOPE = 2048
 
@@ -332,12 +329,12 @@ def _rendered(
     name: str,
     policy: str,
     report: Report,
-    locator: Callable[[], Locate],
+    find_places: Callable[[], Locate],
 ) -> Rendered:
     encoded = encode_body(written)
     if report.is_empty:
         return Rendered(encoded)
-    locate = locator()
+    locate = find_places()
     losses = report.losses(*locate)
     enforce(policy, value.source, name, losses)
     aliases = Aliases(report.names, report.ids, frozenset(report.freeform))
@@ -347,57 +344,7 @@ def _rendered(
 def _locator(
     source: str | None, body: bytes | None, kind: str, restored: tuple[int, int] = (0, 0)
 ) -> Locate:
-    """How a place becomes a path in the source: by reading the body again, only now that it matters."""
-    if source is None:
-        return _named_place, str
-    dialect = find_dialect(source)
-    if body is None:
-        return partial(_settings_place, dialect, dict), str
-    given = cache(partial(read_object, dialect.name, body))
-    known: set[str] = set()
-
-    @cache
-    def paths() -> list[str]:
-        found = dialect.read_paths(body) if kind == "request" and dialect.read_paths else None
-        if found is None:
-            found = []
-            read = dialect.read_request if kind == "request" else dialect.read_response
-            read(body, found)
-        else:
-            known.update(found)
-        start, count = restored
-        found[start:start] = [f"history[{number}]" for number in range(count)]
-        return found
-
-    def locate(place: int | str) -> str:
-        if isinstance(place, int):
-            return paths()[place] if place < len(paths()) else f"conversation[{place}]"
-        return _settings_place(dialect, given, place)
-
-    @cache
-    def fit(path: str) -> str:
-        return path if path in known else fitted(given(), path)
-
-    return locate, fit
-
-
-def _named_place(place: int | str) -> str:
-    """A place of a request that was not read from a body."""
-    return f"conversation[{place}]" if isinstance(place, int) else place.removeprefix("@")
-
-
-def _settings_place(dialect: Dialect, given: Callable[[], dict[str, Any]], place: int | str) -> str:
-    """The path of a setting or tool."""
-    if isinstance(place, int):
-        return f"conversation[{place}]"
-    if place.startswith("@"):
-        found = dialect.control_paths.get(place[1:], place[1:])
-        return found if isinstance(found, str) else chosen(found, given())
-    tool = _TOOL.fullmatch(place) if dialect.tool_paths is not None else None
-    if tool is None:
-        return place
-    tools = dialect.tool_paths(given())  # type: ignore[misc]
-    return place if int(tool[1]) >= len(tools) else tools[int(tool[1])]
+    return locator(None if source is None else find_dialect(source), body, kind, restored)
 
 
 # --- translation -------------------------------------------------------------------------------
