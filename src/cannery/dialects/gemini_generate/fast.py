@@ -68,8 +68,6 @@ def write_plain(request: PlainRequest, notes: Notes) -> bytes | None:
         texts.insert(0, given.system)
         kinds = (PlainSystem, *kinds)
     limit = given.limit if given.old_limit is absent else given.old_limit
-    if given.limit is not absent and limit is not given.limit:
-        return None
     if not all(map(str.strip, texts)):
         return None
     if len(kinds) > _FEW:

@@ -58,8 +58,6 @@ def write_plain(request: PlainRequest, _notes: Notes) -> bytes | None:
     if type(messages[-1]) is PlainAssistant:
         return None
     limit = given.limit if given.old_limit is absent else given.old_limit
-    if given.limit is not absent and limit is not given.limit:
-        return None
     body = _body(given.model, limit, given.temperature, given.top_p)
     if given.stream is not absent:
         body["stream"] = given.stream
