@@ -344,10 +344,6 @@ def _rendered(
 def _locator(
     source: str | None, body: bytes | None, kind: str, restored: tuple[int, int] = (0, 0)
 ) -> Locate:
-<<<<<<< HEAD
-    """How a place becomes a path in the source."""
-=======
->>>>>>> 20280ac8a4246066e1edaaa97db5ea48ad70a333
     return locator(None if source is None else find_dialect(source), body, kind, restored)
 
 

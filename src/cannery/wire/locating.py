@@ -1,12 +1,6 @@
-<<<<<<< HEAD
-"""From the place of a loss to its path in the source: by reading the body again, only now that it matters.
-
-A place is the position of a canister, the name of a control or the path of a field. Only positions need the messages.
-=======
 """Where in its source something was lost: places of a report become paths of the body.
 
 The body is read again for that, only now that it matters, and only as far as it matters.
->>>>>>> 20280ac8a4246066e1edaaa97db5ea48ad70a333
 """
 
 from __future__ import annotations
@@ -20,10 +14,7 @@ from cannery.wire.bodies import read_object
 from cannery.wire.contract import Dialect
 from cannery.wire.places import chosen, fitted
 
-<<<<<<< HEAD
-=======
 # The path of a place, and a path as the body spells it.
->>>>>>> 20280ac8a4246066e1edaaa97db5ea48ad70a333
 Locate = tuple[Callable[[int | str], str], Callable[[str], str]]
 _TOOL = re.compile(r"tools\[(\d+)\]")
 
@@ -31,14 +22,10 @@ _TOOL = re.compile(r"tools\[(\d+)\]")
 def locator(
     dialect: Dialect | None, body: bytes | None, kind: str, restored: tuple[int, int] = (0, 0)
 ) -> Locate:
-<<<<<<< HEAD
-    """How a place becomes a path in a body of a dialect, and how a path is fitted to it."""
-=======
     """How a place becomes a path in the body that a dialect read, and how a path is fitted to that body.
 
     ``restored`` says which messages are not in the body, because they were put in afterwards: from where, and how many.
     """
->>>>>>> 20280ac8a4246066e1edaaa97db5ea48ad70a333
     if dialect is None:
         return _named_place, str
     if body is None:
