@@ -206,7 +206,7 @@ class _Opening:
         if self._path is None:
             return True
         try:
-            return Path(self._path).stat().st_ino == self._inode
+            return os.stat(self._path).st_ino == self._inode  # noqa: PTH116 - a hot path
         except FileNotFoundError:
             return False
 

@@ -162,7 +162,8 @@ def _put_chain(
     found: list[Prefix] = []
     roles: dict[str, int] = {}
     position = row.chained
-    for canister, digest in zip(new, chain.extend(new), strict=True):
+    for canister in new:
+        digest = chain.add(canister)
         position += 1
         roles.setdefault(canister.role.value, position)
         if digest is not None:
@@ -211,11 +212,11 @@ def _read_again(store: Store, connection: sqlite3.Connection, row: Row) -> Chain
     shared = _load(store, row.id, 0, row.chained)
     chain = Chain()
     whole = row._replace(chained=0)
-    found = [
-        Prefix(row.number, position, digest, chain.calls)
-        for position, digest in enumerate(chain.extend(shared), 1)
-        if digest is not None
-    ]
+    found = []
+    for position, canister in enumerate(shared, 1):
+        digest = chain.add(canister)
+        if digest is not None:
+            found.append(Prefix(row.number, position, digest, chain.calls))
     _put_calls(connection, whole, found, shared)
     return chain
 

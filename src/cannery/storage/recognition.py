@@ -16,7 +16,6 @@ from msgspec import Struct
 from cannery.errors import ConflictError, ConversationNotFoundError
 from cannery.messages import AnyCanister, Conversation, prefix_digests
 from cannery.storage.conversation import StoredConversation
-from cannery.storage.history import Chain
 from cannery.storage.index import row_of
 from cannery.storage.indexing import chain_up, find_holder, is_held, last_prefix
 
@@ -133,7 +132,7 @@ def file_history(
 ) -> Filed:
     """Put a history where it belongs."""
     history = Conversation(canisters)
-    digests = list(Chain().extend(history))
+    digests = list(prefix_digests(history, reasoning=False))
     for _ in range(_ATTEMPTS):
         match = match_history(store, digests)
         try:

@@ -366,20 +366,16 @@ class Store:
     def use_index(self, part: Part, work: Callable[[sqlite3.Connection], T]) -> T:
         """Do something with the index when a part of it is up to date.
 
-        What is missing is added in several transactions, by turns with others, and looked for once more in the one
-        in which the work is done: the index may just have been found damaged.
+        If much is missing, it is added in several transactions, so that others have their turn.
         """
-        self.index.use(lambda connection: catch_up(self, connection))
-        while not self.index.use(lambda connection: part(self, connection)):
-            pass
 
-        def up_to_date(connection: sqlite3.Connection) -> T:
+        def attempt(connection: sqlite3.Connection) -> tuple[T] | None:
             catch_up(self, connection)
-            while not part(self, connection):
-                pass
-            return work(connection)
+            return (work(connection),) if part(self, connection) else None
 
-        return self.index.use(up_to_date)
+        while (found := self.index.use(attempt)) is None:
+            pass
+        return found[0]
 
     # Keeping
 
