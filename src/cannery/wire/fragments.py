@@ -1,7 +1,8 @@
 """Turns kept beside a conversation: writing it again with more at its end encodes only what is new.
 
-The turns up to some canister are kept in that canister's memo, together with the canisters they were made from; they
-are used again only for a conversation that starts with the very same canisters. Of one branch only the longest is kept.
+The turns up to some canister are kept in that canister's memo, together with the canisters before it; they are used
+again only for a conversation that starts with the very same canisters. Of one branch only the longest is kept. What is
+kept never leads back to the canister that keeps it: no collector looks into canisters, so nobody would ever free them.
 They are encoded when they are used again for the first time, so that a conversation written once pays nothing.
 """
 
@@ -50,9 +51,9 @@ class Walk(Protocol):
 
 
 class _Kept(NamedTuple):
-    """The turns of some canisters: the first of them encoded, each with the comma that follows it."""
+    """The turns of some canisters and the one that keeps them: the first encoded, with the commas that follow."""
 
-    canisters: tuple[Any, ...]
+    earlier: tuple[Any, ...]
     encoded: list[bytes]
     pending: list[Any]
     ids: frozenset[str]
@@ -66,25 +67,24 @@ def write_kept(
     canisters: tuple[Any, ...], start: int, notes: Notes, key: str, walk: Walk
 ) -> Turns | list[Any] | None:
     """The turns from a position on, all but the last taken from what was kept, and kept again."""
-    known = _find(canisters, key)
+    position, known = _find(canisters, key)
     encoded = known.encoded
     if known.pending:
         encoded = encoded + [encode(turn) + b"," for turn in known.pending]
         if len(encoded) > _MANY:
             encoded = [b"".join(encoded)]
-    position = len(known.canisters) or start
     used: set[str] = set()
     said: Notes = list(known.notes)
-    walked = walk(canisters, position, said, used, known.ids, goes_on=bool(encoded))
+    walked = walk(canisters, position or start, said, used, known.ids, goes_on=bool(encoded))
     if walked is None:
         return None
     turns, last, before = walked
     if last > 0:
         ids = known.ids | (used - _ids(canisters, last)) if used else known.ids
         about = [note for note in said if type(note[1]) is not int or note[1] < last]
-        if known.canisters:
-            known.canisters[-1].memo().pop(key, None)
-        kept = _Kept(canisters[:last], encoded, turns[:before], ids, about)
+        if position:
+            canisters[position - 1].memo().pop(key, None)
+        kept = _Kept(canisters[: last - 1], encoded, turns[:before], ids, about)
         canisters[last - 1].memo()[key] = kept
     notes += said
     if encoded and not turns:
@@ -92,15 +92,15 @@ def write_kept(
     return Turns([*encoded, encode(turns)[1:-1]]) if encoded else turns
 
 
-def _find(canisters: tuple[Any, ...], key: str) -> _Kept:
-    """The longest beginning whose turns are kept."""
+def _find(canisters: tuple[Any, ...], key: str) -> tuple[int, _Kept]:
+    """The longest beginning whose turns are kept: its length, and the turns."""
     for position in range(len(canisters), max(0, len(canisters) - _REACH), -1):
         memo = canisters[position - 1]._memo  # noqa: SLF001 - looking must not make one
         kept: _Kept | None = None if memo is None else memo.get(key)
         # Comparing tuples starts with identity, so equal prefixes cost a few nanoseconds a canister.
-        if kept is not None and kept.canisters == canisters[:position]:
-            return kept
-    return _NOTHING
+        if kept is not None and kept.earlier == canisters[: position - 1]:
+            return position, kept
+    return 0, _NOTHING
 
 
 def _ids(canisters: tuple[Any, ...], position: int) -> set[str]:
