@@ -477,7 +477,47 @@ def test_anthropics_tool_runner_continues_its_thread(
             assert said in sent
 
 
-def test_an_unknown_thread_makes_the_sdk_send_everything_again(stateful: Running) -> None:
+def test_a_thread_that_is_lost_is_sent_again_by_the_sdk(upstream: Upstream, tmp_path: Path) -> None:
+    """A gateway that keeps nothing is replaced while the tool is at work."""
+    running = [Running(tmp_path / "first", rows(upstream.url), record=False)]
+    port = str(running[0].port)
+
+    @anthropic.beta_tool
+    def get_weather(city: str) -> str:
+        """Say what the weather is.
+
+        Args:
+            city: where
+        """
+        running[0].stop()
+        running.append(
+            Running(tmp_path / "second", rows(upstream.url), "--port", port, record=False)
+        )
+        return f"fine in {city}"
+
+    url = f"{running[0].url}/anthropic"
+    client = anthropic.Anthropic(base_url=url, api_key="k", max_retries=0)
+    try:
+        final = client.beta.messages.tool_runner(
+            model="gemini-model",
+            max_tokens=100,
+            tools=[get_weather],
+            system="Be brief.",
+            messages=[{"role": "user", "content": "call get_weather"}],
+        ).until_done()
+        metrics = running[-1].metrics()
+    finally:
+        client.close()
+        for each in running:
+            each.stop()
+    assert "fine in echo" in final.content[0].text  # type: ignore[union-attr]
+    refused = [
+        value for name, value in metrics.items() if "_requests_total" in name and '"404"' in name
+    ]
+    assert refused == [1]
+
+
+def test_an_unknown_thread_is_a_404_with_the_code_that_the_sdk_looks_for(stateful: Running) -> None:
     body = {
         **chat("chat-model", ("user", "x")),
         "max_tokens": 9,
