@@ -89,7 +89,7 @@ class Decoder:
             elif content.text is UNSET and content.content_id not in known:
                 # Text that is here is text; text that is kept must have an id to be found by.
                 known.add(content.content_id)
-                odd.append(shape)
+                _digest_of(_or_empty(content.content_id))
         self._make(odd)
 
     def _make(self, shapes: Sequence[LineShape], *, hydrate: bool = False) -> list[AnyCanister]:
