@@ -153,4 +153,4 @@ def said_before(text: Raw) -> Any:
 
 def as_turns(messages: list[Any]) -> Turns:
     """Messages of a writer's own, encoded."""
-    return Turns([encode_structs(messages)[1:-1]])
+    return Turns([memoryview(encode_structs(messages))[1:-1]])

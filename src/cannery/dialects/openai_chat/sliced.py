@@ -11,6 +11,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from cannery.dialects.openai_chat.fast import ODD, Settings, make_request
 from cannery.messages.absence import absent
 from cannery.messages.canisters import new_supervisor
+from cannery.messages.requests import Request
 from cannery.wire.slices import (
     MODEL,
     SHORT,
@@ -80,14 +81,8 @@ class _SlicedTool(_Sliced, frozen=True, gc=False, tag="tool"):
     tool_call_id: str = ""
 
 
-class _ShortBody(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
+class _ShortBody(Settings, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
     messages: list[_User | _Assistant | _System]
-    model: str = absent  # type: ignore[assignment]
-    max_tokens: int = absent  # type: ignore[assignment]
-    max_completion_tokens: int = absent  # type: ignore[assignment]
-    temperature: int | float = absent  # type: ignore[assignment]
-    top_p: int | float = absent  # type: ignore[assignment]
-    stream: bool = absent  # type: ignore[assignment]
 
 
 class _LongBody(Settings, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
@@ -123,8 +118,7 @@ def read_slices(body: bytes) -> Sliced | None:
     if not (
         found.tools is found.tool_choice is found.parallel_tool_calls is found.seed is found.user
     ):
-        leading = () if system is None else (new_supervisor(text_of(system), datetime.now(UTC)),)
-        request = make_request(found, leading)
+        request = _request(found, system)
         if request is None:
             return None
     temperature, top_p = found.temperature, found.top_p
@@ -149,7 +143,20 @@ def _read_short(body: bytes) -> Sliced | None:
         if limit is not absent:
             return None
         limit = old_limit
+    request = None
+    if not (
+        found.tools is found.tool_choice is found.parallel_tool_calls is found.seed is found.user
+    ):
+        request = _request(found, system)
+        if request is None:
+            return None
     temperature, top_p = found.temperature, found.top_p
     return Sliced(
-        messages, True, system, found.model, limit, temperature, top_p, found.stream, None
+        messages, True, system, found.model, limit, temperature, top_p, found.stream, request
     )
+
+
+def _request(found: Any, system: Any) -> Request | None:
+    """A request with all settings, and the system text as its conversation; None if one of them is odd."""
+    leading = () if system is None else (new_supervisor(text_of(system), datetime.now(UTC)),)
+    return make_request(found, leading)
