@@ -36,7 +36,7 @@ from cannery.messages.role import Role
 from cannery.roles.vocabularies import VOCABULARIES
 from cannery.wire.bodies import Object
 from cannery.wire.canister_reading import CanisterReader, join, openai_cache_mark
-from cannery.wire.chat_common import Silent, take_common
+from cannery.wire.chat_usual import Silent, take_common
 from cannery.wire.chat_writing import AUDIO_FORMATS, ChatWriter
 from cannery.wire.contract import Piece
 from cannery.wire.delta import same
