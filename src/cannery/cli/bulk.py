@@ -22,7 +22,7 @@ from cannery.wire.losses import Loss, Rendered, Repair
 
 BLOCK = 1 << 16
 # What travels to another process is larger, so that the way is worth it.
-_TRAVELLING = 1 << 18
+_TRAVELLING = 1 << 17
 
 
 class Task(Struct, frozen=True):

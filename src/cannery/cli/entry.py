@@ -26,6 +26,7 @@ from cannery.errors import (
 )
 
 _LONGEST = 600
+_METADATA = ".dist-info"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -98,10 +99,28 @@ def _check_alone(leading: list[str]) -> None:
 
 
 def _version() -> int:
+    print(f"cannery {_installed() or _looked_up()}")
+    return DONE
+
+
+def _installed() -> str:
+    """The version in the name of our metadata folder, found in a tenth of the time of reading it; "" if unclear."""
+    found = set()
+    for place in sys.path:
+        try:
+            names = os.listdir(place)  # noqa: PTH208 - pathlib costs as much as the rest
+        except OSError:
+            continue
+        found |= {
+            name for name in names if name.startswith("cannery-") and name.endswith(_METADATA)
+        }
+    return found.pop().removeprefix("cannery-").removesuffix(_METADATA) if len(found) == 1 else ""
+
+
+def _looked_up() -> str:
     from importlib.metadata import version
 
-    print(f"cannery {version('cannery')}")
-    return DONE
+    return version("cannery")
 
 
 def _complain(error: Exception) -> int:
