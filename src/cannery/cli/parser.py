@@ -67,6 +67,10 @@ class Parser(argparse.ArgumentParser):
             parts += ["", paint("Examples", "bold"), textwrap.indent(self.epilog.strip(), "  ")]
         return "\n".join(parts) + "\n"
 
+    def _get_formatter(self) -> argparse.HelpFormatter:
+        # argparse makes one for each option; without a width it would ask shutil for that of the terminal.
+        return argparse.HelpFormatter(self.prog, width=WIDTH)
+
     def _positionals_of(self) -> list[argparse.Action]:
         return [action for action in self._actions if not action.option_strings]
 

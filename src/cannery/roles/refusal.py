@@ -7,7 +7,6 @@ a line in it. A suggestion starts from the one accepted spelling that is nearest
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -48,6 +47,8 @@ def suggest(received: object, groups: Sequence[Sequence[str]]) -> tuple[str, ...
     """
     if not isinstance(received, str) or len(received) > LONGEST_COMPARED:
         return ()
+    import difflib  # here, because most roles are right and starting should cost nothing
+
     word = received.strip().lower()
     ranked = [
         (difflib.SequenceMatcher(None, spelling, word).ratio(), spelling, group)

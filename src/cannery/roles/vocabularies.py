@@ -9,7 +9,6 @@ whitespace is the work of ``normalization``.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from types import MappingProxyType
@@ -198,6 +197,8 @@ def vocabulary(name: str) -> Vocabulary:
     try:
         return VOCABULARIES[name]
     except KeyError:
+        import difflib  # here, because most names are right
+
         near = difflib.get_close_matches(name.strip().lower(), VOCABULARIES, n=1)
         hint = f" Did you mean {near[0]!r}?" if near else ""
         known = ", ".join(VOCABULARIES)
