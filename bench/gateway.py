@@ -1,7 +1,8 @@
 """The gateway beside a bare reverse proxy and its peers, all on the same fast upstream, on loopback only.
 
 Measured is the CPU time of the contender's processes (from /proc), never the clock of the machine:
-per request at 1 KB and 32 KB and concurrency 1, 32 and 256, and per streamed chunk; printed are
+per request at 1 KB and 32 KB and concurrency 1, 32 and 256, per request that says something new ("fresh": all
+others send one body again and again, which a recorder recognises), and per streamed chunk; printed are
 medians of the ratios to nginx in the same round, the latency that is added to the upstream's own, and
 resident memory. Contenders take turns in each round. nginx comes from Debian; litellm and llm-rosetta
 are measured when their environments are built, or their interpreters named with ``--litellm`` and ``--rosetta``.
@@ -16,6 +17,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
 import os
 import statistics
@@ -35,6 +37,8 @@ from timing import spread
 
 CHUNKS = 100
 GAP_SECONDS = 0.004
+# Stands in a request for a number that no other request has, so that a recorder has something new to write.
+MARK = b"@@@@@@@@@@@@"
 GOALS = {"pass": 5.0, "translate": 10.0, "chunk": 4.0, "memory": 120}
 TICK = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -124,6 +128,9 @@ async def run_upstream(port: int) -> None:
 # --- the clients --------------------------------------------------------------------------------
 
 
+_NUMBERS = itertools.count(time.time_ns() % 10**11)
+
+
 class _Client(asyncio.Protocol):
     """Sends the same request again and again on one connection, and takes the time of each."""
 
@@ -145,7 +152,7 @@ class _Client(asyncio.Protocol):
     def _send(self) -> None:
         self._started = time.perf_counter()
         self._length, self._size, self._tail, self._head = -1, 0, b"", b""
-        self._transport.write(self._request)
+        self._transport.write(self._request.replace(MARK, b"%012d" % next(_NUMBERS)))
 
     def data_received(self, data: bytes) -> None:
         if self._length == -1:
@@ -220,10 +227,12 @@ def drive(port: int, request: bytes, concurrency: int, total: int) -> dict[str, 
     return found
 
 
-def request_of(path: str, size: int, *, stream: bool = False) -> bytes:
-    """The bytes of a request with a body of some size."""
+def request_of(path: str, size: int, kind: str = "request") -> bytes:
+    """The bytes of a request with a body of some size; a fresh one says what nobody said before."""
     is_messages = path.endswith("messages")
-    messages: list[dict[str, str]] = [{"role": "user", "content": "x" * (size - 150)}]
+    said = (MARK.decode() if kind == "fresh" else "") + "x" * (size - 150)
+    messages: list[dict[str, str]] = [{"role": "user", "content": said}]
+    stream = kind == "chunk"
     body: dict[str, Any] = {"model": "m", "stream": stream, "max_tokens": 100, "messages": messages}
     if is_messages:
         body["system"] = "You are helpful."
@@ -430,17 +439,18 @@ def compare(
     """Measure all contenders in all settings, in turns; the slow peers in the first rounds only."""
     for setting in settings:
         kind, size, concurrency, total = setting
-        stream = kind == "chunk"
-        per = "chunks" if stream else "count"
+        per = "chunks" if kind == "chunk" else "count"
         found: dict[str, list[Result]] = {contender.name: [] for contender in contenders}
         own: list[tuple[float, float]] = []
         for turn in range(rounds):
-            taking_part = contenders if turn < peer_rounds else [c for c in contenders if c.is_fast]
-            direct = request_of("/v1/chat/completions", size, stream=stream)
+            # Peers record nothing: what is said is all the same to them.
+            with_peers = turn < peer_rounds and kind != "fresh"
+            taking_part = [c for c in contenders if with_peers or c.is_fast]
+            direct = request_of("/v1/chat/completions", size, kind)
             alone = drive(upstream, direct, concurrency, max(concurrency, total // 4))
             own.append((alone["p50"], alone["p99"]))
             for contender in taking_part if turn % 2 else reversed(taking_part):
-                request = request_of(contender.path, size, stream=stream)
+                request = request_of(contender.path, size, kind)
                 share = total if contender.is_fast else total // 10
                 result = measure(contender, request, concurrency, max(concurrency, share), per)
                 found[contender.name].append(result)
@@ -453,6 +463,8 @@ def _rows(
     base = [result.cpu for result in found["nginx"]]
     direct = tuple(statistics.median(pair[index] for pair in own) for index in (0, 1))
     for name, taken in found.items():
+        if not taken:
+            continue
         cpu = statistics.median(result.cpu for result in taken)
         ratios = [result.cpu / floor for result, floor in zip(taken, base, strict=False)]
         added = [
@@ -532,6 +544,7 @@ def settings_of(scale: int) -> list[Setting]:
         Setting("request", 32768, 1, 100 * scale),
         Setting("request", 32768, 32, 320 * scale),
         Setting("request", 32768, 256, 512 * scale),
+        Setting("fresh", 1024, 32, 640 * scale),
         Setting("chunk", 1024, 24, 24 * scale),
     ]
 

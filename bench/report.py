@@ -105,7 +105,7 @@ def goals(figures: Figures) -> Iterator[str]:
 
 def reached(cells: dict[str, float]) -> str:
     """The cells of a goal; only the range where they are many."""
-    if len(cells) > 6:
+    if len(cells) > 8:
         return f"{shown(min(cells.values()))} to {shown(max(cells.values()))}"
     return "; ".join(
         f"{label}: {_number(value)}" if label else _number(value) for label, value in cells.items()
@@ -288,20 +288,21 @@ def gateway(figures: Figures) -> Iterator[str]:
     yield ""
     yield "CPU of all its processes per request, and per streamed chunk, as a multiple of nginx's on the same upstream;"
     yield "then requests (or chunks) per CPU second, and the latency added to the upstream's own, p50 / p99 in ms."
-    yield "litellm passes in its own dialect; llm-rosetta translates. Recording sees one body again and again, which"
-    yield "the store recognises and does not write twice."
+    yield "litellm passes in its own dialect; llm-rosetta translates. One body is sent again and again, which the store"
+    yield "recognises and does not write twice, except where it is fresh: there every request says something new."
     yield ""
     yield "![CPU per request](plots/gateway.svg)"
     yield ""
     heads = [
-        f"{size // 1024} KB, {concurrency}" if kind == "request" else f"chunk, {concurrency}"
+        f"{GATEWAY_KINDS.get(kind, f'{size // 1024} KB')}, {concurrency}"
         for kind, size, concurrency in settings
     ]
     for title, cell in GATEWAY_CELLS.items():
         lines = []
         for name in names:
             cells = [
-                cell(next(r for r in rows if r["contender"] == name and _setting(r) == setting))
+                "".join(cell(r) for r in rows if r["contender"] == name and _setting(r) == setting)
+                or "–"
                 for setting in settings
             ]
             extra = [str(memory.get(name, ""))] if title == "× nginx" else []
@@ -313,6 +314,7 @@ def _setting(row: Row) -> tuple[str, int, int]:
     return row["kind"], row["size"], row["concurrency"]
 
 
+GATEWAY_KINDS = {"fresh": "fresh 1 KB", "chunk": "chunk"}
 GATEWAY_CELLS: dict[str, Callable[[Row], str]] = {
     "× nginx": lambda row: shown(row["median"]),
     "per CPU second": lambda row: f"{row['per_cpu_second']:,}",
