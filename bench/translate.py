@@ -20,7 +20,7 @@ import orjson
 import programs
 import results
 import timing
-from check import dropped
+from completeness import dropped
 from peers import PAIRS, TO_ANTHROPIC, Pair
 from workloads import CLIFFS, WORKLOADS, encoded
 

@@ -47,7 +47,11 @@ def test_marked_and_packed_files_are_read(run, given, verb, data):
     assert ran.out
 
 
-@pytest.mark.parametrize("data", [LINES, "\ufeff" + LINES, gzip.compress(LINES.encode())])
+@pytest.mark.parametrize(
+    "data",
+    [LINES, "\ufeff" + LINES, gzip.compress(LINES.encode())],
+    ids=["plain", "mark", "gzip"],
+)
 def test_lines_may_be_marked_packed_and_end_as_on_windows(run, given, data):
     ran = run("translate", given(data, "lines.jsonl"), *TO)
 
