@@ -138,3 +138,12 @@ def test_an_answer_that_says_nothing_is_no_turn():
     assert [content["role"] for content in body["contents"]] == ["user", "user"]
     response = cannery.normalize_response(answer, GEMINI)
     assert json.loads(cannery.nativize_response(response, GEMINI).body) == answer
+
+
+@pytest.mark.parametrize(
+    "fields", [{}, {"usage": {"prompt_tokens": 1, "completion_tokens": 1, "total_tokens": 2}}]
+)
+def test_a_usual_answer_keeps_its_empty_annotations(fields: dict[str, Any]):
+    answer = {**chat_answer(refusal=None, annotations=[]), **fields}
+    response = cannery.normalize_response(answer, CHAT)
+    assert json.loads(cannery.nativize_response(response, CHAT).body) == answer

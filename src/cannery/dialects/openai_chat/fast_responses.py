@@ -150,6 +150,8 @@ def _is_usual(body: Object, choice: Object, finish: Any, usage: Any) -> bool:
         and finish is not absent
         and FINISH_WORDS[finish] == choice["finish_reason"]
         and _usage_patch(body["usage"], usage) is None
+        # Annotations stay with the answer, so that its residue has them.
+        and "annotations" not in choice["message"]
     )
 
 
