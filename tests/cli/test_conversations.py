@@ -20,6 +20,8 @@ def test_list_in_a_pipe_is_one_conversation_a_line(run, store, names):
         (["--tag", "food"], ["bread", "fork"]),
         (["--model", "gpt-5"], ["bread", "fork"]),
         (["--role", "invocation"], ["bread"]),
+        (["--profile", "archive"], ["bread", "fork", "other"]),
+        (["--profile", "chat"], []),
         (["--since", "1h"], ["bread", "fork", "other"]),
         (["--until", "2001-01-01"], []),
         (["--limit", "1"], ["other"]),

@@ -15,6 +15,7 @@ from cannery.cli.times import ago, parse_time
 from cannery.messages import UserCanisterClass
 from cannery.messages.role import Role
 from cannery.storage import Store, Summary
+from cannery.storage.metadata import PROFILES
 
 DESCRIPTION = (
     "The conversations of a store, those first that changed last. In a pipe: one a line with its full id, "
@@ -32,6 +33,7 @@ def add_arguments(parser: Parser) -> None:
     """What the verb takes."""
     add = parser.add_argument
     add("--tag", metavar="TAG", help="only those with this tag")
+    add("--profile", metavar="NAME", help="only those of this profile: archive or chat")
     add("--model", metavar="NAME", help="only those with this model")
     add("--role", metavar="ROLE", help="only those in which this role speaks")
     add("--since", metavar="TIME", help="changed since: a date, or 90m, 12h, 7d, 2w")
@@ -42,6 +44,8 @@ def add_arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     """List conversations."""
     place, _ = find_place(options.store)
+    if options.profile is not None:
+        choose(options.profile, PROFILES, "profile")
     if options.role is not None:
         choose(options.role, [role.value for role in Role], "role")
     found: tuple[Summary, ...] = ()
@@ -80,6 +84,7 @@ def run(options: argparse.Namespace) -> int:
 def _find(store: Store, options: argparse.Namespace) -> tuple[Summary, ...]:
     return store.list(
         tag=options.tag,
+        profile=options.profile,
         model=options.model,
         role=options.role,
         since=parse_time(options.since) if options.since else None,
