@@ -113,7 +113,7 @@ def test_a_goal_is_met_only_by_all_of_its_cells():
 
 
 def test_what_a_translation_drops_is_named():
-    check = loaded("check")
+    completeness = loaded("completeness")
     call = {"id": "c", "function": {"name": "look", "arguments": '{"where": "under the bed"}'}}
     body = {
         "max_tokens": 5,
@@ -125,8 +125,8 @@ def test_what_a_translation_drops_is_named():
     }
     whole = {"said": ["Find it.", {"look": "under the bed"}, "Dust."], "max_output_tokens": 5}
 
-    assert check.dropped(body, whole) == []
-    assert check.dropped(body, {"said": ["Find it.", "look"]}) == [
+    assert completeness.dropped(body, whole) == []
+    assert completeness.dropped(body, {"said": ["Find it.", "look"]}) == [
         "arguments",
         "results",
         "max_tokens",
