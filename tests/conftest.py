@@ -1,10 +1,11 @@
-"""What every test shares: how hard hypothesis tries.
+"""What every test shares: how hard hypothesis tries, and that what is started can be interrupted.
 
 No deadline: a shared machine stalls now and then, and time is measured in bench/. CI looks further
 than a quick run at a desk, and both print the blob that reproduces a failure.
 """
 
 import os
+import signal
 
 from hypothesis import HealthCheck, settings
 
@@ -13,3 +14,7 @@ settings.register_profile(
 )
 settings.register_profile("ci", settings.get_profile("develop"), max_examples=200)
 settings.load_profile("ci" if os.environ.get("CI") else "develop")
+
+# In the background of a shell, interrupts are ignored, and whoever is started there inherits that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
