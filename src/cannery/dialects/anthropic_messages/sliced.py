@@ -114,30 +114,65 @@ def _messages(messages: list[Any]) -> list[Any] | None:
             after_user = False
             take(message)
             continue
+        # What agents do all day: one call and nothing said, then its result and the model again.
+        if len(calls) == 1 and index < count and head(text)[0] == b"nu":
+            answer, call = messages[index], calls[0]
+            identifier, function = call.id, call.function
+            if index + 1 == count or messages[index + 1].speaker is MODEL:
+                name, text = function.name, answer.content
+                given = object_slice(function.arguments)
+                if (
+                    given is None
+                    or identifier in used
+                    or not (
+                        (
+                            identifier.isidentifier()
+                            and identifier.isascii()
+                            and len(identifier) < 40
+                        )
+                        or is_plain_identifier(identifier)
+                    )
+                    or not (name in names or is_plain_name(name))
+                    or answer.speaker is not TOOL
+                    or answer.tool_call_id != identifier
+                    or (head(text)[0] not in SAID and not is_said(text))
+                ):
+                    return None
+                used.add(identifier)
+                names.add(name)
+                take(_Assistant((_ToolUse(identifier, name, given),)))
+                take(_User((_ToolResult(identifier, text),)))
+                index += 1
+                continue
         said = _calls(message, calls, used, names)
         if said is None:
             return None
         take(_Assistant(said))
-        heard: list[Any] = []
-        for call in calls:
-            answer = messages[index] if index < count else message
-            text = answer.content
-            if (
-                answer.speaker is not TOOL
-                or answer.tool_call_id != call.id
-                or (head(text)[0] not in SAID and not is_said(text))
-            ):
-                return None
-            heard.append(_ToolResult(call.id, text))
-            index += 1
-        if index < count and messages[index].speaker is USER:
-            text = messages[index].content
-            if not is_said(text):
-                return None
-            heard.append(_Text(text))
-            index += 1
+        heard = _heard(messages, index, calls)
+        if heard is None:
+            return None
+        index += len(heard)
         take(_User(heard))
     return written if after_user else None
+
+
+def _heard(messages: list[Any], index: int, calls: list[Any]) -> list[Any] | None:
+    """The answers to calls, in call order, and what the user says behind them."""
+    heard: list[Any] = []
+    for call in calls:
+        answer = messages[index] if index < len(messages) else None
+        if answer is None or answer.speaker is not TOOL or answer.tool_call_id != call.id:
+            return None
+        if not is_said(answer.content):
+            return None
+        heard.append(_ToolResult(call.id, answer.content))
+        index += 1
+    if index < len(messages) and messages[index].speaker is USER:
+        text = messages[index].content
+        if not is_said(text):
+            return None
+        heard.append(_Text(text))
+    return heard
 
 
 def _calls(message: Any, calls: list[Any], used: set[str], names: set[str]) -> list[Any] | None:
