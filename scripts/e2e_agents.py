@@ -103,15 +103,20 @@ def _npm(name: str, package: str) -> Path | None:
     return binary
 
 
+def _folders(folder: Path, name: str) -> tuple[Path, Path]:
+    """A home and a place to work in for one agent."""
+    user, work = folder / name, folder / f"{name}-work"
+    user.mkdir()
+    work.mkdir()
+    return user, work
+
+
 def run_codex(url: str, folder: Path) -> bool:
     """One headless task with Codex, over Responses."""
     binary = _npm("codex", CODEX)
     if binary is None:
         return True
-    user = folder / "codex"
-    work = folder / "codex-work"
-    user.mkdir()
-    work.mkdir()
+    user, work = _folders(folder, "codex")
     (user / "config.toml").write_text(
         'model = "echo"\nmodel_provider = "cannery"\n\n[model_providers.cannery]\nname = "Cannery"\n'
         f'base_url = "{url}/openai/v1"\nenv_key = "CANNERY_TEST_KEY"\nwire_api = "responses"\n'
@@ -133,10 +138,7 @@ def run_claude(url: str, folder: Path) -> bool:
     binary = _npm("claude", CLAUDE)
     if binary is None:
         return True
-    user = folder / "claude"
-    work = folder / "claude-work"
-    user.mkdir()
-    work.mkdir()
+    user, work = _folders(folder, "claude")
     environment = {
         **os.environ,
         "HOME": str(user),

@@ -25,8 +25,3 @@ class AbsentType(enum.Enum):
 
 absent: Final = AbsentType.absent
 Absential: TypeAlias = Union[T, AbsentType]  # noqa: UP007 - subscripted at run time: Absential[str]
-
-
-def is_absent(value: object) -> bool:
-    """Whether nothing was given."""
-    return value is absent

@@ -267,8 +267,3 @@ def _places(before: Conversation, after: Conversation) -> dict[int, int]:
             places[index] = stood.pop()
             least = places[index] + 1
     return places
-
-
-def is_wordless(canister: AnyCanister) -> bool:
-    """Whether an assistant canister says nothing by itself."""
-    return canister.role is Role.Assistant and (canister.held is absent or canister.held == "")

@@ -17,34 +17,28 @@ from cannery.messages.json_text import decode_json, is_json_object, write_json
 
 RAW_ARGUMENTS = "_raw_arguments"
 FREEFORM_INPUT = "input"
-_EMPTY, _NOTHING = Fragment(b"{}"), Raw(b"{}")
+_EMPTY = Raw(b"{}")
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_-]{1,40}", re.ASCII).fullmatch
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,39}", re.ASCII).fullmatch
 _read_raw = msgspec.json.Decoder(Raw).decode
 
 
-def object_text(text: str) -> Fragment | None:
-    """The JSON object that an argument text spells, ready to be written; None if it spells none.
+def object_slice(text: str) -> Raw | None:
+    """The JSON object that an argument text spells, ready for msgspec to be written; None if it spells none.
 
     The empty text spells the empty object.
     """
     if text[:1] != "{":
         return _EMPTY if not text else None
     try:
-        _read_raw(text)
-    except (msgspec.MsgspecError, UnicodeError, RecursionError):
-        return None
-    return Fragment(text)
-
-
-def object_slice(text: str) -> Raw | None:
-    """The same for msgspec."""
-    if text[:1] != "{":
-        return _NOTHING if not text else None
-    try:
         return _read_raw(text)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
+
+
+def object_text(text: str) -> Fragment | None:
+    """The same for orjson."""
+    return None if object_slice(text) is None else Fragment(text or "{}")
 
 
 def is_plain_identifier(text: str) -> bool:

@@ -11,14 +11,12 @@ from typing import Any
 
 from cannery.errors import ContentNotFoundError, MessageError
 from cannery.messages.content import (
-    AnyContent,
     AudioContentClass,
     BinaryContentStruct,
     FileContentClass,
     ImageContentClass,
     VideoContentClass,
     new_audio,
-    new_file,
     new_image,
     new_video,
     payload_bytes,
@@ -86,15 +84,6 @@ def standard_base64(payload: Payload) -> str:
     return base64.b64encode(payload_bytes(payload)).decode()
 
 
-def media_content(mime_type: str, payload: Payload, name: str | None = None) -> AnyContent:
-    """The content for a MIME type: image, audio, video, or a file for all the rest."""
-    family = mime_type.partition("/")[0].lower()
-    known = _MAKERS.get(family)
-    if known is not None and name is None:
-        return known[1](payload, mime_type)  # type: ignore[no-any-return]
-    return new_file(payload, mime_type, name)  # type: ignore[no-any-return]
-
-
 def true_mime_type(content: BinaryContentStruct) -> str:
     """The MIME type in its usual spelling, corrected where the bytes say otherwise."""
     declared = content.mime_type.partition(";")[0].strip().lower()
@@ -138,12 +127,6 @@ def _head(payload: Payload) -> bytes:
 def is_fetchable(payload: Location) -> bool:
     """Whether a server could fetch what lies elsewhere."""
     return payload.kind == "url" and payload.value.lower().startswith(("http://", "https://"))
-
-
-def is_portable(content: BinaryContentStruct) -> bool:
-    """Whether the content means something outside the provider it came from."""
-    payload = content.payload
-    return not (isinstance(payload, Location) and payload.kind == "file")
 
 
 def is_text_file(content: FileContentClass) -> bool:

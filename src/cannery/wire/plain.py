@@ -159,12 +159,3 @@ def spoken_turns(messages: list[Any]) -> list[Any] | None:
             take({"role": "assistant", "content": held})
             expected = PlainUser
     return written if expected is PlainAssistant else None
-
-
-def alternating(messages: list[Any], user: Any, assistant: Any) -> list[Any] | None:
-    """Plain messages that alternate, begin and end with the user and say something, as a wire's own; else None."""
-    written = spoken_turns(messages)
-    if written is None:
-        return None
-    makers = {"user": user, "assistant": assistant}
-    return [makers[turn["role"]](turn["content"]) for turn in written]

@@ -11,7 +11,6 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from cannery.dialects.openai_chat.fast import ODD, Settings, make_request
 from cannery.messages.absence import absent
 from cannery.messages.canisters import new_supervisor
-from cannery.messages.requests import Request
 from cannery.wire.slices import (
     MODEL,
     SHORT,
@@ -95,19 +94,18 @@ _decode_long = msgspec.json.Decoder(_LongBody).decode
 
 def read_slices(body: bytes) -> Sliced | None:
     """A request of common shape; None for any other."""
-    if len(body) < SHORT:
-        return _read_short(body)
-    if body.find(b'"image_url"', 0, _SOON) >= 0 or not is_utf8(body):
+    is_short = len(body) < SHORT
+    if not is_short and (body.find(b'"image_url"', 0, _SOON) >= 0 or not is_utf8(body)):
         return None
     try:
-        found: Any = _decode_long(body)
+        found: Any = _decode_short(body) if is_short else _decode_long(body)
     except ODD:
         return None
     messages, system = found.messages, None
     if messages and messages[0].speaker is SYSTEM:
         system = messages[0].content
         messages = messages[1:]
-        if not is_said(system):
+        if not (system and not system.isspace() if is_short else is_said(system)):
             return None
     limit, old_limit = found.max_completion_tokens, found.max_tokens
     if old_limit is not absent:
@@ -118,45 +116,11 @@ def read_slices(body: bytes) -> Sliced | None:
     if not (
         found.tools is found.tool_choice is found.parallel_tool_calls is found.seed is found.user
     ):
-        request = _request(found, system)
+        leading = () if system is None else (new_supervisor(text_of(system), datetime.now(UTC)),)
+        request = make_request(found, leading)
         if request is None:
             return None
     temperature, top_p = found.temperature, found.top_p
     return Sliced(
-        messages, False, system, found.model, limit, temperature, top_p, found.stream, request
+        messages, is_short, system, found.model, limit, temperature, top_p, found.stream, request
     )
-
-
-def _read_short(body: bytes) -> Sliced | None:
-    try:
-        found: Any = _decode_short(body)
-    except ODD:
-        return None
-    messages, system = found.messages, None
-    if messages and messages[0].speaker is SYSTEM:
-        system = messages[0].content
-        messages = messages[1:]
-        if not system or system.isspace():
-            return None
-    limit, old_limit = found.max_completion_tokens, found.max_tokens
-    if old_limit is not absent:
-        if limit is not absent:
-            return None
-        limit = old_limit
-    request = None
-    if not (
-        found.tools is found.tool_choice is found.parallel_tool_calls is found.seed is found.user
-    ):
-        request = _request(found, system)
-        if request is None:
-            return None
-    temperature, top_p = found.temperature, found.top_p
-    return Sliced(
-        messages, True, system, found.model, limit, temperature, top_p, found.stream, request
-    )
-
-
-def _request(found: Any, system: Any) -> Request | None:
-    """A request with all settings, and the system text as its conversation; None if one of them is odd."""
-    leading = () if system is None else (new_supervisor(text_of(system), datetime.now(UTC)),)
-    return make_request(found, leading)

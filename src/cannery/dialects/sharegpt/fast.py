@@ -17,52 +17,35 @@ from cannery.messages.role import Role
 from cannery.wire.plain import PlainRequest
 
 
-class Human(
+class Turn(
     Struct,
     frozen=True,
     gc=False,
     forbid_unknown_fields=True,
     tag_field="from",
-    tag="human",
     rename={"held": "value"},
 ):
+    """What somebody says."""
+
+    held: str
+
+
+class Human(Turn, frozen=True, gc=False, tag="human"):
     """A turn of the user."""
 
     role: ClassVar[Role] = Role.User
 
-    held: str
 
-
-class Gpt(
-    Struct,
-    frozen=True,
-    gc=False,
-    forbid_unknown_fields=True,
-    tag_field="from",
-    tag="gpt",
-    rename={"held": "value"},
-):
+class Gpt(Turn, frozen=True, gc=False, tag="gpt"):
     """A turn of the model."""
 
     role: ClassVar[Role] = Role.Assistant
 
-    held: str
 
-
-class System(
-    Struct,
-    frozen=True,
-    gc=False,
-    forbid_unknown_fields=True,
-    tag_field="from",
-    tag="system",
-    rename={"held": "value"},
-):
+class System(Turn, frozen=True, gc=False, tag="system"):
     """Instructions."""
 
     role: ClassVar[Role] = Role.Supervisor
-
-    held: str
 
 
 class PlainRecord(

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from cannery.dialects.sharegpt.fast import Gpt, Human, System
+from cannery.dialects.sharegpt.fast import Gpt, Human, System, Turn
 from cannery.dialects.sharegpt.tools import read_tools
 from cannery.messages.absence import absent
 from cannery.messages.requests import Tool
@@ -24,52 +24,35 @@ from cannery.wire.lines import ODD, Answer, Calls, LineRequest
 from cannery.wire.markers import read_error_flag
 
 
-class SpelledHuman(
+class SpelledTurn(
     Struct,
     frozen=True,
     gc=False,
     forbid_unknown_fields=True,
     tag_field="from",
-    tag="human",
     rename={"held": "value"},
 ):
+    """What somebody says, as it is spelled."""
+
+    held: Raw
+
+
+class SpelledHuman(SpelledTurn, frozen=True, gc=False, tag="human"):
     """A turn of the user, its text as it is spelled."""
 
     role: ClassVar[Role] = Role.User
 
-    held: Raw
 
-
-class SpelledGpt(
-    Struct,
-    frozen=True,
-    gc=False,
-    forbid_unknown_fields=True,
-    tag_field="from",
-    tag="gpt",
-    rename={"held": "value"},
-):
+class SpelledGpt(SpelledTurn, frozen=True, gc=False, tag="gpt"):
     """A turn of the model, its text as it is spelled."""
 
     role: ClassVar[Role] = Role.Assistant
 
-    held: Raw
 
-
-class SpelledSystem(
-    Struct,
-    frozen=True,
-    gc=False,
-    forbid_unknown_fields=True,
-    tag_field="from",
-    tag="system",
-    rename={"held": "value"},
-):
+class SpelledSystem(SpelledTurn, frozen=True, gc=False, tag="system"):
     """Instructions, as they are spelled."""
 
     role: ClassVar[Role] = Role.Supervisor
-
-    held: Raw
 
 
 class SpelledRecord(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
@@ -79,36 +62,16 @@ class SpelledRecord(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     id: str | int | None = None
 
 
-class FunctionCall(
-    Struct,
-    frozen=True,
-    gc=False,
-    forbid_unknown_fields=True,
-    tag_field="from",
-    tag="function_call",
-    rename={"held": "value"},
-):
+class FunctionCall(Turn, frozen=True, gc=False, tag="function_call"):
     """A turn of calls, in JSON."""
 
     role: ClassVar[Role] = Role.Invocation
 
-    held: str
 
-
-class Observation(
-    Struct,
-    frozen=True,
-    gc=False,
-    forbid_unknown_fields=True,
-    tag_field="from",
-    tag="observation",
-    rename={"held": "value"},
-):
+class Observation(Turn, frozen=True, gc=False, tag="observation"):
     """What a tool answered."""
 
     role: ClassVar[Role] = Role.Result
-
-    held: str
 
 
 class SpelledCall(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
