@@ -6,6 +6,7 @@ and the same few residues come again and again, so whether one is silent is reme
 
 from __future__ import annotations
 
+import hashlib
 from functools import lru_cache
 from typing import Any
 
@@ -22,6 +23,13 @@ from cannery.wire.residues import dropped_keys
 # Longer residue holds something, and is not worth remembering.
 _LONGEST = 512
 _encode = msgspec.json.Encoder().encode
+
+
+def call_stem(answer: Any) -> str:
+    """What the made ids of an answer's calls begin with, from its id: answers of one conversation differ in it."""
+    if type(answer) is not str or not answer:
+        return "call_"
+    return f"call_{hashlib.sha256(answer.encode('utf-8', 'replace')).hexdigest()[:8]}_"
 
 
 def encode_patch(patch: dict[str, Any]) -> str:

@@ -59,6 +59,8 @@ class ChatReader(CanisterReader):
         super().__init__(dialect)
         self.model = model if type(model) is str else None
         self.writer = ChatWriter(dialect, Report(), at_home=True)
+        # In an answer: what the ids begin with that are made for calls without one.
+        self.call_stem = ""
         self._legacy: dict[str, list[str]] = {}
         self._legacy_count = 0
 
@@ -317,14 +319,14 @@ class ChatReader(CanisterReader):
                 place = f"{path}.tool_calls[{index}]"
                 if len(self.canisters) == start:
                     self.add(new_assistant(absent, self.when), path)
-                self._call(self.object(item, place), place)
+                self._call(self.object(item, place), place, index)
         legacy = message.get("function_call")
         if type(legacy) is dict:
             if len(self.canisters) == start:
                 self.add(new_assistant(absent, self.when), path)
             self._legacy_call(legacy, f"{path}.function_call")
 
-    def _call(self, call: Object, path: str) -> None:
+    def _call(self, call: Object, path: str, index: int) -> None:
         kind = call.get("type", "function")
         inner = call.get(kind) if type(kind) is str else None
         if kind not in ("function", "custom") or type(inner) is not dict:
@@ -336,7 +338,9 @@ class ChatReader(CanisterReader):
         key = "input" if kind == "custom" else "arguments"
         arguments = _argument_text(inner.get(key, ""))
         identifier = call.get("id")
-        if type(identifier) is not str:
+        if self.call_stem and not identifier:
+            identifier = f"{self.call_stem}{index}"
+        elif type(identifier) is not str:
             identifier = f"call_{len(self.canisters)}"
         own = (identifier, name, kind == "custom")
         canister = new_invocation(arguments, self.when, True, None, None, *own)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +16,7 @@ from cannery.messages.content import PLAIN, Citation, new_text
 from cannery.messages.conversation import Conversation
 from cannery.messages.requests import FinishReason, Response, Usage, new_response, new_usage
 from cannery.messages.residue import Residue
+from cannery.wire.answers import call_stem
 from cannery.wire.bodies import guarded, read_object
 from cannery.wire.contract import Piece
 from cannery.wire.controls import text
@@ -80,13 +80,6 @@ def read_finish(word: Any, *, has_calls: bool) -> Any:
 def is_blocked(body: Object) -> bool:
     """Whether the prompt was refused, so that there is no answer."""
     return type(get(get(body, "promptFeedback"), "blockReason")) is str
-
-
-def call_stem(identifier: Any) -> str:
-    """What the made ids of an answer's calls begin with: they differ between the answers of a conversation."""
-    if type(identifier) is not str or not identifier:
-        return "call_"
-    return f"call_{hashlib.sha256(identifier.encode()).hexdigest()[:8]}_"
 
 
 def read_time(value: Any) -> Any:

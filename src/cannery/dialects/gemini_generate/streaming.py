@@ -17,7 +17,6 @@ from cannery.dialects.gemini_generate.errors import error_body, facts_of, status
 from cannery.dialects.gemini_generate.reading import MessageReader
 from cannery.dialects.gemini_generate.responses import (
     FINISH_WORDS,
-    call_stem,
     is_blocked,
     read_finish,
     read_time,
@@ -43,6 +42,7 @@ from cannery.messages.events import (
 )
 from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import FinishReason, Usage
+from cannery.wire.answers import call_stem
 from cannery.wire.bodies import guarded
 from cannery.wire.contract import Piece, StreamOptions, WireError
 from cannery.wire.controls import text

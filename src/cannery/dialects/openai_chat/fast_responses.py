@@ -128,7 +128,9 @@ def _call(call: Any, when: Any) -> AnyCanister | None:
     if type(call) is not dict or len(call) != 3 or call.get("type") != "function":
         return None
     function, identifier = call.get("function"), call.get("id")
-    if type(function) is not dict or len(function) != 2 or type(identifier) is not str:
+    if type(function) is not dict or len(function) != 2:
+        return None
+    if type(identifier) is not str or not identifier:
         return None
     name, arguments = function.get("name"), function.get("arguments")
     if type(name) is not str or type(arguments) is not str:

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from cannery.dialects.openai_chat.responses import FINISH, FINISH_WORDS, read_usage, write_usage
 from cannery.dialects.openai_chat.settings import NAME
+from cannery.dialects.openai_chat.stream_calls import StreamedCall, StreamedCalls
 from cannery.messages.absence import absent
 from cannery.messages.content import Origin
 from cannery.messages.events import (
@@ -28,6 +29,7 @@ from cannery.messages.events import (
     UsageReport,
 )
 from cannery.messages.requests import FinishReason, Usage
+from cannery.wire.answers import call_stem
 from cannery.wire.contract import StreamOptions
 from cannery.wire.controls import integer, text
 from cannery.wire.sse import FrameReader, data_frame, one_line
@@ -73,7 +75,9 @@ class ChatStreamReader:
         self._model: str | None = None
         self._count = 0
         self._spoken: tuple[str, int] | None = None
-        self._calls: dict[int, int] = {}
+        self._calls = StreamedCalls()
+        self._call_count = 0
+        self._call_stem = "call_"
         self._finish: FinishReason | None = None
         self._failed = False
 
@@ -126,6 +130,7 @@ class ChatStreamReader:
             self._is_started = True
             model = chunk.get("model")
             self._model = model if isinstance(model, str) else None
+            self._call_stem = call_stem(chunk.get("id"))
             yield Start(text(chunk.get("id")), text(model), integer(chunk.get("created")))
         usage = read_usage(chunk.get("usage"))
         choices = chunk.get("choices")
@@ -168,22 +173,33 @@ class ChatStreamReader:
             self._count += 1
         yield Delta(self._spoken[1], words)
 
-    def _call(self, call: dict[str, Any], position: int) -> Iterator[Event]:
-        index = call.get("index", position)
-        kind = "custom" if isinstance(call.get("custom"), dict) else "function"
-        inner = call.get(kind)
+    def _call(self, fragment: dict[str, Any], position: int) -> Iterator[Event]:
+        kind = "custom" if isinstance(fragment.get("custom"), dict) else "function"
+        inner = fragment.get(kind)
         function = inner if isinstance(inner, dict) else {}
-        if index not in self._calls:
+        name = function.get("name")
+        call = self._calls.find(fragment, name, position)
+        if call is None:
             yield from self._end_spoken()
-            part = self._calls[index] = self._count
-            self._count += 1
-            identifier = call.get("id") or f"call_{part}"
-            name = function.get("name") or ""
-            is_freeform = kind == "custom" or call.get("type") == "custom"
-            yield PartStart(part, "invocation", str(identifier), str(name), is_freeform)
+            identifier = fragment.get("id") or f"{self._call_stem}{self._call_count}"
+            self._call_count += 1
+            call = self._calls.begin(fragment, position, str(identifier))
+            call.is_freeform = kind == "custom" or fragment.get("type") == "custom"
+        call.name = call.name or str(name or "")
         words = function.get("input" if kind == "custom" else "arguments")
-        if isinstance(words, str) and words:
-            yield Delta(self._calls[index], words, "arguments")
+        if isinstance(words, str):
+            call.waiting += words
+        if call.name:
+            yield from self._tell(call)
+
+    def _tell(self, call: StreamedCall) -> Iterator[Event]:
+        if call.part is None:
+            call.part = self._count
+            self._count += 1
+            yield PartStart(call.part, "invocation", call.identifier, call.name, call.is_freeform)
+        if call.waiting:
+            words, call.waiting, call.has_arguments = call.waiting, "", True
+            yield Delta(call.part, words, "arguments")
 
     def _end_spoken(self) -> Iterator[Event]:
         if self._spoken is not None:
@@ -192,9 +208,10 @@ class ChatStreamReader:
 
     def _end_parts(self) -> Iterator[Event]:
         yield from self._end_spoken()
-        for part in self._calls.values():
-            yield PartEnd(part)
-        self._calls = {}
+        for call in self._calls.open:
+            yield from self._tell(call)
+            yield PartEnd(call.part)  # type: ignore[arg-type]
+        self._calls.clear()
 
     def _end(self) -> Iterator[Event]:
         self._is_over = True

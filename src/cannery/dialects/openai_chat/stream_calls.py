@@ -1,0 +1,62 @@
+"""Which call a streamed fragment belongs to.
+
+A fragment names its call by ``index``, and says id and function name once, at the call's beginning. Servers that only
+resemble OpenAI's leave the index out, give every call index 0, invent a new id for each fragment, or say the name
+late: a call is told by all three, and starts when its name is known.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+Object = dict[str, Any]
+
+
+class StreamedCall(Struct, gc=False):
+    """A call under way; it has a part once its start was told."""
+
+    identifier: str
+    name: str = ""
+    is_freeform: bool = False
+    part: int | None = None
+    waiting: str = ""
+    has_arguments: bool = False
+
+
+class StreamedCalls:
+    """The calls of an answer that have not ended."""
+
+    def __init__(self) -> None:
+        self.open: list[StreamedCall] = []
+        self._by_index: dict[Any, StreamedCall] = {}
+
+    def find(self, call: Object, name: Any, position: int) -> StreamedCall | None:
+        """The call that a fragment goes on with; None if it begins one."""
+        identifier, is_indexed = call.get("id"), type(call.get("index")) is int
+        known = self._by_index.get(call["index"] if is_indexed else position)
+        if identifier and (known is None or identifier != known.identifier):
+            other = None if known is None and is_indexed else self._with(identifier)
+            if other is not None:
+                return other
+            return None if name and known is not None and known.name else known
+        if known is not None and not is_indexed and not identifier and name:
+            return None if known.has_arguments else known
+        return known
+
+    def _with(self, identifier: Any) -> StreamedCall | None:
+        return next((call for call in self.open if call.identifier == identifier), None)
+
+    def begin(self, call: Object, position: int, identifier: str) -> StreamedCall:
+        """A new call; later fragments with its index go on with it."""
+        begun = StreamedCall(identifier)
+        index = call.get("index")
+        self._by_index[position if type(index) is not int else index] = begun
+        self.open.append(begun)
+        return begun
+
+    def clear(self) -> None:
+        """Nothing is under way any more."""
+        self.open.clear()
+        self._by_index.clear()
