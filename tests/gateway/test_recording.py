@@ -107,6 +107,15 @@ def test_an_edited_history_is_a_fork(own: Running) -> None:
         assert store.verify().damages == ()
 
 
+def test_a_shared_system_prompt_makes_no_fork(own: Running) -> None:
+    first = talk(own, HISTORY[0], ("user", "one"))
+    second = talk(own, HISTORY[0], ("user", "two"))
+    assert first != second
+    with kept(own) as store:
+        assert [each.parent for each in store.list()] == [None, None]
+        assert words(store.get(second).load()) == ["Be brief.", "two", "echo: two"]
+
+
 def test_the_same_call_with_the_same_answer_is_kept_once(own: Running) -> None:
     assert len({talk(own, *HISTORY) for _ in range(5)}) == 1
     with kept(own) as store:

@@ -12,6 +12,7 @@ import pytest
 import cannery
 from cannery.cli.exports import written
 from cannery.importers import import_into
+from cannery.importers.placing import Facts, Rehearsal
 from cannery.storage import Store, open_store
 from tests.importers.test_formats import node, words, write
 
@@ -181,6 +182,13 @@ def test_chatgpt_keeps_model_time_and_marks(tmp_path: Path):
     assert models == ["model-2", "model-4"]
     assert found.created.year == 2020
     assert set(found.tags) == {"chatgpt", "gizmo:g-1", "archived"}
+
+
+def test_a_dry_run_makes_no_fork_of_a_shared_system_prompt():
+    rehearsal = Rehearsal(None)
+    for question in ("one", "two"):
+        placed = rehearsal.put([cannery.supervisor("Be brief."), cannery.user(question)], Facts(""))
+        assert (placed.is_new, placed.is_fork) == (True, False)
 
 
 def test_a_dry_run_counts_what_several_files_share(tmp_path: Path):

@@ -387,6 +387,28 @@ class TestFiling:
         fork.delete()
         assert store.file(history).is_new
 
+    def test_a_shared_system_prompt_makes_no_fork(self, store):
+        setup = [supervisor("Be brief."), supervisor("Be kind."), document("The handbook.")]
+        for number in range(3):
+            filed = store.file([*setup, user(f"question {number}"), assistant("answer")])
+            assert (filed.is_new, filed.is_fork, filed.added) == (True, False, 5)
+        again = store.file([*setup, user("question 1"), assistant("another answer")])
+        assert (again.is_new, again.is_fork, again.known, again.added) == (False, True, 4, 1)
+        longer = store.file([*setup, user("question 2"), assistant("answer"), user("more")])
+        assert (longer.is_new, longer.is_fork, longer.added) == (False, False, 1)
+        other = store.file([*setup[:2], user("question 1")])
+        assert other.is_new
+        assert len(store.list()) == 5
+
+    def test_a_history_of_instructions_alone_is_filed_once(self, store):
+        setup = [supervisor("Be brief."), assistant(""), document("The handbook.")]
+        first = store.file(setup)
+        assert first.is_new
+        for known in (setup, setup[:1]):
+            again = store.file(known)
+            assert (again.identifier, again.added) == (first.identifier, 0)
+        assert store.file([*setup, user("x")]).is_new
+
     @pytest.mark.parametrize("count", [10, 400])
     def test_after_a_fork_reads_only_what_is_new(self, store, count, monkeypatch):
         history = []

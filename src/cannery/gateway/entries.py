@@ -15,6 +15,7 @@ from cannery.gateway.refusals import refuse
 from cannery.gateway.replies import Reply
 from cannery.messages import AnyCanister, Request, Response, Role
 from cannery.messages.identity import PrefixChain
+from cannery.storage.history import without_setup
 from cannery.wire.losses import Loss
 
 if TYPE_CHECKING:
@@ -91,7 +92,9 @@ class Entry:
         if self.request is None or not self._recorder.is_on:
             return
         history = self.request.conversation
-        self._digests = self._continue(history)
+        digests = self._continue(history)
+        # A caller who names a conversation means that one, whatever else begins so.
+        self._digests = digests if self.named else without_setup(history, digests)
         if self._recorder.ledger.find(self._digests) is None and (
             self.named or any(canister.role in _SPOKEN_BY_MODELS for canister in history)
         ):

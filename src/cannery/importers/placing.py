@@ -12,8 +12,8 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from cannery.errors import CanneryError
-from cannery.messages import AnyCanister, Conversation, prefix_digests
-from cannery.storage import Metadata, Store, StoredConversation
+from cannery.messages import AnyCanister, Conversation
+from cannery.storage import Metadata, Store, StoredConversation, recognition_digests
 from cannery.storage.lineage import find_edge
 
 # How many titles of one history are worth keeping.
@@ -133,7 +133,7 @@ class Rehearsal:
         """Say what would become of a history."""
         if facts.kept is not None and self._is_kept(facts.kept.id):
             return Placed(0)
-        digests = list(prefix_digests(history, reasoning=False))
+        digests = recognition_digests(history)
         known, is_at_end = self._look_up(digests)
         new = [digest for digest in digests[known:] if digest is not None]
         if not new and known:

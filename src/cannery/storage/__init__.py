@@ -24,6 +24,7 @@ from cannery.backends import Collection, Damage, Durability
 from cannery.storage.aio import AsyncConversation, AsyncStore, open_async_store
 from cannery.storage.content import StoredContent
 from cannery.storage.conversation import Reading, StoredConversation
+from cannery.storage.history import recognition_digests
 from cannery.storage.metadata import Metadata
 from cannery.storage.recognition import Filed, Match
 from cannery.storage.store import Hit, Store, Summary, open_store
@@ -49,4 +50,5 @@ __all__ = [
     "Tree",
     "open_async_store",
     "open_store",
+    "recognition_digests",
 ]

@@ -1,8 +1,9 @@
 """Filing a history: finding the conversation that holds it, adding what is new, forking what was edited.
 
 Stateless clients send everything again with each turn. The chain of digests says, by a handful of
-look-ups, how much of it is known, and where. A conversation or a fork that is made for a history is made
-together with its canisters, in one change.
+look-ups, how much of it is known, and where. Histories that share only instructions and documents are different
+conversations (``history``). A conversation or a fork that is made for a history is made together with its canisters,
+in one change.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from msgspec import Struct
 from cannery.errors import ConflictError, ConversationNotFoundError
 from cannery.messages import AnyCanister, Conversation, prefix_digests
 from cannery.storage.conversation import StoredConversation
+from cannery.storage.history import recognition_digests
 from cannery.storage.index import row_of
 from cannery.storage.indexing import chain_up, find_holder, is_held, last_prefix
 
@@ -132,7 +134,7 @@ def file_history(
 ) -> Filed:
     """Put a history where it belongs."""
     history = Conversation(canisters)
-    digests = list(prefix_digests(history, reasoning=False))
+    digests = recognition_digests(history)
     for _ in range(_ATTEMPTS):
         match = match_history(store, digests)
         try:

@@ -319,7 +319,7 @@ class Store:
     def match(self, digests: Sequence[bytes | None]) -> Match | None:
         """The longest beginning of a history that a conversation holds.
 
-        ``digests`` are those after each of its canisters, as ``prefix_digests(reasoning=False)`` gives them.
+        ``digests`` are those after each of its canisters, as ``recognition_digests`` gives them.
         """
         return match_history(self, digests)
 
