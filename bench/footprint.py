@@ -16,6 +16,7 @@ import importlib
 import json
 import os
 import re
+import resource
 import statistics
 import subprocess
 import sys
@@ -92,6 +93,33 @@ def import_costs(contender: str, statement: str, runs: int) -> results.Row:
         "import_ms": round(statistics.median(times), 1),
         "resident_mb": round(statistics.median(sizes), 1),
     }
+
+
+# What a person at the terminal waits for, all of a process included.
+COMMANDS = {
+    "version_ms": ["--version"],
+    "translate_ms": ["translate", "--from", "openai_chat", "--to", "anthropic_messages"],
+}
+SMALL_BODY = b'{"model":"m","max_tokens":9,"messages":[{"role":"user","content":"Hi"}]}'
+
+
+def command_costs(python: Path, runs: int) -> results.Row:
+    """The CPU milliseconds of whole commands, in turns."""
+    times: dict[str, list[float]] = {name: [] for name in COMMANDS}
+    for _ in range(runs):
+        for name, arguments in COMMANDS.items():
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            subprocess.run(
+                [str(python), "-I", "-m", "cannery", *arguments],
+                check=True,
+                input=SMALL_BODY,
+                capture_output=True,
+                env=environments.quiet(),
+            )
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            taken = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+            times[name].append(taken * 1000)
+    return {name: round(statistics.median(taken), 1) for name, taken in times.items()}
 
 
 # Read here and not from the peers' modules, which import what they need.
@@ -203,8 +231,9 @@ def measure(contender: str, *, quick: bool) -> results.Row:
     if contender == "cannery":
         used = import_costs(contender, FIRST_USE, runs)
         row |= {f"first_use_{unit}": used[f"{what}_{unit}"] for what, unit in COSTS}
-        python = environments.python_of(contender)
-        row["heavy_modules"] = heavy_modules(python or Path(sys.executable))
+        python = environments.python_of(contender) or Path(sys.executable)
+        row["heavy_modules"] = heavy_modules(python)
+        row |= command_costs(python, runs)
     return row
 
 

@@ -139,6 +139,8 @@ GOALS = (
     Goal("bulk ShareGPT → OpenAI, per line", 1.2, "× the floor", _bulk),
     Goal("bulk ShareGPT → OpenAI, later", 0.7, "× the floor", _bulk, later=True),
     Goal("`import cannery`, CPU over bare Python", 80, "ms", _footprint("import_ms")),
+    Goal("`cannery --version`, CPU of the process", 150, "ms", _footprint("version_ms")),
+    Goal("`cannery translate` of a small body", 150, "ms", _footprint("translate_ms")),
     Goal("SDKs and web frameworks that it loads", 0, "", _footprint("heavy_modules")),
     Goal("a million small messages in memory", 240, "MB", _footprint("bytes_per_message")),
     Goal("durable append, mixed sizes", 1.3, "× JSONL + fdatasync", _storage("append")),

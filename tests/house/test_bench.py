@@ -24,6 +24,8 @@ PROMISED = [
     ("bulk ShareGPT → OpenAI, per line", 1.2),
     ("bulk ShareGPT → OpenAI, later", 0.7),
     ("`import cannery`, CPU over bare Python", 80),
+    ("`cannery --version`, CPU of the process", 150),
+    ("`cannery translate` of a small body", 150),
     ("SDKs and web frameworks that it loads", 0),
     ("a million small messages in memory", 240),
     ("durable append, mixed sizes", 1.3),
