@@ -102,8 +102,7 @@ def _plan(cls: type[CheckedStruct]) -> tuple[tuple[str, Any, Callable[[str, Any]
 
 def with_fields(value: msgspec.Struct, changes: dict[str, Any]) -> Any:
     """A copy of a value with some fields changed, unchecked."""
-    fields = {name: getattr(value, name) for name in value.__struct_fields__}
-    return trusted(type(value), **{**fields, **changes})
+    return msgspec.structs.replace(value, **changes)
 
 
 def rebuild(cls: type[msgspec.Struct], *fields: Any) -> Any:

@@ -59,7 +59,9 @@ class Conversation(tuple[AnyCanister, ...]):
 
     def append(self, *canisters: Canister) -> Conversation:
         """A new conversation with more at its end."""
-        return self + canisters
+        if not all(map(is_canister, canisters)):
+            Conversation(canisters)  # says what is wrong with them
+        return tuple.__new__(Conversation, tuple.__add__(self, canisters))
 
     def insert(self, index: int, *canisters: Canister) -> Conversation:
         """A new conversation with more before the given position.

@@ -1,25 +1,48 @@
 """Turns kept beside a conversation: writing it again with more at its end encodes only what is new.
 
-The turns up to some canister are kept in that canister's memo, together with the canisters before it; they are used
-again only for a conversation that starts with the very same canisters. Of one branch only the longest is kept. What is
+The turns up to some canister are kept in that canister's memo as JSON text, together with the canisters before it; they
+are used again for a conversation that begins with the same canisters and goes on with what the model says. What is
 kept never leads back to the canister that keeps it: no collector looks into canisters, so nobody would ever free them.
-They are encoded when they are used again for the first time, so that a conversation written once pays nothing.
+
+A conversation written once leaves only a mark. Of a branch that is written again the first and the longest beginning
+are kept, so that others may branch off where this one did; they share their text.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple, Protocol
 
-from msgspec import Raw
-
+from cannery.messages.conversation import Conversation
 from cannery.messages.role import Role
 from cannery.wire.bodies import Turns, encode
-from cannery.wire.contract import Notes
+from cannery.wire.contract import Note, Notes
 
 # How far from its end a conversation is searched for what was kept.
 _REACH = 64
-# From how many pieces on the encoded turns are joined to one.
+# From how many pieces on the text of turns is joined.
 _MANY = 32
+_SPOKEN_BY_MODEL = frozenset({Role.Assistant, Role.Invocation})
+
+
+class Known(NamedTuple):
+    """What a walk has to know of the turns before it: ids of calls, how many cache marks, and whether there are any.
+
+    Where there are any, the last one is not the model's, and the model goes on.
+    """
+
+    ids: frozenset[str] = frozenset()
+    marks: int = 0
+    goes_on: bool = False
+
+    def after(self, canisters: tuple[Any, ...]) -> Known:
+        """The same behind some more canisters."""
+        ids = [each.identifier for each in canisters if each.role is Role.Invocation]
+        residues = (each.residue for each in canisters)
+        marks = sum(residue is not None and residue.cache is not None for residue in residues)
+        return Known(self.ids.union(ids) if ids else self.ids, self.marks + marks, goes_on=True)
+
+
+NOTHING_KNOWN = Known()
 
 
 class Walked(NamedTuple):
@@ -33,79 +56,112 @@ class Walked(NamedTuple):
 class Walk(Protocol):
     """Writes the turns from a position on; None if the conversation needs the general way.
 
-    No call id may be among ``known`` or come twice; those met are added to ``used``. With ``goes_on`` there are turns
-    before the position, the last of them the user's.
+    No call id may be among those known or come twice.
     """
 
     def __call__(
-        self,
-        canisters: tuple[Any, ...],
-        index: int,
-        notes: Notes,
-        used: set[str],
-        known: frozenset[str],
-        *,
-        goes_on: bool,
+        self, canisters: tuple[Any, ...], index: int, notes: Notes, known: Known
     ) -> Walked | None:
         """The turns."""
 
 
 class _Kept(NamedTuple):
-    """The turns of some canisters and the one that keeps them: the first encoded, with the commas that follow."""
+    """The turns of so many canisters as JSON text, each piece but the first with a comma before it.
 
+    ``earlier`` are all of those canisters but the last, which keeps this. ``first`` is how many canisters the first
+    beginning has that is kept of this branch.
+    """
+
+    length: int
     earlier: tuple[Any, ...]
-    encoded: list[bytes]
-    pending: list[Any]
-    ids: frozenset[str]
+    pieces: tuple[bytes, ...]
+    known: Known
     notes: Notes
+    first: int
 
 
-_NOTHING = _Kept((), [], [], frozenset(), [])
+_NOTHING = _Kept(0, (), (), NOTHING_KNOWN, [], 0)
 
 
 def write_kept(
-    canisters: tuple[Any, ...], start: int, notes: Notes, key: str, walk: Walk
+    conversation: Conversation, start: int, notes: Notes, key: str, walk: Walk
 ) -> Turns | list[Any] | None:
     """The turns from a position on, all but the last taken from what was kept, and kept again."""
-    position, known = _find(canisters, key)
-    encoded = known.encoded
-    if known.pending:
-        encoded = encoded + [encode(turn) + b"," for turn in known.pending]
-        if len(encoded) > _MANY:
-            encoded = [b"".join(encoded)]
-    used: set[str] = set()
-    said: Notes = list(known.notes)
-    walked = walk(canisters, position or start, said, used, known.ids, goes_on=bool(encoded))
+    was_written, kept = _find(conversation, key)
+    start = kept.length or start
+    tail = tuple.__getitem__(conversation, slice(start, None))
+    said: Notes = []
+    walked = walk(tail, 0, said, kept.known)
     if walked is None:
         return None
-    turns, last, before = walked
-    if last > 0:
-        ids = known.ids | (used - _ids(canisters, last)) if used else known.ids
-        about = [note for note in said if type(note[1]) is not int or note[1] < last]
-        if position:
-            canisters[position - 1].memo().pop(key, None)
-        kept = _Kept(canisters[: last - 1], encoded, turns[:before], ids, about)
-        canisters[last - 1].memo()[key] = kept
+    said = kept.notes + [_behind(note, start) for note in said]
     notes += said
-    if encoded and not turns:
-        encoded, turns = encoded[:-1], [Raw(encoded[-1][:-1])]
-    return Turns([*encoded, encode(turns)[1:-1]]) if encoded else turns
+    turns, last, before = walked
+    if before and tail[last - 1].role not in _SPOKEN_BY_MODEL:
+        if was_written:
+            known = kept.known.after(tail[:last])
+            about = [note for note in said if type(note[1]) is not int or note[1] < start + last]
+            kept = _longer(kept, conversation, start + last, turns[:before], known, about, key)
+            turns = turns[before:]
+        else:
+            tail[last - 1].memo()[key] = None
+    if not kept.pieces:
+        return turns
+    return Turns([*kept.pieces, *([b",", encode(turns)[1:-1]] if turns else ())])
 
 
-def _find(canisters: tuple[Any, ...], key: str) -> tuple[int, _Kept]:
-    """The longest beginning whose turns are kept: its length, and the turns."""
-    for position in range(len(canisters), max(0, len(canisters) - _REACH), -1):
-        memo = canisters[position - 1]._memo  # noqa: SLF001 - looking must not make one
-        kept: _Kept | None = None if memo is None else memo.get(key)
-        # Comparing tuples starts with identity, so equal prefixes cost a few nanoseconds a canister.
-        if kept is not None and kept.earlier == canisters[: position - 1]:
-            return position, kept
-    return 0, _NOTHING
+def _behind(note: Note, start: int) -> Note:
+    """A note about a canister that stands behind others."""
+    code, place, *more = note
+    return (code, place + start, *more) if type(place) is int else note  # type: ignore[return-value]
 
 
-def _ids(canisters: tuple[Any, ...], position: int) -> set[str]:
-    """The ids of the calls from a position on."""
-    return {getattr(canister, "identifier", "") for canister in canisters[position:]}
+def _find(conversation: Conversation, key: str) -> tuple[bool, _Kept]:
+    """Whether this was written before, and the longest beginning whose turns are kept."""
+    recent = tuple.__getitem__(conversation, slice(-_REACH, None))
+    offset = len(conversation) - len(recent)
+    was_written = False
+    for place in range(len(recent) - 2, -1, -1):
+        memo = recent[place]._memo  # noqa: SLF001 - looking must not make one
+        if memo is None or key not in memo:
+            continue
+        was_written = True
+        kept: _Kept | None = memo[key]
+        # Comparing tuples starts with identity, so equal beginnings cost a few nanoseconds a canister.
+        if (
+            kept is not None
+            and recent[place + 1].role in _SPOKEN_BY_MODEL
+            and kept.earlier == tuple.__getitem__(conversation, slice(offset + place))
+        ):
+            return True, kept
+    return was_written, _NOTHING
+
+
+def _longer(
+    kept: _Kept,
+    conversation: Conversation,
+    length: int,
+    turns: list[Any],
+    known: Known,
+    notes: Notes,
+    key: str,
+) -> _Kept:
+    """Keep more turns than before."""
+    text = encode(turns)[1:-1]
+    pieces = (*kept.pieces, b"," + text) if kept.pieces else (text,)
+    first = kept.first or length
+    if kept.length > first:
+        conversation[kept.length - 1].memo()[key] = None
+    if len(pieces) > _MANY:
+        pieces = (pieces[0], b"".join(pieces[1:]))
+        if len(pieces[1]) > len(pieces[0]):
+            # What is no longer shared with the first beginning must not be kept twice.
+            conversation[first - 1].memo()[key] = None
+            pieces, first = (b"".join(pieces),), length
+    earlier = tuple.__getitem__(conversation, slice(length - 1))
+    longer = _Kept(length, earlier, pieces, known, notes, first)
+    conversation[length - 1].memo()[key] = longer
+    return longer
 
 
 def leading_texts(canisters: tuple[Any, ...]) -> int | None:

@@ -23,7 +23,7 @@ from cannery.wire.arguments import is_plain_identifier, is_plain_name, object_te
 from cannery.wire.bodies import encode, encode_body
 from cannery.wire.contract import Notes
 from cannery.wire.foreign import note_residue
-from cannery.wire.fragments import Walked, leading_texts, write_kept
+from cannery.wire.fragments import NOTHING_KNOWN, Known, Walked, leading_texts, write_kept
 from cannery.wire.media import sniff
 from cannery.wire.plain import (
     PlainAssistant,
@@ -36,7 +36,6 @@ from cannery.wire.received import RECEIVED
 
 _USER, _ASSISTANT, _SUPERVISOR = Role.User, Role.Assistant, Role.Supervisor
 _INVOCATION, _RESULT = Role.Invocation, Role.Result
-_NONE: frozenset[str] = frozenset()
 DEFAULTED = (
     "CONTROL_DEFAULTED",
     "@max_tokens",
@@ -151,18 +150,18 @@ def write_turns(request: Request, notes: Notes, *, keep: bool = False) -> tuple[
 def _write(request: Request, start: int, notes: Notes, *, keep: bool) -> Any:
     """The turns from a position on; None where the general way is needed."""
     model = request.model
-    canisters = tuple(request.conversation)
-    if start == len(canisters) or model is absent or not model or request.source == NAME:
+    conversation = request.conversation
+    if start == len(conversation) or model is absent or not model or request.source == NAME:
         return None
     if keep:
-        turns: Any = write_kept(canisters, start, notes, f"{NAME} {start}", _walk)
+        turns: Any = write_kept(conversation, start, notes, f"{NAME} {start}", _walk)
     else:
-        walked = _walk(canisters, start, notes, set(), _NONE, goes_on=False)
+        walked = _walk(tuple(conversation), start, notes, NOTHING_KNOWN)
         turns = None if walked is None else walked.turns
     if turns is None:
         return None
-    is_prefill = canisters[-1].role is _ASSISTANT
-    return None if is_prefill and not _may_end(canisters[-1].held, model) else turns
+    last = conversation[-1]
+    return None if last.role is _ASSISTANT and not _may_end(last.held, model) else turns
 
 
 def _may_end(held: Any, model: str) -> bool:
@@ -177,20 +176,15 @@ def _system(canister: Any) -> str | None:
 
 
 def _walk(  # noqa: C901 - one loop: a call for each turn is what it saves
-    canisters: tuple[Any, ...],
-    index: int,
-    notes: Notes,
-    used: set[str],
-    known: frozenset[str],
-    *,
-    goes_on: bool,
+    canisters: tuple[Any, ...], index: int, notes: Notes, known: Known
 ) -> Walked | None:
     """The turns from a position on, where the last assistant turn starts, and how many turns stand before it."""
     written: list[Any] = []
     take = written.append
     count = len(canisters)
     calls: Any = ()
-    after_user = goes_on
+    used: set[str] = set()
+    after_user = known.goes_on
     last, last_count = index, 0
     while index < count:
         canister = canisters[index]
@@ -216,7 +210,7 @@ def _walk(  # noqa: C901 - one loop: a call for each turn is what it saves
                     return None
                 take({"role": "assistant", "content": held})
                 continue
-            said = _calls(canisters, index, held, notes, used, known)
+            said = _calls(canisters, index, held, notes, used, known.ids)
             if said is None:
                 return None
             take({"role": "assistant", "content": said})

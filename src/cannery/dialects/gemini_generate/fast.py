@@ -26,7 +26,7 @@ from cannery.messages.role import Role
 from cannery.wire.bodies import Turns, encode, encode_body
 from cannery.wire.contract import Notes
 from cannery.wire.foreign import note_residue
-from cannery.wire.fragments import Walked, write_kept
+from cannery.wire.fragments import NOTHING_KNOWN, Known, Walked, write_kept
 from cannery.wire.markers import CONTINUE
 from cannery.wire.media import standard_base64, true_mime_type
 from cannery.wire.plain import (
@@ -212,15 +212,15 @@ def write_fast(request: Request, notes: Notes, *, keep: bool = False) -> bytes |
     body = usual_settings(request)
     if body is None:
         return None
-    canisters = tuple(request.conversation)
-    start = _leading(canisters, notes)
-    contents = None if start is None else _contents(request, canisters, start, notes, keep=keep)
+    conversation = request.conversation
+    start = _leading(conversation, notes)
+    contents = None if start is None else _contents(request, start, notes, keep=keep)
     if contents is None:
         return None
     if _ends_with_model(request):
-        contents = _continued(contents, len(canisters) - 1, notes)
+        contents = _continued(contents, len(conversation) - 1, notes)
     if start:
-        parts = [{"text": canister.held} for canister in canisters[:start]]
+        parts = [{"text": canister.held} for canister in conversation[:start]]
         body["systemInstruction"] = {"parts": parts}
     body["contents"] = contents
     return encode_body(body)
@@ -231,9 +231,8 @@ def write_turns(request: Request, notes: Notes, *, keep: bool = False) -> tuple[
     # Losses of settings stand behind that of the last word, and only the general way knows both.
     if request.source == NAME or _ends_with_model(request):
         return None
-    canisters = tuple(request.conversation)
-    start = _leading(canisters, [])
-    contents = None if start is None else _contents(request, canisters, start, notes, keep=keep)
+    start = _leading(request.conversation, [])
+    contents = None if start is None else _contents(request, start, notes, keep=keep)
     return None if start is None or contents is None else (start, contents)
 
 
@@ -252,15 +251,13 @@ def _leading(canisters: Iterable[Any], notes: Notes) -> int | None:
     return None
 
 
-def _contents(
-    request: Request, canisters: tuple[Any, ...], start: int, notes: Notes, *, keep: bool
-) -> Any:
+def _contents(request: Request, start: int, notes: Notes, *, keep: bool) -> Any:
     """The contents from a position on; None where the general way is needed."""
     is_signed = _demands(request.model)[1]
     walk = _walk_signed if is_signed else _walk_unsigned
     if keep:
-        return write_kept(canisters, start, notes, f"{NAME} {start} {is_signed}", walk)
-    walked = walk(canisters, start, notes, set(), frozenset(), goes_on=False)
+        return write_kept(request.conversation, start, notes, f"{NAME} {start} {is_signed}", walk)
+    walked = walk(tuple(request.conversation), start, notes, NOTHING_KNOWN)
     return None if walked is None else walked.turns
 
 
@@ -289,25 +286,20 @@ def _walk(
     canisters: tuple[Any, ...],
     index: int,
     notes: Notes,
-    used: set[str],
-    known: frozenset[str],
+    known: Known,
     *,
-    goes_on: bool,
     signature: str,
 ) -> Walked | None:
     """The contents from a position on, where the last turn of the model starts, and how many stand before it."""
-    if goes_on and index < len(canisters) and canisters[index].role not in _SPOKEN_BY_MODEL:
-        return None
     ids: list[str] = []
     names: set[str] = set()
-    turn = _USERS if goes_on else _NOBODYS
+    turn = _USERS if known.goes_on else _NOBODYS
     try:
         written = _written(canisters, index, notes, ids, names, turn, signature)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
-    if written is None or (ids and not (are_plain(ids, names) and known.isdisjoint(ids))):
+    if written is None or (ids and not (are_plain(ids, names) and known.ids.isdisjoint(ids))):
         return None
-    used.update(ids)
     last = len(canisters)
     while last > index and canisters[last - 1].role not in _SPOKEN_BY_MODEL:
         last -= 1

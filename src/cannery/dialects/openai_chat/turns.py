@@ -28,7 +28,7 @@ from cannery.messages.role import Role
 from cannery.wire.chat_writing import CACHE_TTL
 from cannery.wire.contract import Notes, Rules
 from cannery.wire.foreign import report_field, report_residue
-from cannery.wire.fragments import Walked, write_kept
+from cannery.wire.fragments import NOTHING_KNOWN, Known, Walked, write_kept
 from cannery.wire.losses import Report
 from cannery.wire.markers import flag_error, media_label
 from cannery.wire.media import data_url, is_fetchable, standard_base64, true_mime_type
@@ -47,16 +47,16 @@ class UnusualError(Exception):
 
 def write_turns(request: Request, notes: Notes, *, keep: bool = False) -> tuple[int, Any] | None:
     """The messages of a well-behaved conversation; None for any other."""
-    canisters = tuple(request.conversation)
-    if not canisters:
+    conversation = request.conversation
+    if not conversation:
         return None
     is_home = request.source == NAME
     walk = _walk_home if is_home else _walk_abroad
     if keep:
         # At home blank arguments stay blank.
-        turns = write_kept(canisters, 0, notes, f"{NAME} at home" if is_home else NAME, walk)
+        turns = write_kept(conversation, 0, notes, f"{NAME} at home" if is_home else NAME, walk)
         return None if turns is None else (0, turns)
-    walked = walk(canisters, 0, notes, set(), frozenset(), goes_on=False)
+    walked = walk(tuple(conversation), 0, notes, NOTHING_KNOWN)
     return None if walked is None else (0, walked.turns)
 
 
@@ -64,19 +64,16 @@ def _walk(
     canisters: tuple[Any, ...],
     index: int,
     notes: Notes,
-    used: set[str],
-    known: frozenset[str],
+    known: Known,
     *,
-    goes_on: bool,
     is_home: bool,
 ) -> Walked | None:
     """The messages from a position on, where the last assistant turn starts, and how many stand before it."""
     written: list[Any] = []
     take = written.append
     count = len(canisters)
-    start = last = index
-    before = 0
-    turns = _Turns(canisters, written, notes, used, known, is_home=is_home)
+    last, before = index, 0
+    turns = _Turns(canisters, written, notes, known, is_home=is_home)
     take_id, take_name = turns.identifiers.append, turns.names.add
     ahead = (*canisters, None, None, None)
     try:
@@ -139,7 +136,7 @@ def _walk(
                 index = turns.assistant(index)
             else:
                 return None
-        turns.check(start if goes_on else 0)
+        turns.check()
     except UnusualError:
         return None
     return Walked(written, last, before)
@@ -157,8 +154,7 @@ class _Turns:
         canisters: tuple[Any, ...],
         written: list[Any],
         notes: Notes,
-        used: set[str],
-        known: frozenset[str],
+        known: Known,
         *,
         is_home: bool,
     ) -> None:
@@ -166,7 +162,6 @@ class _Turns:
         self.count = len(canisters)
         self.written = written
         self.notes = notes
-        self.used = used
         self.known = known
         self.is_home = is_home
         self.identifiers: list[str] = []
@@ -347,19 +342,15 @@ class _Turns:
 
     # --- in the end ----------------------------------------------------------------------------
 
-    def check(self, start: int) -> None:
+    def check(self) -> None:
         """Refuse ids and names that would have to change, and more cache marks than there may be."""
-        fresh = set(self.identifiers)
-        if not fresh.isdisjoint(self.known) or not are_legal(self.identifiers, self.names):
+        known = self.known
+        if not known.ids.isdisjoint(self.identifiers) or not are_legal(
+            self.identifiers, self.names
+        ):
             raise UnusualError
-        self.used |= fresh
-        if self.marks and self.marks + self._earlier_marks(start) > _MOST_MARKS:
+        if self.marks and self.marks + known.marks > _MOST_MARKS:
             raise UnusualError
-
-    def _earlier_marks(self, start: int) -> int:
-        """How many canisters before the start are marked."""
-        residues = (canister.residue for canister in self.canisters[:start])
-        return sum(residue is not None and residue.cache is not None for residue in residues)
 
 
 def are_legal(identifiers: list[str], names: set[str]) -> bool:

@@ -20,7 +20,7 @@ from cannery.messages.role import Role
 from cannery.wire.bodies import encode, encode_body
 from cannery.wire.contract import Notes
 from cannery.wire.foreign import note_residue
-from cannery.wire.fragments import Walked, write_kept
+from cannery.wire.fragments import NOTHING_KNOWN, Known, Walked, write_kept
 from cannery.wire.media import is_fetchable, standard_base64, true_mime_type
 from cannery.wire.plain import (
     PlainAssistant,
@@ -32,7 +32,6 @@ from cannery.wire.plain import (
 
 _USER, _ASSISTANT, _SUPERVISOR = Role.User, Role.Assistant, Role.Supervisor
 _INVOCATION, _RESULT = Role.Invocation, Role.Result
-_SPOKEN_BY_MODEL = (_ASSISTANT, _INVOCATION)
 _ROLES: dict[type, str] = {
     PlainUser: "user",
     PlainAssistant: "assistant",
@@ -184,25 +183,17 @@ def _instructions(canisters: Any) -> int:
 
 def _items(request: Request, start: int, notes: Notes, *, keep: bool) -> Any:
     """The items from a position on; None where the general way is needed."""
-    canisters = tuple(request.conversation)
+    conversation = request.conversation
     if keep:
-        return write_kept(canisters, start, notes, f"{NAME} {start}", _walk)
-    walked = _walk(canisters, start, notes, set(), frozenset(), goes_on=False)
+        return write_kept(conversation, start, notes, f"{NAME} {start}", _walk)
+    walked = _walk(tuple(conversation), start, notes, NOTHING_KNOWN)
     return None if walked is None else walked.turns
 
 
 def _walk(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each canister is what it saves
-    canisters: tuple[Any, ...],
-    index: int,
-    notes: Notes,
-    used: set[str],
-    known: frozenset[str],
-    *,
-    goes_on: bool,
+    canisters: tuple[Any, ...], index: int, notes: Notes, known: Known
 ) -> Walked | None:
     """The items from a position on, where the last turn of the model starts, and how many stand before it."""
-    if goes_on and index < len(canisters) and canisters[index].role not in _SPOKEN_BY_MODEL:
-        return None
     written: list[Any] = []
     take = written.append
     ids: list[str] = []
@@ -272,11 +263,10 @@ def _walk(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each canister 
         else:
             return None
         before = role
-    if waiting or not (written or goes_on):
+    if waiting or not (written or known.goes_on):
         return None
-    if ids and not (_are_plain(ids, names) and known.isdisjoint(ids)):
+    if ids and not (_are_plain(ids, names) and known.ids.isdisjoint(ids)):
         return None
-    used.update(ids)
     return Walked(written, last, last_count)
 
 
