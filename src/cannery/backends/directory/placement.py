@@ -57,7 +57,9 @@ class Placement:
         for name, data in replaced.items():
             fd = self._make(name + ".new")
             try:
-                self._files.truncate(fd, 0)
+                # Cutting an empty file is no matter of course: ext4 writes one that was cut at once when it is closed.
+                if self._files.size(fd):
+                    self._files.truncate(fd, 0)
                 self._files.write(fd, data, 0)
             finally:
                 self._files.close(fd)
