@@ -26,8 +26,8 @@ from typing import Any, Union
 import pydantic
 import typing_extensions as te
 
-_LISTS = (list, collections.abc.Iterable, collections.abc.Sequence, collections.abc.Collection)
-_DICTS = (dict, collections.abc.Mapping)
+LISTS = (list, collections.abc.Iterable, collections.abc.Sequence, collections.abc.Collection)
+DICTS = (dict, collections.abc.Mapping)
 _NOT_JSON = (io.IOBase, os.PathLike, typing.IO)
 _WRAPPERS = (te.Required, te.NotRequired, te.ReadOnly)
 _TAGS = ("type", "role", "object")
@@ -55,7 +55,7 @@ class Walker:
 
     def check(self, hint: Any, value: Any, path: str = "$") -> list[str]:
         """The problems of `value` against `hint`, each with its path."""
-        hint = _unwrap(hint)
+        hint = unwrap(hint)
         origin = te.get_origin(hint)
         if hint is Any or hint is object:
             return []
@@ -65,9 +65,9 @@ class Walker:
             return self._union(te.get_args(hint), value, path)
         if origin is te.Literal:
             return self._literal(te.get_args(hint), value, path)
-        if hint in _LISTS or origin in _LISTS:
+        if hint in LISTS or origin in LISTS:
             return self._list(te.get_args(hint), value, path)
-        if hint in _DICTS or origin in _DICTS:
+        if hint in DICTS or origin in DICTS:
             return self._dict(te.get_args(hint), value, path)
         if is_object(hint):
             return self._object(hint, value, path)
@@ -140,7 +140,7 @@ class Walker:
         return [f"{path}.{name}: {hint.__name__} has no such key" for name in unknown]
 
     def _union(self, options: tuple[Any, ...], value: Any, path: str) -> list[str]:
-        options = tuple(o for option in options for o in _flatten(option))
+        options = tuple(o for option in options for o in flatten(option))
         if not self.models:
             options = tuple(o for o in options if not is_model(o))
         fitting = [option for option in options if _may_fit(option, value)]
@@ -218,17 +218,19 @@ def _alias(annotation: Any) -> str | None:
     return None
 
 
-def _unwrap(hint: Any) -> Any:
+def unwrap(hint: Any) -> Any:
+    """A hint without what only annotates it."""
     while te.get_origin(hint) in (*_WRAPPERS, te.Annotated):
         hint = te.get_args(hint)[0]
     return hint
 
 
-def _flatten(option: Any) -> Iterator[Any]:
-    option = _unwrap(option)
+def flatten(option: Any) -> Iterator[Any]:
+    """The members of a union, and of the unions in it."""
+    option = unwrap(option)
     if te.get_origin(option) in (Union, types.UnionType):
         for inner in te.get_args(option):
-            yield from _flatten(inner)
+            yield from flatten(inner)
     else:
         yield option
 
@@ -238,9 +240,9 @@ def _may_fit(option: Any, value: Any) -> bool:
     origin = te.get_origin(option)
     if is_object(option):
         return isinstance(value, dict) and _tags_fit(option, value)
-    if option in _DICTS or origin in _DICTS:
+    if option in DICTS or origin in DICTS:
         return isinstance(value, dict)
-    if option in _LISTS or origin in _LISTS:
+    if option in LISTS or origin in LISTS:
         return isinstance(value, list)
     return not isinstance(value, dict | list) or option in (Any, object)
 
@@ -248,7 +250,7 @@ def _may_fit(option: Any, value: Any) -> bool:
 def _tags_fit(option: Any, value: dict[str, Any]) -> bool:
     for key in keys_of(option):
         name = key.names[0]
-        hint = _unwrap(key.hint)
+        hint = unwrap(key.hint)
         is_tag = name in _TAGS and te.get_origin(hint) is te.Literal
         if is_tag and name in value and value[name] not in te.get_args(hint):
             return False

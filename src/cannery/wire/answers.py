@@ -1,4 +1,4 @@
-"""What the shortcuts for answers share: patches that need no comparing, and residue that nobody misses.
+"""What answers share: made ids, pieces; for the shortcuts, patches that need no comparing and residue nobody misses.
 
 An answer of common shape is text and calls. Abroad its residue is mostly silent (a null here, an empty list there),
 and the same few residues come again and again, so whether one is silent is remembered.
@@ -13,9 +13,12 @@ from typing import Any
 import msgspec
 
 from cannery.messages.absence import absent
+from cannery.messages.canisters import ResultCanisterClass
+from cannery.messages.requests import Response
 from cannery.messages.residue import Residue
 from cannery.messages.role import Role
 from cannery.wire.arguments import object_text
+from cannery.wire.contract import Piece
 from cannery.wire.foreign import report_field
 from cannery.wire.losses import Report
 from cannery.wire.residues import dropped_keys
@@ -30,6 +33,20 @@ def call_stem(answer: Any) -> str:
     if type(answer) is not str or not answer:
         return "call_"
     return f"call_{hashlib.sha256(answer.encode('utf-8', 'replace')).hexdigest()[:8]}_"
+
+
+def answer_pieces(response: Response, dialect: str, report: Report) -> list[Piece]:
+    """The pieces of an answer that a dialect has room for: results of tools that ran at a provider only go home."""
+    pieces = [Piece(canister, index) for index, canister in enumerate(response.canisters)]
+    if response.source == dialect:
+        return pieces
+    kept = []
+    for piece in pieces:
+        if isinstance(piece.canister, ResultCanisterClass):
+            report.lose("RESULT_DROPPED", piece.place, "an answer of the target holds no results")
+        else:
+            kept.append(piece)
+    return kept
 
 
 def encode_patch(patch: dict[str, Any]) -> str:

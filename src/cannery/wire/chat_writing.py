@@ -126,7 +126,8 @@ class ChatWriter:
     def spoken(self, turn: list[Piece], role: str) -> Object:
         """A system, developer or user message."""
         head = own_residue(turn[0].canister, self.dialect)
-        parts = [part for piece in turn if (part := self.part(piece)) is not None]
+        write = self.part if role == "user" or self.at_home else self._system_part
+        parts = [part for piece in turn if (part := write(piece)) is not None]
         form = None if head is None else head.form
         message: Object = {"role": role}
         if form == "absent":
@@ -140,6 +141,13 @@ class ChatWriter:
         else:
             message["content"] = parts or ""
         return message if head is None else recall(message, head.envelope)
+
+    def _system_part(self, piece: Piece) -> Object | None:
+        part = self.part(piece)
+        if part is None or part["type"] == "text":
+            return part
+        self.report.lose("MEDIA_DROPPED", piece.place, "a system message of Chat is text")
+        return None
 
     def part(self, piece: Piece) -> Object | None:
         """One content part, with this dialect's residue, or None and a loss."""
@@ -407,7 +415,7 @@ class ChatWriter:
         elif (
             isinstance(held, RefusalContentClass) and place != "refusal" and not self.at_home
         ) or place == "refusal":
-            message["refusal"] = held.text
+            _say_more(message, "refusal", held.text)
         elif place == "audio":
             message["audio"] = recall({"id": held.payload.value}, residue.part)  # type: ignore[union-attr]
         elif place == "tool_calls":
@@ -425,7 +433,7 @@ class ChatWriter:
         self, held: ReasoningContentClass, message: Object, field: str | None, piece: Piece
     ) -> None:
         if field is not None or (self.takes_reasoning and held.text):
-            message[field or "reasoning_content"] = held.text
+            _say_more(message, field or "reasoning_content", held.text)
             return
         report_residue(piece.canister, self.report, piece.place)
         self.report.lose("REASONING_DROPPED", piece.place)
@@ -453,6 +461,11 @@ class ChatWriter:
 _FIELDS = frozenset(
     {"reasoning_content", "reasoning", "refusal", "audio", "tool_calls", "function_call"}
 )
+
+
+def _say_more(message: Object, field: str, text: str) -> None:
+    """Add to a field that has room for one text."""
+    message[field] = f"{message[field]}\n\n{text}" if field in message else text
 
 
 def _system_role(piece: Piece) -> str:

@@ -116,8 +116,8 @@ def lost_field(path: str, held: Any) -> tuple[str, str] | None:
     key = path.rpartition(".")[2]
     if key in _MARKS or path in _SILENT or held in ("", [], {}):
         return None
-    # A result that is said not to have failed is one that did not fail.
-    if path == ".is_error" and held is False:
+    # A result that is said not to have failed is one that did not fail; words that are no thought are words.
+    if path in (".is_error", ".thought") and held is False:
         return None
     if key in _SIGNATURES:
         return "SIGNATURE_DROPPED", ""

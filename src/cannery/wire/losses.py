@@ -57,7 +57,7 @@ CODES: Mapping[str, tuple[str, str]] = {
     "REASONING_DROPPED": (LOST, "the target cannot take back this reasoning"),
     "REFERENCE_UNRESOLVABLE": (LOST, "a file id means nothing outside its own provider"),
     "REFUSAL_TO_TEXT": (DEGRADED, "the target has no refusals; it was written as text"),
-    "RESULT_DROPPED": (LOST, "only one result for a call can be sent"),
+    "RESULT_DROPPED": (LOST, "one result for a call can be sent, and none in an answer"),
     "RESULT_TO_TEXT": (DEGRADED, "a result without its call was written as user text"),
     "SIGNATURE_DROPPED": (
         LOST,

@@ -17,6 +17,7 @@ from cannery.messages.content import RefusalContentClass
 from cannery.messages.conversation import Conversation
 from cannery.messages.requests import FinishReason, Response, Usage, new_response, new_usage
 from cannery.messages.residue import Residue
+from cannery.wire.answers import answer_pieces
 from cannery.wire.bodies import Object, guarded, read_object
 from cannery.wire.contract import Piece
 from cannery.wire.controls import text
@@ -149,7 +150,7 @@ def write_response(response: Response, report: Report) -> Object:
     writer = MessageWriter(
         report, at_home=at_home, is_foreign=is_foreign, for_answer=True, model=model
     )
-    pieces = [Piece(canister, index) for index, canister in enumerate(response.canisters)]
+    pieces = answer_pieces(response, NAME, report)
     content = writer.answer(pieces)
     body = write_envelope(response)
     if not at_home:

@@ -16,9 +16,8 @@ from cannery.messages.content import PLAIN, Citation, new_text
 from cannery.messages.conversation import Conversation
 from cannery.messages.requests import FinishReason, Response, Usage, new_response, new_usage
 from cannery.messages.residue import Residue
-from cannery.wire.answers import call_stem
+from cannery.wire.answers import answer_pieces, call_stem
 from cannery.wire.bodies import guarded, read_object
-from cannery.wire.contract import Piece
 from cannery.wire.controls import text
 from cannery.wire.endings import report_ending
 from cannery.wire.losses import Report
@@ -199,11 +198,13 @@ def write_response(response: Response, report: Report) -> Object:
     at_home = response.source == NAME
     if not at_home:
         report_ending(response, report, says=_SAYS)
+    pieces = answer_pieces(response, NAME, report)
+    if not pieces:
+        return body
     grounding = Grounding()
     writer = MessageWriter(
         report, at_home=at_home, model=_name(response.model), grounding=grounding
     )
-    pieces = [Piece(canister, index) for index, canister in enumerate(response.canisters)]
     content = writer.content(pieces, "model")
     if content is not None:
         candidates = body.get("candidates") or [{"index": 0}]

@@ -322,9 +322,10 @@ def _fit_limits(config: Object, report: Report) -> None:
     if len(config.get("stopSequences", ())) > 5:
         del config["stopSequences"][5:]
         report.lose("CONTROL_CHANGED", "@stop", "Gemini takes five stop sequences")
-    if config.get("candidateCount", 1) > 8:
-        config["candidateCount"] = 8
-        report.lose("CONTROL_CHANGED", "@candidates", "Gemini gives at most eight candidates")
+    candidates = config.get("candidateCount", 1)
+    if not 1 <= candidates <= 8:
+        config["candidateCount"] = max(1, min(candidates, 8))
+        report.lose("CONTROL_CHANGED", "@candidates", "Gemini gives one to eight candidates")
     if config.get("seed", 0) not in _SEEDS:
         del config["seed"]
         report.lose("CONTROL_DROPPED", "@seed", "Gemini takes a seed of 32 bits")

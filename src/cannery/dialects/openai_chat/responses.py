@@ -9,18 +9,17 @@ import msgspec
 
 from cannery.dialects.openai_chat.settings import NAME
 from cannery.messages.absence import absent
-from cannery.messages.canisters import text_of
+from cannery.messages.canisters import InvocationCanisterClass, text_of
 from cannery.messages.content import Citation, TextualContentClass, new_text
 from cannery.messages.conversation import Conversation
 from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import FinishReason, Response, Usage, new_response
 from cannery.messages.residue import Residue
 from cannery.wire import openai_settings
-from cannery.wire.answers import call_stem
+from cannery.wire.answers import answer_pieces, call_stem
 from cannery.wire.bodies import Object, guarded, read_object
 from cannery.wire.chat_reading import ChatReader
 from cannery.wire.chat_writing import ChatWriter
-from cannery.wire.contract import Piece
 from cannery.wire.controls import integer, text
 from cannery.wire.endings import report_ending
 from cannery.wire.losses import Report
@@ -105,7 +104,8 @@ def _cite(reader: ChatReader, message: Object) -> None:
         return
     citations = list(map(read_citation, annotations))
     for index, canister in enumerate(reader.canisters):
-        if citations and type(canister.held) is str and canister.held:
+        is_said = type(canister) is not InvocationCanisterClass and type(canister.held) is str
+        if citations and is_said and canister.held:
             held = new_text(canister.held, "text/plain", tuple(citations))
             fields = {"held": held, "_memo": None}
             reader.canisters[index] = _with(canister, fields)
@@ -177,7 +177,7 @@ def write_response(response: Response, report: Report) -> Object:
 def _write_body(response: Response, report: Report) -> Object:
     at_home = response.source == NAME
     writer = ChatWriter(NAME, report, at_home=at_home, for_answer=True)
-    pieces = [Piece(canister, index) for index, canister in enumerate(response.canisters)]
+    pieces = answer_pieces(response, NAME, report)
     message = writer.assistant(pieces) if pieces else {"role": "assistant", "content": None}
     if not at_home:
         _complete(message, response)
