@@ -501,6 +501,16 @@ def show(row: results.Row) -> None:
     )
 
 
+def _own_folder() -> tempfile.TemporaryDirectory[str]:
+    """A place for stores where nobody has just deleted anything.
+
+    Linux puts off using an inode again for minutes after it was deleted where ext4 has no journal, and looks at each of
+    them for every new file: beside the leavings of tests a file costs 1,000 µs of CPU instead of 30.
+    """
+    environments.ENVIRONMENTS.mkdir(exist_ok=True)
+    return tempfile.TemporaryDirectory(prefix="gateway-", dir=environments.ENVIRONMENTS)
+
+
 Launch = Callable[[Path, int, int], list[str]]
 
 
@@ -562,7 +572,7 @@ def main(options: argparse.Namespace) -> int:
     contenders = ["cannery", "litellm", "llm_rosetta"]
     recording = results.Recording("gateway", quick=options.quick, contenders=contenders)
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        folder = Path(stack.enter_context(_own_folder()))
         command = [sys.executable, __file__, "--upstream", str(port)]
         stack.enter_context(_started(command, port))
         running: list[Contender] = []
