@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from cannery.errors import InputError, UnknownDialectError
+from cannery.errors import DialectError, InputError, UnknownDialectError
 from cannery.messages.absence import absent
 from cannery.messages.canisters import AnyCanister, hold
 from cannery.messages.content import TextualContentClass, new_text
@@ -23,7 +23,7 @@ from cannery.messages.residue import Residue
 from cannery.repairs import repair
 from cannery.repairs.aliases import name_alias
 from cannery.wire.aliasing import unaliased_canister
-from cannery.wire.bodies import encode_body, to_bytes
+from cannery.wire.bodies import Turns, encode_body, to_bytes
 from cannery.wire.contract import (
     UNKNOWN_MODEL,
     Dialect,
@@ -34,6 +34,7 @@ from cannery.wire.contract import (
     StreamOptions,
     TurnWriter,
 )
+from cannery.wire.cuts import cut, mend
 from cannery.wire.foreign import report_settings
 from cannery.wire.lines import ODD
 from cannery.wire.locating import Locate, locator
@@ -48,6 +49,7 @@ from cannery.wire.losses import (
     enforce,
 )
 from cannery.wire.plain import PlainRequest
+from cannery.wire.slices import ODD as ODD_SLICES
 from cannery.wire.turns import changed
 
 if TYPE_CHECKING:
@@ -56,6 +58,8 @@ if TYPE_CHECKING:
 Body = Any
 # Longer envelopes hold something that seldom comes twice.
 _LONGEST_ENVELOPE = 2048
+_LONGEST_SETTINGS = 32_768
+_read_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 
 @lru_cache(maxsize=1)
@@ -391,23 +395,78 @@ def _translate_slices(body: bytes, source: str, target: str, policy: str) -> Ren
     way = _ways(source, target)
     if way is None:
         return None
-    sliced = way[0](body)
+    notes: Notes = []
+    body, runs = cut(body)
+    sliced = way[0](body, notes)
     if sliced is None:
         return None
-    notes: Notes = []
-    written = way[1](sliced, notes)
-    if type(written) is bytes:
-        rendered = _noted(written, notes, source, body)
-        enforce(policy, source, target, rendered.losses)
-        return rendered
-    if written is None or sliced.request is None:
+    settings = None
+    if sliced.settings is not None:
+        settings = _settings(sliced.settings, source, target)
+        if settings is None or not (sliced.is_ordered or settings.is_plain):
+            return None
+    try:
+        written = way[1](sliced, None if settings is None else settings.fields, notes)
+    except ODD_SLICES:
         return None
+    if written is None:
+        return None
+    if runs:
+        written = mend(written, runs)
+    if settings is None and not notes:
+        return Rendered(written)
+    losses = _noted_slices(notes, source)
+    if settings is None:
+        rendered = Rendered(written, losses)
+    else:
+        said = settings.said
+        rendered = Rendered(written, said.losses + losses, said.repairs, said.aliases)
+    enforce(policy, source, target, rendered.losses)
+    return rendered
+
+
+def _noted_slices(notes: Notes, source: str) -> tuple[Loss, ...]:
+    """The losses that notes of the shortest way stand for: of settings, or of messages by their number."""
+    if not notes:
+        return ()
+    if type(notes[0][1]) is str:
+        found: tuple[Loss, ...] = _said_alike(tuple(notes), source)[0]
+        return found
     report = Report()
     _note(notes, report)
-    turns = (len(sliced.request.conversation), written)
-    locate = partial(_locator, source, body, "request", (0, 0))
+    return report.losses(lambda place: f"messages[{place}]")
+
+
+class _Settings(msgspec.Struct, frozen=True):
+    """Settings as a target has them, and what it took; they are plain if the source knows them all."""
+
+    fields: dict[str, msgspec.Raw]
+    said: Rendered
+    is_plain: bool
+
+
+def _settings(settings: bytes, source: str, target: str) -> _Settings | None:
+    """The settings of a request without messages as a target has them; None if they cannot be read."""
+    find = _known_settings if len(settings) <= _LONGEST_SETTINGS else _known_settings.__wrapped__
+    return find(settings, source, target)
+
+
+@lru_cache(maxsize=64)
+def _known_settings(settings: bytes, source: str, target: str) -> _Settings | None:
+    """The same, for settings that come with every request of a client."""
+    try:
+        request = find_dialect(source).read_request(settings, None)
+    except DialectError:
+        return None
+    locate = partial(_locator, source, settings, "request")
     writer = find_dialect(target)
-    return _write_request(sliced.request, writer, policy, (), None, report, locate, turns=turns)
+    turns = (0, Turns([]))
+    said = _write_request(request, writer, "allow", (), None, Report(), locate, turns=turns)
+    fields = _read_fields(said.body)
+    fields.popitem()
+    residue = request.residue
+    is_plain = residue is None or residue.envelope is None
+    return _Settings(fields, said, is_plain)
 
 
 @lru_cache(maxsize=64)
@@ -490,7 +549,8 @@ def _noted(
     """What a shortcut wrote, with what it had to say."""
     if not notes:
         return Rendered(written)
-    if all(str(note[1]).isidentifier() for note in notes):
+    # What a target insists on and nobody gave is nowhere in the body.
+    if all(note[0] == "CONTROL_DEFAULTED" or str(note[1]).isidentifier() for note in notes):
         return Rendered(written, *_said_alike(tuple(notes), source))
     return Rendered(written, *_said(notes, source, body, restored))
 

@@ -283,7 +283,7 @@ def test_the_shortest_way_takes_what_agents_send(short: int, monkeypatch: pytest
     ]
     body = {"model": "m", "max_tokens": 5, "system": "s", "tools": COMMON["tools"], "messages": []}
     body["messages"] = [{"role": "user", "content": "Go."}, *([] if short else exchange)]
-    assert slicing.read_slices(json.dumps(body).encode()) is not None
+    assert slicing.read_slices(json.dumps(body).encode(), []) is not None
 
 
 def test_what_agents_send_needs_no_general_reader(monkeypatch: pytest.MonkeyPatch):

@@ -18,6 +18,7 @@ from cannery.wire.markers import MARKS
 from tests.conformance.matrix import DIALECTS, PAIRS, identify
 from tests.oracles.corpus import Case, request_cases
 
+ANTHROPIC = "anthropic_messages"
 SOURCES = [name for name in DIALECTS if find_dialect(name).read_slices is not None]
 WAYS = [(source, target) for source, target in PAIRS if source in SOURCES]
 MATRIX = [(case, target) for source, target in WAYS for case in request_cases(source)]
@@ -59,21 +60,104 @@ ARGUMENTS = st.sampled_from(
 IDS = st.sampled_from(["call_1", "call_2", "call-3", "9", "toolu_4", "a b", "", "x" * 60, "é"])
 NAMES = st.sampled_from(["look", "look_up", "look-up", "9look", "look.up", "l" * 70, "é"])
 
-SETTINGS: tuple[tuple[str, Any], ...] = (
-    ("max_tokens", 5),
-    ("max_completion_tokens", 6),
-    ("temperature", 1.5),
-    ("top_p", 0.5),
-    ("stream", True),
-    ("seed", 7),
-    ("tool_choice", "auto"),
-    ("parallel_tool_calls", False),
+PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
+URLS = st.sampled_from(
+    [
+        f"data:image/png;base64,{PIXEL}",
+        f"data:image/png;base64,{PIXEL}",
+        f"data:image/jpeg;base64,{PIXEL}",
+        f"data:image/png;base64,{PIXEL[:-1]}",
+        f"data:image/png;base64,{PIXEL[:-4]}-_=\n",
+        "data:image/png;base64,",
+        "https://example.org/a.png",
+        "",
+    ]
+)
+FUNCTION = {"name": "look", "parameters": {"type": "object"}}
+SETTINGS: tuple[tuple[str, tuple[Any, ...]], ...] = (
+    ("max_tokens", (5,)),
+    ("max_completion_tokens", (6,)),
+    ("temperature", (1.5, 0.5, "hot", None)),
+    ("top_p", (0.5,)),
+    ("stream", (True,)),
+    ("stream_options", ({"include_usage": True}, {"include_obfuscation": False})),
+    ("seed", (7, "seven")),
+    ("n", (1, 2)),
+    ("stop", ("a", ["a", "b"], list("abcdef"), [], None)),
+    ("presence_penalty", (0.5,)),
+    ("frequency_penalty", (0.25,)),
+    ("user", ("someone", "é", None)),
+    ("metadata", ({"a": "b"}, {})),
+    ("reasoning_effort", ("low", "xhigh")),
+    (
+        "response_format",
+        (
+            {"type": "json_object"},
+            {"type": "json_schema", "json_schema": {"name": "n", "schema": {"type": "object"}}},
+        ),
+    ),
+    ("tool_choice", ("auto", {"type": "function", "function": {"name": "look"}})),
+    ("parallel_tool_calls", (False, True)),
     (
         "tools",
-        [{"type": "function", "function": {"name": "look", "parameters": {"type": "object"}}}],
+        (
+            [{"type": "function", "function": FUNCTION}],
+            [{"type": "function", "function": FUNCTION}, {"type": "unheard_of"}],
+            [{"type": "function", "function": {**FUNCTION, "name": "look.up"}}],
+        ),
     ),
-    ("unknown", 1),
+    ("logit_bias", ({"50256": -100},)),
+    ("service_tier", ("auto",)),
+    ("unknown", (1,)),
 )
+STRAYS = st.sampled_from(
+    [
+        ("x_trace", {"span": "b7"}),
+        ("name", "bob"),
+        ("refusal", None),
+        ("refusal", "No."),
+        ("annotations", []),
+        ("reasoning_content", "Hm."),
+        ("cache_control", {"type": "ephemeral"}),
+        ("a b", 1),
+        ("x", False),
+        ("tool_calls", None),
+    ]
+)
+# What Anthropic's bodies may have beside what translation writes.
+ABROAD: tuple[tuple[str, tuple[Any, ...]], ...] = (
+    ("top_k", (5, "many")),
+    ("stop_sequences", (["a"], [])),
+    ("metadata", ({"user_id": "someone"}, {"x": 1})),
+    ("thinking", ({"type": "enabled", "budget_tokens": 1024}, {"type": "disabled"})),
+    ("tool_choice", ({"type": "auto"}, {"type": "any", "disable_parallel_tool_use": True})),
+    ("service_tier", ("auto",)),
+    ("container", ("c",)),
+)
+
+
+@st.composite
+def contents(draw: st.DrawFn) -> Any:
+    """What a message says: a text, or parts."""
+    if draw(st.integers(0, 2)):
+        return draw(WORDS)
+    parts: list[dict[str, Any]] = []
+    for kind in draw(st.lists(st.booleans(), max_size=3)):
+        if kind:
+            parts.append({"type": "text", "text": draw(WORDS | st.just("See."))})
+        else:
+            parts.append({"type": "image_url", "image_url": {"url": draw(URLS)}})
+    return parts
+
+
+def some(draw: st.DrawFn, settings: tuple[tuple[str, tuple[Any, ...]], ...]) -> dict[str, Any]:
+    """Few of many settings, in any order."""
+    chosen = [
+        (name, draw(st.sampled_from(values)))
+        for name, values in settings
+        if not draw(st.integers(0, 9))
+    ]
+    return dict(draw(st.permutations(chosen)))
 
 
 @st.composite
@@ -81,10 +165,10 @@ def chats(draw: st.DrawFn) -> dict[str, Any]:
     """A Chat body as agents send it, well-behaved or nearly so."""
     messages: list[dict[str, Any]] = []
     if draw(st.booleans()):
-        messages.append({"role": "system", "content": draw(WORDS)})
+        messages.append({"role": "system", "content": draw(contents())})
     for turn in range(draw(st.integers(1, 4))):
         messages.append(
-            {"role": "user", "content": draw(WORDS if draw(st.booleans()) else st.just("Go."))}
+            {"role": "user", "content": draw(contents() if draw(st.booleans()) else st.just("Go."))}
         )
         kind = draw(st.integers(0, 3))
         if kind == 0:
@@ -96,9 +180,16 @@ def chats(draw: st.DrawFn) -> dict[str, Any]:
     body: dict[str, Any] = {
         "model": draw(st.sampled_from(["m", "gemini-3-pro", "claude-opus-4-6"]))
     }
-    body["messages"] = messages
-    given = {key: value for key, value in SETTINGS if not draw(st.integers(0, 5))}
-    return {**body, **given}
+    if messages and not draw(st.integers(0, 3)):
+        message = draw(st.sampled_from(messages))
+        message.update(dict(draw(st.lists(STRAYS, max_size=2))))
+    settings = some(draw, SETTINGS)
+    is_last = draw(st.booleans())
+    return (
+        {**body, "messages": messages, **settings}
+        if is_last
+        else {**body, **settings, "messages": messages}
+    )
 
 
 @st.composite
@@ -123,7 +214,8 @@ def exchanges(draw: st.DrawFn, turn: int) -> list[dict[str, Any]]:
     if spoken is None and draw(st.booleans()):
         del said["content"]
     answers = [
-        {"role": "tool", "tool_call_id": identifier, "content": draw(WORDS)} for identifier in ids
+        {"role": "tool", "tool_call_id": identifier, "content": draw(contents())}
+        for identifier in ids
     ]
     if odd:
         answers = draw(st.permutations(answers))[: draw(st.integers(0, count))]
@@ -161,7 +253,8 @@ def compare(body: bytes, source: str, target: str) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(module, "SHORT", short)
             fast = cannery.translate(body, source=source, target=target)
-        assert json.loads(fast.body) == json.loads(slow.body)
+        # Keys have their order, too.
+        assert json.dumps(json.loads(fast.body)) == json.dumps(json.loads(slow.body))
         assert fast.losses == slow.losses
         assert fast.repairs == slow.repairs
 
@@ -181,6 +274,21 @@ def test_agents(source: str, target: str, body: dict[str, Any]):
         raw = raw.replace(b"1e400", b"1e40")
         raw = cannery.translate(raw, source="openai_chat", target=source).body
     compare(raw, source, target)
+
+
+@pytest.mark.parametrize("target", [target for source, target in WAYS if source == ANTHROPIC])
+@settings(max_examples=300, deadline=None)
+@given(chats(), st.data())
+def test_what_translation_never_writes(target: str, body: dict[str, Any], data: st.DataObject):
+    raw = json.dumps(body).replace("1e400", "1e40").encode()
+    abroad = json.loads(cannery.translate(raw, source="openai_chat", target=ANTHROPIC).body)
+    abroad.update(some(data.draw, ABROAD))
+    strays = st.lists(STRAYS | st.just(("is_error", False)), max_size=2).map(dict)
+    places = [message for message in abroad["messages"] if data.draw(st.integers(0, 3)) == 0]
+    for message in places:
+        listed = message["content"] if isinstance(message["content"], list) else []
+        data.draw(st.sampled_from([message, *listed])).update(data.draw(strays))
+    compare(json.dumps(abroad).encode(), ANTHROPIC, target)
 
 
 @pytest.mark.parametrize("source, target", WAYS)

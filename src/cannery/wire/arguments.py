@@ -19,6 +19,7 @@ RAW_ARGUMENTS = "_raw_arguments"
 FREEFORM_INPUT = "input"
 _EMPTY = Raw(b"{}")
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_-]{1,40}", re.ASCII).fullmatch
+_PLAIN = re.compile(r"[A-Za-z0-9_-]+", re.ASCII).fullmatch
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,39}", re.ASCII).fullmatch
 _read_raw = msgspec.json.Decoder(Raw).decode
 
@@ -51,6 +52,19 @@ def is_plain_identifier(text: str) -> bool:
 def is_plain_name(text: str) -> bool:
     """Whether every provider takes this as the name of a function: like an id, with a letter or underscore first."""
     return _PLAIN_NAME(text) is not None
+
+
+def are_plain_calls(identifiers: list[str], names: set[str]) -> bool:
+    """Whether every provider takes these ids and names as they are, and no id comes twice."""
+    if not identifiers:
+        return True
+    return (
+        len(set(identifiers)) == len(identifiers)
+        and "" not in identifiers
+        and max(map(len, identifiers)) <= 40
+        and _PLAIN("".join(identifiers)) is not None
+        and all(map(is_plain_name, names))
+    )
 
 
 def object_input(text: str) -> Any:

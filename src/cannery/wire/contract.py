@@ -14,10 +14,9 @@ from msgspec import Struct
 from cannery.messages.canisters import AnyCanister
 from cannery.messages.events import Event
 from cannery.messages.requests import Request, Response
-from cannery.wire.bodies import Turns
 from cannery.wire.losses import NO_ALIASES, Aliases, Rendered, Report
 from cannery.wire.plain import PlainRequest
-from cannery.wire.slices import Sliced
+from cannery.wire.slices import Around, Sliced
 
 
 class Rules(Struct, frozen=True, gc=False):
@@ -177,10 +176,10 @@ class Dialect(Struct, frozen=True, gc=False):
     write_lines: Callable[[Iterable[Any], Notes], bytes | None] | None = None
     write_fast: FastWriter | None = None
     write_turns: TurnWriter | None = None
-    # The shortest way (``wire.slices``). The writer gives the body, or just its turns where the request has settings
-    # that the general writer writes around them.
-    read_slices: Callable[[bytes], Sliced | None] | None = None
-    write_slices: Callable[[Sliced, Notes], Turns | bytes | None] | None = None
+    # The shortest way (``wire.slices``). A note is placed by the number of its message. The writer takes settings that
+    # are written already where there are others than the commonest.
+    read_slices: Callable[[bytes, Notes], Sliced | None] | None = None
+    write_slices: Callable[[Sliced, Around | None, Notes], bytes | None] | None = None
     # The same for an answer of another dialect of which nothing but settings is lost.
     write_reply: Callable[[Response], bytes | None] | None = None
 

@@ -2,21 +2,24 @@
 
 A reader decodes them straight into the shapes below; long text stays the JSON text that it was read as (``Raw``), since
 nobody has to look at more than its beginning. A writer walks over the messages once: it checks that no repair is
-needed and makes its own messages of them. Both give None for anything unusual, and then the request goes through
+needed and makes its own messages of them. Settings beyond the commonest stay the JSON text that they were, for the
+general reader and writer of settings. Both give None for anything unusual, and then the request goes through
 canisters; the tests hold both ways against each other.
 """
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable, Mapping
 from typing import Any, ClassVar
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from cannery.messages.requests import Request
-from cannery.wire.bodies import Turns
+from cannery.messages.absence import absent
+from cannery.messages.payload import Base64
 from cannery.wire.markers import MARKS
+from cannery.wire.media import sniff
 
 # The shorter bodies are decoded to the end: looking into a slice costs more than a few characters.
 SHORT = 8_192
@@ -24,15 +27,16 @@ USER, MODEL, SYSTEM, TOOL = "user", "model", "system", "tool"
 
 encode_structs = msgspec.json.Encoder().encode
 head = struct.Struct("2s").unpack_from
-# How a literal begins whose text says something: with a quote and a visible character that needs no escape. A
-# bracket may be the beginning of a mark.
-SAID = frozenset(b'"' + bytes([code]) for code in range(33, 127) if code not in b'"\\[')
-_DOUBTFUL = b'"['
+# How a literal begins whose text says something: with a quote and a visible character that needs no escape, in UTF-8
+# also its first byte if no space begins with it. A bracket may be the beginning of a mark.
+_VISIBLE = (*range(33, 127), *range(0xC3, 0xE1), *range(0xE4, 0xF5))
+SAID = frozenset(b'"' + bytes([code]) for code in _VISIBLE if code not in b'"\\[')
+_QUOTE, _BRACKET, _BACKSLASH = b'"[\\'
 _NOTHING = frozenset((b"nu", b'""'))
-_MARKS = tuple(b'"' + mark.encode() for mark in MARKS)
-_LONGEST = max(map(len, _MARKS))
 _decode_text = msgspec.json.Decoder(str).decode
-_ODD = (msgspec.MsgspecError, UnicodeError, RecursionError)
+ODD = (msgspec.MsgspecError, UnicodeError, RecursionError, struct.error)
+# Settings as the fields of a body that are written already.
+Around = Mapping[str, Raw]
 
 
 class Sliced(Struct, frozen=True, gc=False):
@@ -40,8 +44,9 @@ class Sliced(Struct, frozen=True, gc=False):
 
     Each message has a ``speaker`` and ``content``, one of the model ``tool_calls``, one of a tool ``tool_call_id``;
     encoded as they are, they are messages of Chat Completions.
-    All messages of a short request are text; all texts of any other are slices. The commonest settings are fields,
-    absent unless given; with any others ``request`` has all settings, and the system text as its conversation.
+    All messages of a short request are text; all texts of any other are slices, or lists of the parts below. The
+    commonest settings are fields, absent unless given; with any others ``settings`` has them all, as the body of a
+    request without messages, in the order of the body if ``is_ordered``.
     """
 
     messages: list[Any]
@@ -52,7 +57,8 @@ class Sliced(Struct, frozen=True, gc=False):
     temperature: Any
     top_p: Any
     stream: Any
-    request: Request | None
+    settings: bytes | None = None
+    is_ordered: bool = True
 
 
 class FunctionSlice(Struct, frozen=True, gc=False):
@@ -100,6 +106,27 @@ class ToolSlice(Struct, frozen=True, gc=False, tag_field="role", tag="tool"):
     content: Any
 
 
+class TextPart(Struct, frozen=True, gc=False, tag="text", forbid_unknown_fields=True):
+    """A text among parts."""
+
+    text: Raw
+
+
+class ImageUrl(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """Where an image is, or what it is."""
+
+    url: str
+
+
+class ImagePart(Struct, frozen=True, gc=False, tag="image_url", forbid_unknown_fields=True):
+    """An image among parts."""
+
+    image_url: ImageUrl
+
+
+_decode_parts = msgspec.json.Decoder(list[TextPart | ImagePart]).decode
+
+
 def is_utf8(body: bytes) -> bool:
     """Whether a body may be sliced: what is not decoded must be what it seems."""
     if body.isascii():
@@ -111,20 +138,77 @@ def is_utf8(body: bytes) -> bool:
     return True
 
 
+def settings_text(found: Any, names: Iterable[str]) -> bytes:
+    """The settings of a body as the body of a request without messages."""
+    given = ((name, getattr(found, name, absent)) for name in names)
+    fields = {name: value for name, value in given if value is not absent}
+    return encode_structs({**fields, "messages": ()})
+
+
 def is_said(text: Raw) -> bool:
     """Whether this is a string with something to say that is nobody's mark."""
     try:
         start = head(text)[0]
         if start in SAID:
             return True
-        if start == _DOUBTFUL:
-            beginning = bytes(memoryview(text)[:_LONGEST])
-            if b"\\" not in beginning:
-                return not beginning.startswith(_MARKS)
+        if start[0] != _QUOTE or start[1] == _QUOTE:
+            return False
+        first = _first(text)
+        if not first.isspace() and first != "[":
+            return True
         said = _decode_text(text)
-    except (struct.error, *_ODD):
+    except ODD:
         return False
-    return bool(said) and not said.isspace() and not said.startswith(MARKS)
+    return not said.isspace() and not said.startswith(MARKS)
+
+
+def _first(text: Raw) -> str:
+    """The first character of a string that has one."""
+    start = bytes(memoryview(text)[1:13])
+    if start[0] == _BACKSLASH:
+        size = 2 if start[1:2] != b"u" else 12 if start[2:4].lower() in _SURROGATES else 6
+    else:
+        size = 3 if start[0] >= 0xE0 else 2 if start[0] >= 0xC0 else 1
+    return _decode_text(b'"%b"' % start[:size])
+
+
+_SURROGATES = frozenset((b"d8", b"d9", b"da", b"db"))
+
+
+def spoken(content: Raw) -> Any:
+    """What a message says: its text, or its parts unless that is one text; None for what has to be looked at."""
+    if not is_list(content):
+        return content if is_said(content) else None
+    try:
+        parts = _decode_parts(content)
+    except ODD:
+        return None
+    for part in parts:
+        if type(part) is TextPart and not is_said(part.text):
+            return None
+    if len(parts) == 1 and type(parts[0]) is TextPart:
+        return parts[0].text
+    return parts or None
+
+
+def is_list(content: Raw) -> bool:
+    """Whether this is a list of parts."""
+    return head(content)[0][0] == _BRACKET  # type: ignore[no-any-return]
+
+
+def read_image(part: ImagePart) -> tuple[str, str] | None:
+    """The type and the base64 text of an image that passes as it is; None for any other."""
+    url = part.image_url.url
+    at = url.find(";base64,", 5, 64)
+    mime_type, data = url[5:at], url[at + 8 :]
+    is_plain = (
+        at > 0
+        and url.startswith("data:")
+        and len(data) % 4 == 0
+        and data.isascii()
+        and not ("-" in data or "_" in data or "\n" in data)
+    )
+    return (mime_type, data) if is_plain and sniff(Base64(data)) == mime_type else None
 
 
 def is_spoken(messages: list[Any]) -> bool:
@@ -149,8 +233,3 @@ def said_before(text: Raw) -> Any:
     if start in _NOTHING:
         return None
     return text if start in SAID or is_said(text) else UNSET
-
-
-def as_turns(messages: list[Any]) -> Turns:
-    """Messages of a writer's own, encoded."""
-    return Turns([memoryview(encode_structs(messages))[1:-1]])

@@ -9,26 +9,36 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from cannery.dialects.anthropic_messages.fast import DEFAULTED
 from cannery.dialects.anthropic_messages.settings import DEFAULT_MAX_TOKENS
 from cannery.messages.absence import absent
-from cannery.wire.arguments import is_plain_identifier, is_plain_name, object_slice
-from cannery.wire.bodies import Turns
+from cannery.wire.arguments import are_plain_calls, object_slice
 from cannery.wire.contract import Notes
 from cannery.wire.slices import (
     MODEL,
     SAID,
     TOOL,
     USER,
+    Around,
     Sliced,
-    as_turns,
+    TextPart,
     encode_structs,
     head,
-    is_said,
     is_spoken,
+    read_image,
     said_before,
+    spoken,
 )
 
 
 class _Text(Struct, frozen=True, gc=False, tag="text"):
     text: Any
+
+
+class _Source(Struct, frozen=True, gc=False, tag="base64"):
+    media_type: str
+    data: str
+
+
+class _Image(Struct, frozen=True, gc=False, tag="image"):
+    source: _Source
 
 
 class _ToolUse(Struct, frozen=True, gc=False, tag="tool_use"):
@@ -60,16 +70,24 @@ class _Body(Struct, frozen=True, gc=False):
     messages: list[Any] | UnsetType
 
 
-def write_slices(sliced: Sliced, notes: Notes) -> Turns | bytes | None:
-    """The body, or just its messages where there are other settings than the commonest; None for other requests."""
-    temperature, model, limit = sliced.temperature, sliced.model, sliced.limit
-    if not model or (temperature is not absent and temperature > 1):
-        return None
+def write_slices(sliced: Sliced, around: Around | None, notes: Notes) -> bytes | None:
+    """The body; None for requests that need a repair."""
     given = sliced.messages
     # Texts are said here as Chat says them.
     messages = _messages(given) if not sliced.is_short else given if is_spoken(given) else None
-    if messages is None or sliced.request is not None:
-        return None if messages is None else as_turns(messages)
+    if messages is None:
+        return None
+    system = sliced.system
+    if type(system) is list:
+        system = _blocks(system)
+        if system is None or _has_image(system):
+            return None
+    if around is not None:
+        said = {} if system is None else {"system": system}
+        return encode_structs({**around, **said, "messages": messages})
+    temperature, model, limit = sliced.temperature, sliced.model, sliced.limit
+    if not model or (temperature is not absent and temperature > 1):
+        return None
     if limit is absent:
         notes.append(DEFAULTED)
         limit = DEFAULT_MAX_TOKENS
@@ -80,17 +98,19 @@ def write_slices(sliced: Sliced, notes: Notes) -> Turns | bytes | None:
             UNSET if temperature is absent else temperature,
             UNSET if sliced.top_p is absent else sliced.top_p,
             UNSET if sliced.stream is absent else sliced.stream,
-            UNSET if sliced.system is None else sliced.system,
+            UNSET if system is None else system,
             messages,
         )
     )
 
 
-def _messages(messages: list[Any]) -> list[Any] | None:
+def _messages(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each message is what it saves
+    messages: list[Any],
+) -> list[Any] | None:
     """The messages of a conversation that needs no repair."""
     written: list[Any] = []
     take = written.append
-    used: set[str] = set()
+    ids: list[str] = []
     names: set[str] = set()
     after_user = False
     index, count = 0, len(messages)
@@ -100,95 +120,116 @@ def _messages(messages: list[Any]) -> list[Any] | None:
         speaker = message.speaker
         text = message.content
         if speaker is USER:
-            if after_user or (head(text)[0] not in SAID and not is_said(text)):
+            if after_user:
                 return None
             after_user = True
+            if head(text)[0] not in SAID:
+                text = _content(text)
+                if text is None:
+                    return None
+                message = _User(text)
             take(message)
             continue
         if speaker is not MODEL or not after_user:
             return None
         calls = message.tool_calls
         if calls is UNSET:
-            if head(text)[0] not in SAID and not is_said(text):
-                return None
+            if head(text)[0] not in SAID:
+                text = spoken(text)
+                if type(text) is not Raw:
+                    return None
+                message = _Assistant(text)
             after_user = False
             take(message)
             continue
         # What agents do all day: one call and nothing said, then its result and the model again.
         if len(calls) == 1 and index < count and head(text)[0] == b"nu":
             answer, call = messages[index], calls[0]
-            identifier, function = call.id, call.function
             if index + 1 == count or messages[index + 1].speaker is MODEL:
-                name, text = function.name, answer.content
-                given = object_slice(function.arguments)
+                identifier, function = call.id, call.function
+                given, text = object_slice(function.arguments), answer.content
+                if head(text)[0] not in SAID:
+                    text = _content(text)
                 if (
                     given is None
-                    or identifier in used
-                    or not (
-                        (
-                            identifier.isidentifier()
-                            and identifier.isascii()
-                            and len(identifier) < 40
-                        )
-                        or is_plain_identifier(identifier)
-                    )
-                    or not (name in names or is_plain_name(name))
+                    or text is None
                     or answer.speaker is not TOOL
                     or answer.tool_call_id != identifier
-                    or (head(text)[0] not in SAID and not is_said(text))
                 ):
                     return None
-                used.add(identifier)
-                names.add(name)
-                take(_Assistant((_ToolUse(identifier, name, given),)))
+                ids.append(identifier)
+                names.add(function.name)
+                take(_Assistant((_ToolUse(identifier, function.name, given),)))
                 take(_User((_ToolResult(identifier, text),)))
                 index += 1
                 continue
-        said = _calls(message, calls, used, names)
+        said = _calls(message, calls, ids, names)
         if said is None:
             return None
         take(_Assistant(said))
-        heard = _heard(messages, index, calls)
+        following = index + len(calls)
+        heard = _heard(messages[index : following + 1], calls)
         if heard is None:
             return None
-        index += len(heard)
+        index = following
+        if index < count and messages[index].speaker is USER:
+            index += 1
         take(_User(heard))
-    return written if after_user else None
+    return written if after_user and are_plain_calls(ids, names) else None
 
 
-def _heard(messages: list[Any], index: int, calls: list[Any]) -> list[Any] | None:
+def _heard(messages: list[Any], calls: list[Any]) -> list[Any] | None:
     """The answers to calls, in call order, and what the user says behind them."""
+    if len(messages) < len(calls):
+        return None
     heard: list[Any] = []
-    for call in calls:
-        answer = messages[index] if index < len(messages) else None
-        if answer is None or answer.speaker is not TOOL or answer.tool_call_id != call.id:
+    for call, answer in zip(calls, messages, strict=False):
+        content = _content(answer.content)
+        if answer.speaker is not TOOL or answer.tool_call_id != call.id or content is None:
             return None
-        if not is_said(answer.content):
+        heard.append(_ToolResult(call.id, content))
+    if len(messages) > len(calls) and messages[-1].speaker is USER:
+        content = _content(messages[-1].content)
+        if content is None:
             return None
-        heard.append(_ToolResult(call.id, answer.content))
-        index += 1
-    if index < len(messages) and messages[index].speaker is USER:
-        text = messages[index].content
-        if not is_said(text):
-            return None
-        heard.append(_Text(text))
+        heard += [_Text(content)] if type(content) is Raw else content
     return heard
 
 
-def _calls(message: Any, calls: list[Any], used: set[str], names: set[str]) -> list[Any] | None:
+def _calls(message: Any, calls: list[Any], ids: list[str], names: set[str]) -> list[Any] | None:
     text = said_before(message.content)
     if text is UNSET or not calls:
         return None
     said: list[Any] = [] if text is None else [_Text(text)]
     for call in calls:
-        identifier, function = call.id, call.function
-        name, given = function.name, object_slice(function.arguments)
-        if given is None or identifier in used or not is_plain_identifier(identifier):
+        function = call.function
+        given = object_slice(function.arguments)
+        if given is None:
             return None
-        if name not in names:
-            if not is_plain_name(name):
-                return None
-            names.add(name)
-        used.add(identifier)
-        said.append(_ToolUse(identifier, name, given))
+        ids.append(call.id)
+        names.add(function.name)
+        said.append(_ToolUse(call.id, function.name, given))
     return said
+
+
+def _content(content: Raw) -> Any:
+    """What a user or a tool says: a text, or the blocks of several parts; None for what has to be looked at."""
+    said = spoken(content)
+    return _blocks(said) if type(said) is list else said
+
+
+def _blocks(parts: list[Any]) -> list[Any] | None:
+    blocks: list[Any] = []
+    for part in parts:
+        if type(part) is TextPart:
+            blocks.append(part)
+            continue
+        image = read_image(part)
+        if image is None:
+            return None
+        blocks.append(_Image(_Source(*image)))
+    return blocks
+
+
+def _has_image(blocks: list[Any]) -> bool:
+    return any(type(block) is _Image for block in blocks)

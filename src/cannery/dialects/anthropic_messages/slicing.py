@@ -2,45 +2,55 @@
 
 from __future__ import annotations
 
-import struct
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
-from orjson import dumps
 
-from cannery.dialects.anthropic_messages.fast_reading import (
-    ODD,
-    OddError,
-    argument_text,
-    make_request,
-)
-from cannery.dialects.anthropic_messages.shapes import Never, Settings
+from cannery.dialects.anthropic_messages.fast_reading import OddError, argument_text
+from cannery.dialects.anthropic_messages.shapes import Never
 from cannery.messages.absence import absent
-from cannery.messages.canisters import new_supervisor
-from cannery.messages.checked import now
+from cannery.wire.contract import Notes
 from cannery.wire.slices import (
+    ODD,
     SHORT,
     CallSlice,
     FunctionSlice,
+    ImagePart,
+    ImageUrl,
     ModelSlice,
     Sliced,
+    TextPart,
     ToolSlice,
     UserSlice,
+    encode_structs,
     head,
     is_said,
     is_utf8,
+    read_image,
+    settings_text,
+    spoken,
 )
+from cannery.wire.strays import Strays
 
-# Only a body with calls soon is worth slicing: messages of nothing but text are quick to decode.
+# In a body without calls soon nearly all contents are strings, and those are sliced as they are.
 _SOON = 65_536
 _NULL = Raw(b"null")
 _QUOTE = ord('"')
 _EMPTY = b'""'
 
 
-class _Text(Struct, frozen=True, gc=False, tag="text", forbid_unknown_fields=True):
-    text: Raw
+class _Source(Struct, frozen=True, gc=False, tag="base64", forbid_unknown_fields=True):
+    media_type: str
+    data: str
+
+
+class _NoSource(Struct, frozen=True, gc=False, tag="\ue000never"):
+    """A decoder insists on a tag only where it has a choice."""
+
+
+class _Image(Struct, frozen=True, gc=False, tag="image", forbid_unknown_fields=True):
+    source: _Source | _NoSource
 
 
 class _ToolUse(Struct, frozen=True, gc=False, tag="tool_use", forbid_unknown_fields=True):
@@ -57,27 +67,47 @@ class _ToolResult(Struct, frozen=True, gc=False, tag="tool_result", forbid_unkno
 class _User(
     Struct, frozen=True, gc=False, tag_field="role", tag="user", forbid_unknown_fields=True
 ):
-    content: str | list[_Text | _ToolResult]
+    content: str | list[TextPart | _Image | _ToolResult]
 
 
 class _Assistant(
     Struct, frozen=True, gc=False, tag_field="role", tag="assistant", forbid_unknown_fields=True
 ):
-    content: str | list[_Text | _ToolUse]
+    content: str | list[TextPart | _ToolUse]
 
 
-class _Body(Settings, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
+class _Settings(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
+    """The commonest settings, and others that only the general reader looks into; absent unless given."""
+
+    model: str = absent  # type: ignore[assignment]
+    max_tokens: int = absent  # type: ignore[assignment]
+    temperature: int | float = absent  # type: ignore[assignment]
+    top_p: int | float = absent  # type: ignore[assignment]
+    stream: bool = absent  # type: ignore[assignment]
+    tools: Raw = absent  # type: ignore[assignment]
+    tool_choice: Raw = absent  # type: ignore[assignment]
+    top_k: Raw = absent  # type: ignore[assignment]
+    stop_sequences: Raw = absent  # type: ignore[assignment]
+    metadata: Raw = absent  # type: ignore[assignment]
+    thinking: Raw = absent  # type: ignore[assignment]
+    output_config: Raw = absent  # type: ignore[assignment]
+
+
+_NAMES = _Settings.__struct_fields__
+
+
+class _Body(_Settings, frozen=True, gc=False, kw_only=True):
     messages: list[_User | _Assistant]
-    system: str = absent  # type: ignore[assignment]
+    system: Raw = absent  # type: ignore[assignment]
 
 
-class _ShortUser(
+class _SlicedUser(
     UserSlice, frozen=True, gc=False, tag_field="role", tag="user", forbid_unknown_fields=True
 ):
-    content: str
+    content: Raw
 
 
-class _ShortAssistant(
+class _SlicedAssistant(
     ModelSlice,
     frozen=True,
     gc=False,
@@ -86,10 +116,23 @@ class _ShortAssistant(
     forbid_unknown_fields=True,
     rename={"tool_calls": "\ue000tool_calls"},
 ):
-    content: str
+    content: Raw
 
 
-class _ShortBody(Settings, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
+class _SlicedBody(_Settings, frozen=True, gc=False, kw_only=True):
+    messages: list[_SlicedUser | _SlicedAssistant]
+    system: Raw = absent  # type: ignore[assignment]
+
+
+class _ShortUser(_SlicedUser, frozen=True, gc=False, tag="user"):
+    content: str  # type: ignore[assignment]
+
+
+class _ShortAssistant(_SlicedAssistant, frozen=True, gc=False, tag="assistant"):
+    content: str  # type: ignore[assignment]
+
+
+class _ShortBody(_Settings, frozen=True, gc=False, kw_only=True):
     messages: list[_ShortUser | _ShortAssistant]
     system: str = absent  # type: ignore[assignment]
 
@@ -108,49 +151,68 @@ class _ListedAssistant(_ListedUser, frozen=True, gc=False, tag="assistant"):
     pass
 
 
-class _ListedBody(_ShortBody, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
-    messages: list[_ListedUser | _ListedAssistant]  # type: ignore[assignment]
+class _ListedBody(_Settings, frozen=True, gc=False, kw_only=True):
+    messages: list[_ListedUser | _ListedAssistant]
     system: str | list[_ListedText | Never] = absent  # type: ignore[assignment]
 
 
+_Message = _User | _Assistant
 _decode = msgspec.json.Decoder(_Body).decode
-_decode_texts = msgspec.json.Decoder(list[_Text | Never]).decode
+_decode_sliced = msgspec.json.Decoder(_SlicedBody).decode
 _decode_listed = msgspec.json.Decoder(_ListedBody).decode
 _decode_short = msgspec.json.Decoder(_ShortBody).decode
+_decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode_message = msgspec.json.Decoder(_Message).decode
+_decode_model = msgspec.json.Decoder(str).decode
+_decode_user = msgspec.json.Decoder(list[TextPart | _Image | _ToolResult]).decode
+_decode_assistant = msgspec.json.Decoder(list[TextPart | _ToolUse]).decode
+_decode_result = msgspec.json.Decoder(list[TextPart | _Image]).decode
+_STRAYS = Strays(
+    {"user": ("role", "content"), "assistant": ("role", "content")},
+    blocks={
+        "text": ("type", "text"),
+        "image": ("type", "source"),
+        "tool_use": ("type", "id", "name", "input"),
+        "tool_result": ("type", "tool_use_id", "content"),
+    },
+    # What the general reader takes for more than a field that it does not know.
+    telling=frozenset(("is_error", "citations", "caller")),
+)
 
 
-def read_slices(body: bytes) -> Sliced | None:
+def read_slices(body: bytes, notes: Notes) -> Sliced | None:
     """A request of common shape; None for any other."""
     try:
         if len(body) < SHORT:
-            return _read_short(body)
-        if body.find(b'"tool_use"', 0, _SOON) < 0 or not is_utf8(body):
-            return None
-        found: Any = _decode(body)
-        system = None if found.system is absent else Raw(dumps(found.system))
-        if system is not None and not is_said(system):
-            return None
-        return _sliced(found, _messages(found.messages), system, found.system, is_short=False)
-    except (struct.error, *ODD):
+            sliced = _read_short(body)
+            if sliced is not None:
+                return sliced
+        return _read_long(body, notes) if is_utf8(body) else None
+    except (OddError, *ODD):
         return None
 
 
 def _read_short(body: bytes) -> Sliced | None:
+    """A request of nothing but texts; None for any other."""
     try:
         found: Any = _decode_short(body)
         messages, system = found.messages, found.system
     except msgspec.ValidationError:
-        found = _decode_listed(body)
-        messages = [
-            (UserSlice if type(message) is _ListedUser else ModelSlice)(_text(message.content))
-            for message in found.messages
-        ]
-        system = found.system if found.system is absent else _text(found.system)
+        try:
+            found = _decode_listed(body)
+            messages = [
+                (UserSlice if type(message) is _ListedUser else ModelSlice)(_text(message.content))
+                for message in found.messages
+            ]
+            system = found.system if found.system is absent else _text(found.system)
+        except (OddError, msgspec.ValidationError):
+            return None
     if system is absent:
-        return _sliced(found, messages, None, None, is_short=True)
-    if not system or system.isspace():
+        system = None
+    elif not system or system.isspace():
         return None
-    return _sliced(found, messages, system, system, is_short=True)
+    sliced = _sliced(found, messages, system, is_short=True)
+    return sliced if sliced.settings is None or is_utf8(sliced.settings) else None
 
 
 def _text(content: Any) -> str:
@@ -163,8 +225,18 @@ def _text(content: Any) -> str:
     return text
 
 
-def _sliced(found: Any, messages: list[Any], system: Any, said: Any, *, is_short: bool) -> Sliced:
-    request = None
+def _read_long(body: bytes, notes: Notes) -> Sliced:
+    has_calls = body.find(b'"tool_use"', 0, _SOON) >= 0
+    try:
+        found: Any = _decode(body) if has_calls else _decode_sliced(body)
+    except msgspec.ValidationError:
+        return _read_apart(body, notes)
+    messages = _messages(found.messages) if has_calls else _unlisted(found.messages)
+    return _sliced(found, messages, _system(found.system), is_short=False)
+
+
+def _sliced(found: Any, messages: list[Any], system: Any, *, is_short: bool) -> Sliced:
+    settings = None
     if not (
         found.tools
         is found.tool_choice
@@ -174,10 +246,7 @@ def _sliced(found: Any, messages: list[Any], system: Any, said: Any, *, is_short
         is found.thinking
         is found.output_config
     ):
-        leading: Any = ()
-        if system is not None:
-            leading = (new_supervisor(said, now(), False, None, None, "system"),)
-        request = make_request(found, leading)
+        settings = settings_text(found, _NAMES)
     return Sliced(
         messages,
         is_short,
@@ -187,8 +256,48 @@ def _sliced(found: Any, messages: list[Any], system: Any, said: Any, *, is_short
         found.temperature,
         found.top_p,
         found.stream,
-        request,
+        settings,
+        False,
     )
+
+
+def _read_apart(body: bytes, notes: Notes) -> Sliced:
+    """A request with fields that nobody here knows: its settings for themselves, and each of its messages."""
+    fields = _decode_fields(body)
+    found = _STRAYS.read(fields.pop("messages", _NULL), _decode_message, notes)
+    system = _system(fields.pop("system", absent))
+    try:
+        model: Any = _decode_model(fields["model"])
+    except (KeyError, msgspec.ValidationError):
+        model = absent
+    settings = encode_structs({**fields, "messages": ()})
+    return Sliced(_messages(found), False, system, model, absent, absent, absent, absent, settings)
+
+
+def _system(literal: Any) -> Any:
+    """What the system says, or None."""
+    if literal is absent:
+        return None
+    system = spoken(literal)
+    if system is None:
+        raise OddError
+    return system
+
+
+def _unlisted(messages: list[Any]) -> list[Any]:
+    """Messages with the blocks of each list as the shortest way has them."""
+    if {head(message.content)[0][0] for message in messages} == {_QUOTE}:
+        return messages
+    sliced: list[Any] = []
+    for message in messages:
+        content = message.content
+        if head(content)[0][0] == _QUOTE:
+            sliced.append(message)
+        elif type(message) is _SlicedUser:
+            _take_user(_decode_user(content), sliced)
+        else:
+            _take_assistant(_decode_assistant(content), sliced)
+    return sliced
 
 
 def _messages(messages: list[Any]) -> list[Any]:
@@ -198,7 +307,7 @@ def _messages(messages: list[Any]) -> list[Any]:
     for message in messages:
         content = message.content
         if type(content) is str:
-            text = Raw(dumps(content))
+            text = Raw(encode_structs(content))
             take(UserSlice(text) if type(message) is _User else ModelSlice(text))
             continue
         kind = type(content[0]) if len(content) == 1 else None
@@ -206,7 +315,7 @@ def _messages(messages: list[Any]) -> list[Any]:
             block = content[0]
             literal = block.content
             if head(literal)[0][0] != _QUOTE:
-                literal = _only_text(literal)
+                literal = _answer(literal)
             take(ToolSlice(block.tool_use_id, literal))
         elif kind is _ToolUse:
             block = content[0]
@@ -223,13 +332,31 @@ def _messages(messages: list[Any]) -> list[Any]:
     return sliced
 
 
-def _only_text(literal: Raw) -> Raw:
-    """The one text of a list."""
-    blocks: list[Any] = _decode_texts(literal)
-    if len(blocks) != 1 or head(blocks[0].text)[0][0] != _QUOTE:
+def _answer(literal: Raw) -> Raw:
+    """What a tool answered with a list of blocks."""
+    return _content(_decode_result(literal))
+
+
+def _content(blocks: list[Any]) -> Raw:
+    """Texts and images as the parts of a message; a text alone is itself."""
+    first = blocks[0] if blocks else None
+    if len(blocks) == 1 and type(first) is TextPart:
+        if head(first.text)[0][0] != _QUOTE:
+            raise OddError
+        return first.text
+    return Raw(encode_structs([_part(block) for block in blocks]))
+
+
+def _part(block: Any) -> TextPart | ImagePart:
+    if type(block) is TextPart:
+        if not is_said(block.text):
+            raise OddError
+        return block
+    source = block.source
+    part = ImagePart(ImageUrl(f"data:{source.media_type};base64,{source.data}"))
+    if read_image(part) is None:
         raise OddError
-    text: Raw = blocks[0].text
-    return text
+    return part
 
 
 def _call(block: _ToolUse) -> CallSlice:
@@ -238,17 +365,20 @@ def _call(block: _ToolUse) -> CallSlice:
 
 
 def _take_user(content: list[Any], sliced: list[Any]) -> None:
-    is_spoken = False
+    count = 0
     for block in content:
-        if is_spoken:
-            raise OddError
-        is_spoken = type(block) is _Text
-        literal = block.text if is_spoken else block.content
+        if type(block) is not _ToolResult:
+            break
+        literal = block.content
         if head(literal)[0][0] != _QUOTE:
-            literal = _only_text(literal)
-        sliced.append(UserSlice(literal) if is_spoken else ToolSlice(block.tool_use_id, literal))
-    if not content:
+            literal = _answer(literal)
+        sliced.append(ToolSlice(block.tool_use_id, literal))
+        count += 1
+    said = content[count:]
+    if not content or _ToolResult in map(type, said):
         raise OddError
+    if said:
+        sliced.append(UserSlice(_content(said)))
 
 
 def _take_assistant(content: list[Any], sliced: list[Any]) -> None:

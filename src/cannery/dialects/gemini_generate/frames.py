@@ -8,39 +8,56 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import UNSET
+from msgspec import UNSET, Raw
 
-from cannery.dialects.gemini_generate.fast import are_plain, usual_config, usual_settings
+from cannery.dialects.gemini_generate.fast import are_plain, usual_config
 from cannery.dialects.gemini_generate.models import generation
 from cannery.dialects.gemini_generate.outputs import wrap_text
 from cannery.wire.arguments import object_slice
-from cannery.wire.bodies import Turns, encode, encode_body
-from cannery.wire.slices import MODEL, SAID, TOOL, USER, Sliced, head, is_said, said_before, text_of
+from cannery.wire.bodies import encode
+from cannery.wire.slices import (
+    MODEL,
+    SAID,
+    TOOL,
+    USER,
+    Around,
+    Sliced,
+    TextPart,
+    encode_structs,
+    head,
+    read_image,
+    said_before,
+    spoken,
+    text_of,
+)
 
 _NULL, _BRACE = b"nu", b'"{'
 
 
-def write_long(sliced: Sliced) -> Turns | bytes | None:
-    """The body, or just its contents where there are other settings than the usual; None for other requests."""
+def write_long(sliced: Sliced, around: Around | None) -> bytes | None:
+    """The body; None for requests that need a repair."""
     contents = _contents(sliced.messages, sliced.model)
     if contents is None:
         return None
-    if sliced.request is not None:
-        body = usual_settings(sliced.request)
-        if body is None:
-            return contents
+    body: dict[str, Any]
+    if around is not None:
+        body = {**around}
     else:
         config = usual_config(sliced.limit, sliced.temperature, sliced.top_p)
         if config is None:
             return None
         body = {"generationConfig": config} if config else {}
-    if sliced.system is not None:
-        body["systemInstruction"] = {"parts": ({"text": sliced.system},)}
-    body["contents"] = contents
-    return encode_body(body)
+    system = sliced.system
+    if system is not None:
+        parts = system if type(system) is list else (TextPart(system),)
+        if any(type(part) is not TextPart for part in parts):
+            return None
+        body["systemInstruction"] = {"parts": [{"text": part.text} for part in parts]}
+    start = encode_structs(body)[:-1] + b"," if body else b"{"
+    return b"".join((start, b'"contents":[', *contents, b"]}"))
 
 
-def _contents(messages: list[Any], model: Any) -> Turns | None:
+def _contents(messages: list[Any], model: Any) -> list[Any] | None:
     """The contents of a conversation that needs no repair: frames by turns with what they frame."""
     ids: list[str] = []
     names: set[str] = set()
@@ -54,7 +71,7 @@ def _contents(messages: list[Any], model: Any) -> Turns | None:
     # Whoever speaks first closes a turn that is not there.
     pieces[0] = pieces[0][3:]
     pieces[::2] = map(str.encode, pieces[::2])
-    return Turns(pieces)
+    return pieces
 
 
 def _pieces(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each message is what it saves
@@ -71,16 +88,25 @@ def _pieces(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each message
         speaker = message.speaker
         text = message.content
         if speaker is USER:
-            if head(text)[0] not in SAID and not is_said(text):
-                return None
             if is_answered:
                 is_answered = False
-                take(f'{closing},{{"text":')
+                glue = ","
             elif after_user:
                 return None
             else:
-                take(f'{closing}]}},{{"role":"user","parts":[{{"text":')
+                glue = ']},{"role":"user","parts":['
             after_user = True
+            if head(text)[0] not in SAID:
+                text = spoken(text)
+                if text is None:
+                    return None
+                if type(text) is list:
+                    closed = _take_parts(text, closing + glue, pieces)
+                    if closed is None:
+                        return None
+                    closing = closed
+                    continue
+            take(f'{closing}{glue}{{"text":')
             take(text)
             closing = "}"
             continue
@@ -89,8 +115,10 @@ def _pieces(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each message
         calls = message.tool_calls
         start = head(text)[0]
         if calls is UNSET:
-            if start not in SAID and not is_said(text):
-                return None
+            if start not in SAID:
+                text = spoken(text)
+                if type(text) is not Raw:
+                    return None
             after_user = is_answered = False
             take(f'{closing}]}},{{"role":"model","parts":[{{"text":')
             take(text)
@@ -135,15 +163,50 @@ def _pieces(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each message
                 take(frame + '{"output":')
                 take(text)
                 closing = "}}}"
-            elif is_said(text):
-                take(frame)
-                take(encode(wrap_text(text_of(text))))
-                closing = "}}"
             else:
-                return None
+                closed = _take_output(text, frame, pieces)
+                if closed is None:
+                    return None
+                closing = closed
         if not calls:
             return None
     if not after_user:
         return None
     take(f"{closing}]}}")
     return pieces
+
+
+def _take_parts(parts: list[Any], opening: str, pieces: list[Any]) -> str | None:
+    """Take parts behind an opening, and give what closes the last; None for an image that has to be looked at."""
+    closing = ""
+    for part in parts:
+        if type(part) is TextPart:
+            pieces += (f'{closing}{opening}{{"text":', part.text)
+            closing = "}"
+        else:
+            image = read_image(part)
+            if image is None:
+                return None
+            frame = f'{closing}{opening}{{"inlineData":{{"mimeType":"{image[0]}","data":'
+            pieces += (frame, encode(image[1]))
+            closing = "}}"
+        opening = ","
+    return closing
+
+
+def _take_output(content: Raw, frame: str, pieces: list[Any]) -> str | None:
+    """Take what a tool answered with other than plain words: data, or a text with images behind it."""
+    said = spoken(content)
+    if said is None:
+        return None
+    images: list[Any] = []
+    if type(said) is list:
+        said, images = said[0], said[1:]
+        if type(said) is not TextPart or TextPart in map(type, images):
+            return None
+        said = said.text
+    pieces += (frame, encode(wrap_text(text_of(said))))
+    if not images:
+        return "}}"
+    closing = _take_parts(images, ',"parts":[', pieces)
+    return None if closing is None else closing + "]}}"

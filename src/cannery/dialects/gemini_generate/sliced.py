@@ -1,107 +1,58 @@
-"""Writing generateContent bodies on the shortest way."""
+"""Writing generateContent bodies on the shortest way.
+
+Short requests are texts by turns: they are encoded all at once, and put between frames that are the same for all
+requests with as many texts.
+"""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
-from msgspec import UNSET, Raw, Struct
+from orjson import dumps
 
-from cannery.dialects.gemini_generate.fast import usual_settings
+from cannery.dialects.gemini_generate.fast import usual_config
 from cannery.dialects.gemini_generate.frames import write_long
-from cannery.messages.absence import absent
-from cannery.messages.requests import Request
-from cannery.wire.bodies import Turns, encode_body
 from cannery.wire.contract import Notes
-from cannery.wire.slices import (
-    MODEL,
-    USER,
-    Sliced,
-    as_turns,
-    encode_structs,
-)
+from cannery.wire.slices import Around, Sliced, encode_structs, is_spoken
+
+# What stands between texts that are encoded as one list, and in none of them: there a quote has a backslash before it.
+_BETWEEN = b'","'
 
 
-class _Text(Struct, frozen=True, gc=False):
-    text: Any
-
-
-class _User(Struct, frozen=True, gc=False, tag_field="role", tag="user"):
-    parts: Any
-
-
-class _Model(Struct, frozen=True, gc=False, tag_field="role", tag="model"):
-    parts: Any
-
-
-class _Instruction(Struct, frozen=True, gc=False):
-    parts: tuple[_Text]
-
-
-class _Config(Struct, frozen=True, gc=False):
-    maxOutputTokens: Any  # noqa: N815 - the wire's spelling
-    temperature: Any
-    topP: Any  # noqa: N815 - the wire's spelling
-
-
-class _Body(Struct, frozen=True, gc=False):
-    generationConfig: Any  # noqa: N815 - the wire's spelling
-    systemInstruction: Any  # noqa: N815 - the wire's spelling
-    contents: list[Any]
-
-
-def write_slices(sliced: Sliced, _notes: Notes) -> Turns | bytes | None:
-    """The body, or just its contents where there are other settings than the commonest; None for other requests."""
+def write_slices(sliced: Sliced, around: Around | None, _notes: Notes) -> bytes | None:
+    """The body; None for requests that need a repair."""
     if not sliced.is_short:
-        return write_long(sliced)
-    temperature = sliced.temperature
-    if temperature is not absent and not 0 <= temperature <= 2:
+        return write_long(sliced, around)
+    messages = sliced.messages
+    if not is_spoken(messages):
         return None
-    given = sliced.messages
-    contents = _spoken(given)
-    if contents is None:
-        return None
-    if sliced.request is not None:
-        return _with_settings(sliced.request, sliced.system, contents)
-    limit, top_p = sliced.limit, sliced.top_p
-    config: Any = UNSET
-    if not limit is temperature is top_p is absent:
-        config = _Config(
-            UNSET if limit is absent else limit,
-            UNSET if temperature is absent else temperature,
-            UNSET if top_p is absent else top_p,
-        )
-    system: Any = UNSET if sliced.system is None else _Instruction((_Text(sliced.system),))
-    return encode_structs(_Body(config, system, contents))
-
-
-def _with_settings(request: Request, system: Any, contents: list[Any]) -> Turns | bytes:
-    """The body with the settings of a request, or just its contents where some have to be reported."""
-    body = usual_settings(request)
-    if body is None:
-        return as_turns(contents)
-    if system is not None:
-        body["systemInstruction"] = Raw(encode_structs(_Instruction((_Text(system),))))
-    body["contents"] = as_turns(contents)
-    return encode_body(body)
-
-
-def _spoken(messages: list[Any]) -> list[Any] | None:
-    """The contents of texts that alternate, begin and end with the user and say something; None for others."""
-    written: list[Any] = []
-    take = written.append
-    is_user = True
-    for message in messages:
-        text = message.content
-        if not text or text.isspace():
+    body: Any = around
+    if around is None:
+        config = usual_config(sliced.limit, sliced.temperature, sliced.top_p)
+        if config is None:
             return None
-        if is_user:
-            if message.speaker is not USER:
-                return None
-            take(_User((_Text(text),)))
-            is_user = False
-        else:
-            if message.speaker is not MODEL:
-                return None
-            take(_Model((_Text(text),)))
-            is_user = True
-    return None if is_user else written
+        body = {"generationConfig": config} if config else None
+    texts = [message.content for message in messages]
+    has_system = sliced.system is not None
+    if has_system:
+        texts.insert(0, sliced.system)
+    pieces = _frames(len(messages), has_system=has_system).copy()
+    pieces[2::2] = dumps(texts)[2:-2].split(_BETWEEN)
+    pieces[0] = encode_structs(body)[:-1] + b"," if body else b"{"
+    return b"".join(pieces)
+
+
+@lru_cache(maxsize=256)
+def _frames(count: int, *, has_system: bool) -> list[bytes]:
+    """What stands around texts by turns; the places of the texts, and of the settings before them, are empty."""
+    frames = [b'"systemInstruction":{"parts":[{"text":"'] if has_system else []
+    opening = b'"}]},"contents":[' if has_system else b'"contents":['
+    for number in range(count):
+        role = b"model" if number % 2 else b"user"
+        frames.append(opening + b'{"role":"%b","parts":[{"text":"' % role)
+        opening = b'"}]},'
+    frames.append(b'"}]}]}')
+    pieces = [b""] * (2 * len(frames))
+    pieces[1::2] = frames
+    return pieces

@@ -7,14 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import UNSET, Raw, Struct
+from msgspec import UNSET, Struct
 
-from cannery.dialects.openai_chat.fast_writing import write_common_settings
-from cannery.dialects.openai_chat.turns import UnusualError, are_legal
+from cannery.dialects.openai_chat.turns import are_legal
 from cannery.messages.absence import absent
-from cannery.wire.bodies import encode
 from cannery.wire.contract import Notes
-from cannery.wire.slices import MODEL, TOOL, Sliced, SystemSlice, encode_structs
+from cannery.wire.slices import MODEL, TOOL, Around, Sliced, SystemSlice, encode_structs, is_list
 
 
 class _Body(Struct, frozen=True, gc=False):
@@ -26,22 +24,17 @@ class _Body(Struct, frozen=True, gc=False):
     messages: list[Any]
 
 
-def write_slices(sliced: Sliced, notes: Notes) -> bytes | None:
-    """The body; None for other requests."""
+def write_slices(sliced: Sliced, around: Around | None, _notes: Notes) -> bytes | None:
+    """The body; None for requests that need a repair."""
     messages, model = sliced.messages, sliced.model
-    if not messages or not model or not (sliced.is_short or _is_paired(messages)):
+    if not messages or not (sliced.is_short or _is_paired(messages)):
         return None
     if sliced.system is not None:
         messages = [SystemSlice(sliced.system), *messages]
-    if sliced.request is not None:
-        try:
-            body = write_common_settings(sliced.request, notes)
-        except UnusualError:
-            return None
-        if "tools" in body:
-            body["tools"] = Raw(encode(body["tools"]))
-        body["messages"] = messages
-        return encode_structs(body)
+    if around is not None:
+        return encode_structs({**around, "messages": messages})
+    if not model:
+        return None
     limit, temperature, top_p, stream = (
         sliced.limit,
         sliced.temperature,
@@ -68,7 +61,8 @@ def _is_paired(messages: list[Any]) -> bool:
     for message in messages:
         speaker = message.speaker
         if speaker is TOOL:
-            if not waiting or message.tool_call_id != waiting.pop():
+            # Images of a result have to be moved.
+            if not waiting or message.tool_call_id != waiting.pop() or is_list(message.content):
                 return False
             continue
         if waiting:

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Any, ClassVar, Literal
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from cannery.dialects.openai_chat.fast import ODD, Settings, make_request
 from cannery.messages.absence import absent
-from cannery.messages.canisters import new_supervisor
+from cannery.wire.contract import Notes
 from cannery.wire.slices import (
     MODEL,
+    ODD,
     SHORT,
     SYSTEM,
     TOOL,
     USER,
     Sliced,
-    is_said,
+    encode_structs,
     is_utf8,
-    text_of,
+    settings_text,
+    spoken,
 )
+from cannery.wire.strays import Strays
 
-# A large body with images soon is read straight into canisters: what is read as text needs no second look.
-_SOON = 65_536
 _NULL = Raw(b"null")
 
 
@@ -80,47 +79,164 @@ class _SlicedTool(_Sliced, frozen=True, gc=False, tag="tool"):
     tool_call_id: str = ""
 
 
-class _ShortBody(Settings, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
+class _Settings(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
+    """The commonest settings; absent unless given."""
+
+    model: str = absent  # type: ignore[assignment]
+    temperature: int | float = absent  # type: ignore[assignment]
+    max_tokens: int = absent  # type: ignore[assignment]
+    max_completion_tokens: int = absent  # type: ignore[assignment]
+    top_p: int | float = absent  # type: ignore[assignment]
+    stream: bool = absent  # type: ignore[assignment]
+
+
+class _MoreSettings(_Settings, frozen=True, gc=False, kw_only=True):
+    """Those, and others that only the general reader looks into."""
+
+    tools: Raw = absent  # type: ignore[assignment]
+    tool_choice: Raw = absent  # type: ignore[assignment]
+    parallel_tool_calls: Raw = absent  # type: ignore[assignment]
+    stop: Raw = absent  # type: ignore[assignment]
+    seed: Raw = absent  # type: ignore[assignment]
+    n: Raw = absent  # type: ignore[assignment]
+    presence_penalty: Raw = absent  # type: ignore[assignment]
+    frequency_penalty: Raw = absent  # type: ignore[assignment]
+    response_format: Raw = absent  # type: ignore[assignment]
+    reasoning_effort: Raw = absent  # type: ignore[assignment]
+    stream_options: Raw = absent  # type: ignore[assignment]
+    metadata: Raw = absent  # type: ignore[assignment]
+    user: Raw = absent  # type: ignore[assignment]
+
+
+_Message = _SlicedUser | _SlicedAssistant | _SlicedTool | _SlicedSystem
+
+
+class _ShortBody(_Settings, frozen=True, gc=False, kw_only=True):
     messages: list[_User | _Assistant | _System]
 
 
-class _LongBody(Settings, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
-    messages: list[_SlicedUser | _SlicedAssistant | _SlicedTool | _SlicedSystem]
+class _SetBody(_MoreSettings, frozen=True, gc=False, kw_only=True):
+    messages: list[_User | _Assistant | _System]
 
 
+class _LongBody(_MoreSettings, frozen=True, gc=False, kw_only=True):
+    messages: list[_Message]
+
+
+_NAMES = _MoreSettings.__struct_fields__
+_OTHERS = _NAMES[len(_Settings.__struct_fields__) :]
 _decode_short = msgspec.json.Decoder(_ShortBody).decode
+_decode_set = msgspec.json.Decoder(_SetBody).decode
 _decode_long = msgspec.json.Decoder(_LongBody).decode
+_decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode_messages = msgspec.json.Decoder(list[_Message]).decode
+_decode_message = msgspec.json.Decoder(_Message).decode
+_decode_model = msgspec.json.Decoder(str).decode
+_STRAYS = Strays(
+    {
+        "system": ("role", "content"),
+        "user": ("role", "content"),
+        "assistant": ("role", "content", "tool_calls"),
+        "tool": ("role", "tool_call_id", "content"),
+    },
+    # What the general reader takes for more than a field that it does not know.
+    telling=frozenset(
+        ("reasoning_content", "reasoning", "refusal", "function_call", "audio", "annotations")
+    ),
+)
 
 
-def read_slices(body: bytes) -> Sliced | None:
+def read_slices(body: bytes, notes: Notes) -> Sliced | None:
     """A request of common shape; None for any other."""
-    is_short = len(body) < SHORT
-    if not is_short and (body.find(b'"image_url"', 0, _SOON) >= 0 or not is_utf8(body)):
-        return None
     try:
-        found: Any = _decode_short(body) if is_short else _decode_long(body)
+        if len(body) < SHORT:
+            sliced = _read_short(body)
+            if sliced is not None:
+                return sliced
+        return _read_long(body, notes) if is_utf8(body) else None
     except ODD:
         return None
+
+
+def _read_short(body: bytes) -> Sliced | None:
+    """A request of nothing but texts; None for any other."""
+    settings = None
+    try:
+        found: Any = _decode_short(body)
+    except msgspec.ValidationError:
+        try:
+            found = _decode_set(body)
+        except msgspec.ValidationError:
+            return None
+        settings = settings_text(found, _NAMES)
+        if not is_utf8(settings):
+            return None
     messages, system = found.messages, None
     if messages and messages[0].speaker is SYSTEM:
         system = messages[0].content
         messages = messages[1:]
-        if not (system and not system.isspace() if is_short else is_said(system)):
+        if not system or system.isspace():
             return None
-    limit, old_limit = found.max_completion_tokens, found.max_tokens
-    if old_limit is not absent:
-        if limit is not absent:
-            return None
-        limit = old_limit
-    request = None
-    if not (
-        found.tools is found.tool_choice is found.parallel_tool_calls is found.seed is found.user
-    ):
-        leading = () if system is None else (new_supervisor(text_of(system), datetime.now(UTC)),)
-        request = make_request(found, leading)
-        if request is None:
-            return None
-    temperature, top_p = found.temperature, found.top_p
+    return _sliced(found, messages, system, settings, is_short=True)
+
+
+def _read_long(body: bytes, notes: Notes) -> Sliced:
+    try:
+        found: Any = _decode_long(body)
+    except msgspec.ValidationError as error:
+        return _read_apart(body, notes, has_strays="$.messages[" in str(error))
+    system, messages = _split(found.messages)
+    has_others = any(getattr(found, name) is not absent for name in _OTHERS)
+    settings = settings_text(found, _NAMES) if has_others else None
+    return _sliced(found, messages, system, settings, is_short=False)
+
+
+def _sliced(
+    found: Any, messages: list[Any], system: Any, settings: bytes | None, *, is_short: bool
+) -> Sliced:
+    limit = found.max_completion_tokens
+    if found.max_tokens is not absent:
+        if limit is not absent and settings is None:
+            settings = settings_text(found, _NAMES)
+        limit = found.max_tokens
     return Sliced(
-        messages, is_short, system, found.model, limit, temperature, top_p, found.stream, request
+        messages,
+        is_short,
+        system,
+        found.model,
+        limit,
+        found.temperature,
+        found.top_p,
+        found.stream,
+        settings,
+        False,
     )
+
+
+def _read_apart(body: bytes, notes: Notes, *, has_strays: bool) -> Sliced:
+    """A request with fields that nobody here knows: its settings for themselves, and so its messages."""
+    fields = _decode_fields(body)
+    literal = fields.pop("messages", _NULL)
+    try:
+        found: list[Any] = [] if has_strays else _decode_messages(literal)
+    except msgspec.ValidationError:
+        has_strays = True
+    if has_strays:
+        found = _STRAYS.read(literal, _decode_message, notes)
+    system, messages = _split(found)
+    try:
+        model: Any = _decode_model(fields["model"])
+    except (KeyError, msgspec.ValidationError):
+        model = absent
+    settings = encode_structs({**fields, "messages": ()})
+    return Sliced(messages, False, system, model, absent, absent, absent, absent, settings)
+
+
+def _split(messages: list[Any]) -> tuple[Any, list[Any]]:
+    """What the system says, or None, and the messages behind it."""
+    if not messages or messages[0].speaker is not SYSTEM:
+        return None, messages
+    system = spoken(messages[0].content)
+    if system is None:
+        raise msgspec.ValidationError
+    return system, messages[1:]

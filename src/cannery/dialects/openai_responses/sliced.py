@@ -4,31 +4,41 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Raw, Struct
 
-from cannery.dialects.openai_responses.fast import usual_settings
 from cannery.messages.absence import absent
-from cannery.messages.requests import Request
-from cannery.wire.arguments import is_plain_identifier, is_plain_name
-from cannery.wire.bodies import Turns, encode_body
+from cannery.wire.arguments import are_plain_calls
 from cannery.wire.contract import Notes
 from cannery.wire.slices import (
     MODEL,
     SAID,
     TOOL,
     USER,
+    Around,
     Sliced,
-    as_turns,
+    SystemSlice,
+    TextPart,
+    UserSlice,
     encode_structs,
     head,
-    is_said,
     is_spoken,
+    read_image,
     said_before,
+    spoken,
 )
 
 
 class _Assistant(Struct, frozen=True, gc=False, tag_field="role", tag="assistant"):
     content: Any
+
+
+class _Text(Struct, frozen=True, gc=False, tag="input_text"):
+    text: Raw
+
+
+class _Image(Struct, frozen=True, gc=False, tag="input_image"):
+    detail: str
+    image_url: str
 
 
 class _Call(Struct, frozen=True, gc=False, tag="function_call"):
@@ -52,17 +62,25 @@ class _Body(Struct, frozen=True, gc=False):
     input: list[Any]
 
 
-def write_slices(sliced: Sliced, _notes: Notes) -> Turns | bytes | None:
-    """The body, or just its input where there are other settings than the commonest; None for other requests."""
-    if not sliced.model:
-        return None
+def write_slices(sliced: Sliced, around: Around | None, _notes: Notes) -> bytes | None:
+    """The body; None for requests that need a repair."""
     given = sliced.messages
     # Texts are said here as Chat says them.
     items = _items(given) if not sliced.is_short else given if is_spoken(given) else None
     if items is None:
         return None
-    if sliced.request is not None:
-        return _with_settings(sliced.request, sliced.system, items)
+    system = sliced.system
+    if type(system) is list:
+        parts = _parts(system)
+        if parts is None or any(type(part) is _Image for part in parts):
+            return None
+        items.insert(0, SystemSlice(parts))
+        system = None
+    if around is not None:
+        said = {} if system is None else {"instructions": system}
+        return encode_structs({**around, **said, "input": items})
+    if not sliced.model:
+        return None
     return encode_structs(
         _Body(
             sliced.model,
@@ -70,28 +88,19 @@ def write_slices(sliced: Sliced, _notes: Notes) -> Turns | bytes | None:
             UNSET if sliced.temperature is absent else sliced.temperature,
             UNSET if sliced.top_p is absent else sliced.top_p,
             UNSET if sliced.stream is absent else sliced.stream,
-            UNSET if sliced.system is None else sliced.system,
+            UNSET if system is None else system,
             items,
         )
     )
 
 
-def _with_settings(request: Request, system: Any, items: list[Any]) -> Turns | bytes:
-    """The body with the settings of a request, or just its items where some have to be reported."""
-    body = usual_settings(request)
-    if body is None:
-        return as_turns(items)
-    if system is not None:
-        body["instructions"] = system
-    body["input"] = as_turns(items)
-    return encode_body(body)
-
-
-def _items(messages: list[Any]) -> list[Any] | None:
+def _items(  # noqa: C901 - one loop: a call for each message is what it saves
+    messages: list[Any],
+) -> list[Any] | None:
     """The items of a conversation that needs no repair."""
     written: list[Any] = []
     take = written.append
-    used: set[str] = set()
+    ids: list[str] = []
     names: set[str] = set()
     after_user = False
     index, count = 0, len(messages)
@@ -101,8 +110,11 @@ def _items(messages: list[Any]) -> list[Any] | None:
         speaker = message.speaker
         text = message.content
         if speaker is USER:
-            if head(text)[0] not in SAID and not is_said(text):
-                return None
+            if head(text)[0] not in SAID:
+                text = _content(text)
+                if text is None:
+                    return None
+                message = UserSlice(text)
             after_user = True
             take(message)
             continue
@@ -110,8 +122,11 @@ def _items(messages: list[Any]) -> list[Any] | None:
             return None
         calls = message.tool_calls
         if calls is UNSET:
-            if head(text)[0] not in SAID and not is_said(text):
-                return None
+            if head(text)[0] not in SAID:
+                text = spoken(text)
+                if type(text) is not Raw:
+                    return None
+                message = _Assistant(text)
             after_user = False
             take(message)
             continue
@@ -120,32 +135,37 @@ def _items(messages: list[Any]) -> list[Any] | None:
             return None
         if text is not None:
             take(_Assistant(text))
-        if not _take_calls(calls, written, used, names):
-            return None
+        for call in calls:
+            function = call.function
+            given = function.arguments
+            ids.append(call.id)
+            names.add(function.name)
+            take(_Call(call.id, function.name, given if given and not given.isspace() else "{}"))
         for call in calls:
             answer = messages[index] if index < count else message
             text = answer.content
-            if (
-                answer.speaker is not TOOL
-                or answer.tool_call_id != call.id
-                or (head(text)[0] not in SAID and not is_said(text))
-            ):
+            if head(text)[0] not in SAID:
+                text = _content(text)
+            if text is None or answer.speaker is not TOOL or answer.tool_call_id != call.id:
                 return None
             take(_Output(call.id, text))
             index += 1
-    return written if after_user else None
+    return written if after_user and are_plain_calls(ids, names) else None
 
 
-def _take_calls(calls: list[Any], written: list[Any], used: set[str], names: set[str]) -> bool:
-    for call in calls:
-        identifier, function = call.id, call.function
-        name, given = function.name, function.arguments
-        if identifier in used or not is_plain_identifier(identifier):
-            return False
-        if name not in names:
-            if not is_plain_name(name):
-                return False
-            names.add(name)
-        used.add(identifier)
-        written.append(_Call(identifier, name, given if given and not given.isspace() else "{}"))
-    return True
+def _content(content: Raw) -> Any:
+    """What a user or a tool says: a text, or several parts; None for what has to be looked at."""
+    said = spoken(content)
+    return _parts(said) if type(said) is list else said
+
+
+def _parts(parts: list[Any]) -> list[Any] | None:
+    written: list[Any] = []
+    for part in parts:
+        if type(part) is TextPart:
+            written.append(_Text(part.text))
+        elif read_image(part) is None:
+            return None
+        else:
+            written.append(_Image("auto", part.image_url.url))
+    return written
