@@ -559,6 +559,7 @@ def test_health_readiness_documents_and_banner(gateway: Running) -> None:
     assert document["openapi"].startswith("3.")
     assert "/v1/chat/completions" in document["paths"]
     assert "/anthropic/v1/messages" in document["paths"]
+    assert document["paths"]["/openai/v1/conversations/{conversation}"]["delete"]
     status, headers, page = ask(gateway, "/docs")
     assert (status, headers["content-type"]) == (200, "text/html; charset=utf-8")
     assert b"/v1/messages" in page

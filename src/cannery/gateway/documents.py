@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from importlib.metadata import version
 from typing import Any
 
@@ -22,6 +23,19 @@ _OWN = {
     "/openapi.json": "This interface as an OpenAPI document.",
     "/docs": "This page.",
 }
+_CONVERSATIONS = {
+    "/v1/conversations": {"post": "A new conversation."},
+    "/v1/conversations/{conversation}": {
+        "get": "A conversation.",
+        "post": "Other metadata for a conversation.",
+        "delete": "A conversation no longer.",
+    },
+    "/v1/conversations/{conversation}/items": {
+        "get": "What was said in a conversation.",
+        "post": "More for a conversation.",
+    },
+    "/v1/conversations/{conversation}/items/{item}": {"get": "One item of a conversation."},
+}
 _HEADERS = {
     "X-Cannery-Conversation": "The conversation to file the exchange in; the reply names the one that it went to.",
     "X-Cannery-Loss-Policy": "allow, warn or strict: with strict, a translation that would lose something is a 422.",
@@ -37,6 +51,11 @@ def openapi(router: Router) -> dict[str, Any]:
             for path in (route.path, f"/{vendor_of(dialect)}{route.path}"):
                 operations = paths.setdefault(path, {})
                 operations.setdefault(route.method.lower(), _operation(dialect.name, route))
+    for path, methods in _CONVERSATIONS.items():
+        paths[path] = paths[f"/openai{path}"] = {
+            method: _described(words, "openai_responses", path, has_body=method == "post")
+            for method, words in methods.items()
+        }
     for path, words in _OWN.items():
         paths[path] = {"get": {"summary": words, "tags": ["operations"], "responses": _OK}}
     info = {"title": "Cannery gateway", "version": version("cannery")}
@@ -47,20 +66,25 @@ _OK = {"200": {"description": "The answer."}}
 
 
 def _operation(dialect: str, route: Any) -> dict[str, Any]:
+    words = _WORDS.get(route.kind, route.kind)
+    return _described(words, dialect, route.path, has_body=route.method == "POST")
+
+
+def _described(words: str, dialect: str, path: str, *, has_body: bool) -> dict[str, Any]:
     parameters: list[dict[str, Any]] = [
-        {"name": name, "in": "header", "description": words, "schema": {"type": "string"}}
-        for name, words in _HEADERS.items()
+        {"name": name, "in": "header", "description": told, "schema": {"type": "string"}}
+        for name, told in _HEADERS.items()
     ]
-    if "{model}" in route.path:
-        where = {"name": "model", "in": "path", "required": True, "schema": {"type": "string"}}
+    for name in re.findall(r"{(\w+)}", path):
+        where = {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
         parameters.append(where)
     operation: dict[str, Any] = {
-        "summary": _WORDS.get(route.kind, route.kind),
+        "summary": words,
         "tags": [dialect],
         "parameters": parameters,
         "responses": {**_OK, "default": {"description": "An error in the same dialect."}},
     }
-    if route.method == "POST":
+    if has_body:
         content = {"application/json": {"schema": {"type": "object"}}}
         operation["requestBody"] = {"required": True, "content": content}
     return operation
@@ -81,6 +105,11 @@ def docs_page(router: Router) -> bytes:
             rows.append(
                 (dialect.name, f"{route.method} {route.path}", f"{prefix}{route.path}", words)
             )
+    rows += [
+        ("openai_responses", f"{method.upper()} {path}", f"/openai{path}", words)
+        for path, methods in _CONVERSATIONS.items()
+        for method, words in methods.items()
+    ]
     rows += [("", f"GET {path}", "", words) for path, words in _OWN.items()]
     head = "<tr><th>dialect<th>endpoint<th>also at<th>gives</tr>"
     body = "".join("<tr>" + "".join(f"<td>{_cell(cell)}" for cell in row) + "</tr>" for row in rows)

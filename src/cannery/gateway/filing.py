@@ -37,9 +37,19 @@ class Filer:
         try:
             made = self.store.create(model=model, identifier=plan.identifier, canisters=rest)
         except ConflictError:
+            if self._fill(plan.identifier, rest):
+                return plan.identifier
             # A conversation of that name is there, and holds something else.
             made = self.store.create(model=model, canisters=rest)
         return made.identifier
+
+    def _fill(self, identifier: str, rest: Sequence[AnyCanister]) -> bool:
+        """Put a history into a conversation that was made empty; False if it is not."""
+        try:
+            self.store.handle(identifier).append(rest, revision="0")
+        except (ConflictError, ConversationNotFoundError):
+            return False
+        return True
 
     def _append(
         self,

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cannery.gateway import echo
 from cannery.gateway.calls import Call
+from cannery.gateway.conversations import Conversations
 from cannery.gateway.documents import docs_page, openapi
 from cannery.gateway.ingress import hear_out, read_body
 from cannery.gateway.metrics import Counter
@@ -30,6 +31,7 @@ class Operations:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
+        self._conversations = Conversations(gateway)
         self._pages = {
             "/healthz": self._health,
             "/readyz": self._ready,
@@ -130,6 +132,8 @@ class Operations:
             await self._count(call)
         elif call.kind in ("models", "model"):
             self._models(call)
+        elif call.kind == "conversations":
+            await self._conversations.answer(call)
         else:
             raise refuse(501, f"{call.kind} is not offered", code="not_offered")
 

@@ -12,11 +12,11 @@ import queue
 import sqlite3
 import threading
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from cannery.errors import CanneryError, StoreUnavailableError
 from cannery.gateway.calls import Call
@@ -29,7 +29,9 @@ from cannery.gateway.metrics import Metrics
 from cannery.gateway.replies import Replies, Reply
 from cannery.gateway.settings import Settings, default_store
 from cannery.messages import Conversation, FinishReason, Response
-from cannery.storage import open_store
+from cannery.storage import Store, open_store
+
+T = TypeVar("T")
 
 _THREADS = 4
 _GATHER_SECONDS = 0.01
@@ -215,6 +217,26 @@ class Recorder:
         history, end = found
         self._learn(identifier, history, end)
         return history
+
+    async def use_store(self, work: Callable[[Store], T], identifier: str) -> T:
+        """Do something with the store, once everything that waits for a conversation is filed."""
+        filer = self._filer
+        if filer is None:
+            raise StoreUnavailableError(self._problem or "the store is not open")
+        await self._settle(identifier)
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._lookups, work, filer.store)
+
+    def continue_at(self, identifier: str, position: int, history: Conversation) -> None:
+        """Let the ledger know that what is said after a history goes to a position of the conversation it came from.
+
+        Its instructions may be others than those that are kept there.
+        """
+        for digest in reversed(history.prefix_digests(reasoning=False)):
+            if digest is not None:
+                spot = Spot(identifier, position)
+                self.ledger.learn(named_key(identifier, digest), spot, position)
+                return
 
     def _learn(self, identifier: str, history: Conversation, end: int) -> None:
         """Let the ledger know where a history lies that came from the store: nobody has to look for it again."""

@@ -20,6 +20,9 @@ from cannery.wire.contract import Dialect, Route
 
 Headers = Callable[[str], str | None]
 DEFAULT_DIALECT = "openai_chat"
+# Served from the store, in the dialect whose clients know it.
+CONVERSATIONS, _OF_CONVERSATIONS = "/conversations", "openai_responses"
+_CONVERSATION_METHODS = ("DELETE", "GET", "POST")
 _VERSION = re.compile(r"(/v\d+(?:(?:alpha|beta)\d*)?)+(?=/)")
 _MOST_KNOWN = 1024
 _SIGNS = (
@@ -104,6 +107,11 @@ class Router:
                 self._known[method, path] = mine[0]
             if mine:
                 return self._choose(mine, version, headers)
+        if vendor in (None, "openai") and f"{endpoint}/".startswith(f"{CONVERSATIONS}/"):
+            dialect = find_dialect(_OF_CONVERSATIONS)
+            if method in _CONVERSATION_METHODS:
+                return Match(dialect, "conversations")
+            return NoMatch(dialect, _CONVERSATION_METHODS)
         matches = list(self._by_pattern(method, endpoint, vendor))
         if matches:
             return self._choose(matches, version, headers)

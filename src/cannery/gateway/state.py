@@ -95,6 +95,7 @@ class State:
             call.body = wanted.body
             return dialect.read_request(call.body, None)
         history, tools = await self._find(wanted)
+        position = 0 if history is None else len(history)
         if history is None:
             if is_same:
                 wanted.conversation = None
@@ -112,6 +113,8 @@ class State:
         lead, rest = _split_lead(request.conversation)
         changes["conversation"] = lead + history + rest
         wanted.restored = (len(lead), len(history))
+        if wanted.conversation is not None and history:
+            self._recorder.continue_at(wanted.conversation, position, lead + history)
         return request.replace(**changes)
 
     async def _find(self, wanted: Continuation) -> tuple[Conversation | None, Any]:
