@@ -59,8 +59,8 @@ def plain(reading):
 
 def test_lines_come_back_in_order(backend):
     metadata = made(backend)
-    assert backend.commit(change(metadata, b"a", b"b")) == (0, 2)
-    assert backend.commit(change(metadata, b"c")) == (2, 3)
+    assert backend.commit(change(metadata, b"a", b"b"))[:2] == (0, 2)
+    assert backend.commit(change(metadata, b"c"))[:2] == (2, 3)
     assert plain(backend.read("c", 0, 0)) == [b'{"n":"a"', b'{"n":"b"', b'{"n":"c"']
     assert plain(backend.read("c", 0, 1, 2)) == [b'{"n":"b"']
     assert backend.read("c", 0, 1, 2).start == 1
@@ -72,7 +72,7 @@ def test_lines_come_back_in_order(backend):
 def test_a_log_may_begin_at_any_position(backend):
     metadata = made(backend, base=7)
     assert backend.end("c", 7) == 7
-    assert backend.commit(change(metadata, b"a", base=7)) == (7, 8)
+    assert backend.commit(change(metadata, b"a", base=7))[:2] == (7, 8)
     assert backend.read("c", 7, 0).start == 7
     assert backend.end("c", 7) == 8
 
@@ -92,7 +92,7 @@ def test_requirements_are_checked_and_nothing_is_done(backend):
     assert backend.end("c", 0) == 1
     assert not backend.has(hashlib.sha256(data).digest())
     assert backend.metadata("d") is None
-    assert backend.commit(change(metadata, b"b", expected=1)) == (1, 2)
+    assert backend.commit(change(metadata, b"b", expected=1))[:2] == (1, 2)
 
 
 def test_metadata_is_replaced_only_if_it_is_what_was_read(backend):
@@ -136,7 +136,36 @@ def test_content_that_must_be_there(backend):
         backend.commit(refers)
     assert backend.end("c", 0) == 0
     backend.commit(change(metadata, b"a", contents=[b"x"]))
-    assert backend.commit(refers) == (1, 2)
+    assert backend.commit(refers)[:2] == (1, 2)
+
+
+@pytest.mark.parametrize("level", ["sync", "group", "os"])
+def test_several_changes_at_once_are_each_all_or_nothing(backend, level):
+    metadata = made(backend)
+    before = backend.changes(None).cursor
+    new = b'{"id":"d"}'
+    receipts = backend.commit_each(
+        [
+            change(metadata, b"a", contents=[b"x"]),
+            Change(identifier="d", requires={"d": None}, metadata=new),
+            change(metadata, b"never", expected=0),
+            change(new, b"b", identifier="d"),
+            change(metadata, b"never", contents=[b"y"], base=0, expected=7),
+            change(metadata, b"c", contents=[b"x"], expected=1),
+        ],
+        level,
+    )
+    refused = [isinstance(one, ConflictError) for one in receipts]
+    assert refused == [False, False, True, False, True, False]
+    done = [one for one in receipts if not isinstance(one, ConflictError)]
+    assert [one[:2] for one in done] == [(0, 1), (0, 0), (0, 1), (1, 2)]
+    assert plain(backend.read("c", 0, 0)) == [b'{"n":"a"', b'{"n":"c"']
+    assert plain(backend.read("d", 0, 0)) == [b'{"n":"b"']
+    assert not backend.has(hashlib.sha256(b"y").digest())
+    places = backend.changes(before).places
+    noted = [one.place for one in done]
+    assert places == {"c": [noted[0], noted[3]], "d": [noted[1], noted[2]]}
+    assert backend.commit_each([], level) == []
 
 
 @pytest.mark.parametrize("level", ["sync", "group", "os"])
@@ -153,10 +182,10 @@ def test_changes_are_told_once(backend):
     metadata = made(backend)
     made(backend, "d")
     growth = backend.changes(cursor)
-    assert sorted(growth.identifiers) == ["c", "d"]
-    assert list(backend.changes(growth.cursor).identifiers) == []
+    assert sorted(growth.places) == ["c", "d"]
+    assert list(backend.changes(growth.cursor).places) == []
     backend.commit(change(metadata, b"a"))
-    assert list(backend.changes(growth.cursor).identifiers) == ["c"]
+    assert list(backend.changes(growth.cursor).places) == ["c"]
 
 
 def test_gc_frees_what_nothing_refers_to(backend):

@@ -8,9 +8,9 @@ import random
 from datetime import UTC, datetime, timedelta
 
 from cannery.backends.directory import DirectoryBackend
-from cannery.errors import ConversationNotFoundError, StoreUnavailableError
+from cannery.errors import CanneryError, ConversationNotFoundError, StoreUnavailableError
 from cannery.messages import ImageContentClass, UserCanisterClass, supervisor, user
-from cannery.storage import Store
+from cannery.storage import Filing, Match, Store
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 PICTURE = bytes(range(256)) * 8
@@ -86,6 +86,30 @@ class Scenario:
             ("fork", prefix), lambda: self.store.handle(identifier).fork(at), done
         ).identifier
 
+    def file(self, identifier, *sizes):
+        """More of a conversation, and a new one, with one sync."""
+        known = self.model.conversations[identifier]
+        added = [self.canister(size) for size in sizes]
+        history = [self.canister("prompt"), self.canister("small")]
+        end = len(known)
+        filings = [
+            Filing([*known, *added], match=Match(end, identifier, end, end)),
+            Filing(history, match=None),
+        ]
+
+        def work():
+            filed = self.store.file_many(filings)
+            for one in filed:
+                if isinstance(one, CanneryError):
+                    raise one
+            return filed[1]
+
+        def done(made):
+            known.extend(added)
+            self.model.conversations[made.identifier] = history
+
+        return self.do(("file", identifier, added, history), work, done).identifier
+
     def delete(self, identifier):
         self.do(
             ("delete", identifier),
@@ -107,6 +131,7 @@ class Scenario:
             fork = self.fork(first, 3)
             self.append(fork, "small")
             self.append(fork, "picture")
+            self.file(fork, "small", "large")
             second = self.create()
             self.append(second, "large")
             self.append(second, "large", "small", "large")
@@ -128,8 +153,10 @@ class Scenario:
             if what < 0.6:
                 kinds = ["small", "small", "large", "picture", "prompt"]
                 self.append(one, *self.random.choices(kinds, k=self.random.randint(1, 3)))
-            elif what < 0.7:
+            elif what < 0.65:
                 self.create()
+            elif what < 0.7:
+                self.file(one, "small")
             elif what < 0.82:
                 self.fork(one, self.random.randint(0, len(self.model.conversations[one])))
             elif what < 0.9:
@@ -156,12 +183,12 @@ def check(store, model):
             assert gone, f"lost conversation {identifier}"
             continue
         assert identifier not in model.deleted, "deleted, and there again"
-        if doing[:2] == ("append", identifier):
+        if doing[:2] in {("append", identifier), ("file", identifier)}:
             assert found in (expected, expected + doing[2])
         else:
             assert found == expected
     extra = living(store) - model.conversations.keys()
-    assert len(extra) <= (doing[0] in {"create", "fork"})
+    assert len(extra) <= (doing[0] in {"create", "fork", "file"})
     for identifier in extra:
         assert list(store.get(identifier).load()) in ([], doing[-1])
     report = store.verify()
@@ -180,7 +207,7 @@ def go_on(store, model):
                 model.conversations[identifier] = list(store.get(identifier).load())
             except ConversationNotFoundError:
                 model.deleted.add(identifier)
-        if doing[0] in {"create", "fork"}:
+        if doing[0] in {"create", "fork", "file"}:
             for identifier in living(store):
                 loaded = list(store.get(identifier).load())
                 model.conversations.setdefault(identifier, loaded)

@@ -48,6 +48,10 @@ class StoreMachine(RuleBasedStateMachine):
         if sizes:
             self.scenario.append(identifier, *sizes)
 
+    @rule(target=conversations, identifier=conversations)
+    def file_some(self, identifier):
+        return self.scenario.file(identifier, "small")
+
     @rule(target=conversations, identifier=conversations, where=st.floats(0, 1))
     def fork(self, identifier, where):
         return self.scenario.fork(

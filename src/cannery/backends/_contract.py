@@ -7,13 +7,14 @@ after), and never visible before it could be acknowledged.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 from msgspec import Struct
 
-from cannery.errors import InputError
+from cannery.errors import CanneryError, InputError
 
 Durability: TypeAlias = Literal["sync", "group", "os"]
 Progress: TypeAlias = Callable[[int, int], object]
@@ -64,13 +65,6 @@ class Change(Struct, frozen=True, kw_only=True):
     contents: Mapping[bytes, bytes | None] = {}
 
 
-class Receipt(NamedTuple):
-    """Where the lines of a change went: first position, and the one after the last."""
-
-    start: int
-    stop: int
-
-
 class Cursor(NamedTuple):
     """A place in a backend's change log."""
 
@@ -78,11 +72,19 @@ class Cursor(NamedTuple):
     offset: int
 
 
+class Receipt(NamedTuple):
+    """Where the lines of a change went: first position, and the one after the last; and where the change is noted."""
+
+    start: int
+    stop: int
+    place: Cursor
+
+
 class Growth(NamedTuple):
-    """What changed since a cursor; ``identifiers`` is None if the backend no longer knows."""
+    """The conversations that changed since a cursor, with the places where that is noted; None if nobody knows."""
 
     cursor: Cursor
-    identifiers: Sequence[str] | None
+    places: Mapping[str, Sequence[Cursor]] | None
 
 
 class Inspection(Struct, frozen=True):
@@ -131,6 +133,14 @@ class Backend(ContentTable, Protocol):
         the latter the change may still appear, as a whole.
         """
 
+    def commit_each(
+        self, changes: Iterable[Change], durability: Durability = "sync"
+    ) -> list[Receipt | CanneryError]:
+        """Make several changes with one sync, in order, each for itself all or nothing.
+
+        For each its receipt, or the error that ``commit`` would have raised.
+        """
+
     def metadata(self, identifier: str) -> bytes | None:
         """The metadata of a conversation, or None if there is no such conversation."""
 
@@ -167,9 +177,14 @@ class Backend(ContentTable, Protocol):
 
 def check_identifier(identifier: object) -> str:
     """Refuse what is not a conversation id, before it comes near a path."""
-    if not isinstance(identifier, str) or not _IDENTIFIER.fullmatch(identifier):
+    if not isinstance(identifier, str) or not _is_identifier(identifier):
         raise InputError(f"not a conversation id: {str(identifier)[:80]!r}")
     return identifier
+
+
+@functools.lru_cache(1024)
+def _is_identifier(text: str) -> bool:
+    return _IDENTIFIER.fullmatch(text) is not None
 
 
 def check_digest(content_id: str) -> bytes:

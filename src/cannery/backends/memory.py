@@ -25,7 +25,7 @@ from cannery.backends._contract import (
     check_identifier,
     referred,
 )
-from cannery.errors import ConflictError, ContentNotFoundError, DamageError
+from cannery.errors import CanneryError, ConflictError, ContentNotFoundError, DamageError
 
 _open: WeakValueDictionary[str, MemoryBackend] = WeakValueDictionary()
 
@@ -64,7 +64,19 @@ class MemoryBackend:
                     self._contents.setdefault(digest, data)
             self._logs[change.identifier] = [*log, *change.lines]
             self._changes.append(change.identifier)
-            return Receipt(start, start + len(change.lines))
+            return Receipt(start, start + len(change.lines), Cursor(0, len(self._changes) - 1))
+
+    def commit_each(
+        self, changes: Iterable[Change], durability: Durability = "sync"
+    ) -> list[Receipt | CanneryError]:
+        """Make several changes, in order, each for itself all or nothing."""
+        return [self._outcome(change, durability) for change in changes]
+
+    def _outcome(self, change: Change, durability: Durability) -> Receipt | CanneryError:
+        try:
+            return self.commit(change, durability)
+        except CanneryError as error:
+            return error
 
     def metadata(self, identifier: str) -> bytes | None:
         """The metadata of a conversation, or None."""
@@ -109,7 +121,10 @@ class MemoryBackend:
             now = Cursor(0, len(self._changes))
             if cursor is None:
                 return Growth(now, None)
-            return Growth(now, tuple(dict.fromkeys(self._changes[cursor.offset :])))
+            found: dict[str, list[Cursor]] = {}
+            for offset in range(cursor.offset, len(self._changes)):
+                found.setdefault(self._changes[offset], []).append(Cursor(0, offset))
+            return Growth(now, found)
 
     def inspect(self, progress: Progress | None = None) -> Inspection:
         """Re-derive every hash."""

@@ -13,9 +13,10 @@ fork
 profile
     what a conversation accepts: ``archive`` or ``chat`` (``profiles``)
 filing
-    finding the conversation that already holds a history (``history``, ``recognition``)
+    finding the conversation that already holds a history (``history``, ``recognition``, ``filing``)
 index
-    a derived SQLite file for lists, recognition and search (``index``, ``sealing``, ``indexing``, ``words``)
+    a derived SQLite file for lists, recognition and search (``index``, ``sealing``, ``indexing``, ``recent``,
+    ``words``)
 
 The format is in ``docs/storage-format.md``; where the bytes lie is up to ``cannery.backends``.
 """
@@ -24,6 +25,7 @@ from cannery.backends import Collection, Damage, Durability
 from cannery.storage.aio import AsyncConversation, AsyncStore, open_async_store
 from cannery.storage.content import StoredContent
 from cannery.storage.conversation import Reading, StoredConversation
+from cannery.storage.filing import Filing
 from cannery.storage.history import recognition_digests
 from cannery.storage.metadata import Metadata
 from cannery.storage.recognition import Filed, Match
@@ -38,6 +40,7 @@ __all__ = [
     "Damage",
     "Durability",
     "Filed",
+    "Filing",
     "Hit",
     "Match",
     "Metadata",

@@ -12,8 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ParamSpec, Self, TypeVar
 
 from cannery.backends import Collection, Durability, Progress
+from cannery.errors import CanneryError
 from cannery.messages import AnyCanister, Conversation
 from cannery.storage.conversation import StoredConversation
+from cannery.storage.filing import Filing
 from cannery.storage.recognition import Filed
 from cannery.storage.store import Hit, Store, Summary
 from cannery.storage.verification import Report
@@ -66,6 +68,12 @@ class AsyncStore:
     async def file(self, canisters: Iterable[AnyCanister], **facts: Any) -> Filed:
         """Put a history where it belongs."""
         return await self.run(self.store.file, canisters, **facts)
+
+    async def file_many(
+        self, filings: Iterable[Filing | Iterable[AnyCanister]]
+    ) -> tuple[Filed | CanneryError, ...]:
+        """Put several histories where they belong, with one sync for most of them."""
+        return await self.run(self.store.file_many, filings)
 
     async def delete(self, identifier: str) -> None:
         """Delete a conversation."""

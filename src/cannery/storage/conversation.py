@@ -24,6 +24,7 @@ from cannery.messages.canisters import is_canister
 from cannery.storage.lineage import check_position, find_edge, owner, segments
 from cannery.storage.metadata import Metadata, check_tags, check_title, new_metadata
 from cannery.storage.profiles import check_profile, fold_records, unfold_record
+from cannery.storage.recent import Write
 
 if TYPE_CHECKING:
     from cannery.storage.store import Store
@@ -133,8 +134,10 @@ class StoredConversation:
             return self.revision
         lines, contents = self._store.encoder.encode_all(added)
         expected = None if revision is None else _position_of(revision)
+        look = self._store.latest
         for _ in range(_ATTEMPTS):
-            raw, metadata = self._store.current(self.identifier)
+            raw, metadata = look(self.identifier)
+            look = self._store.current
             self._check_profile(metadata, added)
             change = Change(
                 identifier=self.identifier,
@@ -145,7 +148,7 @@ class StoredConversation:
                 contents=contents,
             )
             try:
-                receipt = self._store.backend.commit(change, durability or self._store.durability)
+                receipt = self._store.commit(Write(change, metadata, added), durability)
             except ConflictError:
                 if self._store.raw_metadata(self.identifier) == raw:
                     raise

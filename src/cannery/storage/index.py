@@ -304,11 +304,14 @@ def row_of(connection: sqlite3.Connection, identifier: str) -> Row | None:
     return next(rows(connection, "id = ?", (identifier,)), None)
 
 
+def next_number(connection: sqlite3.Connection) -> int:
+    """A number for a conversation that is new."""
+    (last,) = connection.execute("SELECT max(number) FROM conversations").fetchone()
+    return (last or 0) + 1
+
+
 def put_row(connection: sqlite3.Connection, row: Row) -> Row:
-    """Write a conversation; one that is new gets a number."""
-    if not row.number:
-        (last,) = connection.execute("SELECT max(number) FROM conversations").fetchone()
-        row = row._replace(number=(last or 0) + 1)
+    """Write a conversation."""
     query = f"INSERT OR REPLACE INTO conversations ({_COLUMNS}) VALUES ({_MARKS})"  # noqa: S608 - names are ours
     connection.execute(query, (*row, _seal_of(tuple(row))))
     return row

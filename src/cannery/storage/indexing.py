@@ -10,7 +10,7 @@ import contextlib
 import sqlite3
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -23,6 +23,7 @@ from cannery.storage.index import (
     Row,
     cursor_of,
     encode_tags,
+    next_number,
     prefixes,
     put_prefixes,
     put_row,
@@ -32,6 +33,7 @@ from cannery.storage.index import (
     set_cursor,
 )
 from cannery.storage.metadata import Metadata
+from cannery.storage.recent import Addition
 from cannery.storage.words import words_of
 
 if TYPE_CHECKING:
@@ -48,20 +50,44 @@ def _silent() -> None:
 
 def catch_up(store: Store, connection: sqlite3.Connection, step: Step = _silent) -> None:
     """Look at every conversation that changed since the last time."""
-    growth = store.backend.changes(cursor_of(connection))
-    identifiers: Iterable[str]
-    if growth.identifiers is None:
-        identifiers = store.backend.identifiers()
+    cursor = cursor_of(connection)
+    growth = store.backend.changes(cursor)
+    places = growth.places
+    if places is None:
+        places = dict.fromkeys(store.backend.identifiers(), ())
         known = {row.id: row for row in rows(connection)}
-        for gone in known.keys() - set(identifiers):
+        for gone in known.keys() - places.keys():
             remove(connection, known[gone])
-    else:
-        identifiers = growth.identifiers
-    for identifier in identifiers:
-        _look(store, connection, identifier)
+    for identifier, noted in places.items():
+        news = store.recent.of(identifier, noted)
+        if not news or not _learn(store, connection, news):
+            _look(store, connection, identifier)
         step()
-    if cursor_of(connection) != growth.cursor:
+    if cursor != growth.cursor:
         set_cursor(connection, growth.cursor)
+
+
+def _learn(store: Store, connection: sqlite3.Connection, news: Sequence[Addition]) -> bool:
+    """Take changes from memory, with their part of the chain, if they follow upon what the tables know; else False."""
+    metadata, raw = news[-1].metadata, news[-1].raw
+    row = row_of(connection, metadata.id)
+    known = metadata.position if row is None else row.length
+    if news[0].start != known or metadata.deleted is not None:
+        return False
+    if row is not None and (row.chained < known or row.unreadable or row.deleted):
+        return False
+    new = [canister for addition in news for canister in addition.canisters]
+    row = _row(metadata, row, zlib.crc32(raw), known + len(new), new[-1:])
+    row = row._replace(number=row.number or next_number(connection))
+    if new:
+        try:
+            chain = _resume(store, connection, row)
+        except CanneryError:
+            return False
+        spoken = _put_chain(connection, row, chain, new)
+        row = row._replace(chained=row.length, spoken=spoken)
+    put_row(connection, row)
+    return True
 
 
 def _look(store: Store, connection: sqlite3.Connection, identifier: str) -> None:
@@ -83,15 +109,19 @@ def _look(store: Store, connection: sqlite3.Connection, identifier: str) -> None
     if row is not None and row.length > length:
         remove(connection, row)
         row = None
-    put_row(connection, _row(store, metadata, row, seen, length))
-
-
-def _row(store: Store, metadata: Metadata, row: Row | None, seen: int, length: int) -> Row:
-    updated = metadata.updated
+    last: Sequence[AnyCanister] = ()
     if length > metadata.position and metadata.deleted is None:
         with contextlib.suppress(CanneryError):
-            last = store.handle(metadata.id).read(length - 1, length).canisters
-            updated = max([updated, *(canister.timestamp for canister in last)])
+            last = store.handle(identifier).read(length - 1, length).canisters
+    row = _row(metadata, row, seen, length, last)
+    put_row(connection, row._replace(number=row.number or next_number(connection)))
+
+
+def _row(
+    metadata: Metadata, row: Row | None, seen: int, length: int, last: Sequence[AnyCanister]
+) -> Row:
+    """What the tables say of a conversation; ``last`` holds its last canister, if that is its own and can be read."""
+    updated = max([metadata.updated, *(canister.timestamp for canister in last)])
     return Row(
         number=row.number if row else 0,
         id=metadata.id,
@@ -169,7 +199,8 @@ def _put_chain(
         if digest is not None:
             found.append(Prefix(row.number, position, digest, chain.calls))
     put_prefixes(connection, found)
-    _put_calls(connection, row, found, new)
+    if chain.calls:
+        _put_calls(connection, row, found, new)
     connection.executemany(
         "INSERT OR IGNORE INTO roles VALUES (?, ?, ?)",
         [(row.number, role, first) for role, first in roles.items()],
@@ -192,6 +223,8 @@ def _put_calls(
 
 def _resume(store: Store, connection: sqlite3.Connection, row: Row) -> Chain:
     """The chain of what is known of a conversation, from the tables; read again where they do not know."""
+    if not row.chained:
+        return Chain()
     own = _own_prefix(connection, row, row.chained)
     if own is None:
         line = _lineage(connection, row, row.chained)

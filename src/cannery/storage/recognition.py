@@ -61,37 +61,45 @@ class Match(Struct, frozen=True):
 
 def match_history(store: Store, digests: Sequence[bytes | None]) -> Match | None:
     """Find the longest beginning of a history by its digests."""
-    places = [index for index, digest in enumerate(digests) if digest is not None]
+    return match_histories(store, [digests])[0]
 
-    def is_known(connection: sqlite3.Connection, at: int) -> bool:
-        return is_held(connection, digests[places[at]] or b"")
 
-    def look(connection: sqlite3.Connection) -> Match | None:
-        low, high = 0, len(places)
-        stride = 1
-        # What is new is mostly short: step back from the end in growing strides, then bisect.
-        while high > 0:
-            probe = max(high - stride, 0)
-            if is_known(connection, probe):
-                low = probe + 1
-                break
-            high = probe
-            stride *= 2
-        while low < high:
-            middle = (low + high) // 2
-            if is_known(connection, middle):
-                low = middle + 1
-            else:
-                high = middle
-        # The longest may be held by a conversation that is deleted.
-        for place in reversed(places[:low]):
-            holder = find_holder(connection, digests[place] or b"")
-            if holder is not None:
-                position = holder.length if holder.is_at_end else holder.position
-                return Match(place + 1, holder.identifier, position, holder.length)
-        return None
+def match_histories(
+    store: Store, histories: Sequence[Sequence[bytes | None]]
+) -> list[Match | None]:
+    """Find the longest beginning of each of several histories."""
+
+    def look(connection: sqlite3.Connection) -> list[Match | None]:
+        return [_match(connection, digests) for digests in histories]
 
     return store.use_index(chain_up, look)
+
+
+def _match(connection: sqlite3.Connection, digests: Sequence[bytes | None]) -> Match | None:
+    known = [digest for digest in digests if digest is not None]
+    low, high = 0, len(known)
+    stride = 1
+    # What is new is mostly short: step back from the end in growing strides, then bisect.
+    while high > 0:
+        probe = max(high - stride, 0)
+        if is_held(connection, known[probe]):
+            low = probe + 1
+            break
+        high = probe
+        stride *= 2
+    while low < high:
+        middle = (low + high) // 2
+        if is_held(connection, known[middle]):
+            low = middle + 1
+        else:
+            high = middle
+    # The longest may be held by a conversation that is deleted.
+    for digest in reversed(known[:low]):
+        holder = find_holder(connection, digest)
+        if holder is not None:
+            position = holder.length if holder.is_at_end else holder.position
+            return Match(digests.index(digest) + 1, holder.identifier, position, holder.length)
+    return None
 
 
 def known_before(

@@ -19,6 +19,7 @@ from cannery.backends import (
     Damage,
     Durability,
     Progress,
+    Receipt,
     check_identifier,
     open_backend,
 )
@@ -28,17 +29,20 @@ from cannery.storage.content import ContentCache
 from cannery.storage.conversation import StoredConversation, check_durability, flatten
 from cannery.storage.decoding import Decoder
 from cannery.storage.encoding import THRESHOLD, Encoder
+from cannery.storage.filing import Filing, file_many
 from cannery.storage.index import Index, Row, rows
 from cannery.storage.indexing import catch_up, chain_up, search_up, sortable
 from cannery.storage.lineage import still_needed
 from cannery.storage.metadata import Metadata, decode_metadata, new_metadata
 from cannery.storage.profiles import check_profile
+from cannery.storage.recent import Recent, Write
 from cannery.storage.recognition import Filed, Match, file_history, known_before, match_history
 from cannery.storage.trees import Tree, build_tree, root_of
 from cannery.storage.verification import Report, verify
 from cannery.storage.words import query_of, snippet, words_of
 
 _ATTEMPTS = 100
+_MOST_KNOWN = 4096
 _TAGGED = "EXISTS (SELECT 1 FROM json_each(tags) WHERE value = ?)"
 # A fork has the roles of what it shares with its ancestors, too.
 _SPOKEN = """EXISTS (
@@ -100,6 +104,8 @@ class Store:
         self.encoder = Encoder(self.cache, threshold)
         self.decoder = Decoder(self.cache)
         self.index = Index(backend.index_path)
+        self.recent = Recent()
+        self._latest: dict[str, tuple[bytes, Metadata]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -163,8 +169,23 @@ class Store:
             base=metadata.position,
             contents=contents,
         )
-        self.backend.commit(change, self.durability)
+        self.commit(Write(change, metadata, canisters))
         return StoredConversation(self, metadata.id)
+
+    def commit(self, write: Write, durability: Durability | None = None) -> Receipt:
+        """Make a change, and remember it."""
+        receipt = self.backend.commit(write.change, durability or self.durability)
+        self.recent.note(write, receipt)
+        return receipt
+
+    def commit_each(self, writes: Sequence[Write]) -> list[Receipt | CanneryError]:
+        """Make several changes with one sync, each for itself, and remember them."""
+        changes = [write.change for write in writes]
+        receipts = self.backend.commit_each(changes, self.durability)
+        for write, receipt in zip(writes, receipts, strict=True):
+            if isinstance(receipt, Receipt):
+                self.recent.note(write, receipt)
+        return receipts
 
     def get(self, identifier: str) -> StoredConversation:
         """The conversation with an id; ConversationNotFoundError if there is none."""
@@ -188,8 +209,16 @@ class Store:
         raw = self.backend.metadata(check_identifier(identifier))
         metadata = None if raw is None else decode_metadata(raw, identifier)
         if raw is None or metadata is None or metadata.deleted is not None:
+            self._latest.pop(identifier, None)
             raise ConversationNotFoundError(identifier)
+        if len(self._latest) > _MOST_KNOWN:
+            self._latest.clear()
+        self._latest[identifier] = raw, metadata
         return raw, metadata
+
+    def latest(self, identifier: str) -> tuple[bytes, Metadata]:
+        """Metadata as this process has seen it last: good enough for a change that requires it to be so."""
+        return self._latest.get(identifier) or self.current(identifier)
 
     def metadata_of(self, identifier: str) -> Metadata:
         """The metadata of a conversation that is there."""
@@ -216,7 +245,7 @@ class Store:
                 base=metadata.position,
             )
             try:
-                self.backend.commit(change, self.durability)
+                self.commit(Write(change, changed))
             except ConflictError:
                 continue
             return
@@ -344,6 +373,18 @@ class Store:
         return file_history(
             self, canisters, title=title, tags=tags, model=model, identifier=identifier
         )
+
+    def file_many(
+        self, filings: Iterable[Filing | Iterable[AnyCanister]]
+    ) -> tuple[Filed | CanneryError, ...]:
+        """File several histories as ``file`` would one after the other, with one look-up and one sync for all.
+
+        Each is a ``Filing``, which has what ``file`` takes, or a history alone. For each, in order, where it was
+        filed, or the error that ``file`` would have raised; what was filed is durable, whatever became of the others.
+        Histories that may go on from each other, and forks, take more than one sync. A filing that says itself where
+        its history goes on (``match``; None: nowhere) is looked up only if that turns out to be wrong.
+        """
+        return file_many(self, filings)
 
     def rebuild_index(self, progress: Progress | None = None) -> None:
         """Throw the index away and build it again; ``progress`` hears of conversations, each counted three times."""

@@ -28,7 +28,7 @@ from cannery.backends._contract import (
 )
 from cannery.backends.directory.changes import ChangeLog
 from cannery.backends.directory.collection import Collector
-from cannery.backends.directory.commits import Commits, Tail
+from cannery.backends.directory.commits import Build, Commits, Tail
 from cannery.backends.directory.files import Facts, Files, OperatingSystem, medium, read_whole
 from cannery.backends.directory.inspection import inspect
 from cannery.backends.directory.journal import REPLACE, WRITE, Operation
@@ -50,7 +50,7 @@ from cannery.backends.directory.packs import (
     encode_record,
     new_pack_header,
 )
-from cannery.errors import ConflictError, ContentNotFoundError, DamageError
+from cannery.errors import CanneryError, ConflictError, ContentNotFoundError, DamageError
 
 _KNOWN_METADATA = 4096
 _SETTLED = 100_000_000
@@ -80,36 +80,56 @@ class DirectoryBackend:
 
     def commit(self, change: Change, durability: Durability = "sync") -> Receipt:
         """Do all of a change or nothing of it."""
+        (outcome,) = self._commits.submit((self._builder(change),), durability)
+        receipt: Receipt = outcome.result()
+        return receipt
+
+    def commit_each(
+        self, changes: Iterable[Change], durability: Durability = "sync"
+    ) -> list[Receipt | CanneryError]:
+        """Make several changes with one sync, in order, each for itself all or nothing."""
+        outcomes = self._commits.submit(map(self._builder, changes), durability)
+        return [outcome.failure() or outcome.value for outcome in outcomes]
+
+    def _builder(self, change: Change) -> Build:
+        """What is to be done for a change when nobody else writes; what can be done before is done."""
         check_identifier(change.identifier)
         records = {
             digest: encode_record(digest, data)
             for digest, data in change.contents.items()
             if data is not None and self._packs.find(digest) is None
         }
-        receipt: Receipt = self._commits.submit(lambda: self._build(change, records), durability)
-        return receipt
+        return lambda: self._build(change, records)
 
     def _build(
         self, change: Change, records: Mapping[bytes, bytes]
     ) -> tuple[list[Operation], Receipt]:
-        """The file writes of a change; nobody else writes meanwhile."""
+        """The file writes of a change; nobody else writes meanwhile. Nothing is noted unless all of it is done."""
         for identifier, expected in change.requires.items():
             if self._current_metadata(check_identifier(identifier)) != expected:
                 raise ConflictError(f"conversation {identifier!r} has changed")
-        offset, start = self._log_end(change.identifier, change.base)
+        log = log_name(change.identifier)
+        offset, start = self._log_end(change.identifier, log, change.base)
         if change.expected is not None and change.expected != start:
             raise ConflictError(f"expected position {change.expected}, found {start}")
-        operations = self._content_writes(change.contents, records)
+        operations = self._content_writes(change.contents, records) if change.contents else []
+        stop = start
         if change.lines:
-            sealed = [seal(line, start + index) for index, line in enumerate(change.lines)]
-            data = b"\n".join((*sealed, b""))
-            operations.append(Operation(WRITE, log_name(change.identifier), offset, data))
-        stop = start + len(change.lines)
-        operations.append(self._change_log.note(change.identifier, stop))
+            pieces: list[bytes] = []
+            for line in change.lines:
+                pieces += (seal(line, stop), b"\n")
+                stop += 1
+            data = b"".join(pieces)
+            operations.append(Operation(WRITE, log, offset, data))
+            self._commits.tails[log] = Tail(offset + len(data), stop)
+        noted, place = self._change_log.note(change.identifier, stop)
+        operations.append(noted)
         if change.metadata is not None:
+            name = metadata_name(change.identifier)
             data = seal(change.metadata, 0) + b"\n"
-            operations.append(Operation(REPLACE, metadata_name(change.identifier), 0, data))
-        return operations, Receipt(start, stop)
+            operations.append(Operation(REPLACE, name, 0, data))
+            self._commits.metadata[name] = change.metadata
+        return operations, Receipt(start, stop, place)
 
     def _content_writes(
         self, contents: Mapping[bytes, bytes | None], records: Mapping[bytes, bytes]
@@ -127,8 +147,10 @@ class DirectoryBackend:
         if offset == 0:
             pieces.insert(0, new_pack_header())
         written = b"".join(pieces)
+        name = pack_name(number)
         self._packs.note(number, offset, written)
-        return [Operation(WRITE, pack_name(number), offset, written)]
+        self._commits.tails[name] = Tail(offset + len(written))
+        return [Operation(WRITE, name, offset, written)]
 
     def _pack_end(self) -> tuple[int, int]:
         number = max(self._packs.active, 1)
@@ -140,18 +162,21 @@ class DirectoryBackend:
         return (number + 1, 0) if is_cut or size >= FULL else (number, size)
 
     def _current_metadata(self, identifier: str) -> bytes | None:
-        pending = self._commits.replaced.get(metadata_name(identifier))
-        return pending if pending is not None else self._placed_metadata(identifier)
+        """Metadata as it will be when all is placed; within an epoch it changes by the journal only."""
+        name = metadata_name(identifier)
+        known = self._commits.metadata
+        if name not in known:
+            known[name] = self._placed_metadata(identifier)
+        return known[name]
 
-    def _log_end(self, identifier: str, base: int) -> tuple[int, int]:
+    def _log_end(self, identifier: str, name: str, base: int) -> Tail:
         """Where a log ends, in bytes and in positions; a torn tail is moved out of the way."""
-        name = log_name(identifier)
         tail = self._commits.tails.get(name)
         if tail is None:
             with medium(name):
                 tail = self._look_at_end(identifier, base)
             self._commits.tails[name] = tail
-        return tail.end, tail.position
+        return tail
 
     def _look_at_end(self, identifier: str, base: int) -> Tail:
         name = log_name(identifier)

@@ -5,11 +5,9 @@ Section 9 of ``docs/storage-format.md``. Derived and bounded: a reader who comes
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from cannery.backends._contract import Cursor, Growth
 from cannery.backends.directory.commits import Tail
-from cannery.backends.directory.files import Files, read_whole
+from cannery.backends.directory.files import Files
 from cannery.backends.directory.journal import WRITE, Operation
 from cannery.backends.directory.layout import CHANGES, changes_name, number_of
 
@@ -20,19 +18,21 @@ _KEPT = 2
 class ChangeLog:
     """Files of lines ``<id> <count>``; the one with the highest number is written."""
 
-    def __init__(self, files: Files, tails: Mapping[str, Tail]) -> None:
+    def __init__(self, files: Files, tails: dict[str, Tail]) -> None:
         self._files = files
         self._tails = tails
         self._generation = 0
 
-    def note(self, identifier: str, count: int) -> Operation:
-        """The write that notes a change; the write lock is held."""
+    def note(self, identifier: str, count: int) -> tuple[Operation, Cursor]:
+        """The write that notes a change, and its place; the write lock is held."""
         offset = self._offset()
         if offset >= _FULL:
             self._generation += 1
             offset = self._offset()
         data = f"{identifier} {count}\n".encode()
-        return Operation(WRITE, changes_name(self._generation), offset, data)
+        name = changes_name(self._generation)
+        self._tails[name] = Tail(offset + len(data))
+        return Operation(WRITE, name, offset, data), Cursor(self._generation, offset)
 
     def _offset(self) -> int:
         tail = self._tails.get(changes_name(self._generation))
@@ -56,26 +56,37 @@ class ChangeLog:
         """What changed since a cursor, as far as it is placed."""
         generations = self._generations()
         if not generations:
-            return Growth(Cursor(1, 0), () if cursor in {None, Cursor(1, 0)} else None)
+            return Growth(Cursor(1, 0), {} if cursor in {None, Cursor(1, 0)} else None)
         if cursor is None or cursor.generation not in generations:
             return Growth(self._now(generations[-1]), None)
-        found: dict[str, None] = {}
-        for generation in generations:
-            if generation < cursor.generation:
-                continue
-            data = read_whole(self._files, changes_name(generation)) or b""
+        found: dict[str, list[Cursor]] = {}
+        for generation in generations[generations.index(cursor.generation) :]:
             start = cursor.offset if generation == cursor.generation else 0
-            if start > len(data):
+            data = self._read(generation, start)
+            if data is None:
                 return Growth(self._now(generations[-1]), None)
-            end = data.rfind(b"\n") + 1
-            for line in data[start:end].splitlines():
-                found[line.partition(b" ")[0].decode("ascii", "replace")] = None
-            last = Cursor(generation, max(end, start))
-        return Growth(last, tuple(found))
+            for line in data.splitlines(keepends=True):
+                identifier = line.partition(b" ")[0].decode("ascii", "replace")
+                found.setdefault(identifier, []).append(Cursor(generation, start))
+                start += len(line)
+            last = Cursor(generation, start)
+        return Growth(last, found)
+
+    def _read(self, generation: int, start: int) -> bytes | None:
+        """The whole lines from an offset on; None if the file does not reach that far."""
+        try:
+            fd = self._files.open(changes_name(generation))
+        except FileNotFoundError:
+            return b"" if start == 0 else None
+        try:
+            size = self._files.size(fd)
+            data = self._files.read(fd, max(size - start, 0), start)
+        finally:
+            self._files.close(fd)
+        return None if start > size else data[: data.rfind(b"\n") + 1]
 
     def _now(self, generation: int) -> Cursor:
-        data = read_whole(self._files, changes_name(generation)) or b""
-        return Cursor(generation, data.rfind(b"\n") + 1)
+        return Cursor(generation, len(self._read(generation, 0) or b""))
 
     def prune(self) -> None:
         """Take all but the newest files away; the journal is empty."""

@@ -191,7 +191,7 @@ class Collector:
             spent.cuts = {
                 name: cut if spent.cuts.get(name) == cut else None for name, cut in now.cuts.items()
             }
-            changed = self._change_log.since(cursor).identifiers
+            changed = self._change_log.since(cursor).places
             looked_at = self._identifiers() if changed is None else changed
             late: set[bytes] = set()
             for identifier in looked_at:

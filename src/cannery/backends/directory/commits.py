@@ -63,29 +63,47 @@ class Tail(NamedTuple):
     position: int = 0
 
 
-class _Request:
-    """A change that a thread wants made, and what became of it."""
+class Outcome:
+    """A change that somebody wants made, and what became of it."""
 
-    __slots__ = ("build", "durability", "error", "is_done", "is_settled", "ticket", "value", "wake")
+    __slots__ = ("build", "error", "is_settled", "ticket", "value")
 
-    def __init__(self, build: Build, durability: Durability) -> None:
+    def __init__(self, build: Build) -> None:
         self.build = build
-        self.durability = durability
-        self.wake = threading.Lock()
-        self.wake.acquire()
-        self.is_done = False
         self.is_settled = False
         self.ticket: Ticket | None = None
         self.value: Any = None
         self.error: CanneryError | None = None
 
+    def failure(self) -> CanneryError | None:
+        """Why the change was not made, or may not have been."""
+        if self.error is None and not self.is_settled:
+            return StorageError("the thread that made this change was interrupted")
+        return self.error
+
     def result(self) -> Any:
         """What ``build`` gave, once its change is durable."""
-        if self.error is not None:
-            raise self.error
-        if not self.is_settled:
-            raise StorageError("the thread that made this change was interrupted")
+        error = self.failure()
+        if error is not None:
+            raise error
         return self.value
+
+
+class _Order:
+    """Changes that a thread wants made, and what wakes it when they are."""
+
+    __slots__ = ("durability", "is_done", "outcomes", "wake")
+
+    def __init__(self, builds: Iterable[Build], durability: Durability) -> None:
+        self.outcomes = [Outcome(build) for build in builds]
+        self.durability = durability
+        self.is_done = False
+        self.wake: threading.Lock | None = None
+
+
+def _wake(order: _Order) -> None:
+    if order.wake is not None:
+        order.wake.release()
 
 
 class _Lock:
@@ -150,12 +168,13 @@ class Commits:
         self._end = START
         self._pending = 0
         self._own: dict[tuple[int, int], tuple[int, Sequence[Operation]]] = {}
+        # Builds note here what they do; ``metadata`` is also what they have found, None where there is none.
         self.tails: dict[str, Tail] = {}
-        self.replaced: dict[str, bytes | None] = {}
+        self.metadata: dict[str, bytes | None] = {}
         # Who syncs for the threads of this process.
         self._gate = threading.Lock()
         self._is_led = False
-        self._queue: list[_Request] = []
+        self._queue: list[_Order] = []
 
     def close(self) -> None:
         """Let go of all files."""
@@ -166,103 +185,107 @@ class Commits:
 
     # Journaling
 
-    def submit(self, build: Build, durability: Durability) -> Any:
-        """Make the change that ``build`` gives while nobody else writes; return when it is durable.
+    def submit(self, builds: Iterable[Build], durability: Durability) -> list[Outcome]:
+        """Make the changes that ``builds`` give while nobody else writes; return when they are durable.
 
         One thread at a time works for all that wait: it journals their changes with one write, makes
         them durable with one sync and wakes them.
         """
-        request = _Request(build, durability)
+        order = _Order(builds, durability)
         with self._gate:
-            self._queue.append(request)
-            is_led, self._is_led = self._is_led, True
-        if is_led:
-            request.wake.acquire()
-            if request.is_done:
-                return request.result()
+            if self._is_led:
+                order.wake = threading.Lock()
+                order.wake.acquire()
+                self._queue.append(order)
+            self._is_led = True
+        batch = [order]
+        if order.wake is not None:
+            order.wake.acquire()
+            if order.is_done:
+                return order.outcomes
+            batch = []
         if durability == "group":
             time.sleep(_LINGER)
-        with self._gate:
-            batch, self._queue = self._queue, []
+        if self._queue:
+            with self._gate:
+                batch += self._queue
+                self._queue = []
         try:
             self._make(batch)
         finally:
             self._hand_over(batch)
-        return request.result()
+        return order.outcomes
 
-    def _hand_over(self, batch: Sequence[_Request]) -> None:
+    def _hand_over(self, batch: Sequence[_Order]) -> None:
         """Wake those who waited, and let the first who has come since work for the rest."""
         with self._gate:
-            for request in batch:
-                request.is_done = True
-                request.wake.release()
             self._is_led = bool(self._queue)
             if self._queue:
-                self._queue[0].wake.release()
+                _wake(self._queue[0])
+        for order in batch:
+            order.is_done = True
+            _wake(order)
 
-    def _make(self, batch: Sequence[_Request]) -> None:
+    def _make(self, batch: Sequence[_Order]) -> None:
+        outcomes = batch[0].outcomes
+        if len(batch) > 1:
+            outcomes = [outcome for order in batch for outcome in order.outcomes]
+        is_lazy = all(order.durability == "os" for order in batch)
         try:
-            rest = batch
+            rest = outcomes
             while rest:
-                rest = self._record(rest)
-            if any(request.ticket is not None for request in batch):
-                self._settle(batch)
-            for request in batch:
-                request.is_settled = True
+                rest = self._record(rest, is_lazy=is_lazy)
+            self._settle(outcomes, is_lazy=is_lazy)
+            for outcome in outcomes:
+                outcome.is_settled = True
         except CanneryError as error:
-            for request in batch:
-                request.error = request.error or error
+            for outcome in outcomes:
+                outcome.error = outcome.error or error
 
-    def _record(self, batch: Sequence[_Request]) -> Sequence[_Request]:
+    def _record(self, outcomes: list[Outcome], *, is_lazy: bool) -> list[Outcome]:
         """Journal as many changes as there is room for; the others."""
         try:
             with self._writing:
                 self._follow()
-                done = self._record_some(batch)
+                done = self._record_some(outcomes, is_lazy=is_lazy)
         except _NeedsRecoveryError:
             self.recover()
-            return batch
-        if done < len(batch):
+            return outcomes
+        if done < len(outcomes):
             self.checkpoint()
-        return batch[done:]
+        return outcomes[done:]
 
-    def _record_some(self, batch: Sequence[_Request]) -> int:
+    def _record_some(self, outcomes: Sequence[Outcome], *, is_lazy: bool) -> int:
         start = end = self._end
         abandoned = self.journal.abandoned().pending
-        records = []
-        own: dict[tuple[int, int], tuple[int, Sequence[Operation]]] = {}
+        records: list[bytes] = []
+        made: list[Operation] = []
+        # Only when all is written is true what builds note; after an error everything is learned anew.
+        epoch, self._epoch = self._epoch, 0
         done = 0
-        for request in batch:
+        for outcome in outcomes:
             if end > CAPACITY:
                 break
             done += 1
             try:
-                operations, request.value = request.build()
+                operations, outcome.value = outcome.build()
             except CanneryError as error:
-                request.error = error
+                outcome.error = error
                 continue
-            record = encode_record(self._epoch, end, operations)
-            own[self._epoch, end] = (end + len(record), operations)
+            record = encode_record(epoch, end, operations)
             end += len(record)
+            outcome.ticket = Ticket(epoch, end, abandoned)
             records.append(record)
-            request.ticket = Ticket(self._epoch, end, abandoned)
-            if request.durability == "os":
-                self._pending = end
-            for operation in operations:
-                self._note(operation)
+            made += operations
         if records:
-            self._append(b"".join(records), start)
-            self._own.update(own)
-        return done
-
-    def _append(self, records: bytes, start: int) -> None:
-        epoch, self._epoch = self._epoch, 0
-        with medium("journal"):
-            self.journal.write(records, start)
-        # Only now is what was noted true; after an error everything is learned anew.
+            with medium("journal"):
+                self.journal.write(b"".join(records), start)
+            self._own[epoch, start] = (end, made)
+            self._end = end
+            self._pending = end if is_lazy else self._pending
+            self.journal.note_written(Progress(epoch, end, self._pending))
         self._epoch = epoch
-        self._end = start + len(records)
-        self.journal.note_written(Progress(epoch, self._end, self._pending))
+        return done
 
     def _follow(self) -> None:
         """Learn what other processes have journaled."""
@@ -285,7 +308,7 @@ class Commits:
         self._end = position
         self._own.clear()
         self.tails.clear()
-        self.replaced.clear()
+        self.metadata.clear()
         self._forget_above()
 
     def _note(self, operation: Operation) -> None:
@@ -294,16 +317,18 @@ class Commits:
             is_log = operation.name.startswith(CONVERSATIONS)
             self.tails[operation.name] = Tail(end, next_position(operation.data) if is_log else 0)
         else:
-            self.replaced[operation.name] = unseal(operation.data)
+            self.metadata[operation.name] = unseal(operation.data)
 
     # Making durable
 
-    def _settle(self, batch: Sequence[_Request]) -> None:
+    def _settle(self, outcomes: Sequence[Outcome], *, is_lazy: bool) -> None:
         """Make journaled changes durable, and find out which of them are."""
-        if all(request.durability == "os" for request in batch):
+        last = next((each.ticket for each in reversed(outcomes) if each.ticket is not None), None)
+        if last is None:
+            return
+        if is_lazy:
             placed = self.journal.placed()
-            last = max(request.ticket.end for request in batch if request.ticket is not None)
-            if placed is not None and last - placed.position < _BACKLOG:
+            if placed is not None and last.end - placed.position < _BACKLOG:
                 return
         error: CanneryError | None = None
         try:
@@ -311,10 +336,10 @@ class Commits:
         except CanneryError as problem:
             error = problem
             placed = self.journal.placed()
-        for request in batch:
-            if request.ticket is not None and not self._is_durable(request.ticket, placed):
-                request.error = StoreUnavailableError(f"not made durable: {error}")
-                request.error.__cause__ = error
+        for outcome in outcomes:
+            if outcome.ticket is not None and not self._is_durable(outcome.ticket, placed):
+                outcome.error = StoreUnavailableError(f"not made durable: {error}")
+                outcome.error.__cause__ = error
 
     def _is_durable(self, ticket: Ticket, placed: Progress | None) -> bool:
         """Whether a change was placed; an epoch ends with everything placed, unless it was given up."""

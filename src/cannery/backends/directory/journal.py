@@ -26,10 +26,13 @@ _MAGIC = b"CNRYJRNL"
 _VERSION = 1
 _RECORD = struct.Struct("<4sIQQQ")
 _RECORD_MAGIC = b"CJR1"
+# What a record begins with after its magic and checksum.
+_PLACE = struct.Struct("<QQQ")
 _OPERATION = struct.Struct("<BBHIQQ")
 _SLOT = struct.Struct("<QQQI")
 _PROGRESS = struct.Struct("<QQQ")
-_SLOT_DISTANCE = 64
+# The slots of ``journal.state``.
+_WRITTEN, _PLACED, _ABANDONED = 0, 64, 128
 _TRIES = 1000
 _STEPS = (256 << 10, 1 << 20)
 
@@ -53,19 +56,14 @@ class Progress(NamedTuple):
 
 def encode_record(epoch: int, position: int, operations: Sequence[Operation]) -> bytes:
     """A record for one place in the journal."""
-    pieces = []
-    for operation in operations:
-        name = operation.name.encode()
-        pieces += [
-            _OPERATION.pack(operation.kind, 0, len(name), 0, operation.offset, len(operation.data)),
-            name,
-            operation.data,
-        ]
+    pieces: list[bytes] = []
+    for kind, name, offset, data in operations:
+        called = name.encode()
+        pieces += (_OPERATION.pack(kind, 0, len(called), 0, offset, len(data)), called, data)
     payload = b"".join(pieces)
-    head = _RECORD.pack(_RECORD_MAGIC, 0, epoch, position, len(payload))
-    check = zlib.crc32(payload, zlib.crc32(head[8:]))
-    padding = b"\0" * (-len(payload) % 8)
-    return b"".join((head[:4], check.to_bytes(4, "little"), head[8:], payload, padding))
+    where = _PLACE.pack(epoch, position, len(payload))
+    check = zlib.crc32(payload, zlib.crc32(where)).to_bytes(4, "little")
+    return b"".join((_RECORD_MAGIC, check, where, payload, bytes(-len(payload) % 8)))
 
 
 def decode_payload(payload: bytes) -> Iterator[Operation]:
@@ -90,9 +88,12 @@ class Journal:
             undo.callback(files.close, self._fd)
             self._state = files.open(STATE, create=True)
             undo.callback(files.close, self._state)
-            self._shared = files.share(self._state, 3 * _SLOT_DISTANCE)
+            self._shared = files.share(self._state, 192)
             undo.pop_all()
         self._allocated = 0
+        # What each slot said last: it mostly still does.
+        nothing = (b"", Progress(0, 0))
+        self._seen = dict.fromkeys((_WRITTEN, _PLACED, _ABANDONED), nothing)
 
     def close(self) -> None:
         """Let go of both files."""
@@ -207,34 +208,39 @@ class Journal:
 
     def written(self) -> Progress | None:
         """How far records go; guarded by the write lock. None if it cannot be trusted."""
-        return self._slot(0)
+        return self._slot(_WRITTEN)
 
     def placed(self) -> Progress | None:
         """Up to where records are durable and in their files; guarded by the commit lock."""
-        return self._slot(_SLOT_DISTANCE)
+        return self._slot(_PLACED)
 
     def note_written(self, progress: Progress) -> None:
         """Publish how far records go."""
-        self._note(progress, 0)
+        self._note(progress, _WRITTEN)
 
     def note_placed(self, progress: Progress) -> None:
         """Publish up to where records are placed."""
-        self._note(progress, _SLOT_DISTANCE)
+        self._note(progress, _PLACED)
 
     def abandoned(self) -> Progress:
         """The epoch that was given up last and where, and how many have been (``pending``)."""
-        return self._slot(2 * _SLOT_DISTANCE) or Progress(0, 0)
+        return self._slot(_ABANDONED) or Progress(0, 0)
 
     def note_abandoned(self, progress: Progress) -> None:
         """Publish that an epoch is given up: what lies behind a place in it is not durable."""
-        self._note(progress, 2 * _SLOT_DISTANCE)
+        self._note(progress, _ABANDONED)
 
     def _slot(self, offset: int) -> Progress | None:
         for _ in range(_TRIES):
             data = self._shared[offset : offset + _SLOT.size]
+            seen, progress = self._seen[offset]
+            if data == seen:
+                return progress
             epoch, position, pending, check = _SLOT.unpack(data)
             if zlib.crc32(data[:24]) == check:
-                return Progress(epoch, position, pending)
+                progress = Progress(epoch, position, pending)
+                self._seen[offset] = (bytes(data), progress)
+                return progress
             # Another process may be writing it at this moment.
         return None
 
@@ -242,3 +248,4 @@ class Journal:
         body = _PROGRESS.pack(*progress)
         slot = body + zlib.crc32(body).to_bytes(4, "little")
         self._shared[offset : offset + _SLOT.size] = slot
+        self._seen[offset] = (slot, progress)

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import contextlib
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from cannery.backends.directory.files import Files
 from cannery.backends.directory.journal import REPLACE, Operation
 from cannery.backends.directory.layout import CHANGES, CONTENT, CONVERSATIONS, parent
 
 _OPEN_FILES = 128
-_ORDER = {CONTENT: 0, CONVERSATIONS: 1, CHANGES: 2}
+# Enough of a name to tell where it lies.
+_ROOMS = tuple(room[:4] for room in (CONTENT, CONVERSATIONS, CHANGES))
 
 
 class Placement:
@@ -27,30 +28,24 @@ class Placement:
 
     def place(self, operations: Iterable[Operation]) -> None:
         """Carry out operations."""
-        runs: dict[str, list[tuple[int, list[bytes]]]] = {}
+        written: dict[str, dict[str, list[tuple[int, bytes]]]] = {room: {} for room in _ROOMS}
         replaced: dict[str, bytes] = {}
         for kind, name, offset, data in operations:
             if kind == REPLACE:
                 replaced[name] = data
-                continue
-            run = runs.setdefault(name, [])
-            if run and run[-1][0] + sum(map(len, run[-1][1])) == offset:
-                run[-1][1].append(data)
             else:
-                run.append((offset, [data]))
-        names = sorted(runs, key=_rank)
-        noted = [name for name in names if name.startswith(CHANGES)]
-        for name in names[: len(names) - len(noted)]:
-            self._write(name, runs[name])
+                written[name[:4]].setdefault(name, []).append((offset, data))
+        self._write(written[CONTENT[:4]])
+        self._write(written[CONVERSATIONS[:4]])
         if replaced:
             self._replace(replaced)
-        for name in noted:
-            self._write(name, runs[name])
+        self._write(written[CHANGES[:4]])
 
-    def _write(self, name: str, run: list[tuple[int, list[bytes]]]) -> None:
-        fd = self._descriptor(name)
-        for offset, pieces in run:
-            self._files.write(fd, b"".join(pieces), offset)
+    def _write(self, files: dict[str, list[tuple[int, bytes]]]) -> None:
+        for name, writes in files.items():
+            fd = self._descriptor(name)
+            for offset, data in writes if len(writes) == 1 else _runs(writes):
+                self._files.write(fd, data, offset)
 
     def _replace(self, replaced: dict[str, bytes]) -> None:
         """New files beside the old ones first: what can run out of space does so before anything shows."""
@@ -129,5 +124,15 @@ class Placement:
             return self._files.open(name, create=True)
 
 
-def _rank(name: str) -> int:
-    return _ORDER[name.partition("/")[0]]
+def _runs(writes: list[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
+    """Writes that follow upon each other as one."""
+    start = end = -1
+    pieces: list[bytes] = []
+    for offset, data in writes:
+        if offset != end:
+            if pieces:
+                yield start, b"".join(pieces)
+            start, pieces = offset, []
+        pieces.append(data)
+        end = offset + len(data)
+    yield start, b"".join(pieces)

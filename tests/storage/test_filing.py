@@ -1,0 +1,214 @@
+"""Filing many at once is filing them one after the other, and an index from memory is one from the files."""
+
+import random
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from cannery.errors import ConflictError, InputError
+from cannery.messages import (
+    ReasoningContentClass,
+    assistant,
+    conversation_digest,
+    invocation,
+    result,
+    supervisor,
+    user,
+)
+from cannery.storage import Filing, Match, open_store, recent
+from tests.backends.simulated_disk import Disk, Operations
+from tests.storage.scenarios import open_simulated
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def texts(conversation):
+    return [one.text for one in conversation.load()]
+
+
+def facts(filed):
+    """What became of a history, and where something was added, what it says there."""
+    held = filed.conversation.load(0, filed.known + filed.added) if filed.added else ()
+    digest = conversation_digest(held, reasoning=False)
+    return filed.known, filed.added, filed.is_new, filed.is_fork, digest
+
+
+def histories(seed, count=40):
+    """Histories of which many go on from each other, fork, share a prompt or say the same."""
+    chance = random.Random(seed)
+    made = [[]]
+    for number in range(count):
+        base = list(chance.choice(made))
+        history = base[: chance.randint(0, len(base))]
+        if not history and chance.random() < 0.7:
+            history = [supervisor("Be brief.", START)]
+        for _ in range(chance.randint(0, 3)):
+            when = START + timedelta(seconds=chance.randint(0, 9))
+            word = f"{chance.randint(0, 3)}"
+            history += chance.choice(
+                [
+                    [user(word, when)],
+                    [assistant(word, when)],
+                    [assistant("", when)],
+                    [assistant(ReasoningContentClass(word), when), assistant(word, when)],
+                    [invocation(f"c{number}", "f"), result(f"c{number}", word)],
+                ]
+            )
+        made.append(history)
+    return [history for history in made if history]
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_many_at_once_are_one_after_the_other(store, seed):
+    chance = random.Random(seed)
+    waiting = histories(seed)
+    with open_store("memory:") as other:
+        while waiting:
+            count = chance.randint(1, 9)
+            part, waiting = waiting[:count], waiting[count:]
+            together = store.file_many(part)
+            alone = [other.file(history) for history in part]
+            assert list(map(facts, together)) == list(map(facts, alone))
+        assert len(store.list()) == len(other.list())
+    assert store.verify().is_sound
+
+
+def test_one_sync_for_all():
+    disk = Disk()
+    operations = Operations(disk)
+    store = open_simulated(operations)
+    first = store.create(canisters=[user("a"), assistant("b")])
+    store.file([user("warm")])
+    synced = []
+    sync = operations.sync
+    operations.sync = lambda fd: (synced.append(fd), sync(fd))
+    filed = store.file_many(
+        [[user(f"q{number}"), assistant("x" * 2000)] for number in range(20)]
+        + [[user("a"), assistant("b"), user("c")]]
+    )
+    assert len(synced) == 1
+    assert [one.is_new for one in filed] == [True] * 20 + [False]
+    assert filed[-1].conversation == first
+    store.close()
+
+
+def test_what_is_wrong_with_one_does_not_hold_up_the_others(store):
+    store.create(identifier="taken", canisters=[user("other")])
+    filed = store.file_many(
+        [
+            [user("a")],
+            Filing([user("b")], identifier="taken"),
+            Filing([user("c")], identifier="../c"),
+            [user("d"), "no canister"],
+            Filing([user("e")], title="E", tags=("t",), model="m", identifier="e"),
+            Filing([user("f")], title=5),
+        ]
+    )
+    assert isinstance(filed[1], ConflictError)
+    assert [isinstance(one, InputError) for one in filed] == [False, False, True, True, False, True]
+    metadata = store.get("e").metadata
+    assert (metadata.title, metadata.tags, metadata.model) == ("E", ("t",), "m")
+    assert len(store.list()) == 3
+
+
+def test_a_match_that_is_given_is_not_looked_up(store, monkeypatch):
+    held = store.create(canisters=[user("a"), assistant("b")])
+    monkeypatch.setattr(type(store), "use_index", None)
+    history = [user("a"), assistant("b"), user("c")]
+    filed = store.file_many(
+        [
+            Filing(history, match=Match(2, held.identifier, 2, 2)),
+            Filing(history, match=None, identifier="own"),
+            Filing([*history, user("d")], match=Match(3, held.identifier, 3, 3)),
+        ]
+    )
+    assert [facts(one)[:4] for one in filed] == [
+        (2, 1, False, False),
+        (0, 3, True, False),
+        (3, 1, False, False),
+    ]
+    assert texts(held) == ["a", "b", "c", "d"]
+    assert texts(store.get("own")) == ["a", "b", "c"]
+
+
+def test_a_match_that_others_have_overtaken_is_looked_up(store):
+    held = store.create(canisters=[user("a")])
+    held.append(assistant("meanwhile"))
+    gone = store.create(canisters=[user("x")])
+    gone.delete()
+    filed = store.file_many(
+        [
+            Filing([user("a"), assistant("b")], match=Match(1, held.identifier, 1, 1)),
+            Filing([user("x"), user("y")], match=Match(1, gone.identifier, 1, 1), identifier="y"),
+        ]
+    )
+    assert [facts(one)[:4] for one in filed] == [(1, 1, False, True), (0, 2, True, False)]
+    assert [texts(one.conversation) for one in filed] == [["a", "b"], ["x", "y"]]
+    assert filed[0].conversation.parent == held.identifier
+    assert filed[1].identifier == "y"
+
+
+def tables(store):
+    """What the index says of the living, by conversation and not by number."""
+
+    def look(connection):
+        names = dict(connection.execute("SELECT number, id FROM conversations WHERE NOT deleted"))
+        found = {}
+        for table in ("conversations", "prefixes", "calls", "roles"):
+            cursor = connection.execute(f"SELECT * FROM {table}")  # noqa: S608 - names are ours
+            columns = [column[0] for column in cursor.description]
+            found[table] = sorted(
+                repr(
+                    {
+                        key: names[value] if key == "number" else value
+                        for key, value in zip(columns, row, strict=True)
+                        if key != "seal"
+                    }
+                )
+                for row in cursor
+                if row[columns.index("number")] in names
+            )
+        return found
+
+    return store.index.use(look)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_index_from_memory_is_the_index_from_the_files(store, seed, monkeypatch):
+    chance = random.Random(seed)
+    for history in histories(seed):
+        filed = store.file_many([history])[0]
+        what = chance.random()
+        if what < 0.1:
+            filed.conversation.rename(f"title {what}")
+        elif what < 0.2:
+            filed.conversation.append(user("more", START), invocation("c", "f"))
+        elif what < 0.25:
+            filed.conversation.fork(1, edge="move")
+        elif what < 0.3:
+            filed.conversation.delete()
+    store.match([bytes(32)])
+    learned = tables(store)
+    monkeypatch.setattr(recent.Recent, "of", lambda self, identifier, places: None)
+    store.index.discard()
+    store.match([bytes(32)])
+    assert tables(store) == learned
+
+
+def test_what_is_filed_here_is_not_read_back(store, monkeypatch):
+    first = store.file([user("a"), assistant("b")])
+    store.file([user("a"), assistant("b"), user("c")])
+    monkeypatch.setattr(type(store.backend), "read", None)
+    filed = store.file([user("a"), assistant("b"), user("c"), assistant("d")])
+    assert (filed.identifier, filed.added) == (first.identifier, 1)
+
+
+def test_what_another_process_writes_is_read(path):
+    with open_store(path) as mine, open_store(path) as other:
+        first = mine.file([user("a"), assistant("b")]).conversation
+        other.get(first.identifier).append(user("c"))
+        mine.get(first.identifier).append(assistant("d"))
+        history = [user("a"), assistant("b"), user("c"), assistant("d")]
+        for store in (mine, other):
+            filed = store.file(history)
+            assert (filed.identifier, filed.added) == (first.identifier, 0)
