@@ -5,9 +5,8 @@ A dialect is found by the name of its module and imported when first asked for.
 
 from __future__ import annotations
 
-import contextlib
 import importlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -373,11 +372,10 @@ def translate(
     if kind == "request":
         if model is None:
             plain = _translate_slices(data, source, target, policy)
-            if plain is not None:
-                return plain
-            plain = _translate_plain(data, source, target)
             if plain is None:
                 plain = _translate_line(data, source, target, policy)
+            if plain is None:
+                plain = _translate_plain(data, source, target)
             if plain is not None:
                 return plain
         request = find_dialect(source).read_request(data, None)
@@ -503,40 +501,46 @@ def _translate_plain(body: bytes, source: str, target: str) -> Rendered | None:
     return None if written is None else _noted(written, notes, source, body)
 
 
-def translate_lines(lines: Sequence[bytes], *, source: str, target: str) -> Rendered | None:
-    """Bodies of common shape as the lines of one text; None if one of them is of another.
+def translate_lines(data: bytes, *, source: str, target: str) -> tuple[Rendered, int] | None:
+    """Bodies of common shape, one a line, in the same form, and their number; None if one of them is of another shape.
 
     The losses hold for each of the bodies. Whoever gets None translates them one by one.
     """
-    reader, writer = find_dialect(source), find_dialect(target)
+    read, write = find_dialect(source).read_lines, find_dialect(target).write_lines
+    if read is None or write is None:
+        return None
     notes: Notes = []
-    written = None
-    if reader.read_spelled is not None and writer.write_spelled is not None:
-        with contextlib.suppress(*ODD):
-            written = writer.write_spelled(reader.read_spelled(lines), notes)
-    if written is None and reader.read_line is not None and writer.write_lines is not None:
-        notes.clear()
-        with contextlib.suppress(*ODD):
-            written = writer.write_lines(map(reader.read_line, lines), notes)
-    return None if written is None else _noted(written, notes, source, None)
+    try:
+        requests = read(data)
+        written = write(requests, notes)
+    except ODD:
+        return None
+    return _noted(written, notes, source, None), len(requests)
 
 
 def _translate_line(body: bytes, source: str, target: str, policy: str) -> Rendered | None:
     """A record of common shape that comes alone; None for any other."""
-    reader, write = find_dialect(source), find_dialect(target).write_lines
-    if reader.read_line is None or write is None:
+    way = _line_way(source, target)
+    if way is None:
         return None
     notes: Notes = []
+    request = way[0](body, notes)
+    if request is None:
+        return None
     try:
-        request = reader.read_line(body)
+        written = way[1]((request,), notes)
     except ODD:
-        request = None if reader.read_odd_line is None else reader.read_odd_line(body, notes)
-    written = None if request is None else write((request,), notes)
-    if written is None:
         return None
     rendered = _noted(written.removesuffix(b"\n"), notes, source, body)
     enforce(policy, source, target, rendered.losses)
     return rendered
+
+
+@lru_cache(maxsize=64)
+def _line_way(source: str, target: str) -> tuple[Any, Any] | None:
+    """How records of one dialect are read and written in another; None where there is no such way."""
+    read, write = find_dialect(source).read_line, find_dialect(target).write_lines
+    return None if read is None or write is None else (read, write)
 
 
 def _noted(

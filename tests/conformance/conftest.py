@@ -17,8 +17,6 @@ SHORTCUTS = (
     "read_slices",
     "write_slices",
     "read_paths",
-    "read_spelled",
-    "write_spelled",
     "read_line",
     "write_lines",
 )

@@ -65,23 +65,22 @@ def blocks(file: BinaryIO, first: bytes = b"", size: int = BLOCK) -> Iterator[by
 
 def translate_block(data: bytes, task: Task) -> Block:
     """Some lines, translated; a bad one is left out and named."""
-    lines = io.BytesIO(data).readlines()
     is_plain = task.kind == "request" and task.model is None and not task.tells_all
     if is_plain and task.policy != "strict":
-        alike = translate_lines(lines, source=task.source, target=task.target)
+        alike = translate_lines(data, source=task.source, target=task.target)
         if alike is not None:
-            return _block_of(alike, lines, len(data), task)
-    return _translate_each(lines, len(data), task)
+            return _block_of(*alike, len(data), task)
+    return _translate_each(io.BytesIO(data).readlines(), len(data), task)
 
 
-def _block_of(rendered: Rendered, lines: list[bytes], size: int, task: Task) -> Block:
+def _block_of(rendered: Rendered, lines: int, size: int, task: Task) -> Block:
     """Lines that lost the same."""
-    block = Block(len(lines), size, rendered.body)
+    block = Block(lines, size, rendered.body)
     if rendered.losses:
-        block.counts = dict.fromkeys((key for key, _ in _names(rendered)), len(lines))
+        block.counts = dict.fromkeys((key for key, _ in _names(rendered)), lines)
         block.examples = {key: (1, found) for key, found in _names(rendered)}
         if task.keeps_losses:
-            numbers = range(1, len(lines) + 1)
+            numbers = range(1, lines + 1)
             block.losses = [(number, loss) for number in numbers for loss in rendered.losses]
     return block
 

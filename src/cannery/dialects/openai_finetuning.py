@@ -78,13 +78,8 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> dict
 _LINES = ChatLines(NAME, None)
 
 
-def write_spelled(turns_of: Iterable[list[Any]], notes: Notes) -> bytes | None:  # noqa: ARG001 - nothing is lost
-    """Examples of texts as they are spelled, one a line; None if one is of another kind."""
-    return _LINES.write_spelled(turns_of)
-
-
-def write_lines(requests: Iterable[LineRequest], notes: Notes) -> bytes | None:  # noqa: ARG001 - nothing is lost
-    """Examples, one a line; None if one is of another kind."""
+def write_lines(requests: Iterable[LineRequest], notes: Notes) -> bytes:  # noqa: ARG001 - nothing is lost
+    """Examples, one a line."""
     return _LINES.write(requests)
 
 
@@ -94,6 +89,5 @@ DIALECT = data_set(
     read_request,
     write_request,
     modelled=frozenset({"tools", "functions", "parallel_tool_calls"}),
-    write_spelled=write_spelled,
     write_lines=write_lines,
 )

@@ -168,12 +168,10 @@ class Dialect(Struct, frozen=True, gc=False):
     # Shortcuts for common shapes; None where a dialect has none, and each gives None for what it does not take.
     read_plain: Callable[[bytes], PlainRequest | None] | None = None
     write_plain: Callable[[PlainRequest, Notes], bytes | None] | None = None
-    # One request a line, many at once (``wire.lines``); what is noted holds for each of them.
-    read_spelled: Callable[[Iterable[bytes]], Iterable[list[Any]]] | None = None
-    write_spelled: Callable[[Iterable[list[Any]], Notes], bytes | None] | None = None
-    read_line: Callable[[bytes], Any] | None = None
-    read_odd_line: Callable[[bytes, Notes], Any] | None = None
-    write_lines: Callable[[Iterable[Any], Notes], bytes | None] | None = None
+    # One request a line, alone or many at once (``wire.lines``); what is noted holds for each of them.
+    read_line: Callable[[bytes, Notes], Any] | None = None
+    read_lines: Callable[[bytes], list[Any]] | None = None
+    write_lines: Callable[[Iterable[Any], Notes], bytes] | None = None
     write_fast: FastWriter | None = None
     write_turns: TurnWriter | None = None
     # The shortest way (``wire.slices``). A note is placed by the number of its message. The writer takes settings that

@@ -1,81 +1,97 @@
 """Requests that come one a line, as data sets do: many are read and written in one go.
 
-There are two ways. Lines of nothing but texts by the usual roles are taken apart without reading the texts: these go
-out as they are spelled. Lines with calls, results and tools become ``LineRequest``. A source refuses a line with one of
-``ODD``; a target gives None for what it does not take, and what it notes holds for each line. Everything else is left
-to the general way, and the tests hold all of them against each other.
+A source reads a line into a ``LineRequest``, whose texts stay as they are spelled in JSON. A target puts between the
+texts what leads from one to the next, which only the names of the speakers decide (``wire.line_states``); the calls of
+all lines are read together. Both refuse what they do not take with one of ``ODD``, what they note holds for each line,
+and the general way takes the rest; the tests hold both ways against each other.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable
-from functools import lru_cache
-from typing import Any
+from io import BytesIO
+from operator import itemgetter
+from typing import Annotated, Any
 
 import msgspec
-from msgspec import Struct
-from orjson import OPT_APPEND_NEWLINE, Fragment, dumps
+from msgspec import Meta, Raw, Struct
+from orjson import dumps
 
 from cannery.messages.absence import absent
 from cannery.messages.requests import Request, Tool
-from cannery.messages.role import Role
 from cannery.wire.arguments import is_plain_identifier
 from cannery.wire.bodies import encode
 from cannery.wire.chat_tools import write_tools
+from cannery.wire.line_states import END, Calling, Speaker, State, UnusualError, next_call
 from cannery.wire.losses import Report
+from cannery.wire.markers import read_error_flag
 
-ODD = (msgspec.MsgspecError, UnicodeError, RecursionError)
-_ROLES = {Role.User: "user", Role.Assistant: "assistant", Role.Supervisor: "system"}
-
-
-class Calls(Struct, frozen=True, gc=False):
-    """What the model said, if anything, and the calls that it made: identifier, name and arguments."""
-
-    held: str | None
-    calls: list[tuple[str, str, str]]
+ODD = (msgspec.MsgspecError, UnicodeError, RecursionError, UnusualError)
 
 
-class Answer(Struct, frozen=True, gc=False):
-    """What a tool answered."""
+class LineTurn(Struct, frozen=True, gc=False):
+    """What somebody says, as it is spelled."""
 
-    identifier: str
-    held: str
+    speaker: Speaker
+    held: Raw
+
+
+class LineCall(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """A call as a turn spells it."""
+
+    name: str
+    arguments: Raw
 
 
 class LineRequest(Struct, frozen=True, gc=False, kw_only=True):
-    """A request of one line: turns with a ``role`` and the text they ``held``, and what may stand beside them."""
+    """A request of one line: its turns, and what may stand beside them."""
 
-    messages: list[Any]
+    turns: Annotated[list[Any], Meta(min_length=1)]
     system: Any = absent
     tools: Any = absent
 
-    def exchanges(self) -> list[Any] | None:
-        """The turns with ``Calls`` and ``Answer`` among them, each call answered at once; None if they are not so."""
-        return None
+    @staticmethod
+    def read_calls(spelled: list[Raw]) -> list[Any]:
+        """The call of each of these turns, or a list of them."""
+        raise NotImplementedError
 
-    def offers(self) -> tuple[Tool, ...]:
-        """The tools; empty if they cannot be told."""
-        return ()
-
-
-class _Openings(dict[type, bytes]):
-    """How the message of each class of turn starts; KeyError for calls and results."""
-
-    def __init__(self, before: bytes) -> None:
-        super().__init__()
-        self._before = before
-
-    def __missing__(self, kind: Any) -> bytes:
-        role = _ROLES[kind.role].encode()
-        self[kind] = opening = self._before + b'{"role":"%b","content":' % role
-        return opening
+    @staticmethod
+    def read_tools(spelled: Raw) -> tuple[Tool, ...]:
+        """The tools that a request offers; empty if they cannot be told."""
+        raise NotImplementedError
 
 
-_END = b"}]}\n"
-_first_byte = struct.Struct("c").unpack_from
-_QUOTE = {(b'"',)}
-_NEXT = _Openings(b"},")
+class LineReader:
+    """Reads the lines of one source."""
+
+    def __init__(self, kind: type[LineRequest]) -> None:
+        decoder = msgspec.json.Decoder(kind)
+        self.read = decoder.decode
+        self._read_all = decoder.decode_lines
+
+    def read_lines(self, data: bytes) -> list[LineRequest]:
+        """The request of each line."""
+        lines = BytesIO(data).readlines()
+        if set(map(_FIRST, lines)) != _OPEN or set(map(_LAST, lines)) != _CLOSED:
+            if not lines:
+                raise UnusualError
+            return list(map(self.read, lines))
+        # A brace that closes is never followed by one that opens, so that no value goes on in the next line.
+        requests = self._read_all(data)
+        if len(requests) != len(lines):
+            raise UnusualError
+        return requests
+
+
+_FIRST, _OPEN = itemgetter(0), {ord("{")}
+_LAST, _CLOSED = itemgetter(slice(-2, None)), {b"}\n"}
+_EMPTY = Raw(b'""')
+_MOST_TOOLS = 128
+# No other JSON value begins with a smaller byte than a text does.
+_is_text = bytearray(b"#").__gt__
+# Whether a text begins with something that is no bracket, nor a backslash.
+_is_unmarked = bytearray(b'"]').__le__
+_decode_text = msgspec.json.Decoder(str).decode
 
 
 class ChatLines:
@@ -83,87 +99,129 @@ class ChatLines:
 
     def __init__(self, dialect: str, model: str | None) -> None:
         self._dialect = dialect
-        self._settings: dict[str, Any] = {} if model is None else {"model": model}
-        start = b"{" if model is None else b'{"model":%b,' % dumps(model)
         # Each line ends the one before, which saves a piece a line.
-        self._first = _Openings(_END + start + b'"messages":[')
+        self._start = END + (b"{" if model is None else b'{"model":%b,' % dumps(model))
+        self._first = State(self._start + b'"messages":[')
+        self._beside: dict[bytes, State] = {}
 
-    def write_spelled(self, turns_of: Iterable[list[Any]]) -> bytes | None:
-        """Bodies of turns whose texts are spelled in JSON already, one a line; None if they are not texts."""
+    def write(self, requests: Iterable[LineRequest]) -> bytes:
+        """Bodies, one a line; one of ``ODD`` if the general way must take one of them."""
+        # Texts, and before each of them what leads to it.
         parts: list[Any] = []
         take = parts.append
-        following = _NEXT
-        for turns in turns_of:
-            openings = self._first
-            for turn in turns:
-                take(openings[type(turn)])
-                take(turn.held)
-                openings = following
-            if openings is not following:
-                return None
-        if not parts or set(map(_first_byte, parts[1::2])) != _QUOTE:
-            return None
-        take(_END)
-        parts[0] = parts[0][len(_END) :]
-        written = b"".join(parts)
-        if not written.isascii():
-            # What was skipped unread is sound JSON, but perhaps not sound UTF-8.
-            written.decode()
-        return written
-
-    def write(self, requests: Iterable[Any]) -> bytes | None:
-        """Bodies, one a line; None if the general way must take one of them."""
-        lines: list[bytes] = []
+        tools: Any = None
+        answered: list[Any] = []
         for request in requests:
-            line = self._line(request)
-            if line is None:
-                return None
-            lines.append(line)
-        return b"".join(lines)
+            state = self._first
+            if request.tools is not absent:
+                if request.tools != tools:
+                    tools, beside = request.tools, self._beside_tools(request)
+                state = beside
+            if request.system is not absent and request.system != _EMPTY:
+                lead, state = state["system"]
+                parts += (lead, request.system)
+            for turn in request.turns:
+                lead, state = state[turn.speaker]
+                take(lead)
+                take(turn.held)
+            answered.append(state.answered)
+        if None in answered or not all(map(_is_text, parts[1::2])):
+            raise UnusualError  # a call without an answer, or something that is no text
+        if any(answered):
+            _write_calls(parts, request, answered)
+        return _joined(parts)
 
-    def _line(self, request: LineRequest) -> bytes | None:
-        body = dict(self._settings)
-        if request.tools is not absent:
-            body["tools"] = _written_tools(self._dialect, request.offers())
-        turns = request.exchanges()
-        if not turns or body.get("tools", True) is None:
-            return None
-        messages: list[Any] = []
-        for turn in turns:
-            kind = type(turn)
-            if kind is Answer:
-                messages.append(
-                    {"role": "tool", "tool_call_id": turn.identifier, "content": turn.held}
-                )
-            elif kind is not Calls:
-                messages.append({"role": _ROLES[turn.role], "content": turn.held})
-            elif all(is_plain_identifier(name) for _, name, _ in turn.calls):
-                messages.append(_call_message(turn))
-            else:
-                return None
-        if request.system is not absent and request.system:
-            messages.insert(0, {"role": "system", "content": request.system})
-        body["messages"] = messages
-        return dumps(body, option=OPT_APPEND_NEWLINE)
+    def _beside_tools(self, request: LineRequest) -> State:
+        """How a line beside tools starts; the lines of a data set offer the same ones again and again."""
+        spelled = bytes(request.tools)
+        known = self._beside.get(spelled)
+        if known is None:
+            if len(self._beside) == _MOST_TOOLS:
+                self._beside.clear()
+            known = self._beside[spelled] = self._with_tools(request.read_tools(request.tools))
+        return known
 
-
-def _call_message(turn: Calls) -> dict[str, Any]:
-    calls = [
-        {
-            "id": identifier,
-            "type": "function",
-            "function": {"name": name, "arguments": arguments},
-        }
-        for identifier, name, arguments in turn.calls
-    ]
-    return {"role": "assistant", "content": turn.held, "tool_calls": calls}
+    def _with_tools(self, tools: tuple[Tool, ...]) -> State:
+        """How a line beside these tools starts, unless something would be lost or renamed."""
+        report = Report()
+        body: dict[str, Any] = {}
+        write_tools(self._dialect, Request((), tools=tools, source="another"), body, report)
+        is_plain = tools and all(is_plain_identifier(tool.name) for tool in tools)
+        if not is_plain or not report.is_empty:
+            raise UnusualError
+        return State(self._start + b'"tools":%b,"messages":[' % encode(body["tools"]))
 
 
-@lru_cache(maxsize=128)
-def _written_tools(dialect: str, tools: tuple[Tool, ...]) -> Fragment | None:
-    """Tools as Chat spells them; None if something would be lost or renamed."""
-    report = Report()
-    body: dict[str, Any] = {}
-    write_tools(dialect, Request((), tools=tools, source="another"), body, report)
-    is_plain = tools and all(is_plain_identifier(tool.name) for tool in tools)
-    return Fragment(encode(body["tools"])) if is_plain and report.is_empty else None
+def _write_calls(parts: list[Any], request: LineRequest, answered: list[int]) -> None:
+    """Put arguments where turns hold calls; of each line so many are ``answered``, and at least one of each turn."""
+    leads, held = parts[::2], parts[1::2]
+    places = [place for place, lead in enumerate(leads) if type(lead) is Calling]
+    if any(held[place - 1] == _EMPTY and leads[place].is_said for place in places):
+        raise UnusualError
+    found = request.read_calls([held[place] for place in places])
+    if sum(answered) == len(places) and list not in map(type, found):
+        answers = [held[place + 1] for place in places]
+        for place, call, spelled in zip(places, found, _spelled(found), strict=True):
+            parts[2 * place] = leads[place][call.name]
+            parts[2 * place + 1] = spelled
+    else:
+        several = [calls if type(calls) is list else [calls] for calls in found]
+        _check_answers([leads[place].number for place in places], several, answered)
+        _write_several(parts, places, several)
+        answers = [
+            text
+            for place, calls in zip(places, several, strict=True)
+            for text in held[place + 1 : place + 1 + len(calls)]
+        ]
+    if not all(map(_is_unmarked, answers)) and any(map(_is_marked, answers)):
+        raise UnusualError
+
+
+def _check_answers(numbers: list[int], several: list[list[LineCall]], answered: list[int]) -> None:
+    """Refuse turns that do not have an answer for each of their calls; ``numbers`` are those of the first calls."""
+    counts: list[int] = []
+    for number, calls in zip(numbers, several, strict=True):
+        if not number:
+            counts.append(0)
+        if not calls or number != counts[-1]:
+            raise UnusualError
+        counts[-1] += len(calls)
+    if counts != [count for count in answered if count]:
+        raise UnusualError
+
+
+def _write_several(parts: list[Any], places: list[int], several: list[list[LineCall]]) -> None:
+    """Put arguments where turns hold any number of calls."""
+    spelled = iter(_spelled([call for calls in several for call in calls]))
+    for place, calls in zip(places, several, strict=True):
+        lead = parts[2 * place]
+        written = lead[calls[0].name]
+        for number, call in enumerate(calls[1:], lead.number + 1):
+            written += next(spelled) + next_call(number)[call.name]
+        parts[2 * place] = written
+        parts[2 * place + 1] = next(spelled)
+
+
+def _spelled(calls: list[LineCall]) -> list[bytes]:
+    """The arguments of calls, spelled in JSON, without quotes."""
+    texts = [str(call.arguments, "utf-8") for call in calls]
+    if {text[0] for text in texts} != {"{"}:
+        raise UnusualError
+    # No text ends with a comma: this stands between two of them, and nowhere else.
+    return dumps(texts)[2:-2].split(b'","')
+
+
+def _is_marked(text: Raw) -> bool:
+    """Whether the text of an answer says that a call failed."""
+    return read_error_flag(_decode_text(text)) is not None
+
+
+def _joined(parts: list[Any]) -> bytes:
+    """Lines of texts and what leads to them."""
+    parts[0] = parts[0][len(END) :]
+    parts.append(END)
+    written = b"".join(parts)
+    if not written.isascii():
+        # What was skipped unread is sound JSON, but perhaps not sound UTF-8.
+        written.decode()
+    return written

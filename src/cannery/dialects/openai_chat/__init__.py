@@ -55,14 +55,8 @@ _MODEL_UNKNOWN = ("MODEL_UNKNOWN", "model", "")
 _LINES = ChatLines(NAME, UNKNOWN_MODEL)
 
 
-def write_spelled(turns_of: Iterable[list[Any]], notes: Notes) -> bytes | None:
-    """The bodies of turns of texts as they are spelled, one a line; None if one is of another kind."""
-    notes.append(_MODEL_UNKNOWN)
-    return _LINES.write_spelled(turns_of)
-
-
-def write_lines(requests: Iterable[LineRequest], notes: Notes) -> bytes | None:
-    """The bodies of requests that name no model, one a line; None if one is of another kind."""
+def write_lines(requests: Iterable[LineRequest], notes: Notes) -> bytes:
+    """The bodies of requests that name no model, one a line."""
     notes.append(_MODEL_UNKNOWN)
     return _LINES.write(requests)
 
@@ -94,6 +88,5 @@ DIALECT = Dialect(
     write_slices=write_slices,
     write_plain=write_plain,
     write_reply=write_reply,
-    write_spelled=write_spelled,
     write_lines=write_lines,
 )
