@@ -8,10 +8,12 @@ import orjson
 import pytest
 
 import cannery
+from cannery.messages import FinishReason, absent, fold, unfold
 from tests.conformance.matrix import DIALECTS
 from tests.conformance.test_abroad import silent
 from tests.oracles.sdk_types import validate_request, validate_response
 from tests.oracles.server_rules import check_request_rules, confirmed
+from tests.oracles.stream_rules import check_stream_rules
 from tests.strategies.sdk_bodies import REQUESTS, sdk_request, sdk_response
 
 SEEDS = range(60)
@@ -55,6 +57,23 @@ def test_responses_are_valid_abroad(name: str, dialect: str, target: str) -> Non
         raw = orjson.dumps(sdk_response(name, seed))
         rendered = cannery.translate(raw, source=dialect, target=target, kind="response")
         assert validate_response(target, orjson.loads(rendered.body)) == [], seed
+
+
+@pytest.mark.parametrize("name, dialect", NAMES)
+def test_responses_stream_in_every_dialect(name: str, dialect: str) -> None:
+    for seed in SEEDS:
+        response = cannery.normalize_response(orjson.dumps(sdk_response(name, seed)), dialect)
+        if response.finish in (absent, FinishReason.Error):
+            response = response.replace(finish=FinishReason.Stop)
+        events = list(unfold(response))
+        assert _said(fold(events)) == _said(response), seed
+        for target in DIALECTS:
+            written = b"".join(cannery.nativize_stream(events, target))
+            assert check_stream_rules(target, written) == [], (seed, target)
+
+
+def _said(response: cannery.Response) -> list[tuple[Any, Any]]:
+    return [(item.role, item.held) for item in response.canisters if item.held is not absent]
 
 
 def _unmistakable(leaves: list[Any]) -> list[Any]:

@@ -50,8 +50,9 @@ class Start(Struct, frozen=True, gc=False, tag=True):
 class PartStart(Struct, frozen=True, gc=False, tag=True):
     """A part begins: ``text``, ``reasoning``, ``refusal`` or ``invocation``.
 
-    A ``whole`` part comes with its content at once. A part with ``joined=False`` opens a wire
-    message of its own; the first part always does.
+    A ``whole`` part comes with its content at once, and what is not the model's own (the result of
+    a tool that ran at the provider, say) as the ``canister`` that it is. A part with
+    ``joined=False`` opens a wire message of its own; the first part always does.
     """
 
     index: int
@@ -161,6 +162,9 @@ class _Part:
             return new_invocation(  # type: ignore[no-any-return]
                 self.joined("arguments"), when, joined, self.residue, None, *call
             )
+        if start.kind == "canister":
+            canister: AnyCanister = start.content.replace(joined=joined)
+            return canister
         return new_assistant(self._held(), when, joined, self.residue)  # type: ignore[no-any-return]
 
     def _held(self) -> Any:
@@ -309,6 +313,8 @@ def _unfold_part(index: int, canister: AnyCanister) -> Iterator[Event]:
             joined=joined,
         )
         yield Delta(index, canister.arguments_text, "arguments")
+    elif not isinstance(canister, AssistantCanisterClass):
+        yield PartStart(index, "canister", content=canister, joined=joined)
     else:
         held = canister.held
         if type(held) is str:

@@ -224,3 +224,26 @@ def test_codex_gets_the_end_of_every_item_before_the_end_of_the_answer():
     assert (
         kinds.count("response.output_item.done") == kinds.count("response.output_item.added") == 2
     )
+
+
+def test_a_result_in_an_answer_is_nobodys_words():
+    """The output of a tool that ran at the server is an item of the answer."""
+    call = {"type": "function_call", "id": "fc_1", "call_id": "c", "name": "f", "arguments": "{}"}
+    output = {"type": "function_call_output", "id": "fco_1", "call_id": "c", "output": "42"}
+    items = [{**item, "status": "completed"} for item in (call, output)]
+    body = {"id": "r", "object": "response", "created_at": 1, "model": "m", "output": []}
+    said = [{"type": "response.created", "response": body}]
+    for index, item in enumerate(items):
+        place = {"output_index": index, "item": item}
+        said += [{"type": f"response.output_item.{what}", **place} for what in ("added", "done")]
+    said += [{"type": "response.completed", "response": {**body, "output": items}}]
+    events = events_of(b"".join(b"data: %s\n\n" % json.dumps(event).encode() for event in said))
+
+    whole = normalize_response(json.dumps({**body, "output": items}), NAME)
+    assert [item.role for item in fold(events).canisters][-1] == whole.canisters[-1].role
+    assert last(written(events))["response"]["output"] == items
+    for dialect in ("openai_chat", "anthropic_messages", "gemini_generate"):
+        assert b"42" not in b"".join(nativize_stream(events, dialect))
+        rendered = nativize_response(whole, dialect)
+        assert b"42" not in rendered.body
+        assert "RESULT_DROPPED" in {loss.code for loss in rendered.losses}

@@ -26,7 +26,12 @@ from cannery.dialects.gemini_generate.responses import (
 from cannery.dialects.gemini_generate.spelling import NAME, Object, get, spelled
 from cannery.dialects.gemini_generate.writing import SIGNATURE, MessageWriter
 from cannery.messages.absence import absent
-from cannery.messages.canisters import InvocationCanisterClass, new_assistant, new_invocation
+from cannery.messages.canisters import (
+    InvocationCanisterClass,
+    ResultCanisterClass,
+    new_assistant,
+    new_invocation,
+)
 from cannery.messages.checked import now
 from cannery.messages.content import Origin, ReasoningContentClass, new_reasoning
 from cannery.messages.events import (
@@ -245,6 +250,8 @@ class GeminiStreamReader:
             yield PartStart(index, "invocation", *call, residue=residue)
             if held:
                 yield Delta(index, held, "arguments")
+        elif isinstance(canister, ResultCanisterClass):
+            yield PartStart(index, "canister", content=canister)
         elif type(held) is str:
             yield PartStart(index, "text", residue=residue)
             if held:
@@ -279,7 +286,7 @@ class _Part:
         self.is_ended = False
         own = own_residue(start, NAME)
         # What has to be written as one part waits for its end.
-        self.waits = start.kind in ("invocation", "whole") or own is not None
+        self.waits = start.kind in ("invocation", "canister", "whole") or own is not None
 
     def joined(self, channel: str) -> str:
         return "".join(delta.text for delta in self.deltas if delta.channel == channel)
@@ -387,7 +394,11 @@ class GeminiStreamWriter:
         """A part that was waited for."""
         start = part.start
         residue = own_residue(start, NAME)
-        if start.kind == "invocation":
+        if start.kind == "canister":
+            if own_residue(start.content, NAME) is None:
+                return
+            canister = start.content
+        elif start.kind == "invocation":
             own = (start.identifier, start.name, start.is_freeform)
             canister = new_invocation(part.joined("arguments"), now(), True, residue, None, *own)
         elif start.kind == "reasoning":

@@ -19,6 +19,7 @@ from cannery.messages.content import ReasoningContentClass
 from cannery.messages.conversation import Conversation
 from cannery.messages.requests import FinishReason, Response, Usage, new_response
 from cannery.wire import openai_settings
+from cannery.wire.answers import answer_pieces
 from cannery.wire.bodies import Object, guarded, read_object
 from cannery.wire.contract import Piece
 from cannery.wire.controls import integer, text
@@ -43,6 +44,8 @@ PREFIXES = {
     "function_call": "fc",
     "custom_tool_call": "ctc",
     "reasoning": "rs",
+    "function_call_output": "fco",
+    "custom_tool_call_output": "ctco",
 }
 NO_IDENTIFIER = "resp_cannery"
 _COUNTS = ("input_tokens", "output_tokens")
@@ -137,7 +140,7 @@ def _write_body(response: Response, report: Report) -> Object:
     if response.source != NAME:
         report_ending(response, report, says=_SAYS)
     writer = AnswerWriter(report, identifier, at_home=response.source == NAME)
-    pieces = [Piece(canister, index) for index, canister in enumerate(response.canisters)]
+    pieces = answer_pieces(response, NAME, report)
     body = answer_body(
         identifier,
         response.model if isinstance(response.model, str) else "",

@@ -280,7 +280,8 @@ class ResponsesStreamReader:
         held: Any = canister.held
         kind = _kind_of(canister)
         if position not in item.parts or item.parts[position].kind is None:
-            yield self._open(item, position, kind, held if kind == "whole" else None)
+            whole = {"whole": held, "canister": canister}.get(kind)
+            yield self._open(item, position, kind, whole)
         part = item.parts[position]
         if part.kind != kind:
             # The finished item contradicts its own beginning: what was said stands.
@@ -294,7 +295,7 @@ class ResponsesStreamReader:
                     yield from self._complete(part, channel, words, segment)
             if held.encrypted:
                 yield Delta(part.index, held.encrypted, "encrypted")
-        elif part.kind != "whole":
+        elif part.kind not in ("canister", "whole"):
             yield from self._complete(part, "text", held if type(held) is str else held.text)
             citations = held.citations if isinstance(held, TextualContentClass) else ()
             for citation in citations[part.citations :]:
@@ -318,8 +319,9 @@ class ResponsesStreamReader:
 
 
 def _kind_of(canister: AnyCanister) -> str:
-    if canister.role.value == "invocation":
-        return "invocation"
+    role = canister.role.value
+    if role != "assistant":
+        return "invocation" if role == "invocation" else "canister"
     held = canister.held
     kind = "text" if type(held) is str else held.kind
     return kind if kind in ("text", "refusal", "reasoning") else "whole"

@@ -18,7 +18,9 @@ from cannery.dialects.openai_responses.responses import (
     item_id,
 )
 from cannery.dialects.openai_responses.settings import NAME
+from cannery.dialects.openai_responses.writing import ItemWriter
 from cannery.messages.absence import absent
+from cannery.messages.canisters import AnyCanister, ResultCanisterClass
 from cannery.messages.content import OpaqueContentClass, ReasoningContentClass
 from cannery.messages.events import (
     Delta,
@@ -35,9 +37,9 @@ from cannery.messages.json_text import decode_json
 from cannery.messages.requests import FinishReason, Usage
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object
-from cannery.wire.contract import StreamOptions
+from cannery.wire.contract import Piece, StreamOptions
 from cannery.wire.losses import Report
-from cannery.wire.residues import recall
+from cannery.wire.residues import own_residue, recall
 from cannery.wire.sse import named_frame
 
 _TEXT = {"text": ("output_text", "text"), "refusal": ("refusal", "refusal")}
@@ -238,6 +240,8 @@ class ResponsesStreamWriter:
         sealed = self._seal()
         if event.kind == "whole":
             return sealed + self._whole(event)
+        if event.kind == "canister":
+            return sealed + self._canister(event.content)
         if event.kind == "invocation":
             part.item, added = self._add(self._call(part, ""), _kept(event.residue))
             return sealed + added
@@ -292,6 +296,18 @@ class ResponsesStreamWriter:
             self._whole_text("refusal" if part["type"] == "refusal" else "text", part)
             for part in parts
         )
+
+    def _canister(self, canister: AnyCanister) -> bytes:
+        """What is not the model's own, if it is this server's."""
+        held = canister.held
+        if isinstance(held, OpaqueContentClass):
+            return self._opaque(decode_json(held.json)) if held.dialect == NAME else b""
+        is_result = isinstance(canister, ResultCanisterClass)
+        if not is_result or own_residue(canister, NAME) is None:
+            return b""
+        value = ItemWriter(Report(), at_home=True).result(Piece(canister, None))
+        item, added = self._add(value, None)
+        return added + self._done(item, item.value)
 
     def _opaque(self, value: Object) -> bytes:
         index = self._count
