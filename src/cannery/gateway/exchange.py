@@ -21,6 +21,7 @@ from cannery.gateway.entries import Entry
 from cannery.gateway.hearing import Relay, Translation
 from cannery.gateway.ingress import RoleGate, caller_key
 from cannery.gateway.metrics import Metrics
+from cannery.gateway.model_lists import ModelLists
 from cannery.gateway.peek import Glance, gist, glance, read_plain
 from cannery.gateway.recorder import Recorder
 from cannery.gateway.refusals import CallError, Header, NoAnswerError, refuse
@@ -67,6 +68,7 @@ class Exchanges:
             for upstream in upstreams.all
             if not upstream.is_echo
         }
+        self.models = ModelLists(upstreams, self.senders)
         # The dialects that all upstreams speak.
         spoken = [{one.name for one in upstream.dialects} for upstream in upstreams.all]
         self._passing = frozenset(set.intersection(*spoken) if spoken else ())

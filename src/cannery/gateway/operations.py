@@ -10,7 +10,7 @@ from cannery.gateway import echo
 from cannery.gateway.calls import Call
 from cannery.gateway.conversations import Conversations
 from cannery.gateway.documents import docs_page, openapi
-from cannery.gateway.ingress import hear_out, read_body
+from cannery.gateway.ingress import caller_key, hear_out, read_body
 from cannery.gateway.metrics import Counter
 from cannery.gateway.refusals import CallError, body_of, refuse
 from cannery.gateway.routing import NoMatch
@@ -131,23 +131,23 @@ class Operations:
         if call.kind == "count":
             await self._count(call)
         elif call.kind in ("models", "model"):
-            self._models(call)
+            await self._models(call)
         elif call.kind == "conversations":
             await self._conversations.answer(call)
         else:
             raise refuse(501, f"{call.kind} is not offered", code="not_offered")
 
-    def _models(self, call: Call) -> None:
-        known = dict(self._gateway.exchanges.upstreams.model_names())
+    async def _models(self, call: Call) -> None:
+        exchanges = self._gateway.exchanges
         vendor = call.dialect.name.partition("_")[0]
         describe = _DESCRIPTIONS.get(vendor, _describe_openai)
         if call.model is None:
+            known = await exchanges.models.names(caller_key(call))
             listed = [describe(name, owner) for name, owner in known.items()]
             body = _LISTS.get(vendor, _list_openai)(listed)
         else:
             name = call.model.removeprefix("models/")
-            owner = known.get(name) or self._gateway.exchanges.upstreams.choose(name).upstream.name
-            body = describe(name, owner)
+            body = describe(name, exchanges.upstreams.choose(name).upstream.name)
         call.reply(200, call.headers(), encode(body))
 
     async def _count(self, call: Call) -> None:

@@ -69,7 +69,7 @@ class Sender:
         attempt = 1
         while True:
             try:
-                connection = await self._ask(url, headers, body)
+                connection = await self._ask(self._request(url, headers, body))
                 try:
                     said = await connection.rest(self._limit)
                 finally:
@@ -84,6 +84,15 @@ class Sender:
                 await asyncio.sleep(_wait(connection.headers.get("retry-after"), attempt))
             attempt += 1
 
+    async def fetch(self, url: str, headers: Mapping[str, str]) -> Answer:
+        """Get what lies at an address, in one attempt."""
+        connection = await self._ask([self._head(url, "GET"), _lines(headers), b"\r\n"])
+        try:
+            said = await connection.rest(self._limit)
+        finally:
+            self._wires.give_back(connection)
+        return Answer(connection.status, connection.headers, said, 1)
+
     @contextlib.asynccontextmanager
     async def open(
         self, url: str, headers: Mapping[str, str], body: bytes
@@ -92,7 +101,7 @@ class Sender:
         attempt = 1
         while True:
             try:
-                connection = await self._ask(url, headers, body)
+                connection = await self._ask(self._request(url, headers, body))
             except NoAnswerError as failure:
                 if attempt > self._row.retries or failure.code != "upstream_unreachable":
                     raise
@@ -109,9 +118,8 @@ class Sender:
                 await asyncio.sleep(wait)
             attempt += 1
 
-    async def _ask(self, url: str, headers: Mapping[str, str], body: bytes) -> Connection:
+    async def _ask(self, request: list[bytes]) -> Connection:
         """Send a request and wait for the head of its answer."""
-        request = self._request(url, headers, body)
         connection = await self._wires.take()
         try:
             connection.start(request, self._row.timeouts)
@@ -137,25 +145,29 @@ class Sender:
     def _request(self, url: str, headers: Mapping[str, str], body: bytes) -> list[bytes]:
         start = self._heads.get(url)
         if start is None:
-            start = self._head(url)
+            start = self._head(url, "POST")
             if len(self._heads) < 1024:
                 self._heads[url] = start
         told = tuple(headers.items())
         lines = self._lines.get(told)
         if lines is None:
-            lines = "".join([f"{name}: {value}\r\n" for name, value in told]).encode()
+            lines = _lines(headers)
             if len(self._lines) >= _MOST_LINES:
                 self._lines.clear()
             self._lines[told] = lines
         return [start, lines, b"content-length: %d\r\n\r\n" % len(body), body]
 
-    def _head(self, url: str) -> bytes:
+    def _head(self, url: str, method: str) -> bytes:
         parts = urlsplit(url)
         target = parts.path + (f"?{parts.query}" if parts.query else "")
         return (
-            f"POST {target} HTTP/1.1\r\nhost: {self._wires.origin.name}\r\n"
+            f"{method} {target} HTTP/1.1\r\nhost: {self._wires.origin.name}\r\n"
             "user-agent: cannery\r\naccept-encoding: identity\r\n"
         ).encode()
+
+
+def _lines(headers: Mapping[str, str]) -> bytes:
+    return "".join([f"{name}: {value}\r\n" for name, value in headers.items()]).encode()
 
 
 def _wait(asked: str | None, attempt: int) -> float:

@@ -190,9 +190,14 @@ class Upstreams:
         found: dict[str, str] = {}
         for upstream in self.all:
             for name in (*upstream.row.aliases, *upstream.row.models):
-                if not set(name) & set("*?["):
+                if not is_pattern(name):
                     found.setdefault(name, upstream.name)
         return list(found.items())
+
+
+def is_pattern(name: str) -> bool:
+    """Whether a name of the configuration stands for several models."""
+    return not set("*?[").isdisjoint(name)
 
 
 def _upstream(row: Row, environment: Mapping[str, str]) -> Upstream:

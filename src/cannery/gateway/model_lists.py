@@ -1,0 +1,106 @@
+"""Which models can be asked for by name: those of the configuration, and those that the upstreams themselves list.
+
+A pattern names no model, so an upstream with one is asked for its own list. What it says is kept for a while. An
+upstream that does not answer in time has the models that it had last, or none; the answer never fails for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from time import monotonic
+
+import msgspec
+from msgspec import Struct
+
+from cannery.errors import CanneryError
+from cannery.gateway.refusals import NoAnswerError
+from cannery.gateway.sending import Sender
+from cannery.gateway.upstreams import Upstream, Upstreams, is_pattern
+
+_PATIENCE = 3.0
+_KEPT_SECONDS = 300.0
+_RETRY_SECONDS = 30.0
+_MOST_MODELS = 5000
+_MOST_LISTS = 256
+_PAGES = {"anthropic": "?limit=1000", "gemini": "?pageSize=1000"}
+
+
+class _Model(Struct):
+    id: str | None = None
+    name: str | None = None
+
+
+class _List(Struct):
+    data: list[_Model] = []
+    models: list[_Model] = []
+
+
+_decode = msgspec.json.Decoder(_List).decode
+
+
+class _Kept(Struct):
+    names: tuple[str, ...] = ()
+    until: float = 0.0
+
+
+class ModelLists:
+    """Asks upstreams for their models, and remembers what they said."""
+
+    def __init__(self, upstreams: Upstreams, senders: Mapping[str, Sender]) -> None:
+        self._upstreams = upstreams
+        self._senders = senders
+        self._kept: dict[tuple[str, str | None], _Kept] = {}
+
+    async def names(self, caller_key: str | None) -> dict[str, str]:
+        """Every model that is known by name, with its upstream; those of the configuration first."""
+        found = dict(self._upstreams.model_names())
+        asked = [
+            upstream
+            for upstream in self._upstreams.all
+            if not upstream.is_echo and any(map(is_pattern, upstream.row.models))
+        ]
+        lists = await asyncio.gather(*(self._of(upstream, caller_key) for upstream in asked))
+        for upstream, names in zip(asked, lists, strict=True):
+            for name in names:
+                if self._leads_to(name, upstream):
+                    found.setdefault(name, upstream.name)
+        return found
+
+    def _leads_to(self, name: str, upstream: Upstream) -> bool:
+        """Whether a call for a model goes to the upstream that listed it."""
+        try:
+            return self._upstreams.choose(name).upstream is upstream
+        except CanneryError:
+            return False
+
+    async def _of(self, upstream: Upstream, caller_key: str | None) -> tuple[str, ...]:
+        key = (upstream.name, caller_key if upstream.row.forward_key else None)
+        kept = self._kept.get(key)
+        if kept is None:
+            if len(self._kept) >= _MOST_LISTS:
+                self._kept.clear()
+            kept = self._kept[key] = _Kept()
+        if monotonic() < kept.until:
+            return kept.names
+        # Callers who come while it is asked take what is there.
+        kept.until = monotonic() + _PATIENCE
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                kept.names = await self._ask(upstream, key[1])
+            kept.until = monotonic() + _KEPT_SECONDS
+        except (CanneryError, TimeoutError, msgspec.MsgspecError, UnicodeError):
+            kept.until = monotonic() + _RETRY_SECONDS
+        return kept.names
+
+    async def _ask(self, upstream: Upstream, caller_key: str | None) -> tuple[str, ...]:
+        dialect = upstream.dialects[0]
+        url = upstream.url(dialect, "models", None) + _PAGES.get(dialect.name.partition("_")[0], "")
+        answer = await self._senders[upstream.name].fetch(
+            url, upstream.headers(dialect, caller_key)
+        )
+        if answer.status != 200:
+            raise NoAnswerError(upstream.name, "does not list its models", "upstream_invalid")
+        said = _decode(answer.body)
+        names = (model.id or model.name for model in (*said.data, *said.models)[:_MOST_MODELS])
+        return tuple(name.removeprefix("models/") for name in names if name)
