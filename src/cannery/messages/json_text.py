@@ -40,7 +40,11 @@ def utf8(text: str) -> bytes:
 def write_json(value: Any, where: str = "value") -> str:
     """Compact JSON text of a value, keys in the order given."""
     try:
-        return _encode(thaw(value)).decode()
+        try:
+            return _encode(value).decode()
+        except TypeError:
+            # Only values of the model need to be thawed; what a decoder gave is plain already.
+            return _encode(thaw(value)).decode()
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
         raise MessageError(where, f"not a JSON value: {error}") from None
 

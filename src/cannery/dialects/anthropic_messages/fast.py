@@ -21,7 +21,7 @@ from cannery.messages.requests import Request, new_controls
 from cannery.messages.role import Role
 from cannery.wire.arguments import is_plain_identifier, is_plain_name, object_text
 from cannery.wire.bodies import encode, encode_body
-from cannery.wire.contract import Notes
+from cannery.wire.contract import UNKNOWN_MODEL, Notes
 from cannery.wire.foreign import note_residue
 from cannery.wire.fragments import NOTHING_KNOWN, Known, Walked, leading_texts, write_kept
 from cannery.wire.media import sniff
@@ -33,9 +33,11 @@ from cannery.wire.plain import (
     spoken_turns,
 )
 from cannery.wire.received import RECEIVED
+from cannery.wire.residues import is_foreign_form
 
 _USER, _ASSISTANT, _SUPERVISOR = Role.User, Role.Assistant, Role.Supervisor
 _INVOCATION, _RESULT = Role.Invocation, Role.Result
+_SPOKEN_BY_MODEL = (_ASSISTANT, _INVOCATION)
 DEFAULTED = (
     "CONTROL_DEFAULTED",
     "@max_tokens",
@@ -134,7 +136,11 @@ def write_fast(request: Request, notes: Notes, *, keep: bool = False) -> bytes |
     turns = _write(request, 0 if system is None else 1, said, keep=keep)
     if turns is None:
         return None
-    body = settings_body(request.model, limit, temperature, top_p, request.stream, system, notes)
+    model: Any = request.model
+    if not model:
+        notes.append(("MODEL_UNKNOWN", "model", ""))
+        model = UNKNOWN_MODEL
+    body = settings_body(model, limit, temperature, top_p, request.stream, system, notes)
     notes += said
     body["messages"] = turns
     return encode_body(body)
@@ -149,9 +155,8 @@ def write_turns(request: Request, notes: Notes, *, keep: bool = False) -> tuple[
 
 def _write(request: Request, start: int, notes: Notes, *, keep: bool) -> Any:
     """The turns from a position on; None where the general way is needed."""
-    model = request.model
     conversation = request.conversation
-    if start == len(conversation) or model is absent or not model or request.source == NAME:
+    if start == len(conversation) or request.source == NAME:
         return None
     if keep:
         turns: Any = write_kept(conversation, start, notes, f"{NAME} {start}", _walk)
@@ -161,21 +166,23 @@ def _write(request: Request, start: int, notes: Notes, *, keep: bool) -> Any:
     if turns is None:
         return None
     last = conversation[-1]
-    return None if last.role is _ASSISTANT and not _may_end(last.held, model) else turns
+    return None if last.role is _ASSISTANT and not _may_end(last.held, request.model) else turns
 
 
-def _may_end(held: Any, model: str) -> bool:
+def _may_end(held: Any, model: Any) -> bool:
     """Whether a request may end with this text of the assistant."""
-    return not rules_for(model).ends_with_user and not held[-1].isspace()
+    name = model if isinstance(model, str) else None
+    return not rules_for(name).ends_with_user and not held[-1].isspace()
 
 
 def _system(canister: Any) -> str | None:
-    held = canister.held
-    plain = canister.residue is None and canister.rank != "developer" and type(held) is str
+    held, residue = canister.held, canister.residue
+    plain = canister.rank != "developer" and type(held) is str
+    plain = plain and (residue is None or is_foreign_form(residue, NAME))
     return held if plain and held and not held.isspace() else None
 
 
-def _walk(  # noqa: C901 - one loop: a call for each turn is what it saves
+def _walk(  # noqa: C901, PLR0912 - one loop: a call for each turn is what it saves
     canisters: tuple[Any, ...], index: int, notes: Notes, known: Known
 ) -> Walked | None:
     """The turns from a position on, where the last assistant turn starts, and how many turns stand before it."""
@@ -191,25 +198,28 @@ def _walk(  # noqa: C901 - one loop: a call for each turn is what it saves
         role = canister.role
         held = canister.held
         following = canisters[index + 1] if index + 1 < count else None
-        if role is _ASSISTANT:
-            residue = canister.residue
+        if role is _ASSISTANT or role is _INVOCATION:
             if not after_user:
                 return None
-            if residue is not None and not note_residue(residue, NAME, index, notes):
-                return None
-            last, last_count = index, len(written)
-            index += 1
             after_user = False
-            if following is None or following.role is not _INVOCATION:
-                if (
-                    type(held) is not str
-                    or not held
-                    or held.isspace()
-                    or (following is not None and following.joined)
-                ):
+            last, last_count = index, len(written)
+            if role is _INVOCATION:
+                held = absent
+            else:
+                residue = canister.residue
+                if residue is not None and not note_residue(residue, NAME, index, notes):
                     return None
-                take({"role": "assistant", "content": held})
-                continue
+                index += 1
+                if following is None or following.role is not _INVOCATION:
+                    if (
+                        type(held) is not str
+                        or not held
+                        or held.isspace()
+                        or (following is not None and following.joined)
+                    ):
+                        return None
+                    take({"role": "assistant", "content": held})
+                    continue
             said = _calls(canisters, index, held, notes, used, known.ids)
             if said is None:
                 return None
@@ -226,7 +236,7 @@ def _walk(  # noqa: C901 - one loop: a call for each turn is what it saves
                 role is _USER
                 and not calls
                 and type(held) is str
-                and (following is None or following.role is _ASSISTANT)
+                and (following is None or following.role in _SPOKEN_BY_MODEL)
             ):
                 residue = canister.residue
                 if not held or held.isspace():
@@ -313,7 +323,7 @@ def _user_turn(
     while index < count:
         canister = canisters[index]
         role = canister.role
-        if role is _ASSISTANT:
+        if role in _SPOKEN_BY_MODEL:
             break
         block = _user_block(canister, index, notes) if role is _USER else None
         if block is None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from msgspec.structs import force_setattr
+
 from cannery.dialects.gemini_generate.outputs import OUTPUT, unwrap, wrap_text
 from cannery.dialects.gemini_generate.settings import (
     read_controls,
@@ -23,9 +25,11 @@ from cannery.dialects.gemini_generate.spelling import (
     Object,
     camel,
     get,
+    read_form,
     spelled,
     write_form,
 )
+from cannery.dialects.gemini_generate.usual import usual_content
 from cannery.dialects.gemini_generate.writing import ACCOUNT, SIGNATURE, MessageWriter
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
@@ -53,6 +57,7 @@ from cannery.messages.json_text import write_json
 from cannery.messages.payload import Base64, Location
 from cannery.messages.requests import Request, new_request
 from cannery.messages.residue import Residue
+from cannery.messages.role import Role
 from cannery.roles.vocabularies import VOCABULARIES
 from cannery.wire.arguments import input_text
 from cannery.wire.bodies import guarded, read_object
@@ -94,6 +99,7 @@ def read_request(body: bytes, paths: list[str] | None = None) -> Request:
 
 def _read_request(body: Object, paths: list[str] | None) -> Request:
     reader = MessageReader()
+    reader.is_located = paths is not None
     read = {"contents", reader.system(body)}
     shapes = [*reader.contents(body), *read_shapes(body)]
     if paths is not None:
@@ -124,6 +130,8 @@ class MessageReader(CanisterReader):
         self.writer = MessageWriter(Report(), at_home=True, is_plain=True)
         self._stem = stem
         self._taken: set[str] = set()
+        # Contents whose ids nobody has looked for yet: most bodies need none to be made.
+        self._unseen: list[Any] = []
         self._count = 0
         self._calls: set[str] = set()
         self._made: set[str] = set()
@@ -137,8 +145,12 @@ class MessageReader(CanisterReader):
         value = self.field(body, "contents", "")
         shapes = ["content"] if type(value) is dict else []
         listed = [value] if shapes else self.list(value, "contents")
-        self.take_ids(listed)
+        self._unseen = listed
         for index, item in enumerate(listed):
+            usual = usual_content(item, self.when)
+            if usual is not None:
+                self._take_usual(usual, index, is_alone=bool(shapes))
+                continue
             path = "contents" if shapes else f"contents[{index}]"
             content = self.object(item, path)
             role = self._role(content, index)
@@ -146,6 +158,25 @@ class MessageReader(CanisterReader):
                 content = {**content, "role": role}
             self.content(content, "model" if role == "model" else "user", path)
         return shapes
+
+    def _take_usual(self, canisters: list[Any], index: int, *, is_alone: bool) -> None:
+        """Take the canisters of a content of common shape; calls and results get the ids that they lack."""
+        for canister in canisters:
+            if canister.role is Role.Invocation:
+                if not canister.identifier:
+                    force_setattr(canister, "identifier", self.made_id())
+                self._register(canister.identifier, canister.name)
+            elif canister.role is Role.Result:
+                given = canister.invocation_id
+                name = None if given in self._calls else read_form(canister.residue.form)[1]
+                force_setattr(canister, "invocation_id", self._answered(given, name))
+            self.canisters.append(canister)
+        if self.is_located:
+            path = "contents" if is_alone else f"contents[{index}]"
+            is_silent = canisters[0].held is absent
+            self.paths += [path] * is_silent
+            parts = range(len(canisters) - is_silent)
+            self.paths += [f"{path}.parts[{part}]" for part in parts]
 
     def take_ids(self, contents: list[Any]) -> None:
         """Know every id that is given, so that none of them is made up for another call."""
@@ -316,11 +347,7 @@ class MessageReader(CanisterReader):
         identifier = get(call, "id")
         if type(identifier) is not str or not identifier:
             identifier = self.made_id()
-        self._count += 1
-        self._calls.add(identifier)
-        position = len(self.canisters)
-        self._waiting[position] = (identifier, name)
-        self._positions.setdefault(identifier, []).append(position)
+        self._register(identifier, name)
         arguments = call.get("args")
         words = "" if arguments is None else input_text(arguments)
         own = (identifier, name, False)
@@ -328,8 +355,19 @@ class MessageReader(CanisterReader):
         self.add(canister, path)
         self._remember(canister, self.writer.call(Piece(canister, None)), part)
 
+    def _register(self, identifier: str, name: str) -> None:
+        """Let the call that is taken next wait for its result."""
+        self._count += 1
+        self._calls.add(identifier)
+        position = len(self.canisters)
+        self._waiting[position] = (identifier, name)
+        self._positions.setdefault(identifier, []).append(position)
+
     def made_id(self) -> str:
         """An id from the place of the call that nobody has given to another."""
+        if self._unseen:
+            self.take_ids(self._unseen)
+            self._unseen = []
         identifier = f"{self._stem}{self._count}"
         while identifier in self._taken:
             identifier += "_"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from msgspec.structs import replace
 from orjson import Fragment
 
 from cannery.dialects.openai_responses.settings import NAME
@@ -18,7 +19,7 @@ from cannery.messages.payload import Location
 from cannery.messages.requests import Request, Tool, ToolChoice, new_controls
 from cannery.messages.role import Role
 from cannery.wire.bodies import encode, encode_body
-from cannery.wire.contract import Notes
+from cannery.wire.contract import UNKNOWN_MODEL, Notes
 from cannery.wire.foreign import note_residue
 from cannery.wire.fragments import NOTHING_KNOWN, Known, Walked, write_kept
 from cannery.wire.media import is_fetchable, standard_base64, true_mime_type
@@ -139,6 +140,9 @@ def _tool(tool: Tool) -> dict[str, Any] | None:
 def write_fast(request: Request, notes: Notes, *, keep: bool = False) -> bytes | None:
     """The body of a well-behaved request with the usual settings; None for any other."""
     conversation = request.conversation
+    if not request.model:
+        notes.append(("MODEL_UNKNOWN", "model", ""))
+        request = replace(request, model=UNKNOWN_MODEL)
     body = usual_settings(request) if conversation else None
     if body is None:
         return None
