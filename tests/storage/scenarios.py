@@ -183,7 +183,7 @@ def check(store, model):
             assert gone, f"lost conversation {identifier}"
             continue
         assert identifier not in model.deleted, "deleted, and there again"
-        if doing[:2] in {("append", identifier), ("file", identifier)}:
+        if doing[:2] in (("append", identifier), ("file", identifier)):
             assert found in (expected, expected + doing[2])
         else:
             assert found == expected
