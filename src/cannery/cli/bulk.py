@@ -1,16 +1,18 @@
 """Bulk translation: one body a line in, one body a line out, in order, in bounded memory, on several cores.
 
 Lines are taken in blocks that fit the processor's cache, and those of common shape are translated in one go; what went
-wrong and what was lost comes back beside the output. With several processes (``workers``) at most two blocks for each
-are under way.
+wrong and what was lost comes back beside the output. With several processes (``workers``) each reads its own ranges of
+a file, and blocks of a pipe are handed to it; at most two pieces for each are under way.
 """
 
 from __future__ import annotations
 
 import functools
 import io
-from collections.abc import Iterator
-from typing import BinaryIO
+import os
+import stat
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO
 
 import msgspec
 from msgspec import Struct
@@ -21,8 +23,10 @@ from cannery.translation import translate, translate_lines
 from cannery.wire.losses import Loss, Rendered, Repair
 
 BLOCK = 1 << 16
-# What travels to another process is larger, so that the way is worth it.
-_TRAVELLING = 1 << 17
+# What another process does at a time is larger, so that talking about it is worth it.
+_PIECE = 1 << 20
+# How far to look at a time for the end of a line.
+_LOOK = 1 << 12
 
 
 class Task(Struct, frozen=True):
@@ -50,7 +54,7 @@ class Block(Struct):
     losses: list[tuple[int, Loss]] = []
 
 
-def blocks(file: BinaryIO, first: bytes = b"", size: int = BLOCK) -> Iterator[bytes]:
+def blocks(file: BinaryIO | Lines, first: bytes = b"", size: int = BLOCK) -> Iterator[bytes]:
     """Whole lines, some at a time; ``first`` was read before."""
     held = [first]
     while data := file.read(size):
@@ -139,12 +143,75 @@ def _show(block: Block, number: int, rendered: Rendered) -> None:
 
 
 def run(file: BinaryIO, first: bytes, task: Task, jobs: int) -> Iterator[Block]:
-    """The lines of a file in order, translated by so many processes."""
+    """The lines of a file in order, translated by so many processes; ``first`` was read before."""
     if jobs <= 1:
         for block in blocks(file, first):
             yield translate_block(block, task)
         return
     from cannery.cli.workers import Workers
 
-    with Workers(jobs, lambda block: translate_block(block, task)) as workers:
-        yield from workers.run(blocks(file, first, _TRAVELLING))
+    ranges = _ranges(file, len(first))
+    descriptor = -1 if ranges is None else file.fileno()
+
+    def work(piece: Any, write: Callable[[bytes], object]) -> Block:
+        lines = io.BytesIO(piece) if isinstance(piece, bytes) else Lines(descriptor, *piece)
+        whole = Block(failures=[], counts={}, examples={}, losses=[])
+        for block in blocks(lines):
+            done = translate_block(block, task)
+            write(done.output)
+            _add(whole, done)
+        return whole
+
+    with Workers(jobs, work) as workers:
+        yield from workers.run(blocks(file, first, _PIECE) if ranges is None else ranges)
+
+
+def _add(whole: Block, block: Block) -> None:
+    """Take in what there is to say about the lines that follow."""
+    before = whole.lines
+    whole.lines += block.lines
+    whole.size += block.size
+    whole.failures += [(before + number, problem) for number, problem in block.failures]
+    whole.losses += [(before + number, loss) for number, loss in block.losses]
+    for key, count in block.counts.items():
+        whole.counts[key] = whole.counts.get(key, 0) + count
+        number, found = block.examples[key]
+        whole.examples.setdefault(key, (before + number, found))
+
+
+def _ranges(file: BinaryIO, already: int) -> list[tuple[int, int, int]] | None:
+    """The pieces of a plain file of which so much is read already; None for a pipe and for what is packed."""
+    if not isinstance(getattr(file, "raw", None), io.FileIO):
+        return None
+    about = os.fstat(file.fileno())
+    if not stat.S_ISREG(about.st_mode):
+        return None
+    start, end = file.tell() - already, about.st_size
+    return [(start, at, min(at + _PIECE, end)) for at in range(start, end, _PIECE)]
+
+
+class Lines:
+    """The lines of a file that start between two places, read without moving the file's own place."""
+
+    def __init__(self, descriptor: int, first: int, start: int, end: int) -> None:
+        self._descriptor = descriptor
+        self._first = first
+        self._at = self._line_start(start)
+        self._end = self._line_start(end)
+
+    def _line_start(self, at: int) -> int:
+        """Where the first line starts that does not start before a place."""
+        if at > self._first:
+            at -= 1
+            while data := os.pread(self._descriptor, _LOOK, at):
+                found = data.find(b"\n") + 1
+                if found:
+                    return at + found
+                at += len(data)
+        return at
+
+    def read(self, size: int) -> bytes:
+        """The next bytes; none at the end."""
+        data = os.pread(self._descriptor, min(size, self._end - self._at), self._at)
+        self._at += len(data)
+        return data

@@ -35,20 +35,25 @@ class Source(NamedTuple):
 
 def look(file: BinaryIO, name: str, *, is_lines: bool) -> Source:
     """Read the beginning of the input and tell one body from a stream and from one body a line."""
-    while not (head := file.read1(_CHUNK)).strip():  # type: ignore[attr-defined]  # every binary file here is buffered
-        if not head:
+    head = b""
+    while not head.strip():
+        more = file.read1(_CHUNK)  # type: ignore[attr-defined]  # every binary file here is buffered
+        if not more:
             raise Complaint(f"{shown(name)} is empty", "Give a file, or pipe something in")
+        head += more
     if head.lstrip().startswith((b"data:", b"event:", b"id:", b"retry:", b":")):
         return Source("stream", head, file)
     if is_lines:
         return Source("lines", head, file)
+    # Blank lines count, so that a bad one has the number that an editor shows.
+    blank = head[: len(head) - len(head.lstrip())]
     head = _first_line(head.lstrip(), file)
     first, _, follows = head.partition(b"\n")
     if _is_whole(first):
         while not follows.strip() and (more := file.read1(_CHUNK)):  # type: ignore[attr-defined]
             head, follows = head + more, follows + more
         if follows.strip():
-            return Source("lines", head, file)
+            return Source("lines", blank + head, file)
     return Source("one", head + file.read(), file)
 
 
@@ -167,7 +172,9 @@ def bulk(options: argparse.Namespace, source: Source, size: int) -> int:
     with BulkReport(options, dialect, size) as report, writing(options.output) as file:
         for block in work.run(source.rest, source.head, task, jobs):
             report.add(block)
-            file.write(block.output)
+            # Some file systems take much longer for a megabyte at once.
+            for at in range(0, len(block.output), work.BLOCK):
+                file.write(block.output[at : at + work.BLOCK])
     report.conclude()
     return WRONG if report.failed else DONE
 

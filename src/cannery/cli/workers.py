@@ -1,8 +1,8 @@
-"""Processes that work on blocks of bytes, in order, through memory that they share with their parent.
+"""Processes that work on pieces of a file, in order, with memory that they share with their parent.
 
-Each process is forked with two slots of its own. The parent puts a block into a slot and says its length through a
-pipe; the process answers with what it has to say, and leaves the output in the slot where it fits. Nothing large is
-copied through a pipe, and a process that ends early ends everything.
+Each process is forked with two slots of its own, in which it leaves its output. A piece is told through a pipe: a range
+of a file that the process reads itself, or bytes, which the parent puts into the slot. Nothing large goes through a
+pipe, and a process that ends early ends everything.
 """
 
 from __future__ import annotations
@@ -18,14 +18,16 @@ from typing import Any, Self
 
 from cannery.cli.complaints import Complaint
 
+# Takes a piece and what its output is given to, and returns a value with room for an ``output`` of bytes.
+Work = Callable[[Any, Callable[[bytes], object]], Any]
 _AHEAD = 2
 _SLOT = 8 << 20
 
 
 class Workers:
-    """So many processes that turn a block of bytes into a value with an ``output`` of bytes."""
+    """So many processes that turn a piece into a value, and hand over its ``output`` as they get it."""
 
-    def __init__(self, count: int, work: Callable[[bytes], Any]) -> None:
+    def __init__(self, count: int, work: Work) -> None:
         context = multiprocessing.get_context("fork")
         self._workers: list[tuple[Any, Connection, list[mmap.mmap]]] = []
         for _ in range(count):
@@ -56,8 +58,8 @@ class Workers:
             for slot in slots:
                 slot.close()
 
-    def run(self, pieces: Iterable[bytes]) -> Iterator[Any]:
-        """What became of each piece, in order; an output is there until the next one is asked for."""
+    def run(self, pieces: Iterable[Any]) -> Iterator[Any]:
+        """What became of each piece, in order; its output is bytes, there until the next one is asked for."""
         waiting: deque[tuple[Connection, mmap.mmap]] = deque()
         most = len(self._workers) * _AHEAD
         for number, piece in enumerate(pieces):
@@ -72,21 +74,21 @@ class Workers:
             yield from _received(*waiting.popleft())
 
 
-def _send(pipe: Connection, memory: mmap.mmap, slot: int, piece: bytes) -> None:
-    if len(piece) <= _SLOT:
+def _send(pipe: Connection, memory: mmap.mmap, slot: int, piece: Any) -> None:
+    if isinstance(piece, bytes) and len(piece) <= _SLOT:
         memory[: len(piece)] = piece
-        pipe.send((slot, len(piece)))
-    else:
-        pipe.send((slot, piece))
+        piece = len(piece)
+    pipe.send((slot, piece))
 
 
 def _received(pipe: Connection, memory: mmap.mmap) -> Iterator[Any]:
     """What a process answered, its output still in the memory that it lies in."""
     try:
-        value, length = pipe.recv()
+        value, length, more = pipe.recv()
     except (EOFError, ConnectionError):
         raise Complaint("a process that was translating has died") from None
-    if length is None:
+    if more:
+        value.output = memory[:length] + more
         yield value
         return
     with memoryview(memory) as whole, whole[:length] as output:
@@ -99,7 +101,7 @@ def _serve(
     pipe: Connection,
     foreign: list[Connection],
     slots: list[mmap.mmap],
-    work: Callable[[bytes], Any],
+    work: Work,
 ) -> None:
     """Work until the parent is gone; Ctrl-C is for the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -109,10 +111,30 @@ def _serve(
         while True:
             slot, given = pipe.recv()
             memory = slots[slot]
-            value = work(given if isinstance(given, bytes) else memory[:given])
-            length = len(value.output)
-            if length <= _SLOT:
-                memory[:length], value.output = value.output, b""
-            pipe.send((value, length if length <= _SLOT else None))
+            output = _Output(memory)
+            value = work(memory[:given] if isinstance(given, int) else given, output.write)
+            pipe.send((value, *output.left()))
     except (EOFError, ConnectionError):
         return
+
+
+class _Output:
+    """What a process leaves in its slot, and what does not fit there."""
+
+    def __init__(self, memory: mmap.mmap) -> None:
+        self._memory = memory
+        self._length = 0
+        self._more: list[bytes] = []
+
+    def write(self, data: bytes) -> None:
+        """Take bytes; the slot is not needed for what came in it any more."""
+        end = self._length + len(data)
+        if self._more or end > _SLOT:
+            self._more.append(data)
+        else:
+            self._memory[self._length : end] = data
+            self._length = end
+
+    def left(self) -> tuple[int, bytes]:
+        """How much is in the slot, and what comes after it."""
+        return self._length, b"".join(self._more)

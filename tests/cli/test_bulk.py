@@ -1,0 +1,130 @@
+"""Bulk translation with several processes says what one process says, whatever the file looks like."""
+
+import gzip
+import io
+import json
+import os
+import signal
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cannery.cli.bulk import Lines, blocks
+
+WORDS = ("translate", "--from", "sharegpt", "--to", "openai_chat")
+MARK = b"\xef\xbb\xbf"
+
+
+def record(number: int, size: int = 600) -> bytes:
+    turns = [
+        {"from": "human", "value": f"question {number}"},
+        {"from": "gpt", "value": "é" * size},
+    ]
+    return json.dumps({"conversations": turns}, ensure_ascii=False).encode()
+
+
+def many(end: bytes = b"\n") -> bytes:
+    """More than two pieces, with bad lines, odd ones, blank ones and one that is longer than a piece."""
+    lines = [b"", b"", *(record(number) for number in range(2000))]
+    lines[3] = b'{"conversations": '
+    lines[700] = b""
+    lines[1200] = record(1200, 1_100_000)
+    lines[1500] = b'{"conversations": [{"from": "admin", "value": "x"}]}'
+    lines[1600] = b'{"conversations": [{"from": "human", "value": "x"}], "source": "web"}'
+    lines[1999] = b"no JSON"
+    return end.join(lines)
+
+
+@pytest.mark.parametrize(
+    "data, name",
+    [
+        (many(), "plain.jsonl"),
+        (MARK + many(), "marked.jsonl"),
+        (many(b"\r\n"), "windows.jsonl"),
+        (many() + b"\n", "ended.jsonl"),
+        (gzip.compress(many(), 1), "packed.jsonl.gz"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_any_number_of_processes_says_the_same(run, tmp_path, data, name):
+    (tmp_path / name).write_bytes(data)
+    told = ("--losses", "losses.json")
+    alone = run(*WORDS, tmp_path / name, "-o", "one.jsonl", *told)
+    losses = (run.home / "losses.json").read_bytes()
+    beside = run(*WORDS, tmp_path / name, "-o", "some.jsonl", *told, "--jobs", "3")
+    assert (run.home / "one.jsonl").read_bytes() == (run.home / "some.jsonl").read_bytes()
+    assert (alone.code, alone.err) == (beside.code, beside.err)
+    assert (run.home / "losses.json").read_bytes() == losses
+    assert [line.split(":")[0] for line in alone.err.splitlines()[:3]] == [
+        "line 4",
+        "line 1501",
+        "line 2000",
+    ]
+    written = (run.home / "one.jsonl").read_bytes().splitlines()
+    asked = [json.loads(line)["messages"][0]["content"] for line in written]
+    assert asked[:3] == ["question 0", "question 2", "question 3"]
+    assert len(asked) == 1996
+
+
+def test_a_pipe_is_shared_out_too(run):
+    data = many()
+    assert run(*WORDS, given=data) == run(*WORDS, "--jobs", "2", given=data)
+
+
+def test_strict_stops_at_the_first_bad_line_of_all(run, tmp_path):
+    (tmp_path / "many.jsonl").write_bytes(many())
+    ran = run(*WORDS, tmp_path / "many.jsonl", "--strict", "--jobs", "2", "-o", "out.jsonl")
+    assert ran.code == 1
+    assert "line 4:" in ran.err
+    assert not (run.home / "out.jsonl").exists()
+
+
+def test_a_process_that_is_killed_is_said(run, tmp_path):
+    (tmp_path / "many.jsonl").write_bytes(many() * 8)
+    process = run.start(*WORDS, "-q", "--jobs", "2", tmp_path / "many.jsonl")
+    process.stdout.read(1)
+    children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    if not children.exists():
+        process.kill()
+        pytest.skip("only Linux lists the processes of a process")
+    for child in children.read_text().split():
+        os.kill(int(child), signal.SIGKILL)
+    _, said = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert b"has died" in said
+    assert b"Traceback" not in said
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    data=st.lists(st.sampled_from([b"", b"a", b"bb", b"c" * 9]), max_size=30).map(b"\n".join),
+    first=st.integers(0, 3),
+    size=st.integers(1, 12),
+)
+def test_ranges_have_every_line_once(tmp_path_factory, data, first, size):
+    path = tmp_path_factory.getbasetemp() / "lines"
+    path.write_bytes(b"#" * first + data)
+    with path.open("rb") as file:
+        end = first + len(data)
+        ranges = [(at, min(at + size, end)) for at in range(first, end, size)]
+        found = [b"".join(blocks(Lines(file.fileno(), first, *between))) for between in ranges]
+    assert b"".join(found) == data
+    assert all(piece.endswith(b"\n") for piece in found[:-1] if piece and piece is not _last(found))
+
+
+def _last(found):
+    return [piece for piece in found if piece][-1]
+
+
+@settings(max_examples=100)
+@given(
+    data=st.lists(st.sampled_from([b"", b"a", b"bb", b"c" * 9]), max_size=30).map(b"\n".join),
+    first=st.integers(0, 12),
+    size=st.integers(1, 12),
+)
+def test_blocks_are_whole_lines(data, first, size):
+    found = list(blocks(io.BytesIO(data[first:]), data[:first], size))
+    assert b"".join(found) == data
+    assert all(block.endswith(b"\n") for block in found[:-1])
