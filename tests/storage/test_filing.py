@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from cannery.errors import ConflictError, InputError
+from cannery.errors import ConflictError, ConversationNotFoundError, InputError
 from cannery.messages import (
     ReasoningContentClass,
     assistant,
@@ -15,7 +15,7 @@ from cannery.messages import (
     supervisor,
     user,
 )
-from cannery.storage import Filing, Match, open_store, recent
+from cannery.storage import Filed, Filing, Match, open_store, recent
 from tests.backends.simulated_disk import Disk, Operations
 from tests.storage.scenarios import open_simulated
 
@@ -171,6 +171,23 @@ def tables(store):
         return found
 
     return store.index.use(look)
+
+
+def test_what_is_to_be_exact_is_filed_as_planned_or_not_at_all(store):
+    first = store.create(canisters=[user("one", START)])
+    history = [user("one", START), user("two", START)]
+    plans = [
+        Filing(history, match=Match(1, first.identifier, 1, 1), is_exact=True),
+        Filing(history, match=Match(1, first.identifier, 1, 1), is_exact=True),
+        Filing(history, identifier=first.identifier, match=None, is_exact=True),
+        Filing(history, match=Match(1, "none", 1, 1), is_exact=True),
+        Filing([user("three", START)], match=None, is_exact=True),
+    ]
+    filed = store.file_many(plans)
+    kinds = [type(outcome) for outcome in filed]
+    assert kinds == [Filed, ConflictError, ConflictError, ConversationNotFoundError, Filed]
+    assert texts(first) == ["one", "two"]
+    assert len(store.list()) == 2
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -37,6 +37,7 @@ class Entry:
         "_recorder",
         "_reply",
         "dialect",
+        "filed",
         "is_aborted",
         "is_stream",
         "losses",
@@ -68,6 +69,7 @@ class Entry:
         self.response: Response | None = None
         self.said: bytes | None = None
         self.plan: Plan | None = None
+        self.filed: str | None = None
         self.reply_id: str | None = None
         self.tools: Any = None
         self.tokens = (0, 0)
@@ -188,6 +190,17 @@ class Entry:
             self._recorder.replies.put(self.reply_id, reply, len(call.body))
         if plan is not None:
             self._recorder.put(self)
+
+    def history(self) -> list[AnyCanister]:
+        """What was asked and what was said, as far as it was."""
+        asked = () if self.request is None else self.request.conversation
+        said = () if self.response is None or self.is_aborted else self.response.canisters
+        return [*asked, *said]
+
+    def model(self) -> str | None:
+        """The model that answered, or was asked."""
+        told = self.request if self.response is None or self.is_aborted else self.response
+        return told.model if told is not None and isinstance(told.model, str) else None
 
     def retract(self) -> None:
         """Take back what the ledger was told: nothing of it was filed."""

@@ -7,13 +7,16 @@ as a fork; one whose beginning was dropped while the store was down is filed who
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from cannery.errors import ConflictError, ConversationNotFoundError, StorageError
+from cannery.gateway.entries import Entry
 from cannery.gateway.identifiers import new_identifier
 from cannery.gateway.ledger import Digest, Plan, Spot, named_key
 from cannery.messages import AnyCanister, Conversation
-from cannery.storage import Store
+from cannery.storage import Filed, Filing, Match, Store
+
+_AT_ENDS = frozenset({"append", "new"})
 
 
 class Filer:
@@ -21,6 +24,19 @@ class Filer:
 
     def __init__(self, store: Store) -> None:
         self.store = store
+
+    def file_many(self, entries: Iterable[Entry]) -> None:
+        """File with one sync what begins a conversation or goes on at the end of one, and say in each entry where.
+
+        What is refused is left as it is: it needs more than that.
+        """
+        together = [
+            entry for entry in entries if entry.plan is not None and entry.plan.kind in _AT_ENDS
+        ]
+        filings = [_filing(entry, entry.plan) for entry in together if entry.plan is not None]
+        for entry, filed in zip(together, self.store.file_many(filings), strict=True):
+            if isinstance(filed, Filed):
+                entry.filed = filed.identifier
 
     def file(self, plan: Plan, history: Sequence[AnyCanister], model: str | None) -> str:
         """File a history as planned; the id of its conversation."""
@@ -130,3 +146,12 @@ class Filer:
             return conversation.load(0, stop), len(conversation)
         except (ConversationNotFoundError, StorageError):
             return None
+
+
+def _filing(entry: Entry, plan: Plan) -> Filing:
+    """A plan as the store takes it."""
+    match = None
+    if plan.kind == "append":
+        match = Match(plan.known, plan.identifier, plan.position, plan.position)
+    history, model = entry.history(), entry.model()
+    return Filing(history, model=model, identifier=plan.identifier, match=match, is_exact=True)

@@ -1,8 +1,8 @@
 """Recording: every exchange is filed behind the reply's back, in the conversation that its history belongs to.
 
 A reply never waits for the store and never fails because of it. Entries go through a bounded queue
-to a few threads, all of one conversation's to the same one, in order. What does not fit, or cannot
-be filed, is counted, and readiness says so.
+to one thread, which files all that wait together, with one sync, in order. What does not fit, or
+cannot be filed, is counted, and readiness says so.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import asyncio
 import queue
 import sqlite3
 import threading
-import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -28,13 +28,13 @@ from cannery.gateway.logs import Log
 from cannery.gateway.metrics import Metrics
 from cannery.gateway.replies import Replies, Reply
 from cannery.gateway.settings import Settings, default_store
-from cannery.messages import Conversation, FinishReason, Response
+from cannery.messages import Conversation, FinishReason
 from cannery.storage import Store, open_store
 
 T = TypeVar("T")
 
-_THREADS = 4
-_GATHER_SECONDS = 0.01
+_GATHER_SECONDS = 0.02
+_MOST_TOGETHER = 1000
 _FIRST_WAIT = 0.1
 _LONGEST_WAIT = 5.0
 
@@ -58,8 +58,8 @@ class Recorder:
         self._pending: dict[str, int] = {}
         self._is_closing = threading.Event()
         self._gathered: list[Entry] = []
-        self._queues: list[queue.SimpleQueue[list[Entry] | None]] = []
-        self._threads: list[threading.Thread] = []
+        self._queue: queue.SimpleQueue[list[Entry] | None] = queue.SimpleQueue()
+        self._thread: threading.Thread | None = None
         self._lookups = ThreadPoolExecutor(1, thread_name_prefix="cannery-lookup")
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -86,13 +86,9 @@ class Recorder:
         self._loop = asyncio.get_running_loop()
         if self.location is None:
             return
-        self._queues = [queue.SimpleQueue() for _ in range(_THREADS)]
         await self._loop.run_in_executor(self._lookups, self._open)
-        for number, waiting in enumerate(self._queues):
-            name = f"cannery-recorder-{number}"
-            thread = threading.Thread(target=self._work, args=(waiting,), name=name, daemon=True)
-            thread.start()
-            self._threads.append(thread)
+        self._thread = threading.Thread(target=self._work, name="cannery-recorder", daemon=True)
+        self._thread.start()
 
     def _open(self) -> None:
         location = str(self.location)
@@ -118,11 +114,9 @@ class Recorder:
         """File what is waiting, and close the store; one that is down is not waited for."""
         self._is_closing.set()
         self._dispatch()
-        for waiting in self._queues:
-            waiting.put(None)
-        loop = asyncio.get_running_loop()
-        for thread in self._threads:
-            await loop.run_in_executor(None, thread.join)
+        self._queue.put(None)
+        if self._thread is not None:
+            await asyncio.get_running_loop().run_in_executor(None, self._thread.join)
         self._lookups.shutdown(wait=True)
         if self._filer is not None:
             self._filer.store.close()
@@ -169,8 +163,8 @@ class Recorder:
         return self._lookups.submit(look)
 
     def put(self, entry: Entry) -> None:
-        """Take an entry for filing; several go to the threads together, since waking one costs more than an entry."""
-        if self._waiting >= self._capacity or not self._queues or self._loop is None:
+        """Take an entry for filing; several go to the thread together, since waking it costs more than an entry."""
+        if self._waiting >= self._capacity or self._thread is None or self._loop is None:
             self.count("dropped")
             entry.retract()
             return
@@ -183,14 +177,9 @@ class Recorder:
         self._gathered.append(entry)
 
     def _dispatch(self) -> None:
-        """Hand what was gathered to the threads, all of one conversation's entries to the same one."""
+        """Hand what was gathered to the thread."""
         gathered, self._gathered = self._gathered, []
-        batches: dict[int, list[Entry]] = {}
-        for entry in gathered:
-            root = entry.plan.root if entry.plan is not None else ""
-            batches.setdefault(zlib.crc32(root.encode()) % len(self._queues), []).append(entry)
-        for number, batch in batches.items():
-            self._queues[number].put(batch)
+        self._queue.put(gathered)
 
     async def recall(self, identifier: str) -> tuple[Conversation, Any] | None:
         """The history up to a reply, and what its thread keeps, from memory or from the store."""
@@ -258,15 +247,16 @@ class Recorder:
         """An entry for a call, if its exchange is to be remembered."""
         return Entry(self, call) if self.is_on or call.is_stateful else None
 
-    def count(self, outcome: str) -> None:
-        """Count what became of a recording."""
+    def count(self, outcome: str, times: int = 1) -> None:
+        """Count what became of recordings."""
         if self.metrics is not None:
-            self.metrics.recorded.add(outcome)
+            self.metrics.recorded.add(outcome, by=times)
 
     def _finished(self, entries: list[Entry], outcomes: list[str], problem: str | None) -> None:
         self._waiting -= len(outcomes)
+        for outcome, times in Counter(outcomes).items():
+            self.count(outcome, times)
         for entry, outcome in zip(entries, outcomes, strict=True):
-            self.count(outcome)
             if entry.plan is not None:
                 left = self._pending.pop(entry.plan.identifier) - 1
                 if left:
@@ -275,10 +265,16 @@ class Recorder:
                 entry.retract()
         self._problem = problem
 
-    # --- on the threads ------------------------------------------------------------------------
+    # --- on the thread -------------------------------------------------------------------------
 
-    def _work(self, waiting: queue.SimpleQueue[list[Entry] | None]) -> None:
-        while (entries := waiting.get()) is not None:
+    def _work(self) -> None:
+        while (entries := self._queue.get()) is not None:
+            while len(entries) < _MOST_TOGETHER and not self._queue.empty():
+                more = self._queue.get()
+                if more is None:
+                    self._queue.put(None)
+                    break
+                entries += more
             self._file_all(entries)
 
     def _file_all(self, entries: list[Entry]) -> None:
@@ -286,6 +282,7 @@ class Recorder:
         lines: list[Line] = []
         problem: str | None = None
         when = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        self._file_together(entries)
         for entry in entries:
             outcome, failure = self._file(entry, lines, when)
             outcomes.append(outcome)
@@ -298,6 +295,15 @@ class Recorder:
                 problem = f"the journal cannot be written: {error}"
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._finished, entries, outcomes, problem)
+
+    def _file_together(self, entries: list[Entry]) -> None:
+        """File with one sync what can be; whatever stands in the way of that is met when each is looked at alone."""
+        if self._filer is None:
+            return
+        try:
+            self._filer.file_many(entries)
+        except Exception as error:  # noqa: BLE001 - the recorder's edge: entries must not end the thread
+            self._log_later("debug", "not_filed_together", problem=str(error))
 
     def _file(self, entry: Entry, lines: list[Line], when: str) -> tuple[str, str | None]:
         """File one entry; while the store is down, wait for it, as long as the gateway runs."""
@@ -324,20 +330,13 @@ class Recorder:
             raise StoreUnavailableError(self._problem or "it is not open")
         if entry.plan is None or entry.request is None:
             return "failed"
-        response = None if entry.is_aborted else entry.response
-        identifier = entry.plan.identifier
-        if entry.plan.kind != "known":
-            history = [*entry.request.conversation]
-            if response is not None:
-                history += response.canisters
-            model = response.model if response is not None else entry.request.model
-            named = model if isinstance(model, str) else None
-            identifier = self._filer.file(entry.plan, history, named)
+        if entry.filed is None:
+            entry.filed = self._filer.file(entry.plan, entry.history(), entry.model())
         outcome = "complete"
-        if response is None:
+        if entry.is_aborted:
             outcome = "aborted"
-            self._filer.mark(identifier, outcome)
-        lines.append(_line(entry, identifier, response, outcome, when))
+            self._filer.mark(entry.filed, outcome)
+        lines.append(_line(entry, entry.filed, outcome, when))
         return outcome
 
     def _give_up(self, entry: Entry, error: Exception) -> tuple[str, str]:
@@ -355,10 +354,8 @@ class Recorder:
             self._loop.call_soon_threadsafe(lambda: self._log.write(level, event, **facts))
 
 
-def _line(
-    entry: Entry, identifier: str, response: Response | None, outcome: str, when: str
-) -> Line:
-    plan = entry.plan
+def _line(entry: Entry, identifier: str, outcome: str, when: str) -> Line:
+    plan, response = entry.plan, None if entry.is_aborted else entry.response
     said = 0 if response is None else len(response.canisters)
     request = 0 if entry.request is None else len(entry.request.conversation)
     position = 0 if plan is None else plan.position + request - plan.known + said

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 class Filing(Struct, frozen=True):
     """A history to be filed, the facts of a conversation that is made for it, and where it goes on if that is known.
 
-    ``match`` is what ``Store.match`` would find; None if nothing of the history is stored.
+    ``match`` is what ``Store.match`` would find; None if nothing of the history is stored. With ``is_exact`` it is
+    filed there or not at all: a ConflictError or ConversationNotFoundError says that it does not fit.
     """
 
     history: Iterable[AnyCanister]
@@ -35,6 +36,7 @@ class Filing(Struct, frozen=True):
     model: str | None = None
     identifier: str | None = None
     match: Match | UnsetType | None = UNSET
+    is_exact: bool = False
 
 
 class _Work:
@@ -98,10 +100,9 @@ def _file(store: Store, batch: Sequence[_Work]) -> list[Filed | CanneryError]:
     for work in batch:
         try:
             work.write = None if work.outcome else _plan(store, work)
-        except ConversationNotFoundError:
-            continue
         except CanneryError as error:
-            work.outcome = error
+            if work.filing.is_exact or not isinstance(error, ConversationNotFoundError):
+                work.outcome = error
     _commit(store, batch)
     return [work.outcome or _file_alone(store, work) for work in batch]
 
@@ -146,7 +147,7 @@ def _commit(store: Store, batch: Sequence[_Work]) -> None:
                 is_new=write.change.metadata is not None,
                 is_fork=False,
             )
-        elif not isinstance(receipt, ConflictError):
+        elif work.filing.is_exact or not isinstance(receipt, ConflictError):
             work.outcome = receipt
 
 
