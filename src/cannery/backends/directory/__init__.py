@@ -134,19 +134,18 @@ class DirectoryBackend:
     def _content_writes(
         self, contents: Mapping[bytes, bytes | None], records: Mapping[bytes, bytes]
     ) -> list[Operation]:
-        missing = [digest for digest in contents if self._packs.find(digest) is None]
-        if not missing:
+        found: dict[bytes, bytes] = {}
+        for digest, data in contents.items():
+            if self._packs.find(digest) is None:
+                if data is None:
+                    raise ContentNotFoundError(f"sha256:{digest.hex()}")
+                found[digest] = records.get(digest) or encode_record(digest, data)
+        if not found:
             return []
-        pieces = []
-        for digest in missing:
-            data = contents[digest]
-            if data is None:
-                raise ContentNotFoundError(f"sha256:{digest.hex()}")
-            pieces.append(records.get(digest) or encode_record(digest, data))
         number, offset = self._pack_end()
-        if offset == 0:
-            pieces.insert(0, new_pack_header())
-        written = b"".join(pieces)
+        written = (
+            b"".join(found.values()) if offset else b"".join((new_pack_header(), *found.values()))
+        )
         name = pack_name(number)
         self._packs.note(number, offset, written)
         self._commits.tails[name] = Tail(offset + len(written))

@@ -5,6 +5,7 @@ A name from the journal or a listing is used only if it is one of these.
 
 from __future__ import annotations
 
+import functools
 import re
 
 from cannery.errors import DamageError
@@ -31,11 +32,13 @@ _IDENTIFIER = re.compile(_ID)
 _NUMBERED = re.compile(r"([0-9]{8})\.(?:pack|log)")
 
 
+@functools.lru_cache(1024)
 def log_name(identifier: str) -> str:
     """Where a conversation's lines are."""
     return f"{CONVERSATIONS}/{identifier}/{_LOG}"
 
 
+@functools.lru_cache(1024)
 def metadata_name(identifier: str) -> str:
     """Where a conversation's metadata is."""
     return f"{CONVERSATIONS}/{identifier}/{_METADATA}"
@@ -56,6 +59,7 @@ def pack_index_name(number: int) -> str:
     return f"{CONTENT}/{number:08}.idx"
 
 
+@functools.lru_cache(4)
 def changes_name(generation: int) -> str:
     """Where changes are noted."""
     return f"{CHANGES}/{generation:08}.log"

@@ -9,14 +9,14 @@ from __future__ import annotations
 import contextlib
 from collections import OrderedDict
 from collections.abc import Iterable, Iterator
+from typing import TypeAlias
 
 from cannery.backends.directory.files import Files
 from cannery.backends.directory.journal import REPLACE, Operation
-from cannery.backends.directory.layout import CHANGES, CONTENT, CONVERSATIONS, parent
+from cannery.backends.directory.layout import CONTENT, CONVERSATIONS, parent
 
 _OPEN_FILES = 128
-# Enough of a name to tell where it lies.
-_ROOMS = tuple(room[:4] for room in (CONTENT, CONVERSATIONS, CHANGES))
+_Writes: TypeAlias = dict[str, list[tuple[int, bytes]]]
 
 
 class Placement:
@@ -28,20 +28,24 @@ class Placement:
 
     def place(self, operations: Iterable[Operation]) -> None:
         """Carry out operations."""
-        written: dict[str, dict[str, list[tuple[int, bytes]]]] = {room: {} for room in _ROOMS}
+        packs: _Writes = {}
+        logs: _Writes = {}
+        changes: _Writes = {}
         replaced: dict[str, bytes] = {}
         for kind, name, offset, data in operations:
             if kind == REPLACE:
                 replaced[name] = data
-            else:
-                written[name[:4]].setdefault(name, []).append((offset, data))
-        self._write(written[CONTENT[:4]])
-        self._write(written[CONVERSATIONS[:4]])
+                continue
+            room = logs if name.startswith(CONVERSATIONS) else changes
+            room = packs if name.startswith(CONTENT) else room
+            room.setdefault(name, []).append((offset, data))
+        self._write(packs)
+        self._write(logs)
         if replaced:
             self._replace(replaced)
-        self._write(written[CHANGES[:4]])
+        self._write(changes)
 
-    def _write(self, files: dict[str, list[tuple[int, bytes]]]) -> None:
+    def _write(self, files: _Writes) -> None:
         for name, writes in files.items():
             fd = self._descriptor(name)
             for offset, data in writes if len(writes) == 1 else _runs(writes):
