@@ -123,6 +123,9 @@ class Backend(ContentTable, Protocol):
     recovered: tuple[Damage, ...]
     """What opening found and mended or could not mend."""
 
+    is_read_only: bool
+    """Whether nothing can be written: commits raise StoreUnavailableError."""
+
     index_path: str | None
     """Where a derived index may be kept; None if only in memory."""
 

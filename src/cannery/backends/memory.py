@@ -34,6 +34,7 @@ class MemoryBackend:
     """Dictionaries behind one lock."""
 
     recovered: tuple[Damage, ...] = ()
+    is_read_only = False
     index_path: str | None = None
 
     def __init__(self) -> None:

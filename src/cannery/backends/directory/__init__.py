@@ -2,7 +2,8 @@
 
 ``docs/storage-format.md`` specifies every byte. ``commits`` makes changes durable, ``packs`` keeps content,
 ``lines`` judges what is read, ``collection`` frees what nothing reaches, ``inspection`` re-derives every hash,
-and ``files`` is the only module that touches the operating system.
+and ``files`` is the only module that touches the operating system; with ``overlay`` a store that cannot be written
+is read.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ from cannery.backends.directory.layout import (
 )
 from cannery.backends.directory.lines import Read, find_end, read_range, seal, unseal
 from cannery.backends.directory.opening import Presence
+from cannery.backends.directory.overlay import Overlay, is_read_only
 from cannery.backends.directory.packs import (
     FULL,
     PACK_HEADER,
@@ -50,7 +52,13 @@ from cannery.backends.directory.packs import (
     encode_record,
     new_pack_header,
 )
-from cannery.errors import CanneryError, ConflictError, ContentNotFoundError, DamageError
+from cannery.errors import (
+    CanneryError,
+    ConflictError,
+    ContentNotFoundError,
+    DamageError,
+    StoreUnavailableError,
+)
 
 _KNOWN_METADATA = 4096
 _SETTLED = 100_000_000
@@ -59,12 +67,13 @@ _SETTLED = 100_000_000
 class DirectoryBackend:
     """One directory, any number of threads and processes."""
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: Files, *, is_read_only: bool = False) -> None:
         self._files = files
+        self.is_read_only = is_read_only
         self._packs = Packs(files)
         self._known_metadata: dict[str, tuple[Facts, bytes]] = {}
         self._known_lock = threading.Lock()
-        self.index_path: str | None = f"{files.root}/{INDEX}"
+        self.index_path: str | None = None if is_read_only else f"{files.root}/{INDEX}"
         self.recovered: tuple[Damage, ...] = ()
         with medium(files.root), contextlib.ExitStack() as undo:
             self._presence = Presence(files)
@@ -80,6 +89,8 @@ class DirectoryBackend:
 
     def commit(self, change: Change, durability: Durability = "sync") -> Receipt:
         """Do all of a change or nothing of it."""
+        if self.is_read_only:
+            raise self._refusal()
         (outcome,) = self._commits.submit((self._builder(change),), durability)
         receipt: Receipt = outcome.result()
         return receipt
@@ -88,8 +99,14 @@ class DirectoryBackend:
         self, changes: Iterable[Change], durability: Durability = "sync"
     ) -> list[Receipt | CanneryError]:
         """Make several changes with one sync, in order, each for itself all or nothing."""
+        if self.is_read_only:
+            return [self._refusal() for _ in changes]
         outcomes = self._commits.submit(map(self._builder, changes), durability)
         return [outcome.failure() or outcome.value for outcome in outcomes]
+
+    def _refusal(self) -> StoreUnavailableError:
+        reason = "its medium is read-only, or its permissions forbid writing"
+        return StoreUnavailableError(f"{self._files.root} can only be read: {reason}")
 
     def _builder(self, change: Change) -> Build:
         """What is to be done for a change when nobody else writes; what can be done before is done."""
@@ -330,6 +347,8 @@ class DirectoryBackend:
         progress: Progress | None = None,
     ) -> Collection:
         """Free what is left of deleted conversations, and the content that nothing else refers to."""
+        if self.is_read_only and not dry_run:
+            raise self._refusal()
         collector = Collector(self._files, self._commits, self._packs, self._change_log, needs)
         return collector.run(dry_run=dry_run, progress=progress)
 
@@ -346,5 +365,8 @@ class DirectoryBackend:
 
 
 def open_backend(location: str) -> DirectoryBackend:
-    """Open the store in a directory, or make one there."""
-    return DirectoryBackend(OperatingSystem(location))
+    """Open the store in a directory, or make one there; one that can only be read is opened for that."""
+    files = OperatingSystem(location)
+    if is_read_only(files):
+        return DirectoryBackend(Overlay(location), is_read_only=True)
+    return DirectoryBackend(files)

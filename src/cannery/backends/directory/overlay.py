@@ -1,0 +1,149 @@
+"""A store that cannot be written, for readers: what would be written stays in memory.
+
+Opening a store may have to write: a journal that was left behind is replayed. Here that happens on copies, so that
+everything above works as it does elsewhere. Nothing is locked; the store is read as it was when it was opened, and
+what others add meanwhile may be seen or not.
+"""
+
+from __future__ import annotations
+
+import os
+
+from cannery.backends.directory.files import Facts, OperatingSystem
+from cannery.backends.directory.layout import MARKER
+
+# Descriptors of files in memory; the operating system's own stay far below.
+_FIRST = 1 << 24
+
+
+def is_read_only(files: OperatingSystem) -> bool:
+    """Whether there is a store that this process may read and not write."""
+    return files.facts(MARKER) is not None and not os.access(files.root, os.W_OK)
+
+
+class Overlay(OperatingSystem):
+    """Files of the operating system, and in front of them those that were written here."""
+
+    def __init__(self, root: str) -> None:
+        super().__init__(root)
+        # By path; None for what was taken away.
+        self._kept: dict[str, bytearray | None] = {}
+        self._paths: dict[int, str] = {}
+        self._last = _FIRST
+
+    def make_root(self) -> None:
+        """It is there."""
+
+    def open(self, path: str, *, create: bool = False) -> int:
+        """A descriptor for reading, and for writing to memory."""
+        if path not in self._kept:
+            try:
+                fd = os.open(self._at(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            except FileNotFoundError:
+                if not create:
+                    raise
+                self._kept[path] = bytearray()
+            else:
+                self._paths[fd] = path
+                return fd
+        if self._kept[path] is None:
+            if not create:
+                raise FileNotFoundError(path)
+            self._kept[path] = bytearray()
+        self._last += 1
+        self._paths[self._last] = path
+        return self._last
+
+    def close(self, fd: int) -> None:
+        """Let go of a descriptor."""
+        del self._paths[fd]
+        if fd < _FIRST:
+            os.close(fd)
+
+    def read(self, fd: int, length: int, offset: int) -> bytes:
+        """Up to ``length`` bytes."""
+        kept = self._kept.get(self._paths[fd])
+        return (
+            super().read(fd, length, offset)
+            if kept is None
+            else bytes(kept[offset : offset + length])
+        )
+
+    def write(self, fd: int, data: bytes, offset: int) -> None:
+        """All of the bytes, to memory."""
+        kept = self._copy(fd)
+        kept.extend(bytes(max(offset - len(kept), 0)))
+        kept[offset : offset + len(data)] = data
+
+    def _copy(self, fd: int) -> bytearray:
+        path = self._paths[fd]
+        kept = self._kept.get(path)
+        if kept is None:
+            kept = self._kept[path] = bytearray(super().read(fd, super().size(fd), 0))
+        return kept
+
+    def size(self, fd: int) -> int:
+        """How long the file is."""
+        kept = self._kept.get(self._paths[fd])
+        return super().size(fd) if kept is None else len(kept)
+
+    def truncate(self, fd: int, size: int) -> None:
+        """Cut the file."""
+        del self._copy(fd)[size:]
+
+    def sync(self, fd: int) -> None:
+        """Memory needs none."""
+
+    def sync_directory(self, path: str) -> None:
+        """Memory needs none."""
+
+    def facts(self, path: str) -> Facts | None:
+        """None if it is not there."""
+        if path not in self._kept:
+            return super().facts(path)
+        kept = self._kept[path]
+        return None if kept is None else Facts(len(kept), 0, 0)
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a file another name."""
+        fd = self.open(old)
+        self._kept[new] = self._copy(fd)
+        self.close(fd)
+        self._kept[old] = None
+
+    def remove(self, path: str) -> None:
+        """Take a file away; fine if it is gone."""
+        self._kept[path] = None
+
+    def make_directory(self, path: str) -> bool:
+        """Names alone make directories here."""
+        return not os.path.isdir(self._at(path))  # noqa: PTH112 - strings
+
+    def remove_directory(self, path: str) -> None:
+        """An empty one is not seen."""
+
+    def names(self, path: str) -> list[str]:
+        """What a directory holds."""
+        names = dict.fromkeys(super().names(path))
+        for kept, data in self._kept.items():
+            folder, _, name = kept.removeprefix(f"{path}/").partition("/")
+            if not kept.startswith(f"{path}/"):
+                continue
+            if data is not None:
+                names[folder] = None
+            elif not name:
+                names.pop(folder, None)
+        return list(names)
+
+    def lock(self, fd: int, *, shared: bool = False, wait: bool = True) -> bool:  # noqa: ARG002 - nobody else is here
+        """Nobody else has what is in memory."""
+        return True
+
+    def unlock(self, fd: int) -> None:
+        """Nobody waits."""
+
+    def share(self, fd: int, length: int) -> bytearray:
+        """Memory that nobody shares."""
+        kept = self._copy(fd)
+        kept.extend(bytes(max(length - len(kept), 0)))
+        return kept
