@@ -122,7 +122,7 @@ def chain(*words: str) -> list[bytes | None]:
 
 def test_a_second_call_for_the_same_place_gets_a_fork() -> None:
     ledger = Ledger()
-    first = Plan("new", "a", root="a")
+    first = Plan("new", "a")
     ledger.claim(first, chain("one"), 0)
     ledger.claim(first, chain("one", "reply"), 1)
     history = chain("one", "reply", "two")
@@ -137,7 +137,7 @@ def test_a_second_call_for_the_same_place_gets_a_fork() -> None:
 
 def test_an_answer_that_does_not_come_frees_its_place() -> None:
     ledger = Ledger()
-    plan = Plan("new", "a", root="a")
+    plan = Plan("new", "a")
     position = ledger.claim(plan, chain("one"), 0, is_held=True)
     held = ledger.plan(chain("one"))
     assert held is not None

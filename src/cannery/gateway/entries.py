@@ -135,14 +135,13 @@ class Entry:
         ledger = self._recorder.ledger
         plan = ledger.plan(self._digests, self._said_before)
         if plan is None:
-            identifier = self.named or new_identifier()
-            plan = Plan("new", identifier, root=identifier)
+            plan = Plan("new", self.named or new_identifier())
         self.plan = plan
         if plan.kind != "known":
             self._claimed = ledger.claim(plan, self._digests, plan.known, is_held=True)
         call.conversation = plan.identifier
 
-    def _said_before(self, spot: Spot) -> Plan | None:
+    def _said_before(self) -> Plan | None:
         """A plan that files nothing, if the same was asked before and the answer is the same."""
         response = self._read_response()
         if response is None or self.request is None:
@@ -152,8 +151,7 @@ class Entry:
         found = self._recorder.ledger.find(digests)
         if found is None or found[0] < len(_last_spoken(digests)):
             return None
-        root = self._recorder.ledger.root(spot)
-        return Plan("known", found[1].identifier, len(digests), found[1].position, root=root)
+        return Plan("known", found[1].identifier, len(digests), found[1].position)
 
     def _read_response(self) -> Response | None:
         if self.response is None and self.said is not None and not self.is_stream:

@@ -5,6 +5,7 @@ The alphabet is the store's, so that a conversation can be named before it is st
 
 from __future__ import annotations
 
+import base64
 import itertools
 import os
 import re
@@ -13,8 +14,10 @@ import time
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
 _NAME = re.compile(r"[0-9a-z][0-9a-z_-]{0,63}")
-_RANDOM_BYTES = 10
+# Base 32 has other letters for the same numbers; ten random bytes are sixteen of them.
+_LETTERS = bytes.maketrans(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", _ALPHABET.encode())
 _POOL_BYTES = 4000
+_RANDOM_LETTERS = 16
 _counter = itertools.count(int.from_bytes(os.urandom(4), "big"))
 
 
@@ -23,19 +26,18 @@ class _Source:
 
     def __init__(self) -> None:
         self._process = 0
-        self._pool = iter([b""])
+        self._pool = iter([""])
         self._moment = -1
         self._letters = ""
 
-    def draw(self) -> bytes:
-        """Ten random bytes that nobody else gets."""
+    def draw(self) -> str:
+        """Sixteen random letters that nobody else gets."""
         found = next(self._pool, None) if self._process == os.getpid() else None
         if found is None:
             self._process = os.getpid()
-            drawn = os.urandom(_POOL_BYTES)
-            self._pool = iter(
-                [drawn[at : at + _RANDOM_BYTES] for at in range(0, _POOL_BYTES, _RANDOM_BYTES)]
-            )
+            drawn = base64.b32encode(os.urandom(_POOL_BYTES)).translate(_LETTERS).decode()
+            places = range(0, len(drawn), _RANDOM_LETTERS)
+            self._pool = iter([drawn[at : at + _RANDOM_LETTERS] for at in places])
             found = next(self._pool)
         return found
 
@@ -53,11 +55,7 @@ _source = _Source()
 
 def new_identifier() -> str:
     """A new id."""
-    number = int.from_bytes(_source.draw(), "big")
-    return _source.time() + "".join([_PAIRS[number >> shift & 1023] for shift in _SHIFTS])
-
-
-_SHIFTS = range(70, -1, -10)
+    return _source.time() + _source.draw()
 
 
 def is_name(text: str) -> bool:

@@ -28,8 +28,7 @@ class Spot(NamedTuple):
 class Plan(NamedTuple):
     """Where an exchange is filed: the messages of the history from ``known`` on are new, and go to ``position``.
 
-    A fork shares the first ``position`` messages of ``parent``. ``root`` is the oldest ancestor,
-    if it is known.
+    A fork shares the first ``position`` messages of ``parent``.
     """
 
     kind: Kind
@@ -37,7 +36,6 @@ class Plan(NamedTuple):
     known: int = 0
     position: int = 0
     parent: str | None = None
-    root: str = ""
 
 
 class Ledger:
@@ -46,7 +44,6 @@ class Ledger:
     def __init__(self, most: int = _MOST) -> None:
         self._spots: dict[Digest, Spot] = {}
         self._ends: dict[str, int] = {}
-        self._roots: dict[str, str] = {}
         self._most = most
 
     def find(self, digests: Sequence[Digest | None]) -> tuple[int, Spot] | None:
@@ -66,7 +63,7 @@ class Ledger:
     def plan(
         self,
         digests: Sequence[Digest | None],
-        said_before: Callable[[Spot], Plan | None] | None = None,
+        said_before: Callable[[], Plan | None] | None = None,
     ) -> Plan | None:
         """Where a history goes on; None if nothing of it is known.
 
@@ -77,21 +74,16 @@ class Ledger:
             return None
         known, spot = found
         if self.is_at_end(spot):
-            return Plan("append", spot.identifier, known, spot.position, None, self.root(spot))
+            return Plan("append", spot.identifier, known, spot.position)
         if said_before is not None and known == len(digests):
-            plan = said_before(spot)
+            plan = said_before()
             if plan is not None:
                 return plan
         return self.fork(known, spot)
 
-    def root(self, spot: Spot) -> str:
-        """The oldest ancestor of a place's conversation, as far as it is known."""
-        return self._roots.get(spot.identifier, spot.identifier)
-
     def fork(self, known: int, spot: Spot) -> Plan:
         """A plan for a history that leaves its conversation at a place."""
-        root = self.root(spot)
-        return Plan("fork", new_identifier(), known, spot.position, spot.identifier, root)
+        return Plan("fork", new_identifier(), known, spot.position, spot.identifier)
 
     def claim(
         self, plan: Plan, digests: Sequence[Digest | None], start: int, *, is_held: bool = False
@@ -100,14 +92,15 @@ class Ledger:
 
         A claim that is held keeps the next place for an answer that is still to come.
         """
+        identifier, spots = plan.identifier, self._spots
         position = plan.position + start - plan.known
         for digest in digests[start:]:
             position += 1
             if digest is not None:
-                self._spots[digest] = Spot(plan.identifier, position)
-        self._ends[plan.identifier] = position + is_held
-        self._roots.setdefault(plan.identifier, plan.root or plan.identifier)
-        self._forget()
+                spots[digest] = Spot(identifier, position)
+        self._ends[identifier] = position + is_held
+        if len(spots) > self._most or len(self._ends) > self._most:
+            self._forget()
         return position
 
     def learn(self, digest: Digest, spot: Spot, end: int) -> None:
@@ -130,10 +123,9 @@ class Ledger:
             self._ends[plan.identifier] = plan.position
         else:
             self._ends.pop(plan.identifier, None)
-            self._roots.pop(plan.identifier, None)
 
     def _forget(self) -> None:
-        for table in (self._spots, self._ends, self._roots):
+        for table in (self._spots, self._ends):
             while len(table) > self._most:
                 del table[next(iter(table))]  # type: ignore[arg-type]
 

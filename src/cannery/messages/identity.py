@@ -69,7 +69,7 @@ class PrefixChain:
 
     def extend(self, canisters: Iterable[Canister]) -> list[bytes | None]:
         """The digest after each of some more canisters, or None where one adds nothing."""
-        return [self.add(canister) for canister in canisters]
+        return list(map(self.add, canisters))
 
     def add(self, canister: Any) -> bytes | None:
         """The digest with one more canister, or None if it adds nothing."""
