@@ -33,7 +33,7 @@ from cannery.wire.contract import (
     StreamOptions,
     TurnWriter,
 )
-from cannery.wire.cuts import cut, mend
+from cannery.wire.cuts import LONG, Runs, cut, mend
 from cannery.wire.foreign import report_settings
 from cannery.wire.lines import ODD
 from cannery.wire.locating import Locate, locator
@@ -367,7 +367,8 @@ def translate(
 
     ``model`` names the model for the target; without it the body's own stays.
     """
-    check_policy(policy)
+    if policy not in POLICIES:
+        check_policy(policy)
     data = body if type(body) is bytes else to_bytes(source, body)
     if kind == "request":
         if model is None:
@@ -394,7 +395,9 @@ def _translate_slices(body: bytes, source: str, target: str, policy: str) -> Ren
     if way is None:
         return None
     notes: Notes = []
-    body, runs = cut(body)
+    runs: Runs = ()
+    if len(body) > LONG:
+        body, runs = cut(body)
     sliced = way[0](body, notes)
     if sliced is None:
         return None

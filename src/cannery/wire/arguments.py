@@ -21,7 +21,8 @@ _EMPTY = Raw(b"{}")
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_-]{1,40}", re.ASCII).fullmatch
 _PLAIN = re.compile(r"[A-Za-z0-9_-]+", re.ASCII).fullmatch
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,39}", re.ASCII).fullmatch
-_read_raw = msgspec.json.Decoder(Raw).decode
+# The slice of a JSON text; one of msgspec's errors if it is none.
+read_slice = msgspec.json.Decoder(Raw).decode
 
 
 def object_slice(text: str) -> Raw | None:
@@ -32,7 +33,7 @@ def object_slice(text: str) -> Raw | None:
     if text[:1] != "{":
         return _EMPTY if not text else None
     try:
-        return _read_raw(text)
+        return read_slice(text)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
 

@@ -12,8 +12,9 @@ from collections.abc import Sequence
 
 from orjson import dumps
 
-# Whoever looks for a string at every so many bytes finds all that are longer.
-_STEP = 32_768
+# How long a body must be to be looked at, and at which distances; where one image is, more may follow.
+LONG = 32_768
+_STEP, _NEXT = 65_536, 16_384
 _LEAST = 16_384
 # No limit of any provider on something short is above that.
 _KEPT = 4_096
@@ -29,21 +30,21 @@ Runs = Sequence[memoryview]
 def cut(body: bytes) -> tuple[bytes, Runs]:
     """A body with marks in place of long base64, and what they stand for."""
     runs: list[memoryview] = []
-    if len(body) < _STEP:
-        return body, runs
     view = memoryview(body)
     pieces: list[memoryview | bytes] = []
-    place, after = _STEP, 0
+    place, after = min(_STEP, len(body) // 2), 0
     while place < len(body) and len(runs) < _MOST:
         end = body.find(b'"', place)
-        start = body.rfind(b'"', after, place)
-        if start >= 0 and end - start > _LEAST and _is_base64(body, view, start, end):
-            first = start + _KEPT
-            last = first + (end - first) // 4 * 4 - 4
-            pieces += (view[after:first], b"\x7f%02d\x7f" % len(runs))
-            runs.append(view[first:last])
-            after = last
-        place = max(end, place) + _STEP
+        # Whoever does not stand in a long string mostly sees its end from here.
+        if end - place > _KEPT:
+            start = body.rfind(b'"', after, place)
+            if start >= 0 and end - start > _LEAST and _is_base64(body, view, start, end):
+                first = start + _KEPT
+                last = first + (end - first) // 4 * 4 - 4
+                pieces += (view[after:first], b"\x7f%02d\x7f" % len(runs))
+                runs.append(view[first:last])
+                after = last
+        place = max(end, place) + (_NEXT if runs else _STEP)
     if not runs or _MARK in body:
         return body, ()
     return b"".join((*pieces, view[after:])), runs

@@ -44,13 +44,13 @@ class Sliced(Struct, frozen=True, gc=False):
 
     Each message has a ``speaker`` and ``content``, one of the model ``tool_calls``, one of a tool ``tool_call_id``;
     encoded as they are, they are messages of Chat Completions.
-    All messages of a short request are text; all texts of any other are slices, or lists of the parts below. The
+    All messages of a ``short`` body are text; all texts of any other are slices, or lists of the parts below. The
     commonest settings are fields, absent unless given; with any others ``settings`` has them all, as the body of a
     request without messages, in the order of the body if ``is_ordered``.
     """
 
     messages: list[Any]
-    is_short: bool
+    short: bytes | None
     system: Any
     model: Any
     limit: Any
@@ -106,6 +106,12 @@ class ToolSlice(Struct, frozen=True, gc=False, tag_field="role", tag="tool"):
     content: Any
 
 
+class PlacedToolSlice(ToolSlice, frozen=True, gc=False, tag_field="role", tag="tool"):
+    """The same with parts, and where they stand: the number of the message, and the path in it."""
+
+    place: tuple[int, str]
+
+
 class TextPart(Struct, frozen=True, gc=False, tag="text", forbid_unknown_fields=True):
     """A text among parts."""
 
@@ -153,7 +159,7 @@ def is_said(text: Raw) -> bool:
             return True
         if start[0] != _QUOTE or start[1] == _QUOTE:
             return False
-        first = _first(text)
+        first = first_of(text)
         if not first.isspace() and first != "[":
             return True
         said = _decode_text(text)
@@ -162,7 +168,7 @@ def is_said(text: Raw) -> bool:
     return not said.isspace() and not said.startswith(MARKS)
 
 
-def _first(text: Raw) -> str:
+def first_of(text: Raw) -> str:
     """The first character of a string that has one."""
     start = bytes(memoryview(text)[1:13])
     if start[0] == _BACKSLASH:

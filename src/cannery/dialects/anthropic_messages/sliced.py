@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -9,7 +10,7 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from cannery.dialects.anthropic_messages.fast import DEFAULTED
 from cannery.dialects.anthropic_messages.settings import DEFAULT_MAX_TOKENS
 from cannery.messages.absence import absent
-from cannery.wire.arguments import are_plain_calls, object_slice
+from cannery.wire.arguments import are_plain_calls, object_slice, read_slice
 from cannery.wire.contract import Notes
 from cannery.wire.slices import (
     MODEL,
@@ -27,9 +28,7 @@ from cannery.wire.slices import (
     spoken,
 )
 
-
-class _Text(Struct, frozen=True, gc=False, tag="text"):
-    text: Any
+_NULL = b"nu"
 
 
 class _Source(Struct, frozen=True, gc=False, tag="base64"):
@@ -74,7 +73,7 @@ def write_slices(sliced: Sliced, around: Around | None, notes: Notes) -> bytes |
     """The body; None for requests that need a repair."""
     given = sliced.messages
     # Texts are said here as Chat says them.
-    messages = _messages(given) if not sliced.is_short else given if is_spoken(given) else None
+    messages = _messages(given) if sliced.short is None else given if is_spoken(given) else None
     if messages is None:
         return None
     system = sliced.system
@@ -104,7 +103,7 @@ def write_slices(sliced: Sliced, around: Around | None, notes: Notes) -> bytes |
     )
 
 
-def _messages(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each message is what it saves
+def _messages(  # noqa: C901 - one loop: a call for each message is what it saves
     messages: list[Any],
 ) -> list[Any] | None:
     """The messages of a conversation that needs no repair."""
@@ -112,23 +111,25 @@ def _messages(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each messa
     take = written.append
     ids: list[str] = []
     names: set[str] = set()
-    after_user = False
-    index, count = 0, len(messages)
-    while index < count:
-        message = messages[index]
-        index += 1
+    after_user = is_answered = False
+    rest = iter(messages)
+    for message in rest:
         speaker = message.speaker
         text = message.content
         if speaker is USER:
-            if after_user:
-                return None
-            after_user = True
             if head(text)[0] not in SAID:
                 text = _content(text)
                 if text is None:
                     return None
-                message = _User(text)
-            take(message)
+            if is_answered:
+                # What the user says behind results is said in the same turn.
+                is_answered = False
+                heard = written.pop().content
+                text = (*heard, *((TextPart(text),) if type(text) is Raw else text))
+            elif after_user:
+                return None
+            after_user = True
+            take(message if text is message.content else _User(text))
             continue
         if speaker is not MODEL or not after_user:
             return None
@@ -138,61 +139,51 @@ def _messages(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each messa
                 text = spoken(text)
                 if type(text) is not Raw:
                     return None
-                message = _Assistant(text)
-            after_user = False
-            take(message)
+            after_user = is_answered = False
+            take(message if text is message.content else _Assistant(text))
             continue
-        # What agents do all day: one call and nothing said, then its result and the model again.
-        if len(calls) == 1 and index < count and head(text)[0] == b"nu":
-            answer, call = messages[index], calls[0]
-            if index + 1 == count or messages[index + 1].speaker is MODEL:
-                identifier, function = call.id, call.function
-                given, text = object_slice(function.arguments), answer.content
-                if head(text)[0] not in SAID:
-                    text = _content(text)
-                if (
-                    given is None
-                    or text is None
-                    or answer.speaker is not TOOL
-                    or answer.tool_call_id != identifier
-                ):
-                    return None
-                ids.append(identifier)
-                names.add(function.name)
-                take(_Assistant((_ToolUse(identifier, function.name, given),)))
-                take(_User((_ToolResult(identifier, text),)))
-                index += 1
-                continue
+        is_answered = True
+        # What agents do all day: one call, and nothing said.
+        if len(calls) == 1 and head(text)[0] == _NULL:
+            call = calls[0]
+            answer = next(rest, message)
+            identifier, function = call.id, call.function
+            given, text = function.arguments, answer.content
+            given = read_slice(given) if given[:1] == "{" else object_slice(given)
+            if head(text)[0] not in SAID:
+                text = _content(text)
+            if (
+                given is None
+                or text is None
+                or answer.speaker is not TOOL
+                or answer.tool_call_id != identifier
+            ):
+                return None
+            ids.append(identifier)
+            names.add(function.name)
+            take(_Assistant((_ToolUse(identifier, function.name, given),)))
+            take(_User((_ToolResult(identifier, text),)))
+            continue
         said = _calls(message, calls, ids, names)
-        if said is None:
+        heard = _heard(rest, calls)
+        if said is None or heard is None:
             return None
         take(_Assistant(said))
-        following = index + len(calls)
-        heard = _heard(messages[index : following + 1], calls)
-        if heard is None:
-            return None
-        index = following
-        if index < count and messages[index].speaker is USER:
-            index += 1
         take(_User(heard))
     return written if after_user and are_plain_calls(ids, names) else None
 
 
-def _heard(messages: list[Any], calls: list[Any]) -> list[Any] | None:
-    """The answers to calls, in call order, and what the user says behind them."""
-    if len(messages) < len(calls):
-        return None
+def _heard(rest: Iterator[Any], calls: list[Any]) -> list[Any] | None:
+    """The answers to calls, in call order."""
     heard: list[Any] = []
-    for call, answer in zip(calls, messages, strict=False):
-        content = _content(answer.content)
-        if answer.speaker is not TOOL or answer.tool_call_id != call.id or content is None:
+    for call in calls:
+        answer = next(rest, None)
+        if answer is None or answer.speaker is not TOOL or answer.tool_call_id != call.id:
             return None
-        heard.append(_ToolResult(call.id, content))
-    if len(messages) > len(calls) and messages[-1].speaker is USER:
-        content = _content(messages[-1].content)
+        content = _content(answer.content)
         if content is None:
             return None
-        heard += [_Text(content)] if type(content) is Raw else content
+        heard.append(_ToolResult(call.id, content))
     return heard
 
 
@@ -200,7 +191,7 @@ def _calls(message: Any, calls: list[Any], ids: list[str], names: set[str]) -> l
     text = said_before(message.content)
     if text is UNSET or not calls:
         return None
-    said: list[Any] = [] if text is None else [_Text(text)]
+    said: list[Any] = [] if text is None else [TextPart(text)]
     for call in calls:
         function = call.function
         given = object_slice(function.arguments)

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
+from orjson import dumps
 
 from cannery.dialects.anthropic_messages.fast_reading import OddError, argument_text
 from cannery.dialects.anthropic_messages.shapes import Never
@@ -19,12 +20,14 @@ from cannery.wire.slices import (
     ImagePart,
     ImageUrl,
     ModelSlice,
+    PlacedToolSlice,
     Sliced,
     TextPart,
     ToolSlice,
     UserSlice,
     encode_structs,
     head,
+    is_list,
     is_said,
     is_utf8,
     read_image,
@@ -211,7 +214,7 @@ def _read_short(body: bytes) -> Sliced | None:
         system = None
     elif not system or system.isspace():
         return None
-    sliced = _sliced(found, messages, system, is_short=True)
+    sliced = _sliced(found, messages, system, body)
     return sliced if sliced.settings is None or is_utf8(sliced.settings) else None
 
 
@@ -232,10 +235,10 @@ def _read_long(body: bytes, notes: Notes) -> Sliced:
     except msgspec.ValidationError:
         return _read_apart(body, notes)
     messages = _messages(found.messages) if has_calls else _unlisted(found.messages)
-    return _sliced(found, messages, _system(found.system), is_short=False)
+    return _sliced(found, messages, _system(found.system), None)
 
 
-def _sliced(found: Any, messages: list[Any], system: Any, *, is_short: bool) -> Sliced:
+def _sliced(found: Any, messages: list[Any], system: Any, short: bytes | None) -> Sliced:
     settings = None
     if not (
         found.tools
@@ -249,7 +252,7 @@ def _sliced(found: Any, messages: list[Any], system: Any, *, is_short: bool) -> 
         settings = settings_text(found, _NAMES)
     return Sliced(
         messages,
-        is_short,
+        short,
         system,
         found.model,
         found.max_tokens,
@@ -271,7 +274,7 @@ def _read_apart(body: bytes, notes: Notes) -> Sliced:
     except (KeyError, msgspec.ValidationError):
         model = absent
     settings = encode_structs({**fields, "messages": ()})
-    return Sliced(_messages(found), False, system, model, absent, absent, absent, absent, settings)
+    return Sliced(_messages(found), None, system, model, absent, absent, absent, absent, settings)
 
 
 def _system(literal: Any) -> Any:
@@ -289,12 +292,12 @@ def _unlisted(messages: list[Any]) -> list[Any]:
     if {head(message.content)[0][0] for message in messages} == {_QUOTE}:
         return messages
     sliced: list[Any] = []
-    for message in messages:
+    for index, message in enumerate(messages):
         content = message.content
         if head(content)[0][0] == _QUOTE:
             sliced.append(message)
         elif type(message) is _SlicedUser:
-            _take_user(_decode_user(content), sliced)
+            _take_user(_decode_user(content), index, sliced)
         else:
             _take_assistant(_decode_assistant(content), sliced)
     return sliced
@@ -304,19 +307,20 @@ def _messages(messages: list[Any]) -> list[Any]:
     """The messages as the shortest way has them: each text and each result for itself."""
     sliced: list[Any] = []
     take = sliced.append
-    for message in messages:
+    for index, message in enumerate(messages):
         content = message.content
         if type(content) is str:
-            text = Raw(encode_structs(content))
+            text = Raw(dumps(content))
             take(UserSlice(text) if type(message) is _User else ModelSlice(text))
             continue
         kind = type(content[0]) if len(content) == 1 else None
         if kind is _ToolResult:
             block = content[0]
             literal = block.content
-            if head(literal)[0][0] != _QUOTE:
-                literal = _answer(literal)
-            take(ToolSlice(block.tool_use_id, literal))
+            if head(literal)[0][0] == _QUOTE:
+                take(ToolSlice(block.tool_use_id, literal))
+            else:
+                take(_answer(block, index, 0))
         elif kind is _ToolUse:
             block = content[0]
             given = str(block.input, "utf-8")
@@ -326,15 +330,18 @@ def _messages(messages: list[Any]) -> list[Any]:
             function = FunctionSlice(block.name, given)
             take(ModelSlice(_NULL, [CallSlice(block.id, "function", function)]))
         elif type(message) is _User:
-            _take_user(content, sliced)
+            _take_user(content, index, sliced)
         else:
             _take_assistant(content, sliced)
     return sliced
 
 
-def _answer(literal: Raw) -> Raw:
-    """What a tool answered with a list of blocks."""
-    return _content(_decode_result(literal))
+def _answer(block: _ToolResult, index: int, place: int) -> ToolSlice:
+    """What a tool answered, if not with a string."""
+    content = _content(_decode_result(block.content))
+    if not is_list(content):
+        return ToolSlice(block.tool_use_id, content)
+    return PlacedToolSlice(block.tool_use_id, content, (index, f".content[{place}]"))
 
 
 def _content(blocks: list[Any]) -> Raw:
@@ -364,15 +371,16 @@ def _call(block: _ToolUse) -> CallSlice:
     return CallSlice(block.id, "function", function)
 
 
-def _take_user(content: list[Any], sliced: list[Any]) -> None:
+def _take_user(content: list[Any], index: int, sliced: list[Any]) -> None:
     count = 0
     for block in content:
         if type(block) is not _ToolResult:
             break
         literal = block.content
-        if head(literal)[0][0] != _QUOTE:
-            literal = _answer(literal)
-        sliced.append(ToolSlice(block.tool_use_id, literal))
+        is_text = head(literal)[0][0] == _QUOTE
+        sliced.append(
+            ToolSlice(block.tool_use_id, literal) if is_text else _answer(block, index, count)
+        )
         count += 1
     said = content[count:]
     if not content or _ToolResult in map(type, said):

@@ -13,7 +13,7 @@ from msgspec import UNSET, Raw
 from cannery.dialects.gemini_generate.fast import are_plain, usual_config
 from cannery.dialects.gemini_generate.models import generation
 from cannery.dialects.gemini_generate.outputs import wrap_text
-from cannery.wire.arguments import object_slice
+from cannery.wire.arguments import object_slice, read_slice
 from cannery.wire.bodies import encode
 from cannery.wire.slices import (
     MODEL,
@@ -24,6 +24,7 @@ from cannery.wire.slices import (
     Sliced,
     TextPart,
     encode_structs,
+    first_of,
     head,
     read_image,
     said_before,
@@ -32,6 +33,8 @@ from cannery.wire.slices import (
 )
 
 _NULL, _BRACE = b"nu", b'"{'
+# What a text begins with that may be data.
+_DATA = "{["
 
 
 def write_long(sliced: Sliced, around: Around | None) -> bytes | None:
@@ -137,7 +140,8 @@ def _pieces(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each message
         for call in calls:
             identifier, function = call.id, call.function
             name = function.name
-            given = object_slice(function.arguments)
+            given = function.arguments
+            given = read_slice(given) if given[:1] == "{" else object_slice(given)
             if given is None:
                 return None
             ids.append(identifier)
@@ -205,8 +209,14 @@ def _take_output(content: Raw, frame: str, pieces: list[Any]) -> str | None:
         if type(said) is not TextPart or TextPart in map(type, images):
             return None
         said = said.text
-    pieces += (frame, encode(wrap_text(text_of(said))))
+    first = first_of(said)
+    if first.isspace() or first in _DATA:
+        pieces += (frame, encode(wrap_text(text_of(said))))
+        closing = ""
+    else:
+        pieces += (frame + '{"output":', said)
+        closing = "}"
     if not images:
-        return "}}"
-    closing = _take_parts(images, ',"parts":[', pieces)
-    return None if closing is None else closing + "]}}"
+        return closing + "}}"
+    closed = _take_parts(images, closing + ',"parts":[', pieces)
+    return None if closed is None else closed + "]}}"

@@ -1,11 +1,12 @@
 """Writing generateContent bodies on the shortest way.
 
-Short requests are texts by turns: they are encoded all at once, and put between frames that are the same for all
-requests with as many texts.
+Short requests are texts by turns, which are put between frames that are the same for all requests with as many texts.
+Where no text needs an escape, text is JSON already; all others are encoded at once.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -13,46 +14,65 @@ from orjson import dumps
 
 from cannery.dialects.gemini_generate.fast import usual_config
 from cannery.dialects.gemini_generate.frames import write_long
+from cannery.messages.absence import absent
 from cannery.wire.contract import Notes
-from cannery.wire.slices import Around, Sliced, encode_structs, is_spoken
+from cannery.wire.slices import MODEL, USER, Around, Sliced, encode_structs
 
 # What stands between texts that are encoded as one list, and in none of them: there a quote has a backslash before it.
-_BETWEEN = b'","'
+_BETWEEN = '","'
 
 
 def write_slices(sliced: Sliced, around: Around | None, _notes: Notes) -> bytes | None:
     """The body; None for requests that need a repair."""
-    if not sliced.is_short:
+    if sliced.short is None:
         return write_long(sliced, around)
-    messages = sliced.messages
-    if not is_spoken(messages):
-        return None
-    body: Any = around
-    if around is None:
-        config = usual_config(sliced.limit, sliced.temperature, sliced.top_p)
-        if config is None:
+    texts: list[str] = []
+    system = sliced.system
+    take = texts.append
+    expected, following = USER, MODEL
+    for message in sliced.messages:
+        text = message.content
+        if message.speaker is not expected or not text or text.isspace():
             return None
-        body = {"generationConfig": config} if config else None
-    texts = [message.content for message in messages]
-    has_system = sliced.system is not None
-    if has_system:
-        texts.insert(0, sliced.system)
-    pieces = _frames(len(messages), has_system=has_system).copy()
-    pieces[2::2] = dumps(texts)[2:-2].split(_BETWEEN)
-    pieces[0] = encode_structs(body)[:-1] + b"," if body else b"{"
-    return b"".join(pieces)
+        take(text)
+        expected, following = following, expected
+    if expected is USER:
+        return None
+    start = _opening(sliced) if around is None else _joined(around)
+    if start is None:
+        return None
+    if system is not None:
+        texts.insert(0, system)
+    pieces = _frames(len(texts), system is not None).copy()
+    pieces[0] = start
+    pieces[2::2] = (
+        texts if b"\\" not in sliced.short else dumps(texts)[2:-2].decode().split(_BETWEEN)
+    )
+    return "".join(pieces).encode()
+
+
+def _opening(sliced: Sliced) -> str | None:
+    """What a body with these settings begins with, or None where one of them would have to change."""
+    limit, temperature, top_p = sliced.limit, sliced.temperature, sliced.top_p
+    if temperature is top_p is absent:
+        return "{" if limit is absent else f'{{"generationConfig":{{"maxOutputTokens":{limit}}},'
+    config = usual_config(limit, temperature, top_p)
+    return None if config is None else _joined({"generationConfig": config})
+
+
+def _joined(fields: Mapping[str, Any]) -> str:
+    return encode_structs(fields)[:-1].decode() + "," if fields else "{"
 
 
 @lru_cache(maxsize=256)
-def _frames(count: int, *, has_system: bool) -> list[bytes]:
-    """What stands around texts by turns; the places of the texts, and of the settings before them, are empty."""
-    frames = [b'"systemInstruction":{"parts":[{"text":"'] if has_system else []
-    opening = b'"}]},"contents":[' if has_system else b'"contents":['
-    for number in range(count):
-        role = b"model" if number % 2 else b"user"
-        frames.append(opening + b'{"role":"%b","parts":[{"text":"' % role)
-        opening = b'"}]},'
-    frames.append(b'"}]}]}')
-    pieces = [b""] * (2 * len(frames))
-    pieces[1::2] = frames
+def _frames(texts: int, has_system: bool) -> list[str]:  # noqa: FBT001 - part of a key
+    """What stands around texts by turns; the places of the texts are empty."""
+    frames = ['"systemInstruction":{"parts":[{"text":"'] if has_system else []
+    opening = '"}]},"contents":[' if has_system else '"contents":['
+    for number in range(texts - has_system):
+        role = "model" if number % 2 else "user"
+        frames.append(f'{opening}{{"role":"{role}","parts":[{{"text":"')
+        opening = '"}]},'
+    pieces = [""] * (2 * len(frames) + 2)
+    pieces[1::2] = (*frames, '"}]}]}')
     return pieces

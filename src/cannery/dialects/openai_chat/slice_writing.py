@@ -7,12 +7,26 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import UNSET, Struct
+from msgspec import UNSET, Raw, Struct
 
 from cannery.dialects.openai_chat.turns import are_legal
 from cannery.messages.absence import absent
 from cannery.wire.contract import Notes
-from cannery.wire.slices import MODEL, TOOL, Around, Sliced, SystemSlice, encode_structs, is_list
+from cannery.wire.markers import media_label
+from cannery.wire.slices import (
+    MODEL,
+    TOOL,
+    USER,
+    Around,
+    PlacedToolSlice,
+    Sliced,
+    SystemSlice,
+    TextPart,
+    ToolSlice,
+    UserSlice,
+    encode_structs,
+    spoken,
+)
 
 
 class _Body(Struct, frozen=True, gc=False):
@@ -24,11 +38,19 @@ class _Body(Struct, frozen=True, gc=False):
     messages: list[Any]
 
 
-def write_slices(sliced: Sliced, around: Around | None, _notes: Notes) -> bytes | None:
+def write_slices(sliced: Sliced, around: Around | None, notes: Notes) -> bytes | None:
     """The body; None for requests that need a repair."""
-    messages, model = sliced.messages, sliced.model
-    if not messages or not (sliced.is_short or _is_paired(messages)):
+    messages: list[Any] | None = sliced.messages
+    model = sliced.model
+    if not messages:
         return None
+    if sliced.short is None:
+        if not _is_paired(messages):
+            return None
+        if PlacedToolSlice in map(type, messages):
+            messages = None if notes else _moved(messages, notes)
+            if messages is None:
+                return None
     if sliced.system is not None:
         messages = [SystemSlice(sliced.system), *messages]
     if around is not None:
@@ -61,16 +83,46 @@ def _is_paired(messages: list[Any]) -> bool:
     for message in messages:
         speaker = message.speaker
         if speaker is TOOL:
-            # Images of a result have to be moved.
-            if not waiting or message.tool_call_id != waiting.pop() or is_list(message.content):
+            if not waiting or message.tool_call_id != waiting.pop():
                 return False
-            continue
-        if waiting:
+        elif waiting:
             return False
-        if speaker is MODEL and message.tool_calls is not UNSET:
+        elif speaker is MODEL and message.tool_calls is not UNSET:
             for call in message.tool_calls:
                 waiting.append(call.id)
                 names.add(call.function.name)
             identifiers += waiting
             waiting.reverse()
     return not waiting and are_legal(identifiers, names)
+
+
+def _moved(messages: list[Any], notes: Notes) -> list[Any] | None:
+    """The messages with images of results in a user message behind them; None where a result is otherwise odd."""
+    written: list[Any] = []
+    images: list[Any] = []
+    for message in messages:
+        if message.speaker is not TOOL:
+            if images:
+                said = _said(message.content) if message.speaker is USER else ()
+                if said is None:
+                    return None
+                written.append(UserSlice([*images, *said]))
+                images = []
+                if message.speaker is USER:
+                    continue
+        elif type(message) is PlacedToolSlice:
+            text, *moved = spoken(message.content) or (None,)
+            if type(text) is not TextPart or TextPart in map(type, moved):
+                return None
+            label = TextPart(Raw(encode_structs(media_label(message.tool_call_id))))
+            images += (label, *moved)
+            notes.append(("MEDIA_MOVED", message.place[0], "", message.place[1]))
+            message = ToolSlice(message.tool_call_id, text.text)  # noqa: PLW2901 - what is left of it
+        written.append(message)
+    return [*written, UserSlice(images)] if images else written
+
+
+def _said(content: Raw) -> Any:
+    """What a user says as parts; None for what has to be looked at."""
+    said = spoken(content)
+    return said if said is None or type(said) is list else (TextPart(said),)

@@ -115,10 +115,6 @@ class _ShortBody(_Settings, frozen=True, gc=False, kw_only=True):
     messages: list[_User | _Assistant | _System]
 
 
-class _SetBody(_MoreSettings, frozen=True, gc=False, kw_only=True):
-    messages: list[_User | _Assistant | _System]
-
-
 class _LongBody(_MoreSettings, frozen=True, gc=False, kw_only=True):
     messages: list[_Message]
 
@@ -126,12 +122,14 @@ class _LongBody(_MoreSettings, frozen=True, gc=False, kw_only=True):
 _NAMES = _MoreSettings.__struct_fields__
 _OTHERS = _NAMES[len(_Settings.__struct_fields__) :]
 _decode_short = msgspec.json.Decoder(_ShortBody).decode
-_decode_set = msgspec.json.Decoder(_SetBody).decode
+_decode_texts = msgspec.json.Decoder(list[_User | _Assistant | _System]).decode
 _decode_long = msgspec.json.Decoder(_LongBody).decode
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_messages = msgspec.json.Decoder(list[_Message]).decode
 _decode_message = msgspec.json.Decoder(_Message).decode
 _decode_model = msgspec.json.Decoder(str).decode
+# Those of a request whose settings are all read by the general reader.
+_UNSET = _Settings()
 _STRAYS = Strays(
     {
         "system": ("role", "content"),
@@ -150,34 +148,61 @@ def read_slices(body: bytes, notes: Notes) -> Sliced | None:
     """A request of common shape; None for any other."""
     try:
         if len(body) < SHORT:
-            sliced = _read_short(body)
-            if sliced is not None:
-                return sliced
+            try:
+                found: Any = _decode_short(body)
+                return _texts(body, found, found.messages, None)
+            except msgspec.ValidationError:
+                sliced = _read_set(body)
+                if sliced is not None:
+                    return sliced
         return _read_long(body, notes) if is_utf8(body) else None
     except ODD:
         return None
 
 
-def _read_short(body: bytes) -> Sliced | None:
-    """A request of nothing but texts; None for any other."""
-    settings = None
+def _read_set(body: bytes) -> Sliced | None:
+    """A request of nothing but texts, with any settings; None for any other."""
+    fields = _decode_fields(body)
     try:
-        found: Any = _decode_short(body)
+        messages = _decode_texts(fields.pop("messages", _NULL))
     except msgspec.ValidationError:
-        try:
-            found = _decode_set(body)
-        except msgspec.ValidationError:
-            return None
-        settings = settings_text(found, _NAMES)
-        if not is_utf8(settings):
-            return None
-    messages, system = found.messages, None
+        return None
+    settings = encode_structs({**fields, "messages": ()})
+    if not is_utf8(settings):
+        return None
+    return _texts(body, _UNSET, messages, settings)
+
+
+def _texts(body: bytes, found: Any, messages: list[Any], settings: bytes | None) -> Sliced | None:
+    system, limit = None, found.max_tokens
     if messages and messages[0].speaker is SYSTEM:
         system = messages[0].content
         messages = messages[1:]
         if not system or system.isspace():
             return None
-    return _sliced(found, messages, system, settings, is_short=True)
+    if found.max_completion_tokens is not absent:
+        limit, settings = _limit(found, settings)
+    return Sliced(
+        messages,
+        body,
+        system,
+        found.model,
+        limit,
+        found.temperature,
+        found.top_p,
+        found.stream,
+        settings,
+    )
+
+
+def _limit(found: Any, settings: bytes | None) -> tuple[Any, bytes | None]:
+    """The limit, and all settings if it is given twice."""
+    limit = found.max_completion_tokens
+    if limit is absent:
+        return found.max_tokens, settings
+    if found.max_tokens is not absent and settings is None:
+        settings = settings_text(found, _NAMES)
+    return limit, settings
 
 
 def _read_long(body: bytes, notes: Notes) -> Sliced:
@@ -187,21 +212,10 @@ def _read_long(body: bytes, notes: Notes) -> Sliced:
         return _read_apart(body, notes, has_strays="$.messages[" in str(error))
     system, messages = _split(found.messages)
     has_others = any(getattr(found, name) is not absent for name in _OTHERS)
-    settings = settings_text(found, _NAMES) if has_others else None
-    return _sliced(found, messages, system, settings, is_short=False)
-
-
-def _sliced(
-    found: Any, messages: list[Any], system: Any, settings: bytes | None, *, is_short: bool
-) -> Sliced:
-    limit = found.max_completion_tokens
-    if found.max_tokens is not absent:
-        if limit is not absent and settings is None:
-            settings = settings_text(found, _NAMES)
-        limit = found.max_tokens
+    limit, settings = _limit(found, settings_text(found, _NAMES) if has_others else None)
     return Sliced(
         messages,
-        is_short,
+        None,
         system,
         found.model,
         limit,
@@ -229,7 +243,7 @@ def _read_apart(body: bytes, notes: Notes, *, has_strays: bool) -> Sliced:
     except (KeyError, msgspec.ValidationError):
         model = absent
     settings = encode_structs({**fields, "messages": ()})
-    return Sliced(messages, False, system, model, absent, absent, absent, absent, settings)
+    return Sliced(messages, None, system, model, absent, absent, absent, absent, settings)
 
 
 def _split(messages: list[Any]) -> tuple[Any, list[Any]]:

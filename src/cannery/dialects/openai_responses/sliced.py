@@ -66,7 +66,7 @@ def write_slices(sliced: Sliced, around: Around | None, _notes: Notes) -> bytes 
     """The body; None for requests that need a repair."""
     given = sliced.messages
     # Texts are said here as Chat says them.
-    items = _items(given) if not sliced.is_short else given if is_spoken(given) else None
+    items = _items(given) if sliced.short is None else given if is_spoken(given) else None
     if items is None:
         return None
     system = sliced.system
