@@ -5,7 +5,6 @@ The alphabet is the store's, so that a conversation can be named before it is st
 
 from __future__ import annotations
 
-import base64
 import itertools
 import os
 import re
@@ -14,10 +13,10 @@ import time
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _PAIRS = [first + second for first in _ALPHABET for second in _ALPHABET]
 _NAME = re.compile(r"[0-9a-z][0-9a-z_-]{0,63}")
-# Base 32 has other letters for the same numbers; ten random bytes are sixteen of them.
-_LETTERS = bytes.maketrans(b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567", _ALPHABET.encode())
-_POOL_BYTES = 4000
+# A random byte is a random letter: each stands for eight bytes.
+_LETTERS = _ALPHABET.encode() * 8
 _RANDOM_LETTERS = 16
+_POOL_LETTERS = 400 * _RANDOM_LETTERS
 _counter = itertools.count(int.from_bytes(os.urandom(4), "big"))
 
 
@@ -35,8 +34,8 @@ class _Source:
         found = next(self._pool, None) if self._process == os.getpid() else None
         if found is None:
             self._process = os.getpid()
-            drawn = base64.b32encode(os.urandom(_POOL_BYTES)).translate(_LETTERS).decode()
-            places = range(0, len(drawn), _RANDOM_LETTERS)
+            drawn = os.urandom(_POOL_LETTERS).translate(_LETTERS).decode()
+            places = range(0, _POOL_LETTERS, _RANDOM_LETTERS)
             self._pool = iter([drawn[at : at + _RANDOM_LETTERS] for at in places])
             found = next(self._pool)
         return found
