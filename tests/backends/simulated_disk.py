@@ -235,6 +235,22 @@ class Operations:
         self._step("sync_directory")
         self.disk.sync_folder(path)
 
+    def sync_all(self):
+        files = [file for file in self.disk.names.values() if file is not None]
+        try:
+            self._step("sync_all")
+        except OSError:
+            for file in files:
+                file.lose()
+            raise
+        self.syncs += 1
+        for file in files:
+            file.sync()
+        for folders, _ in list(self.disk.pending):
+            for folder in folders:
+                self.disk.sync_folder(folder)
+        return True
+
     def facts(self, path):
         file = self.disk.names.get(path)
         return None if file is None else Facts(len(file.now), file.number, file.modified)

@@ -15,7 +15,16 @@ from cannery.backends.directory.files import OperatingSystem
 from cannery.gateway.__main__ import main
 
 SWITCH = Path(os.environ["REFUSING_DISK"])
-WRITING = ("write", "truncate", "sync", "rename", "remove", "make_directory", "sync_directory")
+WRITING = (
+    "write",
+    "truncate",
+    "sync",
+    "sync_all",
+    "rename",
+    "remove",
+    "make_directory",
+    "sync_directory",
+)
 
 
 def refusing(method: Callable[..., Any]) -> Callable[..., Any]:

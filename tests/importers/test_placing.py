@@ -187,7 +187,8 @@ def test_chatgpt_keeps_model_time_and_marks(tmp_path: Path):
 def test_a_dry_run_makes_no_fork_of_a_shared_system_prompt():
     rehearsal = Rehearsal(None)
     for question in ("one", "two"):
-        placed = rehearsal.put([cannery.supervisor("Be brief."), cannery.user(question)], Facts(""))
+        history = [cannery.supervisor("Be brief."), cannery.user(question)]
+        [placed] = rehearsal.put([(history, Facts(""))])
         assert (placed.is_new, placed.is_fork) == (True, False)
 
 

@@ -8,7 +8,7 @@ import random
 
 import pytest
 
-from cannery.backends.directory import commits, journal
+from cannery.backends.directory import commits, journal, placement
 from cannery.errors import StoreUnavailableError
 from tests.backends.simulated_disk import Disk, Killed, Operations, at
 from tests.storage.scenarios import Model, Scenario, check, go_on, open_simulated
@@ -104,6 +104,24 @@ def test_killed_beside_a_living_process():
         go_on(other, model)
         other.close()
         reopen_and_check(disk, model)
+
+
+def test_killed_and_refused_where_everything_is_synced_at_once(monkeypatch):
+    """As it is done when many files are new: here from the first one on."""
+    most = points()
+    monkeypatch.setattr(placement, "_MANY", 0)
+    _, whole = run(Disk())
+    assert whole.count < most
+    for point in range(1, whole.count + 1, 7):
+        disk = Disk()
+        model, operations = run(disk, at(point))
+        assert operations.is_dead
+        reopen_and_check(disk.power_loss(point, keep=0.0), model)
+        reopen_and_check(disk, model)
+        disk = Disk()
+        model, operations = run_refused(disk, at(point, errno.EIO))
+        operations.die()
+        reopen_and_check(disk.power_loss(point), model)
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ENOSPC])

@@ -16,7 +16,7 @@ from cannery.errors import InputError
 from cannery.importers.contract import Detection, Format, Imported, Unknown
 from cannery.importers.detection import detect_format, find_format
 from cannery.importers.pieces import title_of
-from cannery.importers.placing import Facts, Placed, Placement, Rehearsal, Shelf
+from cannery.importers.placing import Facts, Known, Placed, Placement, Rehearsal, Shelf
 from cannery.importers.sources import Source, open_sources
 from cannery.importers.trees import histories
 from cannery.messages import AnyCanister, DocumentCanisterClass, OpaqueContentClass
@@ -26,6 +26,9 @@ Progress = Callable[[int, int], object]
 _LONGEST_TITLE = 1000
 # Unknown records are written in portions, so that a file full of them does not fill the memory.
 _PORTION = 1000
+# How much is read before it is filed, in characters; each message counts as some more, and media as all of it.
+_HEAVY = 1 << 20
+_MESSAGE = 500
 UNKNOWN_TAG = "unknown-records"
 
 
@@ -103,6 +106,15 @@ def _telling(sources: list[Source], source: Source, progress: Progress | None) -
     return lambda done, _: progress(before + done, total)
 
 
+def _weight(canister: AnyCanister) -> int:
+    """How much of the memory a canister may take."""
+    held = canister.held
+    if isinstance(held, str):
+        return _MESSAGE + len(held)
+    text = getattr(held, "text", None)
+    return _MESSAGE + len(text) if isinstance(text, str) else _HEAVY
+
+
 class _Filing:
     """One source on its way into a store."""
 
@@ -114,6 +126,8 @@ class _Filing:
         self._format = chosen
         self._summary = summary
         self._unknown: list[AnyCanister] = []
+        self._waiting: list[Known] = []
+        self._weight = 0
 
     def run(self) -> None:
         """Read and file everything."""
@@ -122,6 +136,7 @@ class _Filing:
                 self._take_unknown(found)
             else:
                 self._take(found)
+        self._file_waiting()
         self._file_unknown()
 
     def _take(self, imported: Imported) -> None:
@@ -134,8 +149,17 @@ class _Filing:
         for number, history in enumerate(histories(imported)):
             is_empty = False
             summary.branches += number > 0
-            self._count(self._shelf.put(history, self._facts(history, imported)))
+            self._waiting.append((history, self._facts(history, imported)))
+            self._weight += sum(map(_weight, history))
+            if self._weight >= _HEAVY:
+                self._file_waiting()
         summary.empty += is_empty
+
+    def _file_waiting(self) -> None:
+        """File what was read, all of it with one sync."""
+        for placed in self._shelf.put(self._waiting):
+            self._count(placed)
+        self._waiting, self._weight = [], 0
 
     def _facts(self, history: list[AnyCanister], imported: Imported) -> Facts:
         named = imported.title.strip()[:_LONGEST_TITLE]
@@ -169,7 +193,8 @@ class _Filing:
             return
         tags = (self._format.name, UNKNOWN_TAG)
         title = f"Unknown records of {self._source.name}"[:_LONGEST_TITLE]
-        self._summary.added += self._shelf.put(self._unknown, Facts(title, tags)).added
+        for placed in self._shelf.put([(self._unknown, Facts(title, tags))]):
+            self._summary.added += placed.added
         self._unknown = []
 
 

@@ -5,7 +5,7 @@ Both say the same about what is new. A history that comes from another store of 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, Protocol
 
@@ -13,7 +13,14 @@ import msgspec
 
 from cannery.errors import CanneryError
 from cannery.messages import AnyCanister, Conversation
-from cannery.storage import Metadata, Store, StoredConversation, recognition_digests
+from cannery.storage import (
+    Filed,
+    Filing,
+    Metadata,
+    Store,
+    StoredConversation,
+    recognition_digests,
+)
 from cannery.storage.lineage import find_edge
 
 # How many titles of one history are worth keeping.
@@ -31,6 +38,10 @@ class Facts(NamedTuple):
     is_named: bool = False
 
 
+# A history and what is known about it.
+Known = tuple[Sequence[AnyCanister], Facts]
+
+
 class Placed(NamedTuple):
     """What became of a history: how many of its canisters were added, and whether to something new."""
 
@@ -42,8 +53,8 @@ class Placed(NamedTuple):
 class Shelf(Protocol):
     """Takes histories."""
 
-    def put(self, history: Sequence[AnyCanister], facts: Facts) -> Placed:
-        """Put a history where it belongs."""
+    def put(self, histories: Iterable[Known]) -> Iterator[Placed]:
+        """Put each history where it belongs, in order."""
 
 
 class Placement:
@@ -52,20 +63,38 @@ class Placement:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def put(self, history: Sequence[AnyCanister], facts: Facts) -> Placed:
-        """Put a history where it belongs."""
-        if facts.kept is not None:
-            restored = self._restore(Conversation(history), facts.kept)
-            if restored is not None:
-                return restored
-        filed = self._store.file(history, title=facts.title, tags=facts.tags, model=facts.model)
-        # What was made just now under its own title has nothing to change.
+    def put(self, histories: Iterable[Known]) -> Iterator[Placed]:
+        """Put each history where it belongs, in order; those that are filed together cost one sync."""
+        together: list[Known] = []
+        for history, facts in histories:
+            if facts.kept is not None:
+                yield from self._file(together)
+                together = []
+                restored = self._restore(Conversation(history), facts.kept)
+                if restored is not None:
+                    yield restored
+                    continue
+            together.append((history, facts))
+        yield from self._file(together)
+
+    def _file(self, histories: Sequence[Known]) -> Iterator[Placed]:
+        filed = self._store.file_many(
+            Filing(history, facts.title, facts.tags, facts.model, created=facts.created)
+            for history, facts in histories
+        )
+        for (_, facts), found in zip(histories, filed, strict=True):
+            if isinstance(found, CanneryError):
+                raise found
+            self._tell(found, facts)
+            yield Placed(found.added, found.is_new, found.is_fork)
+
+    def _tell(self, filed: Filed, facts: Facts) -> None:
+        """Keep what is known about a history; what was made just now under its own title has nothing to change."""
         if not filed.is_new or facts.created is not None:
             is_made = filed.is_new or filed.is_fork
             changes = self._changes(filed.conversation, facts, is_made=is_made)
             if changes:
                 self._store.change_metadata(filed.identifier, **changes)
-        return Placed(filed.added, filed.is_new, filed.is_fork)
 
     def _changes(
         self, conversation: StoredConversation, facts: Facts, *, is_made: bool
@@ -129,8 +158,12 @@ class Rehearsal:
         self._goes_on: dict[bytes, bool] = {}
         self._kept: set[str] = set()
 
-    def put(self, history: Sequence[AnyCanister], facts: Facts) -> Placed:
-        """Say what would become of a history."""
+    def put(self, histories: Iterable[Known]) -> Iterator[Placed]:
+        """Say what would become of each history."""
+        for history, facts in histories:
+            yield self._look_at(history, facts)
+
+    def _look_at(self, history: Sequence[AnyCanister], facts: Facts) -> Placed:
         if facts.kept is not None and self._is_kept(facts.kept.id):
             return Placed(0)
         digests = recognition_digests(history)

@@ -7,6 +7,7 @@ more of a known one (a fork, or a plan that others have overtaken) is filed alon
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET, Struct, UnsetType
@@ -37,6 +38,7 @@ class Filing(Struct, frozen=True):
     identifier: str | None = None
     match: Match | UnsetType | None = UNSET
     is_exact: bool = False
+    created: datetime | None = None
 
 
 class _Work:
@@ -119,7 +121,11 @@ def _plan(store: Store, work: _Work) -> Write | None:
     else:
         added = work.history
         metadata = new_metadata(
-            title=filing.title, tags=filing.tags, model=filing.model, identifier=filing.identifier
+            title=filing.title,
+            tags=filing.tags,
+            model=filing.model,
+            identifier=filing.identifier,
+            created=filing.created,
         )
     lines, contents = store.encoder.encode_all(added)
     change = Change(

@@ -68,8 +68,9 @@ def new_metadata(
     parent: str | None = None,
     position: int = 0,
     identifier: str | None = None,
+    created: datetime | None = None,
 ) -> Metadata:
-    """The metadata of a new conversation, checked."""
+    """The metadata of a new conversation, checked; one that began elsewhere says when it was ``created`` there."""
     for known in PROFILES:
         if profile == known:
             break
@@ -80,7 +81,7 @@ def new_metadata(
     check_model(model)
     now = datetime.now(UTC)
     own = new_identifier() if identifier is None else check_identifier(identifier)
-    return Metadata(own, now, now, title, tuple(tags), known, model, parent, position)
+    return Metadata(own, created or now, now, title, tuple(tags), known, model, parent, position)
 
 
 def check_title(title: object) -> None:

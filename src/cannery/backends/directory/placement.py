@@ -16,6 +16,8 @@ from cannery.backends.directory.journal import REPLACE, Operation
 from cannery.backends.directory.layout import CONTENT, CONVERSATIONS, parent
 
 _OPEN_FILES = 128
+# From so many files on the whole file system is synced: a wait for the disk each takes longer than all the rest.
+_MANY = 64
 _Writes: TypeAlias = dict[str, list[tuple[int, bytes]]]
 
 
@@ -86,6 +88,8 @@ class Placement:
                 folder = parent(name)
                 directories[folder] = None
                 directories[parent(folder)] = None
+        if len(names) > _MANY and self._files.sync_all():
+            return
         forgiven: tuple[type[OSError], ...] = (FileNotFoundError,) if is_partial else ()
         for name in names:
             with contextlib.suppress(*forgiven):
