@@ -43,7 +43,7 @@ def delta(ours: Any, theirs: Any, spell: Spell | None = None) -> dict[str, Any] 
         return {"v": theirs}
     if type(ours) is dict:
         # The commonest case by far, and comparing in C is quick; only numbers need a closer look.
-        if ours == theirs and _is_all_text(ours):
+        if ours == theirs and (_is_all_text(ours) or same(ours, theirs)):
             return None
         return _object_delta(ours, theirs, spell)
     if type(ours) is list:

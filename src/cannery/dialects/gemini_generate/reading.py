@@ -7,6 +7,7 @@ call by id or else by name and order; neither id goes back to Gemini.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from typing import Any
 
@@ -29,7 +30,14 @@ from cannery.dialects.gemini_generate.spelling import (
     spelled,
     write_form,
 )
-from cannery.dialects.gemini_generate.usual import usual_content
+from cannery.dialects.gemini_generate.usual import (
+    Content,
+    UnusualError,
+    usual_body,
+    usual_content,
+    usual_ids,
+    usual_system,
+)
 from cannery.dialects.gemini_generate.writing import ACCOUNT, SIGNATURE, MessageWriter
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
@@ -93,6 +101,13 @@ _DATA = (
 
 def read_request(body: bytes, paths: list[str] | None = None) -> Request:
     """The request that a body asks for."""
+    usual = usual_body(body) if paths is None else None
+    if usual is not None:
+        with contextlib.suppress(UnusualError):
+            request: Request = guarded(NAME, lambda: _read_request(usual, None))
+            # What is left to the residue is kept in the order of the body.
+            if request.residue is None:
+                return request
     value = read_object(NAME, body)
     return guarded(NAME, lambda: _read_request(value, paths))  # type: ignore[no-any-return]
 
@@ -147,7 +162,7 @@ class MessageReader(CanisterReader):
         listed = [value] if shapes else self.list(value, "contents")
         self._unseen = listed
         for index, item in enumerate(listed):
-            usual = usual_content(item, self.when)
+            usual = usual_content(item, self.when, self._calls)
             if usual is not None:
                 self._take_usual(usual, index, is_alone=bool(shapes))
                 continue
@@ -181,6 +196,9 @@ class MessageReader(CanisterReader):
     def take_ids(self, contents: list[Any]) -> None:
         """Know every id that is given, so that none of them is made up for another call."""
         for content in contents:
+            if type(content) is Content:
+                self._taken |= usual_ids(content)
+                continue
             parts = content.get("parts") if type(content) is dict else None
             for part in parts if type(parts) is list else [parts]:
                 for key in ("functionCall", "functionResponse"):
@@ -200,6 +218,12 @@ class MessageReader(CanisterReader):
         """The system instruction; gives its key where it says anything, and "" where it is left to the residue."""
         key = spelled(body, "systemInstruction")
         value = body.get(key)
+        texts = usual_system(value) if key == "systemInstruction" else None
+        if texts:
+            for index, words in enumerate(texts):
+                supervisor = new_supervisor(words, self.when, index > 0)
+                self.add(supervisor, f"{key}.parts[{index}]")
+            return key
         shapes = [] if key == "systemInstruction" else [key]
         rest: Object = {}
         path = key

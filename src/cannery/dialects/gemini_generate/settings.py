@@ -19,6 +19,7 @@ from cannery.dialects.gemini_generate.spelling import (
     read_form,
     snake,
     spelled,
+    usual_keys,
     write_form,
 )
 from cannery.messages.absence import absent
@@ -125,20 +126,21 @@ def read_controls(body: Object) -> Controls:
     config = get(body, CONFIG)
     if type(config) is not dict:
         return new_controls()  # type: ignore[no-any-return]
-    stop = get(config, "stopSequences")
+    config = usual_keys(config)
+    stop: Any = config.get("stopSequences")
     is_stop = type(stop) is list and stop and all(type(item) is str for item in stop)
     return new_controls(  # type: ignore[no-any-return]
-        max_tokens=whole(get(config, "maxOutputTokens")),
-        temperature=number(get(config, "temperature")),
-        top_p=number(get(config, "topP")),
-        top_k=whole(get(config, "topK")),
+        max_tokens=whole(config.get("maxOutputTokens")),
+        temperature=number(config.get("temperature")),
+        top_p=number(config.get("topP")),
+        top_k=whole(config.get("topK")),
         stop=tuple(stop) if is_stop else absent,
-        seed=whole(get(config, "seed")),
-        presence_penalty=number(get(config, "presencePenalty")),
-        frequency_penalty=number(get(config, "frequencyPenalty")),
-        candidates=whole(get(config, "candidateCount")),
+        seed=whole(config.get("seed")),
+        presence_penalty=number(config.get("presencePenalty")),
+        frequency_penalty=number(config.get("frequencyPenalty")),
+        candidates=whole(config.get("candidateCount")),
         output=_read_output(config),
-        thinking=_read_thinking(get(config, "thinkingConfig")),
+        thinking=_read_thinking(config.get("thinkingConfig")),
     )
 
 
@@ -152,8 +154,10 @@ def read_shapes(body: Object) -> list[str]:
 
 
 def _read_output(config: Object) -> Any:
-    kind = get(config, "responseMimeType")
-    given, own = get(config, "responseJsonSchema"), get(config, "responseSchema")
+    kind = config.get("responseMimeType")
+    given, own = config.get("responseJsonSchema"), config.get("responseSchema")
+    if kind is None and given is None and own is None:
+        return absent
     schema = given if type(given) is dict else to_json_schema(own)
     if type(schema) is dict and kind in (_JSON, _ENUM, None):
         return new_output_format("schema", write_json(schema))
@@ -163,6 +167,8 @@ def _read_output(config: Object) -> Any:
 
 
 def _read_thinking(value: Any) -> Any:
+    if value is None:
+        return absent
     budget, level = whole(get(value, "thinkingBudget")), text(get(value, "thinkingLevel"))
     shown = get(value, "includeThoughts")
     found: Object = {"summary": "auto"} if shown is True else {}

@@ -46,6 +46,18 @@ def get(holder: Any, key: str) -> Any:
     return holder.get(snake(key)) if found is None and key not in holder else found
 
 
+def usual_keys(holder: Object) -> Object:
+    """An object with its keys in camelCase, which is taken where it has both spellings."""
+    others = {
+        usual: key
+        for key in holder
+        if (usual := camel(key)) != key and usual not in holder and snake(usual) == key
+    }
+    if not others:
+        return holder
+    return {**holder, **{usual: holder[key] for usual, key in others.items()}}
+
+
 def write_form(shapes: Iterable[str], name: str | None = None) -> str | None:
     """The shapes of a message and the name on a result as the form of a residue."""
     tokens = [shape for shape in shapes if shape]

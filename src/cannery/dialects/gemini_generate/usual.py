@@ -1,16 +1,19 @@
 """Contents of common shape, read without comparing what was said with what would be written.
 
-Texts, calls and their results with nothing beside them, in the usual spelling; anything else is left to ``reading``,
-and the tests hold both against each other.
+Texts, calls and their results with nothing beside them, in the usual spelling: a decoder that knows nothing else tells
+them from all others, body by body or content by content. Anything else is left to ``reading``, and the tests hold both
+against each other.
 """
 
 from __future__ import annotations
 
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
-from cannery.dialects.gemini_generate.outputs import OUTPUT
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
 from cannery.dialects.gemini_generate.spelling import NAME, Object, write_form
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
@@ -25,75 +28,168 @@ from cannery.messages.residue import Residue
 from cannery.wire.arguments import RAW_ARGUMENTS
 from cannery.wire.residues import patch_text
 
-_ROLES = ("user", "model")
 _MADE = {"functionCall": {"id": "", "name": "", "args": {}}}
 _NAMED = {"functionResponse": {"id": "", "name": "", "response": {}}}
 
 
-def usual_content(content: Any, when: datetime) -> list[AnyCanister] | None:
+class Call(Struct, gc=False, forbid_unknown_fields=True):
+    """A call of a function."""
+
+    name: str
+    args: dict[str, Any]
+    id: str | UnsetType = UNSET
+
+
+class Output(Struct, gc=False, forbid_unknown_fields=True):
+    """What a function answered in words."""
+
+    output: str
+
+
+class Result(Struct, gc=False, forbid_unknown_fields=True):
+    """The result of a call."""
+
+    name: str
+    response: Output
+    id: str | UnsetType = UNSET
+
+
+class Part(
+    Struct,
+    gc=False,
+    forbid_unknown_fields=True,
+    rename={"call": "functionCall", "result": "functionResponse"},
+):
+    """A part that holds one of these."""
+
+    text: str | UnsetType = UNSET
+    call: Call | UnsetType = UNSET
+    result: Result | UnsetType = UNSET
+
+
+class Content(Struct, gc=False, forbid_unknown_fields=True):
+    """A content of such parts."""
+
+    role: Literal["user", "model"]
+    parts: list[Part]
+
+
+class Words(Struct, gc=False, forbid_unknown_fields=True):
+    """A part that is nothing but text."""
+
+    text: str
+
+
+class System(Struct, gc=False, forbid_unknown_fields=True):
+    """A system instruction of nothing but texts."""
+
+    parts: list[Words]
+
+
+class Body(Struct, gc=False, forbid_unknown_fields=True, omit_defaults=True):
+    """A request of such contents."""
+
+    contents: list[Content]
+    systemInstruction: System | UnsetType = UNSET  # noqa: N815 - as the wire spells it
+    generationConfig: Any = UNSET  # noqa: N815 - the same
+    tools: Any = UNSET
+    toolConfig: Any = UNSET  # noqa: N815 - the same
+
+
+class UnusualError(Exception):
+    """A decoder took it for common, and yet only the general reader can say what it means."""
+
+
+_decode = msgspec.json.Decoder(Body).decode
+
+
+def usual_body(body: bytes) -> Object | None:
+    """The fields of a body whose contents are all of common shape; None for any other."""
+    try:
+        found = _decode(body)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
+    fields = ((name, getattr(found, name)) for name in Body.__struct_fields__)
+    return {name: value for name, value in fields if value is not UNSET}
+
+
+def usual_system(value: Any) -> list[str] | None:
+    """The texts of a system instruction that has nothing but texts; None for any other."""
+    if type(value) is System:
+        if not value.parts:
+            raise UnusualError
+        return [part.text for part in value.parts]
+    try:
+        return [part.text for part in msgspec.convert(value, System).parts]
+    except msgspec.ValidationError:
+        return None
+
+
+def usual_content(content: Any, when: datetime, calls: set[str]) -> list[AnyCanister] | None:
     """The canisters of a content of common shape; None for any other.
 
-    A call or result that has no id gets the empty one here.
+    A call or result that has no id gets the empty one here; one that has answers one of the ``calls``.
     """
-    if type(content) is not dict or len(content) != 2:
+    if type(content) is Content:
+        found = _canisters(content, when, calls)
+        if found is None:
+            raise UnusualError
+        return found
+    try:
+        return _canisters(msgspec.convert(content, Content), when, calls)
+    except msgspec.ValidationError:
         return None
-    role, parts = content.get("role"), content.get("parts")
-    if type(parts) is not list or not parts or role not in _ROLES:
-        return None
-    say = new_user if role == "user" else new_assistant
+
+
+def _canisters(content: Content, when: datetime, calls: set[str]) -> list[AnyCanister] | None:
+    is_user = content.role == "user"
+    say = new_user if is_user else new_assistant
     found: list[Any] = []
-    for part in parts:
-        if type(part) is not dict or len(part) != 1:
+    for part in content.parts:
+        words, call, result = part.text, part.call, part.result
+        if (words is not UNSET) + (call is not UNSET) + (result is not UNSET) != 1:
             return None
-        words = part.get("text")
-        if type(words) is str:
+        if words is not UNSET:
             found.append(say(words, when, bool(found)))
             continue
-        if role == "user":
-            canister = _result(part.get("functionResponse"), when, joined=bool(found))
+        if is_user:
+            canister = None
+            if result is not UNSET and (result.id is UNSET or result.id in calls):
+                canister = _result(result, when, joined=bool(found))
         else:
-            canister = _call(part.get("functionCall"), when)
+            canister = None if call is UNSET else _call(call, when)
             if not found:
                 found.append(new_assistant(absent, when))
         if canister is None:
             return None
         found.append(canister)
-    return found
+    return found or None
 
 
-def _call(call: Any, when: datetime) -> AnyCanister | None:
-    if type(call) is not dict:
-        return None
-    identifier, name, arguments = call.get("id", ""), call.get("name"), call.get("args")
-    if (
-        type(identifier) is not str
-        or len(call) != (3 if identifier else 2)
-        or type(name) is not str
-        or not name
-        or type(arguments) is not dict
-        or RAW_ARGUMENTS in arguments
-    ):
-        return None
-    residue = None if identifier else _idless_call()
-    own = (identifier, name, False)
-    return new_invocation(write_json(arguments), when, True, residue, None, *own)  # type: ignore[no-any-return]
+def usual_ids(content: Content) -> set[str]:
+    """The ids of the calls and results of a content."""
+    held = [inner for part in content.parts for inner in (part.call, part.result)]
+    return {inner.id for inner in held if inner is not UNSET and inner.id is not UNSET}
 
 
-def _result(result: Any, when: datetime, *, joined: bool) -> AnyCanister | None:
-    if type(result) is not dict:
+def _call(call: Call, when: datetime) -> AnyCanister | None:
+    identifier = call.id
+    if not call.name or identifier == "" or RAW_ARGUMENTS in call.args:
         return None
-    identifier, name, response = result.get("id", ""), result.get("name"), result.get("response")
-    words = response.get(OUTPUT) if type(response) is dict and len(response) == 1 else None
-    if (
-        type(identifier) is not str
-        or len(result) != (3 if identifier else 2)
-        or type(name) is not str
-        or type(words) is not str
-        or words.lstrip()[:1] in ("{", "[")
-    ):
+    is_made = identifier is UNSET
+    own = ("" if is_made else identifier, call.name, False)
+    residue = _idless_call() if is_made else None
+    return new_invocation(write_json(call.args), when, True, residue, None, *own)  # type: ignore[no-any-return]
+
+
+def _result(result: Result, when: datetime, *, joined: bool) -> AnyCanister | None:
+    identifier, words = result.id, result.response.output
+    if words.lstrip()[:1] in ("{", "["):
         return None
-    residue = _result_residue(name, bool(identifier))
-    return new_result(words, when, joined, residue, None, identifier, absent)  # type: ignore[no-any-return]
+    is_found = identifier is UNSET
+    residue = _result_residue(result.name, not is_found)
+    own = ("" if is_found else identifier, absent)
+    return new_result(words, when, joined, residue, None, *own)  # type: ignore[no-any-return]
 
 
 @lru_cache(maxsize=1)

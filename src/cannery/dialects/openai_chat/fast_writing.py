@@ -1,8 +1,8 @@
-"""Requests of other dialects written straight to Chat bodies.
+"""Requests written straight to Chat bodies.
 
-Common settings are put into the body here, rarer ones by ``settings``; the messages are those of ``turns``. What would
-have to be renamed or left out with a loss of its own (tools of a provider, forbidden names) gives None, and the general
-writer takes over.
+Common settings of other dialects are put into the body here, rarer ones by ``settings``; the messages are those of
+``turns``. What would have to be renamed or left out with a loss of its own (tools of a provider, forbidden names) gives
+None, and the general writer takes over.
 """
 
 from __future__ import annotations
@@ -32,15 +32,18 @@ _MOST_STOPS = 4
 
 
 def write_fast(request: Request, notes: Notes, *, keep: bool = False) -> bytes | None:
-    """The body of a well-behaved request of another dialect; None for any other."""
+    """The body of a well-behaved request; None for any other."""
     residue = request.residue
-    if request.source == NAME or (residue is not None and residue.envelope is not None):
+    if residue is not None and residue.envelope is not None:
         return None
     said: Notes = []
-    try:
-        body = write_common_settings(request, said)
-    except UnusualError:
-        return None
+    if request.source == NAME:
+        body = write_settings(request, Noting(said))
+    else:
+        try:
+            body = write_common_settings(request, said)
+        except UnusualError:
+            return None
     turns = write_turns(request, said, keep=keep)
     if turns is None:
         return None

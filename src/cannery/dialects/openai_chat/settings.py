@@ -182,8 +182,12 @@ def is_old(request: Request, name: str) -> bool:
 
 
 def _write_controls(controls: Controls, body: Object, report: Report, *, at_home: bool) -> None:
-    put(body, "temperature", controls.temperature)
-    put(body, "top_p", controls.top_p)
+    limit, temperature, top_p = controls.max_tokens, controls.temperature, controls.top_p
+    put(body, "temperature", temperature)
+    put(body, "top_p", top_p)
+    if controls == new_controls(limit, temperature, top_p):
+        # Most requests have no more than that.
+        return
     if isinstance(controls.stop, tuple):
         body["stop"] = list(controls.stop[:4])
         if len(controls.stop) > 4:
