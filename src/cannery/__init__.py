@@ -13,6 +13,7 @@ import typing
 
 if typing.TYPE_CHECKING:
     from cannery.detection import detect_dialect
+    from cannery.dialects import dialect_names
     from cannery.errors import (
         CanneryError,
         ConfigurationError,
@@ -134,7 +135,6 @@ if typing.TYPE_CHECKING:
     )
     from cannery.storage import Store, StoredConversation, open_store
     from cannery.translation import (
-        dialect_names,
         nativize_request,
         nativize_response,
         nativize_stream,
@@ -158,6 +158,7 @@ _PARTS = (
     "cannery.errors",
     "cannery.messages",
     "cannery.roles",
+    "cannery.dialects",
     "cannery.translation",
     "cannery.detection",
     "cannery.wire.losses",

@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from cannery.dialects import dialect_names
 from cannery.errors import InputError
-from cannery.translation import dialect_names
 
 _LINE = 1 << 20
 _MODELS = {

@@ -1,18 +1,15 @@
-"""The use cases of translation: normalize, nativize, translate, whole and streamed.
-
-A dialect is found by the name of its module and imported when first asked for.
-"""
+"""The use cases of translation: normalize, nativize, translate, whole and streamed."""
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from cannery.errors import DialectError, InputError, UnknownDialectError
+from cannery.dialects import find_dialect
+from cannery.errors import DialectError, InputError
 from cannery.messages.absence import absent
 from cannery.messages.canisters import AnyCanister, hold
 from cannery.messages.content import TextualContentClass, new_text
@@ -59,27 +56,6 @@ Body = Any
 _LONGEST_ENVELOPE = 2048
 _LONGEST_SETTINGS = 32_768
 _read_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-
-
-@lru_cache(maxsize=1)
-def dialect_names() -> tuple[str, ...]:
-    """The names of all dialects, sorted."""
-    import pkgutil
-
-    package = importlib.import_module("cannery.dialects")
-    return tuple(sorted(module.name for module in pkgutil.iter_modules(package.__path__)))
-
-
-@lru_cache(maxsize=64)
-def find_dialect(name: str) -> Dialect:
-    """The dialect of a name; UnknownDialectError says which there are."""
-    if name not in dialect_names():
-        import difflib
-
-        close = difflib.get_close_matches(str(name), dialect_names(), n=1)
-        raise UnknownDialectError(str(name), dialect_names(), close[0] if close else None)
-    found: Dialect = importlib.import_module(f"cannery.dialects.{name}").DIALECT
-    return found
 
 
 # --- requests ----------------------------------------------------------------------------------

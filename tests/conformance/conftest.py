@@ -7,7 +7,7 @@ import pytest
 
 import cannery
 from cannery import translation
-from cannery.translation import find_dialect
+from cannery.dialects import find_dialect
 
 SHORTCUTS = (
     "read_plain",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from cannery.translation import dialect_names
+from cannery.dialects import dialect_names
 from cannery.wire.delta import same
 from tests.oracles.corpus import DATA
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cannery
-from cannery.translation import find_dialect
+from cannery.dialects import find_dialect
 from tests.conformance.matrix import DIALECTS
 
 CHAT = "openai_chat"

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 import cannery
 from cannery import translation
+from cannery.dialects import find_dialect
 from cannery.dialects.anthropic_messages import fast_reading, reading, slicing
 from cannery.errors import CanneryError
-from cannery.translation import find_dialect
 from tests.conformance.matrix import DIALECTS, assert_same_json, identify
 from tests.oracles.corpus import Case, request_cases
 from tests.strategies.agent_bodies import agent_bodies, plain_agent_bodies

@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 import cannery
 from cannery import translation
+from cannery.dialects import find_dialect
 from cannery.errors import CanneryError
 from cannery.messages import Request, Response, absent
-from cannery.translation import find_dialect
 from cannery.wire.plain import plain_request
 from tests.conformance.matrix import DIALECTS, identify
 from tests.oracles.corpus import Case, request_cases, response_cases

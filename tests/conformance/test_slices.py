@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import cannery
 from cannery import translation
-from cannery.translation import find_dialect
+from cannery.dialects import find_dialect
 from cannery.wire.markers import MARKS
 from tests.conformance.matrix import DIALECTS, PAIRS, identify
 from tests.oracles.corpus import Case, request_cases

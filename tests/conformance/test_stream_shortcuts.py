@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cannery.dialects import find_dialect
 from cannery.errors import CanneryError
 from cannery.messages import Delta, PartStart, Start
-from cannery.translation import find_dialect
 from cannery.wire.contract import StreamOptions
 from cannery.wire.sse import FrameReader
 from tests.conformance.matrix import DIALECTS, identify

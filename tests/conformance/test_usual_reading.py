@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cannery
-from cannery.translation import find_dialect
+from cannery.dialects import find_dialect
 from tests.conformance.matrix import identify
 from tests.conformance.test_agentic_shortcuts import bodies
 from tests.conformance.test_reading_shortcuts import _changed, _facts

@@ -13,9 +13,10 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from cannery.dialects import find_dialect
 from cannery.gateway import echo
 from cannery.messages import Request
-from cannery.translation import find_dialect, nativize_response, normalize_request
+from cannery.translation import nativize_response, normalize_request
 from cannery.wire.contract import StreamOptions
 from tests.oracles.sdk_types import validate_request, validate_response
 from tests.oracles.server_rules import check_request_rules, confirmed

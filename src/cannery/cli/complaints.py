@@ -64,6 +64,6 @@ def choose(word: str, known: Iterable[str], what: str, **options: Any) -> str:
 
 def choose_dialect(word: str) -> str:
     """The name of a dialect, checked."""
-    from cannery.translation import dialect_names
+    from cannery.dialects import dialect_names
 
     return choose(word, dialect_names(), "dialect", nicknames=_NICKNAMES)

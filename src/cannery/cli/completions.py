@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 
 from cannery.cli.catalogue import VERBS
 from cannery.cli.parser import verb_parser
-from cannery.translation import dialect_names
+from cannery.dialects import dialect_names
 
 
 def _options(verb: str) -> Iterator[tuple[str, str, str]]:

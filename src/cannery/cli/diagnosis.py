@@ -7,9 +7,10 @@ from typing import Any
 
 from msgspec import Struct
 
+from cannery.dialects import find_dialect
 from cannery.errors import CanneryError
 from cannery.messages import Request
-from cannery.translation import find_dialect, nativize_request, translate
+from cannery.translation import nativize_request, translate
 from cannery.wire.losses import INFO, Loss, Rendered, Repair
 
 # What is said about a last word of the model, which a request must not have and a conversation mostly has.

@@ -15,8 +15,8 @@ from cannery.cli.gateway_settings import load_gateway_settings
 from cannery.cli.stores import find_place, is_there
 from cannery.cli.tables import aligned, counted
 from cannery.cli.terminal import paint
+from cannery.dialects import dialect_names
 from cannery.errors import CanneryError
-from cannery.translation import dialect_names
 
 _OPTIONAL = {
     "rich": "Markdown on a terminal: pip install 'cannery[cli]'",

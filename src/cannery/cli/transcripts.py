@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from cannery.cli.diagnosis import Patient
+from cannery.dialects import dialect_names
 from cannery.errors import InputError, NotFoundError
 from cannery.importers import Format, Imported, Source, branches, detect_format, open_sources
 from cannery.importers.pieces import title_of
 from cannery.messages import Request, absent
-from cannery.translation import dialect_names
 
 _SURE = 0.6
 

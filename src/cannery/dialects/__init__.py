@@ -3,3 +3,45 @@
 A dialect is found by its module's name. Dialects never import each other; what two of them share lives in
 ``cannery.wire``.
 """
+
+from __future__ import annotations
+
+import importlib
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from cannery.errors import UnknownDialectError
+
+if TYPE_CHECKING:
+    from cannery.wire.contract import Dialect
+
+
+@lru_cache(maxsize=1)
+def dialect_names() -> tuple[str, ...]:
+    """The names of all dialects, sorted."""
+    import pkgutil
+
+    return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
+
+
+@lru_cache(maxsize=64)
+def find_dialect(name: str) -> Dialect:
+    """The dialect of a name; UnknownDialectError says which there are."""
+    if name not in dialect_names():
+        import difflib
+
+        close = difflib.get_close_matches(str(name), dialect_names(), n=1)
+        raise UnknownDialectError(str(name), dialect_names(), close[0] if close else None)
+    found: Dialect = importlib.import_module(f"cannery.dialects.{name}").DIALECT
+    return found
+
+
+def load_dialect(name: str) -> Dialect:
+    """A dialect with all its modules loaded, so that no first use has to wait for one."""
+    import pkgutil
+
+    found = find_dialect(name)
+    package = importlib.import_module(f"cannery.dialects.{name}")
+    for module in pkgutil.iter_modules(getattr(package, "__path__", ())):
+        importlib.import_module(f"{package.__name__}.{module.name}")
+    return found

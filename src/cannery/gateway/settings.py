@@ -19,10 +19,10 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct, field
 
+from cannery.dialects import dialect_names, find_dialect
 from cannery.errors import ConfigurationError
 from cannery.gateway.toml_lines import Place, find_lines, line_of
 from cannery.roles.mappings import RoleMappings
-from cannery.translation import dialect_names, find_dialect
 from cannery.wire.contract import Rules
 from cannery.wire.losses import POLICIES
 

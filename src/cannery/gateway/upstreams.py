@@ -14,9 +14,9 @@ from urllib.parse import quote, urlsplit
 import msgspec
 from msgspec import Struct
 
+from cannery.dialects import find_dialect
 from cannery.errors import NotFoundError
 from cannery.gateway.settings import Row, Settings
-from cannery.translation import find_dialect
 from cannery.wire.contract import Dialect, Rules
 
 ECHO = "echo"

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from cannery.dialects import find_dialect
 from cannery.errors import DialectError, WireRoleError
 from cannery.messages.builders import document, user
 from cannery.messages.canisters import AssistantCanisterClass
@@ -16,13 +17,7 @@ from cannery.messages.content import (
     TextualContentClass,
 )
 from cannery.messages.requests import Request
-from cannery.translation import (
-    find_dialect,
-    nativize_request,
-    normalize_request,
-    normalize_response,
-    translate,
-)
+from cannery.translation import nativize_request, normalize_request, normalize_response, translate
 from tests.oracles.sdk_types import validate_request
 from tests.oracles.server_rules import check_request_rules
 

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from cannery.dialects import dialect_names
 from cannery.messages.content import Citation, Origin
 from cannery.messages.events import (
     Delta,
@@ -19,7 +20,6 @@ from cannery.messages.events import (
 )
 from cannery.messages.requests import FinishReason, Usage
 from cannery.translation import (
-    dialect_names,
     nativize_stream,
     normalize_response,
     normalize_stream,

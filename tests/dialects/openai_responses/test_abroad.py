@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from cannery.translation import dialect_names, translate
+from cannery.dialects import dialect_names
+from cannery.translation import translate
 from tests.oracles.corpus import DIALECTS, request_cases, response_cases
 from tests.oracles.leaves import is_named, missing_leaves
 from tests.oracles.sdk_types import validate_request, validate_response

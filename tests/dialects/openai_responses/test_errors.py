@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cannery.dialects import find_dialect
 from cannery.errors import DialectError
 from cannery.translation import (
-    find_dialect,
     nativize_request,
     nativize_response,
     normalize_request,

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cannery.dialects import find_dialect
 from cannery.translation import (
-    find_dialect,
     nativize_request,
     nativize_response,
     normalize_request,

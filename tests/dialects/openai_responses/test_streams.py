@@ -6,11 +6,11 @@ import json
 
 import pytest
 
+from cannery.dialects import dialect_names
 from cannery.messages import fold, unfold
 from cannery.messages.events import Delta, Failure, Finish, PartEnd, PartStart, Start, UsageReport
 from cannery.messages.requests import FinishReason, Usage
 from cannery.translation import (
-    dialect_names,
     nativize_response,
     nativize_stream,
     normalize_response,

@@ -80,7 +80,7 @@ def _examine(options: argparse.Namespace, patients: Iterator[Patient], targets: 
 
 def _providers(patient: Patient) -> list[str]:
     """The dialects that somebody serves, its own first."""
-    from cannery.translation import dialect_names, find_dialect
+    from cannery.dialects import dialect_names, find_dialect
 
     served = [name for name in dialect_names() if find_dialect(name).routes]
     own = patient.dialect or patient.home

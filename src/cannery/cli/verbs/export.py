@@ -12,8 +12,8 @@ from cannery.cli.parser import Parser
 from cannery.cli.progress import Progress
 from cannery.cli.stores import find, opened
 from cannery.cli.tables import counted
+from cannery.dialects import dialect_names
 from cannery.storage import Store, StoredConversation
-from cannery.translation import dialect_names
 
 DESCRIPTION = (
     "Write conversations: as requests of any dialect or records of a data set (one a line when there are several), as "

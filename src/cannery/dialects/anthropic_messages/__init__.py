@@ -9,18 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cannery.dialects.anthropic_messages.errors import read_error, write_error
-from cannery.dialects.anthropic_messages.fast import (
-    read_plain,
-    write_fast,
-    write_plain,
-    write_turns,
-)
-from cannery.dialects.anthropic_messages.fast_reading import read_paths
-from cannery.dialects.anthropic_messages.fast_responses import read_response, write_reply
 from cannery.dialects.anthropic_messages.models import RULES, rules_for
-from cannery.dialects.anthropic_messages.reading import read_request
-from cannery.dialects.anthropic_messages.responses import write_response
 from cannery.dialects.anthropic_messages.settings import (
     CONTROL_PATHS,
     MODELLED,
@@ -28,13 +17,12 @@ from cannery.dialects.anthropic_messages.settings import (
     write_settings,
 )
 from cannery.dialects.anthropic_messages.sliced import write_slices
-from cannery.dialects.anthropic_messages.slicing import read_slices
-from cannery.dialects.anthropic_messages.streaming import MessagesStreamReader, MessagesStreamWriter
 from cannery.dialects.anthropic_messages.writing import MessageWriter
 from cannery.messages.absence import absent
 from cannery.messages.requests import Request
 from cannery.wire.aliasing import aliased
 from cannery.wire.contract import Dialect, Piece, Route
+from cannery.wire.lazy import later
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, recall
 
@@ -63,14 +51,14 @@ def write_request(
 DIALECT = Dialect(
     name=NAME,
     rules=RULES,
-    read_request=read_request,
+    read_request=later(__name__, "reading", "read_request"),
     write_request=write_request,
-    read_response=read_response,
-    write_response=write_response,
-    stream_reader=MessagesStreamReader,
-    stream_writer=aliased(MessagesStreamWriter),
-    read_error=read_error,
-    write_error=write_error,
+    read_response=later(__name__, "fast_responses", "read_response"),
+    write_response=later(__name__, "responses", "write_response"),
+    stream_reader=later(__name__, "streaming", "MessagesStreamReader"),
+    stream_writer=aliased(later(__name__, "streaming", "MessagesStreamWriter")),
+    read_error=later(__name__, "errors", "read_error"),
+    write_error=later(__name__, "errors", "write_error"),
     routes=(
         Route("POST", "/v1/messages", "generate"),
         Route("POST", "/v1/messages/count_tokens", "count"),
@@ -80,12 +68,12 @@ DIALECT = Dialect(
     control_paths=CONTROL_PATHS,
     rules_for=rules_for,
     modelled=MODELLED,
-    read_paths=read_paths,
-    read_plain=read_plain,
-    write_plain=write_plain,
-    write_fast=write_fast,
-    write_turns=write_turns,
-    read_slices=read_slices,
+    read_paths=later(__name__, "fast_reading", "read_paths"),
+    read_plain=later(__name__, "fast", "read_plain"),
+    write_plain=later(__name__, "fast", "write_plain"),
+    write_fast=later(__name__, "fast", "write_fast"),
+    write_turns=later(__name__, "fast", "write_turns"),
+    read_slices=later(__name__, "slicing", "read_slices"),
     write_slices=write_slices,
-    write_reply=write_reply,
+    write_reply=later(__name__, "fast_responses", "write_reply"),
 )

@@ -9,11 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cannery.dialects.gemini_generate.errors import read_error, write_error
-from cannery.dialects.gemini_generate.fast import write_fast, write_plain, write_turns
 from cannery.dialects.gemini_generate.models import RULES, rules_for
-from cannery.dialects.gemini_generate.reading import read_request
-from cannery.dialects.gemini_generate.responses import read_response, write_response
 from cannery.dialects.gemini_generate.settings import (
     CONTROL_PATHS,
     MODELLED,
@@ -22,12 +18,12 @@ from cannery.dialects.gemini_generate.settings import (
 )
 from cannery.dialects.gemini_generate.sliced import write_slices
 from cannery.dialects.gemini_generate.spelling import NAME, Object, read_form
-from cannery.dialects.gemini_generate.streaming import GeminiStreamReader, GeminiStreamWriter
 from cannery.dialects.gemini_generate.writing import MessageWriter
 from cannery.messages.requests import Request
 from cannery.wire.aliasing import aliased
 from cannery.wire.bodies import after
 from cannery.wire.contract import Dialect, Piece, Route
+from cannery.wire.lazy import later
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, recall
 
@@ -64,14 +60,14 @@ DIALECT = Dialect(
     name=NAME,
     names_model=False,
     rules=RULES,
-    read_request=read_request,
+    read_request=later(__name__, "reading", "read_request"),
     write_request=write_request,
-    read_response=read_response,
-    write_response=write_response,
-    stream_reader=GeminiStreamReader,
-    stream_writer=aliased(GeminiStreamWriter),
-    read_error=read_error,
-    write_error=write_error,
+    read_response=later(__name__, "responses", "read_response"),
+    write_response=later(__name__, "responses", "write_response"),
+    stream_reader=later(__name__, "streaming", "GeminiStreamReader"),
+    stream_writer=aliased(later(__name__, "streaming", "GeminiStreamWriter")),
+    read_error=later(__name__, "errors", "read_error"),
+    write_error=later(__name__, "errors", "write_error"),
     routes=tuple(
         Route(method, f"{version}{path}", kind)
         for version in ("/v1beta", "/v1", "")
@@ -81,8 +77,8 @@ DIALECT = Dialect(
     tool_paths=tool_paths,
     modelled=MODELLED,
     rules_for=rules_for,
-    write_plain=write_plain,
-    write_fast=write_fast,
-    write_turns=write_turns,
+    write_plain=later(__name__, "fast", "write_plain"),
+    write_fast=later(__name__, "fast", "write_fast"),
+    write_turns=later(__name__, "fast", "write_turns"),
     write_slices=write_slices,
 )

@@ -10,23 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from cannery.dialects.openai_chat.errors import read_error, write_error
-from cannery.dialects.openai_chat.fast import read_plain, write_plain
-from cannery.dialects.openai_chat.fast_responses import read_response, write_reply
-from cannery.dialects.openai_chat.fast_writing import write_fast
-from cannery.dialects.openai_chat.paths import read_paths
-from cannery.dialects.openai_chat.reading import read_request
-from cannery.dialects.openai_chat.responses import write_response
 from cannery.dialects.openai_chat.settings import CONTROL_PATHS, MODELLED, NAME, write_settings
-from cannery.dialects.openai_chat.slice_writing import write_slices
 from cannery.dialects.openai_chat.sliced import read_slices
-from cannery.dialects.openai_chat.streaming import ChatStreamReader, ChatStreamWriter
-from cannery.dialects.openai_chat.turns import write_turns
 from cannery.messages.requests import Request
 from cannery.wire.aliasing import aliased
 from cannery.wire.chat_tools import tool_paths
 from cannery.wire.chat_writing import ChatWriter
 from cannery.wire.contract import UNKNOWN_MODEL, Dialect, Notes, Piece, Route, Rules
+from cannery.wire.lazy import later
 from cannery.wire.lines import ChatLines, LineRequest
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, recall
@@ -64,14 +55,14 @@ def write_lines(requests: Iterable[LineRequest], notes: Notes) -> bytes:
 DIALECT = Dialect(
     name=NAME,
     rules=RULES,
-    read_request=read_request,
+    read_request=later(__name__, "reading", "read_request"),
     write_request=write_request,
-    read_response=read_response,
-    write_response=write_response,
-    stream_reader=ChatStreamReader,
-    stream_writer=aliased(ChatStreamWriter),
-    read_error=read_error,
-    write_error=write_error,
+    read_response=later(__name__, "fast_responses", "read_response"),
+    write_response=later(__name__, "responses", "write_response"),
+    stream_reader=later(__name__, "streaming", "ChatStreamReader"),
+    stream_writer=aliased(later(__name__, "streaming", "ChatStreamWriter")),
+    read_error=later(__name__, "errors", "read_error"),
+    write_error=later(__name__, "errors", "write_error"),
     routes=(
         Route("POST", "/v1/chat/completions", "generate"),
         Route("GET", "/v1/models", "models"),
@@ -80,13 +71,13 @@ DIALECT = Dialect(
     control_paths=CONTROL_PATHS,
     tool_paths=tool_paths,
     modelled=MODELLED,
-    read_paths=read_paths,
-    read_plain=read_plain,
-    write_fast=write_fast,
-    write_turns=write_turns,
+    read_paths=later(__name__, "paths", "read_paths"),
+    read_plain=later(__name__, "fast", "read_plain"),
+    write_fast=later(__name__, "fast_writing", "write_fast"),
+    write_turns=later(__name__, "turns", "write_turns"),
     read_slices=read_slices,
-    write_slices=write_slices,
-    write_plain=write_plain,
-    write_reply=write_reply,
+    write_slices=later(__name__, "slice_writing", "write_slices"),
+    write_plain=later(__name__, "fast", "write_plain"),
+    write_reply=later(__name__, "fast_responses", "write_reply"),
     write_lines=write_lines,
 )

@@ -10,10 +10,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from cannery.dialects.openai_responses.errors import read_error, write_error
-from cannery.dialects.openai_responses.fast import write_fast, write_plain, write_turns
-from cannery.dialects.openai_responses.reading import read_request
-from cannery.dialects.openai_responses.responses import read_response, write_response
 from cannery.dialects.openai_responses.settings import (
     CONTROL_PATHS,
     MODELLED,
@@ -21,10 +17,6 @@ from cannery.dialects.openai_responses.settings import (
     write_settings,
 )
 from cannery.dialects.openai_responses.sliced import write_slices
-from cannery.dialects.openai_responses.stream_reading import ResponsesStreamReader
-from cannery.dialects.openai_responses.stream_writing import (
-    ResponsesStreamWriter,
-)
 from cannery.dialects.openai_responses.writing import ItemWriter, form_words
 from cannery.messages.canisters import SupervisorCanisterClass, text_of
 from cannery.messages.requests import Request
@@ -32,6 +24,7 @@ from cannery.wire.aliasing import aliased
 from cannery.wire.bodies import after
 from cannery.wire.contract import Dialect, Piece, Route, Rules
 from cannery.wire.foreign import report_residue
+from cannery.wire.lazy import later
 from cannery.wire.losses import Report
 from cannery.wire.markers import PLACEHOLDER
 from cannery.wire.residues import own_residue, recall
@@ -99,14 +92,14 @@ def _leads_as_instructions(pieces: list[Piece], *, at_home: bool, has_turns: boo
 DIALECT = Dialect(
     name=NAME,
     rules=RULES,
-    read_request=read_request,
+    read_request=later(__name__, "reading", "read_request"),
     write_request=write_request,
-    read_response=read_response,
-    write_response=write_response,
-    stream_reader=ResponsesStreamReader,
-    stream_writer=aliased(ResponsesStreamWriter),
-    read_error=read_error,
-    write_error=write_error,
+    read_response=later(__name__, "responses", "read_response"),
+    write_response=later(__name__, "responses", "write_response"),
+    stream_reader=later(__name__, "stream_reading", "ResponsesStreamReader"),
+    stream_writer=aliased(later(__name__, "stream_writing", "ResponsesStreamWriter")),
+    read_error=later(__name__, "errors", "read_error"),
+    write_error=later(__name__, "errors", "write_error"),
     routes=(
         Route("POST", "/v1/responses", "generate"),
         Route("GET", "/v1/models", "models"),
@@ -114,8 +107,8 @@ DIALECT = Dialect(
     ),
     control_paths=CONTROL_PATHS,
     modelled=MODELLED,
-    write_plain=write_plain,
-    write_fast=write_fast,
-    write_turns=write_turns,
+    write_plain=later(__name__, "fast", "write_plain"),
+    write_fast=later(__name__, "fast", "write_fast"),
+    write_turns=later(__name__, "fast", "write_turns"),
     write_slices=write_slices,
 )
