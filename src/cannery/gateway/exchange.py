@@ -27,6 +27,7 @@ from cannery.gateway.recorder import Recorder
 from cannery.gateway.refusals import CallError, Header, NoAnswerError, refuse
 from cannery.gateway.rsgi import ProtocolClosed, Transport
 from cannery.gateway.sending import Opened, Sender
+from cannery.gateway.speaking import Speaker
 from cannery.gateway.state import RESPONSES, Continuation, State, new_reply_id, take_state
 from cannery.gateway.upstreams import Choice, Upstream, Upstreams
 from cannery.messages import Folder, Request, Response, Usage, absent
@@ -434,16 +435,10 @@ class Exchanges:
     async def _speak(
         self, opened: Opened, upstream: Upstream, voice: Relay | Translation, transport: Transport
     ) -> bytes:
-        size = 0
+        speaker = Speaker(voice, transport, self._reply_bytes)
         try:
-            while (chunk := await opened.read()) is not None:
-                said = voice.feed(chunk)
-                if said:
-                    await transport.send_bytes(said)
-                voice.hear(chunk)
-                size += len(chunk)
-                if size > self._reply_bytes:
-                    return voice.fail("the reply is larger than the gateway allows", "too_large")
+            if not await speaker.say(opened):
+                return voice.fail("the reply is larger than the gateway allows", "too_large")
         except NoAnswerError as failure:
             self._metrics.failures.add(upstream.name, failure.code)
             return voice.fail(str(failure), failure.code)

@@ -198,13 +198,17 @@ class Exchange:
 
     async def send_bytes(self, data: bytes) -> None:
         """Send some more."""
+        if not self.send_now(data):
+            await self._connection.drain()
+
+    def send_now(self, data: bytes) -> bool:
+        """Send some more at once; whether the client keeps up."""
         connection = self._connection
         if connection.is_gone:
             raise ProtocolClosed
         if data and self.head.method != "HEAD":
             connection.write(b"%x\r\n%b\r\n" % (len(data), data) if self._is_chunked else data)
-        if connection.is_full:
-            await connection.drain()
+        return not connection.is_full
 
     def _answer_head(self, status: int, headers: list[tuple[str, str]], length: str) -> bytes:
         self._has_answered = True

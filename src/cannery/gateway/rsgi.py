@@ -6,7 +6,7 @@ https://github.com/emmett-framework/granian/blob/master/docs/spec/RSGI.md
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from granian.rsgi import ProtocolClosed as _Closed  # type: ignore[attr-defined]
 
@@ -44,6 +44,14 @@ class Transport(Protocol):
 
     async def send_bytes(self, data: bytes) -> None:
         """Send some more."""
+
+
+@runtime_checkable
+class DirectTransport(Transport, Protocol):
+    """One that needs no turn of its own to send: ``listening`` has it, granian has not."""
+
+    def send_now(self, data: bytes) -> bool:
+        """Send some more at once; whether the client keeps up."""
 
 
 class HTTPProtocol(Protocol):

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 
 from cannery.gateway.refusals import NoAnswerError
 from cannery.gateway.settings import Row
-from cannery.gateway.wires import Connection, Wires
+from cannery.gateway.wires import Connection, Take, Wires
 
 _TRANSIENT = frozenset({429, 500, 502, 503, 504, 529})
 _LONGEST_WAIT = 10.0
@@ -44,6 +44,10 @@ class Opened(NamedTuple):
     async def read(self) -> bytes | None:
         """The next bytes, or None at the end."""
         return await self.connection.read()
+
+    async def pour(self, take: Take) -> bool:
+        """Give what comes to somebody on the spot; True at the end, False when he has enough for now."""
+        return await self.connection.pour(take)
 
     async def rest(self) -> bytes:
         """Everything that is still to come."""

@@ -11,14 +11,18 @@ import asyncio
 import ssl
 import zlib
 from collections import deque
+from collections.abc import Callable
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 from urllib.parse import urlsplit
 
 import httptools
 
 from cannery.gateway.refusals import NoAnswerError
 from cannery.gateway.settings import Timeouts
+
+Take: TypeAlias = Callable[[bytes], bool]
+"""Takes bytes of a body, and says whether it can take more."""
 
 _HIGH_WATER = 256 << 10
 _MOST_HEADER_BYTES = 256 << 10
@@ -55,6 +59,8 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._waiter: asyncio.Future[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._take: Take | None = None
+        self._trouble: BaseException | None = None
         self._error: NoAnswerError | None = None
         self._limit = 0.0
         self._deadline = 0.0
@@ -112,6 +118,10 @@ class Connection(asyncio.Protocol):
             if self._is_over:
                 return None
             await self._wait()
+        return self._drawn()
+
+    def _drawn(self) -> bytes:
+        """What has come, which makes room for more."""
         if len(self._chunks) == 1:
             chunk = self._chunks.popleft()
         else:
@@ -122,6 +132,38 @@ class Connection(asyncio.Protocol):
             self._is_paused = False
             self._transport.resume_reading()
         return chunk
+
+    async def pour(self, take: Take) -> bool:
+        """Give the body to somebody as it comes, all that one read brings at once; True at its end.
+
+        It is handed over where it is read: to wake a task for every chunk of a stream costs more than to say it.
+        False if he has enough for now; what comes meanwhile is kept.
+        """
+        while self._chunks or not self._is_over:
+            if self._chunks:
+                if not take(self._drawn()):
+                    return False
+                continue
+            self._take = take
+            try:
+                await self._wait()
+            finally:
+                is_refused, self._take = self._take is None, None
+            if self._trouble is not None:
+                trouble, self._trouble = self._trouble, None
+                raise trouble
+            if is_refused:
+                return False
+        return True
+
+    def _hand_over(self, take: Take) -> None:
+        try:
+            if take(self._drawn()):
+                return
+        except Exception as error:  # noqa: BLE001 - it is raised where it belongs, by whoever waits
+            self._trouble = error
+        self._take = None
+        self._wake()
 
     async def rest(self, limit: int) -> bytes:
         """All that is still to come of the body."""
@@ -215,6 +257,8 @@ class Connection(asyncio.Protocol):
         self._touched = self._loop.time()
         try:
             self._parser.feed_data(data)
+            if self._take is not None and self._chunks:
+                self._hand_over(self._take)
         except httptools.HttpParserError:
             problem = "answered with something that is not HTTP"
             self._fail(NoAnswerError(self._upstream, problem, "upstream_invalid"))
@@ -281,7 +325,8 @@ class Connection(asyncio.Protocol):
         if self._size > _HIGH_WATER and not self._is_paused and self._transport is not None:
             self._is_paused = True
             self._transport.pause_reading()
-        self._wake()
+        if self._take is None:
+            self._wake()
 
     def on_message_complete(self) -> None:
         """Take note that everything has come."""
