@@ -9,7 +9,7 @@ A module has what its package can do, under these names, and leaves out the rest
     reported(body, pair)  the codes of the losses that a translation reports, when it reports any
     appending(body)       target dialect -> a function that adds one message to a conversation and writes it again
     bulk()                a function from one ShareGPT line to one line of OpenAI's
-    bulk_file()           the same for a whole file, where it has a way of its own
+    bulk_file()           the same from a whole file into another, where it has a way of its own
     held(count)           so many messages in its own types
     storage(folder)       a Storage, see ``peers.storing``
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from peers import PAIRS, Pair, Translation
 from peers.storing import WHEN, Said, Storage
@@ -61,14 +61,14 @@ def bulk() -> Translation:
     return translate
 
 
-def bulk_file() -> Translation:
-    """Many lines at once, as ``cannery translate`` takes a file: in blocks, on one core."""
+def bulk_file() -> Callable[[bytes, BinaryIO], None]:
+    """Many lines at once, as ``cannery translate`` takes a file: in blocks, on one core, each written and let go."""
     module: Any = importlib.import_module("cannery.cli.bulk")
     task = module.Task(source="sharegpt", target="openai_chat")
 
-    def translate(data: bytes) -> bytes:
+    def translate(data: bytes, sink: BinaryIO) -> None:
         blocks = module.blocks(io.BytesIO(data))
-        return b"".join(module.translate_block(block, task).output for block in blocks)
+        sink.writelines(module.translate_block(block, task).output for block in blocks)
 
     return translate
 

@@ -80,6 +80,8 @@ class State(dict[str, tuple[Any, "State"]]):
 
 
 _state = cache(State)
+# Where a line without calls ends, if the model has the last word.
+USUAL = _state(_NEXT, 0, said=True)
 
 
 class Calling(dict[str, bytes]):

@@ -9,8 +9,6 @@ and the general way takes the rest; the tests hold both ways against each other.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from io import BytesIO
-from operator import itemgetter
 from typing import Annotated, Any
 
 import msgspec
@@ -22,7 +20,7 @@ from cannery.messages.requests import Request, Tool
 from cannery.wire.arguments import is_plain_identifier
 from cannery.wire.bodies import encode
 from cannery.wire.chat_tools import write_tools
-from cannery.wire.line_states import END, Calling, Speaker, State, UnusualError, next_call
+from cannery.wire.line_states import END, USUAL, Calling, Speaker, State, UnusualError, next_call
 from cannery.wire.losses import Report
 from cannery.wire.markers import read_error_flag
 
@@ -61,30 +59,6 @@ class LineRequest(Struct, frozen=True, gc=False, kw_only=True):
         raise NotImplementedError
 
 
-class LineReader:
-    """Reads the lines of one source."""
-
-    def __init__(self, kind: type[LineRequest]) -> None:
-        decoder = msgspec.json.Decoder(kind)
-        self.read = decoder.decode
-        self._read_all = decoder.decode_lines
-
-    def read_lines(self, data: bytes) -> list[LineRequest]:
-        """The request of each line."""
-        lines = BytesIO(data).readlines()
-        if set(map(_FIRST, lines)) != _OPEN or set(map(_LAST, lines)) != _CLOSED:
-            if not lines:
-                raise UnusualError
-            return list(map(self.read, lines))
-        # A brace that closes is never followed by one that opens, so that no value goes on in the next line.
-        requests = self._read_all(data)
-        if len(requests) != len(lines):
-            raise UnusualError
-        return requests
-
-
-_FIRST, _OPEN = itemgetter(0), {ord("{")}
-_LAST, _CLOSED = itemgetter(slice(-2, None)), {b"}\n"}
 _EMPTY = Raw(b'""')
 _MOST_TOOLS = 128
 # No other JSON value begins with a smaller byte than a text does.
@@ -109,23 +83,25 @@ class ChatLines:
         # Texts, and before each of them what leads to it.
         parts: list[Any] = []
         take = parts.append
-        tools: Any = None
         answered: list[Any] = []
+        first, usual, nothing = self._first, USUAL, absent
+        tools: Any = None
         for request in requests:
-            state = self._first
-            if request.tools is not absent:
+            state = first
+            if request.tools is not nothing:
                 if request.tools != tools:
                     tools, beside = request.tools, self._beside_tools(request)
                 state = beside
-            if request.system is not absent and request.system != _EMPTY:
+            if request.system is not nothing and request.system != _EMPTY:
                 lead, state = state["system"]
                 parts += (lead, request.system)
             for turn in request.turns:
                 lead, state = state[turn.speaker]
                 take(lead)
                 take(turn.held)
-            answered.append(state.answered)
-        if None in answered or not all(map(_is_text, parts[1::2])):
+            if state is not usual:
+                answered.append(state.answered)
+        if not parts or None in answered or not all(map(_is_text, parts[1::2])):
             raise UnusualError  # a call without an answer, or something that is no text
         if any(answered):
             _write_calls(parts, request, answered)

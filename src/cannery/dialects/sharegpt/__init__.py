@@ -8,7 +8,7 @@ The ``function_call`` and ``observation`` turns, ``tools`` and ``images`` are th
 from __future__ import annotations
 
 from cannery.dialects.sharegpt.fast import read_plain
-from cannery.dialects.sharegpt.lines import READER, read_line
+from cannery.dialects.sharegpt.lines import read_line, read_lines
 from cannery.dialects.sharegpt.reading import read_request
 from cannery.dialects.sharegpt.tools import NAME
 from cannery.dialects.sharegpt.writing import write_request
@@ -22,5 +22,5 @@ DIALECT = data_set(
     write_request,
     read_plain=read_plain,
     read_line=read_line,
-    read_lines=READER.read_lines,
+    read_lines=read_lines,
 )

@@ -6,6 +6,7 @@ record with fields of its own is taken when it comes alone, because what is lost
 
 from __future__ import annotations
 
+from io import BytesIO
 from typing import Annotated, Any
 
 import msgspec
@@ -17,7 +18,7 @@ from cannery.messages.requests import Tool
 from cannery.wire.contract import Notes
 from cannery.wire.foreign import lost_field
 from cannery.wire.line_states import Speaker
-from cannery.wire.lines import ODD, LineCall, LineReader, LineRequest, LineTurn
+from cannery.wire.lines import ODD, LineCall, LineRequest, LineTurn
 
 
 class Turn(
@@ -65,18 +66,23 @@ _FIELDS = frozenset({"conversations", "system", "tools", "id"})
 _decode_text = msgspec.json.Decoder(str).decode
 _decode_texts = msgspec.json.Decoder(list[str]).decode
 _decode_calls = msgspec.json.Decoder(LineCall | list[LineCall]).decode
-READER = LineReader(Record)
+_decode = msgspec.json.Decoder(Record).decode
 
 
-def read_line(line: bytes, notes: Notes) -> LineRequest | None:
+def read_lines(data: bytes) -> list[Record]:
+    """The record of each line."""
+    return list(map(_decode, BytesIO(data).readlines()))
+
+
+def read_line(line: bytes, notes: Notes) -> Record | None:
     """The record of a line, its own fields noted as lost; None for any that is not of common shape."""
     try:
-        return READER.read(line)
+        return _decode(line)
     except ODD:
         return _read_odd(line, notes)
 
 
-def _read_odd(line: bytes, notes: Notes) -> LineRequest | None:
+def _read_odd(line: bytes, notes: Notes) -> Record | None:
     try:
         fields = _decode_fields(line)
         if "images" in fields:  # they stand between the words
@@ -91,6 +97,6 @@ def _read_odd(line: bytes, notes: Notes) -> LineRequest | None:
                 return None
             if lost is not None:
                 notes.append((lost[0], key, lost[1]))
-        return READER.read(b"{%b}" % kept)
+        return _decode(b"{%b}" % kept)
     except ODD:
         return None
