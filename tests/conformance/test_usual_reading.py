@@ -18,9 +18,12 @@ from tests.oracles.corpus import Case, request_cases
 
 # Where each dialect asks whether a message is of common shape.
 USUAL = {
-    "openai_chat": "cannery.wire.chat_reading.take_common",
-    "openai_responses": "cannery.dialects.openai_responses.reading.usual_item",
-    "gemini_generate": "cannery.dialects.gemini_generate.reading.usual_content",
+    "openai_chat": ["cannery.wire.chat_reading.take_common"],
+    "openai_responses": ["cannery.dialects.openai_responses.reading.usual_item"],
+    "gemini_generate": [
+        "cannery.dialects.gemini_generate.reading.usual_content",
+        "cannery.dialects.gemini_generate.reading.usual_system",
+    ],
 }
 CASES = [case for name in USUAL for case in request_cases(name)]
 
@@ -31,7 +34,8 @@ def _assert_read_alike(dialect: str, body: bytes, monkeypatch: pytest.MonkeyPatc
     others: list[str] = []
     quick = _facts(lambda: read(body, paths)), _facts(lambda: read(body, None))
     with monkeypatch.context() as patch:
-        patch.setattr(USUAL[dialect], lambda *_: None)
+        for name in USUAL[dialect]:
+            patch.setattr(name, lambda *_: None)
         thorough = _facts(lambda: read(body, others))
     assert quick == (thorough, thorough)
     assert paths == others
@@ -87,6 +91,7 @@ MESSAGES: dict[str, Any] = {
         ],
     },
     "gemini_generate": {
+        "systemInstruction": {"parts": [{"text": "Be kind."}, {"text": "Be brief."}]},
         "contents": [
             {"role": "user", "parts": [{"text": "Hello."}, {"text": "You."}]},
             {"role": "model", "parts": [{"functionCall": {"name": "look", "args": {"at": 1.0}}}]},
@@ -114,9 +119,33 @@ MESSAGES: dict[str, Any] = {
                     {"text": "So?"},
                 ],
             },
-        ]
+        ],
     },
 }
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"systemInstruction": None},
+        {"systemInstruction": {"parts": []}},
+        {"generationConfig": {"topK": 3, "made_up": 1}, "tools": [], "toolConfig": None},
+        {"generationConfig": {"stop_sequences": ["\ud800"]}},
+        {"generationConfig": {"temperature": 1}, "tools": [{"googleSearch": {}}]},
+        {"safetySettings": []},
+    ],
+)
+def test_settings_around_common_shapes(given: Any, monkeypatch: pytest.MonkeyPatch):
+    body = json.dumps({**MESSAGES["gemini_generate"], **given}).encode()
+    _assert_read_alike("gemini_generate", body, monkeypatch)
+
+
+def test_a_result_keeps_the_id_that_no_call_has(monkeypatch: pytest.MonkeyPatch):
+    parts = MESSAGES["gemini_generate"]["contents"]
+    body = json.dumps({"contents": [*parts[:2], parts[4]]}).encode()
+    _assert_read_alike("gemini_generate", body, monkeypatch)
+    request = cannery.normalize_request(body, "gemini_generate")
+    assert json.loads(cannery.nativize_request(request, "gemini_generate").body) == json.loads(body)
 
 
 @pytest.mark.parametrize("dialect", MESSAGES)

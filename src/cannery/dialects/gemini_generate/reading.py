@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import contextlib
 import re
+from functools import cached_property, lru_cache
 from typing import Any
 
+from msgspec import UNSET
 from msgspec.structs import force_setattr
 
 from cannery.dialects.gemini_generate.outputs import OUTPUT, unwrap, wrap_text
@@ -31,6 +33,7 @@ from cannery.dialects.gemini_generate.spelling import (
     write_form,
 )
 from cannery.dialects.gemini_generate.usual import (
+    Body,
     Content,
     UnusualError,
     usual_body,
@@ -77,6 +80,8 @@ from cannery.wire.residues import patch_text, remember
 from cannery.wire.wire_roles import read_role
 
 _ROLES = VOCABULARIES["gemini"]
+# Longer settings hold something that seldom comes twice.
+_SHORT = 2048
 _MAKERS = {"image": new_image, "audio": new_audio, "video": new_video}
 _MIME = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+(?:[ \t]*;[^\r\n]*)?", re.ASCII)
 _YOUTUBE = re.compile(r"https?://(?:www\.|m\.)?(?:youtube\.com|youtu\.be)/", re.IGNORECASE)
@@ -104,12 +109,32 @@ def read_request(body: bytes, paths: list[str] | None = None) -> Request:
     usual = usual_body(body) if paths is None else None
     if usual is not None:
         with contextlib.suppress(UnusualError):
-            request: Request = guarded(NAME, lambda: _read_request(usual, None))
-            # What is left to the residue is kept in the order of the body.
-            if request.residue is None:
-                return request
+            return _read_usual(usual)
     value = read_object(NAME, body)
     return guarded(NAME, lambda: _read_request(value, paths))  # type: ignore[no-any-return]
+
+
+def _read_usual(body: Body) -> Request:
+    """The request of a body of common shape; UnusualError if it has settings that leave something to the residue."""
+    settings = body.settings
+    read = _read_settings if len(settings) <= _SHORT else _read_settings.__wrapped__
+    known = read(settings)
+    reader = MessageReader()
+    reader.is_located = False
+    if body.system is not UNSET:
+        reader.system({"systemInstruction": body.system})
+    reader.contents({"contents": body.contents})
+    return new_request(Conversation.trusted(reader.canisters), absent, *known, source=NAME)  # type: ignore[no-any-return]
+
+
+@lru_cache(maxsize=64)
+def _read_settings(settings: bytes) -> tuple[Any, Any, Any]:
+    """Tools, tool choice and controls: the same for every request of most clients."""
+    body = {"contents": [], **read_object(NAME, settings)}
+    request: Request = guarded(NAME, lambda: _read_request(body, None))
+    if request.residue is not None:
+        raise UnusualError
+    return request.tools, request.tool_choice, request.controls
 
 
 def _read_request(body: Object, paths: list[str] | None) -> Request:
@@ -142,7 +167,6 @@ class MessageReader(CanisterReader):
     def __init__(self, model: Any = None, stem: str = "call_") -> None:
         super().__init__(NAME)
         self.model = model if type(model) is str else None
-        self.writer = MessageWriter(Report(), at_home=True, is_plain=True)
         self._stem = stem
         self._taken: set[str] = set()
         # Contents whose ids nobody has looked for yet: most bodies need none to be made.
@@ -154,6 +178,11 @@ class MessageReader(CanisterReader):
         # The calls that wait for a result, in their order: position -> id and name; and the positions of each id.
         self._waiting: dict[int, tuple[str, str]] = {}
         self._positions: dict[str, list[int]] = {}
+
+    @cached_property
+    def writer(self) -> MessageWriter:
+        """What says how a part would be written."""
+        return MessageWriter(Report(), at_home=True, is_plain=True)
 
     def contents(self, body: Object) -> list[str]:
         """All contents of a body; gives the shape that they came in."""

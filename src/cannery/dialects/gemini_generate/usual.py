@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Any, Literal
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from cannery.dialects.gemini_generate.spelling import NAME, Object, write_form
 from cannery.messages.absence import absent
@@ -30,6 +30,8 @@ from cannery.wire.residues import patch_text
 
 _MADE = {"functionCall": {"id": "", "name": "", "args": {}}}
 _NAMED = {"functionResponse": {"id": "", "name": "", "response": {}}}
+_SETTINGS = (b'"generationConfig":', b'"tools":', b'"toolConfig":')
+_EMPTY = Raw()
 
 
 class Call(Struct, gc=False, forbid_unknown_fields=True):
@@ -86,14 +88,29 @@ class System(Struct, gc=False, forbid_unknown_fields=True):
     parts: list[Words]
 
 
-class Body(Struct, gc=False, forbid_unknown_fields=True, omit_defaults=True):
-    """A request of such contents."""
+class Body(
+    Struct,
+    gc=False,
+    forbid_unknown_fields=True,
+    rename={
+        "system": "systemInstruction",
+        "config": "generationConfig",
+        "choice": "toolConfig",
+    },
+):
+    """A request of such contents; its settings are not read."""
 
     contents: list[Content]
-    systemInstruction: System | UnsetType = UNSET  # noqa: N815 - as the wire spells it
-    generationConfig: Any = UNSET  # noqa: N815 - the same
-    tools: Any = UNSET
-    toolConfig: Any = UNSET  # noqa: N815 - the same
+    system: System | UnsetType = UNSET
+    config: Raw = _EMPTY
+    tools: Raw = _EMPTY
+    choice: Raw = _EMPTY
+
+    @property
+    def settings(self) -> bytes:
+        """The settings as a body of their own."""
+        fields = zip(_SETTINGS, (self.config, self.tools, self.choice), strict=True)
+        return b"{%b}" % b",".join([key + bytes(raw) for key, raw in fields if raw is not _EMPTY])
 
 
 class UnusualError(Exception):
@@ -103,14 +120,12 @@ class UnusualError(Exception):
 _decode = msgspec.json.Decoder(Body).decode
 
 
-def usual_body(body: bytes) -> Object | None:
-    """The fields of a body whose contents are all of common shape; None for any other."""
+def usual_body(body: bytes) -> Body | None:
+    """A body whose contents are all of common shape; None for any other."""
     try:
-        found = _decode(body)
+        return _decode(body)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
-    fields = ((name, getattr(found, name)) for name in Body.__struct_fields__)
-    return {name: value for name, value in fields if value is not UNSET}
 
 
 def usual_system(value: Any) -> list[str] | None:

@@ -18,7 +18,7 @@ from cannery.dialects.openai_responses.settings import (
     read_tools,
     write_settings,
 )
-from cannery.dialects.openai_responses.usual import probe, usual_item, usual_path
+from cannery.dialects.openai_responses.usual import probe, usual_item, usual_path, usual_request
 from cannery.dialects.openai_responses.writing import ItemWriter, after, reasoning_item
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
@@ -77,6 +77,9 @@ _MODEL_ROLES = (Role.Assistant, Role.Invocation)
 
 def read_request(body: bytes, paths: list[str] | None = None) -> Request:
     """The request that a body asks for."""
+    request = usual_request(body) if paths is None else None
+    if request is not None:
+        return request
     value = read_object(NAME, body)
     return guarded(NAME, lambda: _read_request(value, paths))  # type: ignore[no-any-return]
 

@@ -1,7 +1,7 @@
 """Items of common shape, read without comparing what was said with what would be written.
 
-What such an item leaves behind as residue depends on its shape alone; anything else is left to ``reading``, and the
-tests hold both against each other.
+What such an item leaves behind as residue depends on its shape alone. A body of nothing but plain messages is decoded
+into canisters at once. Anything else is left to ``reading``, and the tests hold both against each other.
 """
 
 from __future__ import annotations
@@ -10,6 +10,10 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
+import msgspec
+from msgspec import Struct
+
+from cannery.dialects.openai_responses.settings import NAME
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AnyCanister,
@@ -19,9 +23,14 @@ from cannery.messages.canisters import (
     new_supervisor,
     new_user,
 )
+from cannery.messages.checked import now
+from cannery.messages.conversation import Conversation
+from cannery.messages.requests import Request, new_controls, new_request
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object
 from cannery.wire.markers import MARKS
+from cannery.wire.plain import PlainAssistant, PlainDeveloper, PlainSystem, PlainUser
+from cannery.wire.received import RECEIVED
 
 # The residue of a message by its shape: the keys of the item, and those of its only part if it has one.
 ResidueOf = Callable[[str, tuple[str, ...], tuple[str, ...]], Residue | None]
@@ -29,6 +38,42 @@ ResidueOf = Callable[[str, tuple[str, ...], tuple[str, ...]], Residue | None]
 _ROLES = frozenset({"user", "assistant", "system", "developer"})
 _PARTS = ("input_text", "output_text")
 _NO_PART: tuple[str, ...] = ()
+
+
+class PlainBody(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """A request of plain messages and the commonest settings."""
+
+    input: list[PlainUser | PlainAssistant | PlainSystem | PlainDeveloper]
+    model: str = absent  # type: ignore[assignment]
+    instructions: str = absent  # type: ignore[assignment]
+    max_output_tokens: int = absent  # type: ignore[assignment]
+    temperature: int | float = absent  # type: ignore[assignment]
+    top_p: int | float = absent  # type: ignore[assignment]
+    stream: bool = absent  # type: ignore[assignment]
+
+
+_decode_plain = msgspec.json.Decoder(PlainBody).decode
+_INSTRUCTIONS = Residue(NAME, form="instructions")
+
+
+def usual_request(body: bytes) -> Request | None:
+    """The request of a body of nothing but plain messages; None for any other."""
+    when = now()
+    RECEIVED.set(when)
+    try:
+        plain: Any = _decode_plain(body)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
+    canisters: list[Any] = plain.input
+    if "" in [canister.held for canister in canisters]:
+        return None
+    if plain.instructions is not absent:
+        if not plain.instructions:
+            return None
+        canisters = [new_supervisor(plain.instructions, when, False, _INSTRUCTIONS), *canisters]
+    controls = new_controls(plain.max_output_tokens, plain.temperature, plain.top_p)
+    known = (Conversation.trusted(canisters), plain.model, (), absent, controls, plain.stream)
+    return new_request(*known, None, NAME)  # type: ignore[no-any-return]
 
 
 def usual_item(item: Any, when: datetime, residue_of: ResidueOf) -> AnyCanister | None:
