@@ -183,11 +183,22 @@ def test_what_is_to_be_exact_is_filed_as_planned_or_not_at_all(store):
         Filing(history, match=Match(1, "none", 1, 1), is_exact=True),
         Filing([user("three", START)], match=None, is_exact=True),
     ]
-    filed = store.file_many(plans)
+    fork = Filing(
+        [user("one", START), user("other", START)],
+        match=Match(1, first.identifier, 1, 2),
+        identifier="fork",
+        is_exact=True,
+    )
+    twin = Filing(fork.history, match=fork.match, identifier="twin", is_exact=True)
+    *filed, forked, again, taken = store.file_many([*plans, fork, twin, fork])
+    assert [one.is_fork for one in (forked, again)] == [True, True]
+    assert (forked.known, forked.added, texts(forked.conversation)) == (1, 1, ["one", "other"])
+    assert forked.conversation.parent == again.conversation.parent == first.identifier
+    assert type(taken) is ConflictError
     kinds = [type(outcome) for outcome in filed]
     assert kinds == [Filed, ConflictError, ConflictError, ConversationNotFoundError, Filed]
     assert texts(first) == ["one", "two"]
-    assert len(store.list()) == 2
+    assert len(store.list()) == 4
 
 
 @pytest.mark.parametrize("seed", range(6))

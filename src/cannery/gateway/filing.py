@@ -16,8 +16,6 @@ from cannery.gateway.ledger import Digest, Plan, Spot, named_key
 from cannery.messages import AnyCanister, Conversation
 from cannery.storage import Filed, Filing, Match, Store
 
-_AT_ENDS = frozenset({"append", "new"})
-
 
 class Filer:
     """Files in one store."""
@@ -26,15 +24,14 @@ class Filer:
         self.store = store
 
     def file_many(self, entries: Iterable[Entry]) -> None:
-        """File with one sync what begins a conversation or goes on at the end of one, and say in each entry where.
+        """File with one sync what can be done as it is planned, and say in each entry where it is.
 
         What is refused is left as it is: it needs more than that.
         """
-        together = [
-            entry for entry in entries if entry.plan is not None and entry.plan.kind in _AT_ENDS
-        ]
-        filings = [_filing(entry, entry.plan) for entry in together if entry.plan is not None]
-        for entry, filed in zip(together, self.store.file_many(filings), strict=True):
+        planned = [(entry, entry.plan) for entry in entries if entry.plan is not None]
+        together = [(entry, plan) for entry, plan in planned if plan.kind != "known"]
+        filings = [_filing(entry, plan) for entry, plan in together]
+        for (entry, _), filed in zip(together, self.store.file_many(filings), strict=True):
             if isinstance(filed, Filed):
                 entry.filed = filed.identifier
 
@@ -153,5 +150,8 @@ def _filing(entry: Entry, plan: Plan) -> Filing:
     match = None
     if plan.kind == "append":
         match = Match(plan.known, plan.identifier, plan.position, plan.position)
+    elif plan.kind == "fork":
+        # Something follows there, however much it is.
+        match = Match(plan.known, str(plan.parent), plan.position, plan.position + 1)
     history, model = entry.history(), entry.model()
     return Filing(history, model=model, identifier=plan.identifier, match=match, is_exact=True)

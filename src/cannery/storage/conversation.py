@@ -254,43 +254,65 @@ class StoredConversation:
         Fork and canisters are one change. A cut inside a tool exchange is made before it, one beyond the end at
         the end, and the history goes on from there.
         """
+        position, added = self._cut(history, known, at)
+        return self._fork(position, added, tags=tags, identifier=identifier)
+
+    def branch_write(
+        self,
+        history: Sequence[AnyCanister],
+        *,
+        known: int,
+        at: int,
+        tags: tuple[str, ...],
+        identifier: str | None,
+    ) -> Write:
+        """The change that ``branch`` makes, for whoever makes several at once."""
+        position, added = self._cut(history, known, at)
+        return self._fork_write(position, added, tags=tags, identifier=identifier)
+
+    def _cut(
+        self, history: Sequence[AnyCanister], known: int, at: int
+    ) -> tuple[int, list[AnyCanister]]:
+        """Where a fork leaves its parent, and what it goes on with."""
         end = len(self)
         moved = find_edge(check_position(min(at, end), end), end, self.load)
         if moved != at:
             known = self._store.known_before(self.identifier, moved, history)
-        return self._fork(moved, list(history[known:]), tags=tags, identifier=identifier)
+        return moved, list(history[known:])
 
     def _fork(
         self, position: int, added: Sequence[AnyCanister], **facts: Any
     ) -> StoredConversation:
         """A fork and its first own canisters, in one change."""
-        tags, title, identifier = (facts.get(name) for name in ("tags", "title", "identifier"))
         for _ in range(_ATTEMPTS):
-            _, metadata = self._store.current(self.identifier)
-            if added and metadata.profile != "archive":
-                shared = self.load(0, position)
-                calls = {
-                    one.identifier for one in shared if isinstance(one, InvocationCanisterClass)
-                }
-                check_profile(metadata.profile, added, calls)
-            parent = owner(metadata, self._store.any_metadata, position)
-            fork = new_metadata(
-                title=metadata.title if title is None else title,
-                tags=metadata.tags if tags is None else tags,
-                profile=metadata.profile,
-                model=metadata.model,
-                parent=parent.id,
-                position=position,
-                identifier=identifier,
-            )
-            raw = self._store.raw_metadata(parent.id)
+            write = self._fork_write(position, added, **facts)
             try:
-                return self._store.add(fork, {parent.id: raw}, added)
+                self._store.commit(write)
             except ConflictError:
-                if self._store.raw_metadata(fork.id) is not None:
+                if self._store.raw_metadata(write.metadata.id) is not None:
                     raise
                 continue
+            return StoredConversation(self._store, write.metadata.id)
         raise ConflictError(f"conversation {self.identifier!r} changes all the time")
+
+    def _fork_write(self, position: int, added: Sequence[AnyCanister], **facts: Any) -> Write:
+        tags, title, identifier = (facts.get(name) for name in ("tags", "title", "identifier"))
+        _, metadata = self._store.current(self.identifier)
+        if added and metadata.profile != "archive":
+            shared = self.load(0, position)
+            calls = {one.identifier for one in shared if isinstance(one, InvocationCanisterClass)}
+            check_profile(metadata.profile, added, calls)
+        parent = owner(metadata, self._store.any_metadata, position)
+        fork = new_metadata(
+            title=metadata.title if title is None else title,
+            tags=metadata.tags if tags is None else tags,
+            profile=metadata.profile,
+            model=metadata.model,
+            parent=parent.id,
+            position=position,
+            identifier=identifier,
+        )
+        return self._store.addition(fork, {parent.id: self._store.raw_metadata(parent.id)}, added)
 
     def edit(self, position: int, canister: AnyCanister) -> StoredConversation:
         """A fork in which the canister at a position is another one and nothing follows it."""

@@ -71,8 +71,9 @@ class _Work:
             # What it says is known only where it lies.
             self.says.add(UNSET)
             if self.match is not None:
-                self.says.add(self.match.identifier)
                 self.looks_for.add(self.match.identifier)
+                if self.match.is_at_end:
+                    self.says.add(self.match.identifier)
 
 
 def file_many(
@@ -110,10 +111,18 @@ def _file(store: Store, batch: Sequence[_Work]) -> list[Filed | CanneryError]:
 
 
 def _plan(store: Store, work: _Work) -> Write | None:
-    """What is to be written, if it is a new conversation or more of one."""
+    """What is to be written, if it is a new conversation, more of one, or a fork that is to be just there."""
     filing, match = work.filing, work.match
     raw: bytes | None = None
     if isinstance(match, Match):
+        if filing.is_exact and not match.is_at_end:
+            return store.handle(match.identifier).branch_write(
+                work.history,
+                known=match.known,
+                at=match.position,
+                tags=filing.tags,
+                identifier=filing.identifier,
+            )
         raw, metadata = store.latest(match.identifier)
         added = work.history[match.known :]
         if not match.is_at_end or not added or metadata.profile != "archive":
@@ -146,12 +155,13 @@ def _commit(store: Store, batch: Sequence[_Work]) -> None:
     for (work, write), receipt in zip(planned, receipts, strict=True):
         if isinstance(receipt, Receipt):
             added = len(write.canisters)
+            is_fork = isinstance(work.match, Match) and not work.match.is_at_end
             work.outcome = Filed(
                 store.handle(write.metadata.id),
                 len(work.history) - added,
                 added,
-                is_new=write.change.metadata is not None,
-                is_fork=False,
+                is_new=write.change.metadata is not None and not is_fork,
+                is_fork=is_fork,
             )
         elif work.filing.is_exact or not isinstance(receipt, ConflictError):
             work.outcome = receipt

@@ -160,6 +160,16 @@ class Store:
         canisters: Sequence[AnyCanister] = (),
     ) -> StoredConversation:
         """A new conversation with given metadata and first canisters of its own."""
+        self.commit(self.addition(metadata, requires, canisters))
+        return StoredConversation(self, metadata.id)
+
+    def addition(
+        self,
+        metadata: Metadata,
+        requires: Mapping[str, bytes | None],
+        canisters: Sequence[AnyCanister] = (),
+    ) -> Write:
+        """The change that makes a new conversation."""
         lines, contents = self.encoder.encode_all(canisters)
         change = Change(
             identifier=metadata.id,
@@ -169,8 +179,7 @@ class Store:
             base=metadata.position,
             contents=contents,
         )
-        self.commit(Write(change, metadata, canisters))
-        return StoredConversation(self, metadata.id)
+        return Write(change, metadata, canisters)
 
     def commit(self, write: Write, durability: Durability | None = None) -> Receipt:
         """Make a change, and remember it."""
