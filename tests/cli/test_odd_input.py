@@ -180,3 +180,39 @@ def test_full_disk_is_said(run, given):
     assert b"No space left" in finished.stderr
     assert b"Traceback" not in finished.stderr
     assert b"Exception ignored" not in finished.stderr
+
+
+@pytest.mark.parametrize(
+    "data, reason",
+    [
+        (b"", "it is empty"),
+        (b" \n\n", "it is empty"),
+        (b'{"messages": [', "cut off or no JSON"),
+        (b"\x7fELF\x02\x01\x01\x00", "no JSON"),
+        (b"[1, 2]", "nor any JSON objects"),
+        (b'{"what": "is this"}', "no known format"),
+        (gzip.compress(LINES.encode() * 50)[:60], "what is packed is damaged"),
+    ],
+)
+def test_import_says_why_it_knows_no_format(run, given, data, reason):
+    ran = run("import", given(data, "what"))
+    assert complains(ran)
+    assert reason in ran.err
+    assert "what" in ran.err
+
+
+def test_what_is_imported_from_a_pipe_is_called_stdin(run):
+    ran = run(
+        "import", "-", given='{"from": "nobody"}\n{"messages": [{"role": "user", "content": "Hi"}]}'
+    )
+    assert ran.err.startswith("stdin: read as")
+    said = run("list").out
+    assert "cannery-" not in ran.err + ran.out + said
+
+
+@pytest.mark.parametrize("more", [(), ("--explain",)])
+def test_a_body_that_is_said_to_be_in_another_dialect(run, given, more):
+    ran = run("translate", given(BODY), "--from", "gemini_generate", "--to", "openai_chat", *more)
+    assert complains(ran)
+    assert "body.json: gemini_generate: contents" in ran.err
+    assert "It looks like openai_chat" in ran.err

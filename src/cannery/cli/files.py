@@ -123,12 +123,12 @@ def as_path(name: str) -> Iterator[str]:
         return
     import tempfile
 
-    with tempfile.NamedTemporaryFile(prefix="cannery-", suffix="-stdin") as kept:
-        with reading("-") as stream:
+    with tempfile.TemporaryDirectory(prefix="cannery-") as folder:
+        path = f"{folder}/{shown(name)}"
+        with open(path, "wb") as kept, reading("-") as stream:  # noqa: PTH123 - as above
             while chunk := stream.read(1 << 20):
                 kept.write(chunk)
-        kept.flush()
-        yield kept.name
+        yield path
 
 
 def shown(name: str) -> str:

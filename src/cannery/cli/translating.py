@@ -12,7 +12,7 @@ import msgspec
 
 from cannery.cli.complaints import DONE, WRONG, Complaint
 from cannery.cli.files import note, shown, writing
-from cannery.errors import InputError, LossError
+from cannery.errors import DialectError, InputError, LossError
 from cannery.translation import (
     normalize_request,
     normalize_response,
@@ -110,12 +110,8 @@ def translate_one(
     options: argparse.Namespace, body: bytes, source: str, kind: str
 ) -> tuple[Rendered, Any]:
     """The body in the other dialect, and the canisters between if they are to be shown."""
-    canisters = None
-    if options.explain:
-        read: Any = normalize_request if kind == "request" else normalize_response
-        value = read(body, source)
-        canisters = value.conversation if kind == "request" else value.canisters
     try:
+        canisters = _canisters(body, source, kind) if options.explain else None
         rendered = translate(
             body,
             source=source,
@@ -129,7 +125,27 @@ def translate_one(
 
         note(describe(error.losses, ()), quiet=options.quiet)
         raise Complaint(str(error), "--policy warn says it without them") from None
+    except DialectError as error:
+        raise Complaint(f"{shown(options.file)}: {error}", _other_dialect(options, body)) from None
     return rendered, canisters
+
+
+def _canisters(body: bytes, source: str, kind: str) -> Any:
+    if kind == "request":
+        return normalize_request(body, source).conversation
+    return normalize_response(body, source).canisters
+
+
+def _other_dialect(options: argparse.Namespace, body: bytes) -> str:
+    """What to do about a body that is not of the dialect it was said to be in."""
+    from cannery.detection import detect
+
+    try:
+        found = detect(body).dialect
+    except InputError:
+        return ""
+    is_other = options.source not in (None, found)
+    return f"It looks like {found}: leave out --from, or give that" if is_other else ""
 
 
 def stream(options: argparse.Namespace, source: str, chunks: Iterator[bytes]) -> int:

@@ -57,11 +57,12 @@ Found: TypeAlias = Imported | Unknown
 
 
 class Sample(NamedTuple):
-    """The beginning of a source: the name of the file, its first records as plain values, and its first bytes."""
+    """The beginning of a source: its name, its first records as plain values, its first bytes, and what is wrong."""
 
     name: str
     records: tuple[Any, ...]
     head: bytes
+    problems: tuple[str, ...] = ()
 
     @property
     def objects(self) -> list[dict[str, Any]]:

@@ -8,7 +8,7 @@ import pkgutil
 from functools import lru_cache
 
 from cannery.errors import InputError, NotFoundError
-from cannery.importers.contract import Detection, Format
+from cannery.importers.contract import Detection, Format, Sample
 from cannery.importers.sources import Source
 
 
@@ -40,6 +40,16 @@ def detect_format(source: Source) -> tuple[Format, Detection]:
         if detection is not None:
             found.append((detection.confidence, candidate, detection))
     if not found:
-        raise InputError(f"{source.name}: no known format; there are {', '.join(format_names())}")
+        told = f"{source.name}: {_reason(sample)}"
+        raise InputError(f"{told}; there are {', '.join(format_names())}")
     _, surest, detection = max(found, key=lambda each: each[0])
     return surest, detection
+
+
+def _reason(sample: Sample) -> str:
+    """Why nothing of a known format begins like this."""
+    if sample.problems:
+        return f"no known format, {sample.problems[0]}"
+    if not sample.head.strip():
+        return "it is empty"
+    return "no known format" if sample.objects else "no known format, nor any JSON objects"

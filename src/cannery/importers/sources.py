@@ -74,8 +74,9 @@ class Source:
             values.append(_value_of(record))
             if len(values) == _SAMPLED:
                 break
+        found = tuple(self.problems)
         self.problems, self.progress = kept, told
-        return Sample(self.name, tuple(values), head)
+        return Sample(self.name, tuple(values), head, found)
 
     def records(self) -> Iterator[Record]:
         """The records: the items of an array, the lines of JSON lines, or the one object."""
