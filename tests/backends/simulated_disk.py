@@ -252,8 +252,10 @@ class Operations:
         return True
 
     def facts(self, path):
-        file = self.disk.names.get(path)
-        return None if file is None else Facts(len(file.now), file.number, file.modified)
+        if path not in self.disk.names:
+            return None
+        file = self.disk.names[path]
+        return Facts(0, 0, 0) if file is None else Facts(len(file.now), file.number, file.modified)
 
     def rename(self, old, new):
         self._step("rename")

@@ -77,6 +77,23 @@ def test_a_log_may_begin_at_any_position(backend):
     assert backend.end("c", 7) == 8
 
 
+def test_what_was_refused_leaves_nothing_behind(backend):
+    unknown = {bytes(32): None}
+    refused = Change(
+        identifier="c",
+        requires={"c": None},
+        metadata=b"{}",
+        lines=[b"{}"],
+        base=7,
+        contents=unknown,
+    )
+    with pytest.raises(ContentNotFoundError):
+        backend.commit(refused)
+    metadata = made(backend)
+    assert backend.commit(change(metadata, b"a"))[:2] == (0, 1)
+    assert plain(backend.read("c", 0, 0)) == [b'{"n":"a"']
+
+
 def test_requirements_are_checked_and_nothing_is_done(backend):
     metadata = made(backend)
     backend.commit(change(metadata, b"a"))

@@ -73,6 +73,19 @@ def test_many_at_once_are_one_after_the_other(store, seed):
     assert store.verify().is_sound
 
 
+def test_thoughts_and_empty_turns_at_the_end_are_filed_once(store):
+    thought = ReasoningContentClass("hm")
+    history = [user("a"), assistant(thought), assistant("")]
+    first = store.file(history)
+    for filed in (store.file(history), *store.file_many([history])):
+        assert (filed.identifier, filed.known, filed.added) == (first.identifier, 3, 0)
+    filed = store.file([*history, assistant("b")])
+    assert (filed.identifier, filed.known, filed.added) == (first.identifier, 3, 1)
+    other = store.file([user("x"), assistant(ReasoningContentClass("one"))])
+    filed = store.file_many([[user("x"), assistant(ReasoningContentClass("two"))]])[0]
+    assert (filed.identifier, filed.known, filed.added) == (other.identifier, 1, 1)
+
+
 def test_one_sync_for_all():
     disk = Disk()
     operations = Operations(disk)

@@ -18,7 +18,7 @@ from cannery.messages import AnyCanister, Conversation, prefix_digests
 from cannery.storage.history import without_setup
 from cannery.storage.metadata import new_metadata
 from cannery.storage.recent import Write
-from cannery.storage.recognition import Filed, Match, file_history, match_histories
+from cannery.storage.recognition import Filed, Match, file_history, match_histories, rest_of
 
 if TYPE_CHECKING:
     from cannery.storage.store import Store
@@ -124,8 +124,10 @@ def _plan(store: Store, work: _Work) -> Write | None:
                 identifier=filing.identifier,
             )
         raw, metadata = store.latest(match.identifier)
-        added = work.history[match.known :]
-        if not match.is_at_end or not added or metadata.profile != "archive":
+        if not match.is_at_end or metadata.profile != "archive":
+            return None
+        added = rest_of(store, work.history, work.digests, match)
+        if not added:
             return None
     else:
         added = work.history

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from cannery.errors import ConflictError, ConversationNotFoundError
-from cannery.messages import AnyCanister, Conversation, prefix_digests
+from cannery.messages import AnyCanister, Conversation, digest, prefix_digests
 from cannery.storage.conversation import StoredConversation
 from cannery.storage.history import recognition_digests
 from cannery.storage.index import row_of
@@ -76,7 +76,7 @@ def match_histories(
 
 
 def _match(connection: sqlite3.Connection, digests: Sequence[bytes | None]) -> Match | None:
-    known = [digest for digest in digests if digest is not None]
+    known = [one for one in digests if one is not None]
     low, high = 0, len(known)
     stride = 1
     # What is new is mostly short: step back from the end in growing strides, then bisect.
@@ -94,11 +94,11 @@ def _match(connection: sqlite3.Connection, digests: Sequence[bytes | None]) -> M
         else:
             high = middle
     # The longest may be held by a conversation that is deleted.
-    for digest in reversed(known[:low]):
-        holder = find_holder(connection, digest)
+    for one in reversed(known[:low]):
+        holder = find_holder(connection, one)
         if holder is not None:
             position = holder.length if holder.is_at_end else holder.position
-            return Match(digests.index(digest) + 1, holder.identifier, position, holder.length)
+            return Match(digests.index(one) + 1, holder.identifier, position, holder.length)
     return None
 
 
@@ -114,9 +114,9 @@ def known_before(
         found = last_prefix(connection, row, position)
         return (None, 0) if found is None else (found.digest, found.position)
 
-    digest, spoken = store.use_index(chain_up, look)
+    last, spoken = store.use_index(chain_up, look)
     silent = position - spoken
-    known = digests.index(digest) + 1 if digest is not None and digest in digests else 0
+    known = digests.index(last) + 1 if last is not None and last in digests else 0
     while silent and known < len(digests) and digests[known] is None:
         known += 1
         silent -= 1
@@ -129,6 +129,28 @@ def _last_read(shared: Sequence[AnyCanister]) -> tuple[bytes | None, int]:
         if held[position - 1] is not None:
             return held[position - 1], position
     return None, 0
+
+
+def rest_of(
+    store: Store, history: Conversation, digests: Sequence[bytes | None], match: Match
+) -> Conversation:
+    """What is to be added to the conversation that ends where a history is known.
+
+    Digests do not tell whether it ends with the same thoughts and empty turns; so these are compared.
+    """
+    rest = history[match.known :]
+    silent = 0
+    for one in digests[match.known :]:
+        if one is not None:
+            break
+        silent += 1
+    if silent:
+        held = store.handle(match.identifier).load(max(match.length - silent, 0), match.length)
+        ends, begins = list(map(digest, held)), list(map(digest, rest[:silent]))
+        for count in range(len(ends), 0, -1):
+            if ends[-count:] == begins[:count]:
+                return rest[count:]
+    return rest
 
 
 def file_history(
@@ -169,11 +191,12 @@ def _go_on(
 ) -> Filed:
     """Add what is new to the conversation that holds the rest, or to a fork of it."""
     conversation = store.get(match.identifier)
-    rest = history[match.known :]
     if match.is_at_end:
+        rest = rest_of(store, history, digests, match)
         if rest:
             conversation.append(rest, revision=str(match.length))
-        return Filed(conversation, match.known, len(rest), is_new=False, is_fork=False)
+        known = len(history) - len(rest)
+        return Filed(conversation, known, len(rest), is_new=False, is_fork=False)
     if not any(digests[match.known :]):
         return Filed(conversation, len(history), 0, is_new=False, is_fork=False)
     fork = conversation.branch(history, known=match.known, at=match.position, identifier=identifier)

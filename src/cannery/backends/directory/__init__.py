@@ -29,8 +29,9 @@ from cannery.backends._contract import (
 )
 from cannery.backends.directory.changes import ChangeLog
 from cannery.backends.directory.collection import Collector
-from cannery.backends.directory.commits import Build, Commits, Tail
+from cannery.backends.directory.commits import Commits, Tail
 from cannery.backends.directory.files import Facts, Files, OperatingSystem, medium, read_whole
+from cannery.backends.directory.gathering import Build
 from cannery.backends.directory.inspection import inspect
 from cannery.backends.directory.journal import REPLACE, WRITE, Operation
 from cannery.backends.directory.layout import (
@@ -122,11 +123,16 @@ class DirectoryBackend:
         self, change: Change, records: Mapping[bytes, bytes]
     ) -> tuple[list[Operation], Receipt]:
         """The file writes of a change; nobody else writes meanwhile. Nothing is noted unless all of it is done."""
+        if change.requires.get(change.identifier, b"") is None:
+            self._look_for_none(change)
         for identifier, expected in change.requires.items():
             if self._current_metadata(check_identifier(identifier)) != expected:
                 raise ConflictError(f"conversation {identifier!r} has changed")
         log = log_name(change.identifier)
         offset, start = self._log_end(change.identifier, log, change.base)
+        if not offset:
+            # Somebody may have wanted the same id for another conversation, and was refused.
+            start = change.base
         if change.expected is not None and change.expected != start:
             raise ConflictError(f"expected position {change.expected}, found {start}")
         operations = self._content_writes(change.contents, records) if change.contents else []
@@ -176,6 +182,15 @@ class DirectoryBackend:
         size = tail.end if tail is not None else facts.size if facts is not None else 0
         is_cut = tail is None and (self._packs.is_torn or 0 < size < PACK_HEADER)
         return (number + 1, 0) if is_cut or size >= FULL else (number, size)
+
+    def _look_for_none(self, change: Change) -> None:
+        """Find out with one look, rather than one at each of its files, that there is no such conversation."""
+        metadata, log = metadata_name(change.identifier), log_name(change.identifier)
+        if metadata in self._commits.metadata or log in self._commits.tails:
+            return
+        if self._files.facts(f"{CONVERSATIONS}/{change.identifier}") is None:
+            self._commits.metadata[metadata] = None
+            self._commits.tails[log] = Tail(0, change.base)
 
     def _current_metadata(self, identifier: str) -> bytes | None:
         """Metadata as it will be when all is placed; within an epoch it changes by the journal only."""

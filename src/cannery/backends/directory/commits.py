@@ -11,12 +11,12 @@ from __future__ import annotations
 import contextlib
 import os
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, TypeAlias, TypeVar
+from typing import NamedTuple, TypeVar
 
 from cannery.backends._contract import Damage, Durability
 from cannery.backends.directory.files import Files, medium
+from cannery.backends.directory.gathering import Build, Gathering, Outcome, Ticket
 from cannery.backends.directory.journal import (
     CAPACITY,
     START,
@@ -40,20 +40,10 @@ from cannery.backends.directory.placement import Placement
 from cannery.errors import CanneryError, StorageError, StoreUnavailableError
 
 T = TypeVar("T")
-Build: TypeAlias = Callable[[], tuple[Sequence[Operation], Any]]
 
-_LINGER = 0.001
 _BACKLOG = 1 << 20
 _PLACING = 1
 _TRIES = 3
-
-
-class Ticket(NamedTuple):
-    """A journaled change that waits to be durable."""
-
-    epoch: int
-    end: int
-    abandoned: int
 
 
 class Tail(NamedTuple):
@@ -61,49 +51,6 @@ class Tail(NamedTuple):
 
     end: int
     position: int = 0
-
-
-class Outcome:
-    """A change that somebody wants made, and what became of it."""
-
-    __slots__ = ("build", "error", "is_settled", "ticket", "value")
-
-    def __init__(self, build: Build) -> None:
-        self.build = build
-        self.is_settled = False
-        self.ticket: Ticket | None = None
-        self.value: Any = None
-        self.error: CanneryError | None = None
-
-    def failure(self) -> CanneryError | None:
-        """Why the change was not made, or may not have been."""
-        if self.error is None and not self.is_settled:
-            return StorageError("the thread that made this change was interrupted")
-        return self.error
-
-    def result(self) -> Any:
-        """What ``build`` gave, once its change is durable."""
-        error = self.failure()
-        if error is not None:
-            raise error
-        return self.value
-
-
-class _Order:
-    """Changes that a thread wants made, and what wakes it when they are."""
-
-    __slots__ = ("durability", "is_done", "outcomes", "wake")
-
-    def __init__(self, builds: Iterable[Build], durability: Durability) -> None:
-        self.outcomes = [Outcome(build) for build in builds]
-        self.durability = durability
-        self.is_done = False
-        self.wake: threading.Lock | None = None
-
-
-def _wake(order: _Order) -> None:
-    if order.wake is not None:
-        order.wake.release()
 
 
 class _Lock:
@@ -171,10 +118,7 @@ class Commits:
         # Builds note here what they do; ``metadata`` is also what they have found, None where there is none.
         self.tails: dict[str, Tail] = {}
         self.metadata: dict[str, bytes | None] = {}
-        # Who syncs for the threads of this process.
-        self._gate = threading.Lock()
-        self._is_led = False
-        self._queue: list[_Order] = []
+        self._gathering = Gathering(self._make)
 
     def close(self) -> None:
         """Let go of all files."""
@@ -188,49 +132,12 @@ class Commits:
     def submit(self, builds: Iterable[Build], durability: Durability) -> list[Outcome]:
         """Make the changes that ``builds`` give while nobody else writes; return when they are durable.
 
-        One thread at a time works for all that wait: it journals their changes with one write, makes
-        them durable with one sync and wakes them.
+        One thread at a time works for all that wait: it journals their changes with one write and makes
+        them durable with one sync.
         """
-        order = _Order(builds, durability)
-        with self._gate:
-            if self._is_led:
-                order.wake = threading.Lock()
-                order.wake.acquire()
-                self._queue.append(order)
-            self._is_led = True
-        batch = [order]
-        if order.wake is not None:
-            order.wake.acquire()
-            if order.is_done:
-                return order.outcomes
-            batch = []
-        if durability == "group":
-            time.sleep(_LINGER)
-        if self._queue:
-            with self._gate:
-                batch += self._queue
-                self._queue = []
-        try:
-            self._make(batch)
-        finally:
-            self._hand_over(batch)
-        return order.outcomes
+        return self._gathering.submit(builds, durability)
 
-    def _hand_over(self, batch: Sequence[_Order]) -> None:
-        """Wake those who waited, and let the first who has come since work for the rest."""
-        with self._gate:
-            self._is_led = bool(self._queue)
-            if self._queue:
-                _wake(self._queue[0])
-        for order in batch:
-            order.is_done = True
-            _wake(order)
-
-    def _make(self, batch: Sequence[_Order]) -> None:
-        outcomes = batch[0].outcomes
-        if len(batch) > 1:
-            outcomes = [outcome for order in batch for outcome in order.outcomes]
-        is_lazy = all(order.durability == "os" for order in batch)
+    def _make(self, outcomes: list[Outcome], is_lazy: bool) -> None:  # noqa: FBT001 - a callback
         try:
             rest = outcomes
             while rest:

@@ -97,6 +97,10 @@ class Overlay(OperatingSystem):
     def sync_directory(self, path: str) -> None:
         """Memory needs none."""
 
+    def sync_all(self) -> bool:
+        """Memory needs none."""
+        return True
+
     def facts(self, path: str) -> Facts | None:
         """None if it is not there."""
         if path not in self._kept:

@@ -1,0 +1,81 @@
+"""One thread works for all that wait; one that is interrupted holds up nobody."""
+
+import threading
+import time
+
+from cannery.backends.directory import gathering
+from cannery.backends.directory.gathering import Gathering
+
+
+class Work:
+    """Makes nothing, but only when it may, and notes for whom."""
+
+    def __init__(self):
+        self.batches = []
+        self.begun = threading.Event()
+        self.may_end = threading.Event()
+
+    def __call__(self, outcomes, is_lazy):
+        self.batches.append(([outcome.build for outcome in outcomes], is_lazy))
+        self.begun.set()
+        assert self.may_end.wait(30)
+        for outcome in outcomes:
+            outcome.is_settled = True
+
+
+def start(gathered, builds, durability, caught):
+    def run():
+        try:
+            outcomes = gathered.submit(builds, durability)
+            caught.append([outcome.failure() for outcome in outcomes])
+        except KeyboardInterrupt as interrupt:
+            caught.append(interrupt)
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    return thread
+
+
+def wait_for(gathered, count):
+    until = time.monotonic() + 30
+    while len(gathered._queue) < count:
+        assert time.monotonic() < until
+        time.sleep(0.001)
+
+
+def test_who_comes_meanwhile_shares_the_next_round():
+    work, caught = Work(), []
+    gathered = Gathering(work)
+    threads = [start(gathered, ["first"], "sync", caught)]
+    assert work.begun.wait(30)
+    for number, builds in enumerate((["a", "b"], ["c"], ["d"]), 1):
+        threads.append(start(gathered, builds, "os", caught))
+        wait_for(gathered, number)
+    work.may_end.set()
+    for thread in threads:
+        thread.join(30)
+    assert work.batches == [(["first"], False), (["a", "b", "c", "d"], True)]
+    assert sorted(map(len, caught)) == [1, 1, 1, 2]
+    assert not any(failure for failures in caught for failure in failures)
+
+
+def test_a_leader_who_is_interrupted_passes_the_lead_on(monkeypatch):
+    work, caught = Work(), []
+    gathered = Gathering(work)
+
+    def interrupt(_):
+        raise KeyboardInterrupt
+
+    threads = [start(gathered, ["first"], "sync", caught)]
+    assert work.begun.wait(30)
+    threads.append(start(gathered, ["never"], "group", caught))
+    wait_for(gathered, 1)
+    threads.append(start(gathered, ["last"], "sync", caught))
+    wait_for(gathered, 2)
+    monkeypatch.setattr(gathering.time, "sleep", interrupt)
+    work.may_end.set()
+    for thread in threads:
+        thread.join(30)
+    assert not any(thread.is_alive() for thread in threads)
+    assert work.batches == [(["first"], False), (["last"], False)]
+    assert [isinstance(one, KeyboardInterrupt) for one in caught].count(True) == 1
