@@ -172,8 +172,9 @@ def _blocks(value: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
             yield from (block for block in content if isinstance(block, Mapping))
 
 
-def _block_is(*tags: str) -> Callable[[Mapping[str, Any]], bool]:
-    return lambda value: any(block.get("type") in tags for block in _blocks(value))
+def _block_ends(*tags: str) -> Callable[[Mapping[str, Any]], bool]:
+    """A block of one of these types, or of one that ends so (``web_search_tool_result``)."""
+    return lambda value: any(str(block.get("type")).endswith(tags) for block in _blocks(value))
 
 
 def _role_is(*roles: str) -> Callable[[Mapping[str, Any]], bool]:
@@ -233,6 +234,7 @@ _SIGNS = (
     # Fields that one dialect alone has.
     Sign("gemini_generate", _REQUEST, "it has contents", _has("contents")),
     Sign("gemini_generate", _RESPONSE, "it has candidates", _has("candidates", "promptFeedback")),
+    Sign("gemini_generate", _RESPONSE, "it has usageMetadata", _has("usageMetadata")),
     Sign("sharegpt", _REQUEST, "it has conversations", _listed("conversations")),
     Sign("alpaca", _REQUEST, "it has an instruction", _has("instruction")),
     Sign("openai_responses", _RESPONSE, "its object is response", _object_is("response")),
@@ -275,7 +277,10 @@ _SIGNS = (
         "anthropic_messages",
         _REQUEST,
         "it has blocks of tool_use or tool_result",
-        _block_is("tool_use", "tool_result", "thinking", "redacted_thinking"),
+        _block_ends(
+            *("tool_use", "tool_result", "thinking", "container_upload", "compaction"),
+            *("search_result", "tool_reference", "tool_addition", "tool_removal"),
+        ),
     ),
     Sign(
         "anthropic_messages",
@@ -288,6 +293,17 @@ _SIGNS = (
         _REQUEST,
         "it has stop_sequences or an anthropic_version",
         _both(_has("stop_sequences", "anthropic_version", "anthropic_beta"), _MANY),
+    ),
+    Sign(
+        "anthropic_messages",
+        _REQUEST,
+        "it has settings that only this dialect has",
+        _both(
+            _has(
+                "mcp_servers", "container", "context_management", "output_config", "inference_geo"
+            ),
+            _MANY,
+        ),
     ),
     Sign(
         "ollama_chat",
@@ -330,4 +346,10 @@ _SIGNS = (
     Sign("openai_chat", _REQUEST, "it has messages", _MANY),
     Sign("openai_responses", _REQUEST, "it has input and no messages", _has("input")),
     Sign("openai_responses", _REQUEST, "it has instructions", _has("instructions", "prompt")),
+    Sign(
+        "openai_responses",
+        _REQUEST,
+        "it goes on with an answer or a conversation",
+        _has("previous_response_id", "conversation", "max_output_tokens"),
+    ),
 )

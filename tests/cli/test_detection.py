@@ -8,6 +8,7 @@ import cannery
 from cannery.detection import detect
 from cannery.errors import InputError
 from tests.oracles.corpus import DATA
+from tests.strategies.sdk_bodies import sdk_request
 
 CASES = [
     (path, dialect.name, kind)
@@ -39,6 +40,11 @@ def test_corpus_is_recognised():
     assert wrong == {}
 
 
+@pytest.mark.parametrize("dialect", ["openai_chat", "gemini_generate"])
+def test_what_sdks_can_say_is_recognised(dialect):
+    assert {detect(sdk_request(dialect, seed)).dialect for seed in range(60)} == {dialect}
+
+
 def test_dialect_and_reason_are_public():
     assert cannery.detect_dialect(b'{"contents": []}') == ("gemini_generate", "it has contents")
 
@@ -51,6 +57,13 @@ def test_dialect_and_reason_are_public():
         ({"messages": [{"role": "assistant", "content": "x", "weight": 0}]}, "openai_finetuning"),
         ({"model": "claude-x", "messages": []}, "anthropic_messages"),
         ({"messages": []}, "openai_chat"),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "web_fetch_tool_result"}]}]},
+            "anthropic_messages",
+        ),
+        ({"messages": [], "context_management": {}}, "anthropic_messages"),
+        ({"previous_response_id": "resp_1"}, "openai_responses"),
+        ({"usageMetadata": {}}, "gemini_generate"),
     ],
 )
 def test_shapes_without_a_corpus(body, dialect):

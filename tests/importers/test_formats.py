@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import cannery
@@ -13,6 +14,7 @@ from cannery.cli.portable import portable
 from cannery.importers import Imported, Unknown, detect_format, histories, import_into, open_sources
 from cannery.storage import open_store
 from tests.oracles.corpus import DIALECTS, tame_request_cases
+from tests.strategies.sdk_bodies import REQUESTS, sdk_request
 
 
 def write(folder: Path, *records: Any, name: str = "chat.jsonl") -> Path:
@@ -276,6 +278,23 @@ def test_our_own_lines_come_back(tmp_path: Path):
     ((found,), unknown) = read(write(tmp_path, *lines))
     assert unknown == []
     assert list(paths(found)[0]) == said
+
+
+@pytest.mark.parametrize("name", REQUESTS)
+def test_whatever_sdks_can_say_comes_back(tmp_path: Path, name: str):
+    dialect = name.partition(" ")[0]
+    for seed in range(30):
+        body = sdk_request(name, seed)
+        request = cannery.normalize_request(json.dumps(body), dialect)
+        if not request.conversation:
+            continue
+        lines = [msgspec.json.encode(portable(canister)) for canister in request.conversation]
+        path = tmp_path / "export.jsonl"
+        path.write_bytes(b"\n".join(lines))
+        ((found,), unknown) = read(path)
+        assert unknown == []
+        again = request.replace(conversation=cannery.Conversation(paths(found)[0]))
+        assert json.loads(cannery.nativize_request(again, dialect).body) == body
 
 
 def test_a_newer_export_adds_what_is_new(tmp_path: Path):

@@ -14,6 +14,8 @@ from cannery.storage import Store, open_store
 from cannery.storage.encoding import Encoder
 
 _EVERYTHING_INLINE = 1 << 60
+# A long text anywhere but in a content of its own; what a supervisor says is always kept apart.
+_REFERENCE = {"content_id", "size"}
 
 
 @functools.cache
@@ -38,6 +40,8 @@ def _inlined(value: Any, contents: Mapping[str, bytes | None]) -> Any:
     if not isinstance(value, dict):
         return value
     data = contents.get(value.get("content_id", ""))
+    if data is not None and value.keys() == _REFERENCE:
+        return data.decode()
     if data is None or "type" not in value:
         return {name: _inlined(item, contents) for name, item in value.items()}
     rest = {name: item for name, item in value.items() if name not in ("content_id", "size")}
