@@ -140,6 +140,12 @@ def test_settings_around_common_shapes(given: Any, monkeypatch: pytest.MonkeyPat
     _assert_read_alike("gemini_generate", body, monkeypatch)
 
 
+@pytest.mark.parametrize("stop", ["x", [], ["x"], ["x"] * 4, ["x"] * 5, [1], None, ["x", ""]])
+def test_stop_sequences(stop: Any, monkeypatch: pytest.MonkeyPatch):
+    body = {"model": "m", "messages": [{"role": "user", "content": "Hello."}], "stop": stop}
+    _assert_read_alike("openai_chat", json.dumps(body).encode(), monkeypatch)
+
+
 def test_a_result_keeps_the_id_that_no_call_has(monkeypatch: pytest.MonkeyPatch):
     parts = MESSAGES["gemini_generate"]["contents"]
     body = json.dumps({"contents": [*parts[:2], parts[4]]}).encode()

@@ -71,7 +71,7 @@ def report_settings(
     report: Report,
 ) -> None:
     """Name the fields of a foreign request or response that its dialect does not read, or could not."""
-    if value.residue is None:
+    if value.residue is None or value.residue.envelope is None:
         return
     unread = _unread(value, paths) if isinstance(value, Request) else {}
     for path, held in dropped_keys(value.residue.envelope):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 from cannery.wire.bodies import read_object
@@ -30,32 +30,61 @@ def locator(
         return _named_place, str
     if body is None:
         return partial(_settings_place, dialect, dict), str
-    given = cache(partial(read_object, dialect.name, body))
-    known: set[str] = set()
+    places = _Places(dialect, body, kind, restored)
+    return places.locate, places.fit
 
-    @cache
-    def paths() -> list[str]:
-        found = dialect.read_paths(body) if kind == "request" and dialect.read_paths else None
+
+class _Places:
+    """The places in one body, which is read when one of them is asked for."""
+
+    __slots__ = ("_body", "_dialect", "_given", "_kind", "_known", "_paths", "_restored")
+
+    def __init__(self, dialect: Dialect, body: bytes, kind: str, restored: tuple[int, int]) -> None:
+        self._dialect = dialect
+        self._body = body
+        self._kind = kind
+        self._restored = restored
+        self._given: dict[str, Any] | None = None
+        self._paths: list[str] | None = None
+        # Paths as the body spells them.
+        self._known: dict[str, str] = {}
+
+    def locate(self, place: int | str) -> str:
+        """The path of a place."""
+        if not isinstance(place, int):
+            return _settings_place(self._dialect, self._read, place)
+        paths = self._read_paths()
+        return paths[place] if place < len(paths) else f"conversation[{place}]"
+
+    def fit(self, path: str) -> str:
+        """A path as the body spells it; that of a setting in one small word is spelled in one way."""
+        if path.isidentifier() and path.islower():
+            return path
+        found = self._known.get(path)
         if found is None:
-            found = []
-            read = dialect.read_request if kind == "request" else dialect.read_response
-            read(body, found)
-        else:
-            known.update(found)
-        start, count = restored
-        found[start:start] = [f"history[{number}]" for number in range(count)]
+            found = self._known[path] = fitted(self._read(), path)
         return found
 
-    def locate(place: int | str) -> str:
-        if isinstance(place, int):
-            return paths()[place] if place < len(paths()) else f"conversation[{place}]"
-        return _settings_place(dialect, given, place)
+    def _read(self) -> dict[str, Any]:
+        if self._given is None:
+            self._given = read_object(self._dialect.name, self._body)
+        return self._given
 
-    @cache
-    def fit(path: str) -> str:
-        return path if path in known else fitted(given(), path)
-
-    return locate, fit
+    def _read_paths(self) -> list[str]:
+        if self._paths is not None:
+            return self._paths
+        dialect, is_request = self._dialect, self._kind == "request"
+        found = dialect.read_paths(self._body) if is_request and dialect.read_paths else None
+        if found is None:
+            found = []
+            read = dialect.read_request if is_request else dialect.read_response
+            read(self._body, found)
+        else:
+            self._known.update(zip(found, found, strict=True))
+        start, count = self._restored
+        found[start:start] = [f"history[{number}]" for number in range(count)]
+        self._paths = found
+        return found
 
 
 def _named_place(place: int | str) -> str:

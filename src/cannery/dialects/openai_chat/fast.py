@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import UNSET, Raw, Struct, UnsetType, field
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
 from cannery.dialects.openai_chat.settings import NAME
 from cannery.messages.absence import absent
@@ -174,6 +174,7 @@ class Settings(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_onl
     parallel_tool_calls: bool = absent  # type: ignore[assignment]
     seed: int = absent  # type: ignore[assignment]
     user: str = absent  # type: ignore[assignment]
+    stop: Annotated[list[str], Meta(min_length=1, max_length=4)] = absent  # type: ignore[assignment]
 
 
 class PlainBody(
@@ -378,11 +379,17 @@ def make_request(found: Any, canisters: Any) -> Request | None:
 
 
 def _controls(limit: Any, found: Any) -> Controls:
-    parallel, seed, user = found.parallel_tool_calls, found.seed, found.user
-    if parallel is seed is user:
+    parallel, seed, user, stop = found.parallel_tool_calls, found.seed, found.user, found.stop
+    if parallel is seed is user is stop:
         return new_controls(limit, found.temperature, found.top_p)  # type: ignore[no-any-return]
     return new_controls(  # type: ignore[no-any-return]
-        limit, found.temperature, found.top_p, seed=seed, parallel_calls=parallel, user=user
+        limit,
+        found.temperature,
+        found.top_p,
+        stop=stop if stop is absent else tuple(stop),
+        seed=seed,
+        parallel_calls=parallel,
+        user=user,
     )
 
 
