@@ -22,7 +22,7 @@ from cannery.gateway.origins import Origins
 from cannery.gateway.packing import find_packing
 from cannery.gateway.refusals import CallError
 from cannery.gateway.routing import Match, Router
-from cannery.gateway.settings import Keys, Settings
+from cannery.gateway.settings import Keys, Settings, load_settings
 
 from .running import Running, rows, wait_for
 from .test_contract import ask, chat
@@ -525,6 +525,24 @@ def test_a_port_that_is_taken_is_said_so(gateway: Running, tmp_path: Path) -> No
     assert done.returncode == 2
     assert f"port {gateway.port}: Address already in use" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("port", ["70000", "-2"])
+def test_a_port_that_cannot_be_is_refused(tmp_path: Path, port: str) -> None:
+    command = [sys.executable, "-m", "cannery.gateway", "--no-record", "--port", port]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=30, check=False)
+    assert (done.returncode, done.stderr) == (
+        2,
+        "cannery: server.port: must lie between 0 and 65535\n",
+    )
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    keys = tmp_path / "keys"
+    keys.write_text("\ufeffsecret\n", encoding="utf-8")
+    config = tmp_path / "gateway.toml"
+    config.write_text(f'\ufeff[keys]\nfile = "{keys}"\n', encoding="utf-8")
+    assert load_settings(config).api_keys({}) == (b"secret",)
 
 
 @pytest.mark.parametrize("host", ["localhost", "::1"])

@@ -127,6 +127,23 @@ def check(running: Running, said: dict[str, list[str]], most_missing: int) -> No
         store.close()
 
 
+def test_a_store_that_is_taken_away_and_brought_back(tmp_path: Path) -> None:
+    """What was under way when it went may have been written; it is not written again."""
+    running = Running(tmp_path, CONFIG)
+    away = tmp_path / "away"
+
+    def bring_back() -> None:
+        wait_for(
+            lambda: "is gone from" in str(ask(running, "/readyz")[2]), "nobody says where it is"
+        )
+        assert not running.store.exists(), "another store was begun in its place"
+        away.rename(running.store)
+
+    ride_out(running, lambda: running.store.rename(away), bring_back)
+    assert running.log.count('"event":"store_unavailable"') == 1
+    assert running.log.count('"event":"store_is_back"') == 1
+
+
 def test_a_store_that_cannot_grow(tmp_path: Path) -> None:
     """The operating system refuses to let any file grow, for every user alike."""
     running = Running(tmp_path, CONFIG, "--log-level", "error")

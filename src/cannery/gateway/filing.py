@@ -13,7 +13,7 @@ from cannery.errors import ConflictError, ConversationNotFoundError, StorageErro
 from cannery.gateway.entries import Entry
 from cannery.gateway.identifiers import new_identifier
 from cannery.gateway.ledger import Digest, Plan, Spot, named_key
-from cannery.messages import AnyCanister, Conversation
+from cannery.messages import AnyCanister, Conversation, conversation_digest
 from cannery.storage import Filed, Filing, Match, Store
 
 
@@ -50,7 +50,7 @@ class Filer:
         try:
             made = self.store.create(model=model, identifier=plan.identifier, canisters=rest)
         except ConflictError:
-            if self._fill(plan.identifier, rest):
+            if self._holds(plan.identifier, 0, rest) or self._fill(plan.identifier, rest):
                 return plan.identifier
             # A conversation of that name is there, and holds something else.
             made = self.store.create(model=model, canisters=rest)
@@ -80,6 +80,8 @@ class Filer:
             # Its beginning was never filed, so it is filed now.
             return self._create(plan, history, model)
         except ConflictError:
+            if self._holds(plan.identifier, plan.position, rest):
+                return plan.identifier
             if len(conversation) < plan.position:
                 return self.store.file(history, model=model).identifier
             return self._fork(plan, history, plan.identifier, new_identifier(), model)
@@ -97,10 +99,26 @@ class Filer:
             conversation = self.store.get(parent)
         except ConversationNotFoundError:
             return self._create(plan, history, model)
-        fork = conversation.branch(
-            history, known=plan.known, at=plan.position, tags=(), identifier=identifier
-        )
+        try:
+            fork = conversation.branch(
+                history, known=plan.known, at=plan.position, tags=(), identifier=identifier
+            )
+        except ConflictError:
+            if not self._holds(identifier, 0, history):
+                raise
+            return identifier
         return fork.identifier
+
+    def _holds(self, identifier: str, start: int, said: Sequence[AnyCanister]) -> bool:
+        """Whether a conversation says just this from a position on.
+
+        A change that was refused may have been made all the same, if the store broke down meanwhile.
+        """
+        try:
+            held = self.store.get(identifier).load(start)
+        except ConversationNotFoundError:
+            return False
+        return len(held) == len(said) and conversation_digest(held) == conversation_digest(said)
 
     def mark(self, identifier: str, tag: str) -> None:
         """Tag a conversation."""

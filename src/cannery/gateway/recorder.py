@@ -102,6 +102,8 @@ class Recorder:
             self._log.write("error", "store_unavailable", problem=str(error))
             return
         self._filer = Filer(store)
+        if self._problem is not None:
+            self._log_later("info", "store_is_back")
         self._problem = None
 
     def _recall(self, lines: list[Line]) -> None:
@@ -263,6 +265,15 @@ class Recorder:
                     self._pending[entry.plan.identifier] = left
             if outcome == "failed":
                 entry.retract()
+        self._note_problem(problem)
+
+    def _note_problem(self, problem: str | None) -> None:
+        """Take down whether recording works, and log when that changes."""
+        if (problem is None) != (self._problem is None):
+            level, event = (
+                ("info", "store_is_back") if problem is None else ("error", "store_unavailable")
+            )
+            self._log.write(level, event, **({} if problem is None else {"problem": problem}))
         self._problem = problem
 
     # --- on the thread -------------------------------------------------------------------------
@@ -312,7 +323,7 @@ class Recorder:
             try:
                 return self._try(entry, lines, when), None
             except (StoreUnavailableError, OSError) as error:
-                problem = f"the store is down: {error}"
+                problem = self._describe(error)
                 if self._is_closing.is_set():
                     return self._give_up(entry, error)
             except (CanneryError, sqlite3.Error) as error:
@@ -339,6 +350,12 @@ class Recorder:
         lines.append(_line(entry, entry.filed, outcome, when))
         return outcome
 
+    def _describe(self, error: Exception) -> str:
+        place = Path(str(self.location)).expanduser()
+        if self._filer is not None and "://" not in str(self.location) and not place.exists():
+            return f"the store is gone from {place}: put it back, or start the gateway again to begin a new one"
+        return f"the store is down: {error}"
+
     def _give_up(self, entry: Entry, error: Exception) -> tuple[str, str]:
         facts = {"request_id": entry.request_id, "problem": str(error)}
         self._log_later("error", "not_recorded", **facts)
@@ -347,7 +364,7 @@ class Recorder:
     def _tell(self, problem: str) -> None:
         """Let readiness know at once what is wrong."""
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(setattr, self, "_problem", problem)
+            self._loop.call_soon_threadsafe(self._note_problem, problem)
 
     def _log_later(self, level: str, event: str, **facts: Any) -> None:
         if self._loop is not None:

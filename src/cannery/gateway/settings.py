@@ -151,7 +151,7 @@ class Settings(Struct, forbid_unknown_fields=True, frozen=True):
         found = [environment.get(name, "").strip() for name in self.keys.variables]
         if self.keys.file is not None:
             try:
-                text = Path(self.keys.file).expanduser().read_text(encoding="utf-8")
+                text = Path(self.keys.file).expanduser().read_text(encoding="utf-8-sig")
             except (OSError, UnicodeError) as error:
                 raise ConfigurationError("keys.file", f"cannot be read: {error}") from None
             found += [
@@ -173,13 +173,17 @@ def load_settings(path: str | os.PathLike[str] | None = None, **changes: Any) ->
             continue
         part = "server" if name in Server.__struct_fields__ else "recording"
         parts[part] = msgspec.structs.replace(parts[part], **{name: value})
-    return msgspec.structs.replace(settings, **parts)
+    settings = msgspec.structs.replace(settings, **parts)
+    for place, problem in _problems(settings):
+        raise ConfigurationError(".".join(map(str, place)), problem)
+    return settings
 
 
 def read_settings(path: Path) -> Settings:
     """The settings of a file; ConfigurationError names the line of what is wrong."""
     try:
-        text = path.read_text(encoding="utf-8")
+        # Some editors begin a file with a mark that TOML does not know.
+        text = path.read_text(encoding="utf-8-sig")
     except (OSError, UnicodeError) as error:
         raise ConfigurationError(str(path), f"cannot be read: {error}") from None
     return parse_settings(text, str(path))
