@@ -10,14 +10,13 @@ import msgspec
 
 from cannery.dialects import find_dialect
 from cannery.errors import DialectError, InputError
-from cannery.messages.absence import absent
 from cannery.messages.canisters import AnyCanister, hold
 from cannery.messages.content import TextualContentClass, new_text
 from cannery.messages.conversation import Conversation
-from cannery.messages.requests import Request, Response, Tool, ToolChoice, new_response
+from cannery.messages.requests import Request, Response, new_response
 from cannery.messages.residue import Residue
 from cannery.repairs import repair
-from cannery.repairs.aliases import name_alias
+from cannery.repairs.aliases import renamed_tools
 from cannery.wire.aliasing import unaliased_canister
 from cannery.wire.bodies import Turns, encode_body, to_bytes
 from cannery.wire.contract import (
@@ -156,7 +155,7 @@ def _write_request(
         if turns is None:
             pieces = repair(pieces, rules, report, without)
         if "function_names" not in without:
-            request = _renamed(request, rules, report)
+            request = renamed_tools(request, rules, report)
         _report_settings(request, report)
         if target.names_model and not request.model:
             report.lose("MODEL_UNKNOWN", "model")
@@ -200,31 +199,6 @@ def _report_settings(value: Request | Response, report: Report) -> None:
     if value.residue is not None:
         source = find_dialect(value.residue.dialect)
         report_settings(value, source.modelled, source.control_paths, report)
-
-
-def _renamed(request: Request, rules: Rules, report: Report) -> Request:
-    """The request with the names of tools and tool choice as the provider accepts them."""
-    tools = tuple(
-        _renamed_tool(tool, rules, report, f"tools[{index}]")
-        for index, tool in enumerate(request.tools)
-    )
-    choice = request.tool_choice
-    if isinstance(choice, ToolChoice) and choice.names:
-        names = tuple(name_alias(name, rules, report, "@tool_choice") for name in choice.names)
-        choice = ToolChoice(choice.mode, names, choice.must_call, choice.is_freeform)
-    if tools == request.tools and choice == request.tool_choice:
-        return request
-    return request.replace(tools=tools, tool_choice=choice)
-
-
-def _renamed_tool(tool: Tool, rules: Rules, report: Report, place: str) -> Tool:
-    if tool.hosted is not absent:
-        return tool
-    alias = name_alias(tool.name, rules, report, place)
-    if alias == tool.name:
-        return tool
-    fields = {name: getattr(tool, name) for name in Tool.__struct_fields__}
-    return Tool(**{**fields, "name": alias})
 
 
 # --- responses ---------------------------------------------------------------------------------
@@ -347,14 +321,14 @@ def translate(
         check_policy(policy)
     data = body if type(body) is bytes else to_bytes(source, body)
     if kind == "request":
-        if model is None:
-            plain = _translate_slices(data, source, target, policy)
-            if plain is None:
-                plain = _translate_line(data, source, target, policy)
+        # With a repair switched off, the tools among the settings may have to stay as they are.
+        plain = None if without else _translate_slices(data, source, target, policy, model)
+        if plain is None and model is None:
+            plain = _translate_line(data, source, target, policy)
             if plain is None:
                 plain = _translate_plain(data, source, target)
-            if plain is not None:
-                return plain
+        if plain is not None:
+            return plain
         request = find_dialect(source).read_request(data, None)
         if model is not None:
             request = request.replace(model=model)
@@ -365,7 +339,9 @@ def translate(
     raise InputError(f"kind must be 'request' or 'response', got {kind!r}")
 
 
-def _translate_slices(body: bytes, source: str, target: str, policy: str) -> Rendered | None:
+def _translate_slices(
+    body: bytes, source: str, target: str, policy: str, model: str | None
+) -> Rendered | None:
     """A well-behaved body on the shortest way; None for any other."""
     way = _ways(source, target)
     if way is None:
@@ -377,9 +353,11 @@ def _translate_slices(body: bytes, source: str, target: str, policy: str) -> Ren
     sliced = way[0](body, notes)
     if sliced is None:
         return None
+    if model is not None:
+        sliced = msgspec.structs.replace(sliced, model=model)
     settings = None
     if sliced.settings is not None:
-        settings = _settings(sliced.settings, source, target)
+        settings = _settings(sliced.settings, source, target, model)
         if settings is None or not (sliced.is_ordered or settings.is_plain):
             return None
     try:
@@ -422,19 +400,23 @@ class _Settings(msgspec.Struct, frozen=True):
     is_plain: bool
 
 
-def _settings(settings: bytes, source: str, target: str) -> _Settings | None:
+def _settings(settings: bytes, source: str, target: str, model: str | None) -> _Settings | None:
     """The settings of a request without messages as a target has them; None if they cannot be read."""
     find = _known_settings if len(settings) <= _LONGEST_SETTINGS else _known_settings.__wrapped__
-    return find(settings, source, target)
+    return find(settings, source, target, model)
 
 
 @lru_cache(maxsize=64)
-def _known_settings(settings: bytes, source: str, target: str) -> _Settings | None:
+def _known_settings(
+    settings: bytes, source: str, target: str, model: str | None
+) -> _Settings | None:
     """The same, for settings that come with every request of a client."""
     try:
         request = find_dialect(source).read_request(settings, None)
     except DialectError:
         return None
+    if model is not None:
+        request = request.replace(model=model)
     locate = partial(_locator, source, settings, "request")
     writer = find_dialect(target)
     turns = (0, Turns([]))

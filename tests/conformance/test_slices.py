@@ -222,7 +222,7 @@ def exchanges(draw: st.DrawFn, turn: int) -> list[dict[str, Any]]:
     return [said, *answers]
 
 
-def general(body: bytes, source: str, target: str) -> cannery.Rendered:
+def general(body: bytes, source: str, target: str, **options: Any) -> cannery.Rendered:
     """Translation without any shortcut."""
     with pytest.MonkeyPatch.context() as patch:
 
@@ -242,21 +242,22 @@ def general(body: bytes, source: str, target: str) -> cannery.Rendered:
         patch.setattr(translation, "_ways", lambda *_: None)
         patch.setattr(translation, "_LANES", {})
         patch.setattr(translation, "_lane", lambda *_: None)
-        return cannery.translate(body, source=source, target=target)
+        return cannery.translate(body, source=source, target=target, **options)
 
 
-def compare(body: bytes, source: str, target: str) -> None:
+def compare(body: bytes, source: str, target: str, **options: Any) -> None:
     """Both ways, with all texts in slices and with none."""
-    slow = general(body, source, target)
+    slow = general(body, source, target, **options)
     module = importlib.import_module(find_dialect(source).read_slices.__module__)
     for short in (0, 1_000_000):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(module, "SHORT", short)
-            fast = cannery.translate(body, source=source, target=target)
+            fast = cannery.translate(body, source=source, target=target, **options)
         # Keys have their order, too.
         assert json.dumps(json.loads(fast.body)) == json.dumps(json.loads(slow.body))
         assert fast.losses == slow.losses
         assert fast.repairs == slow.repairs
+        assert fast.aliases == slow.aliases
 
 
 @pytest.mark.parametrize("case, target", MATRIX, ids=identify)
@@ -289,6 +290,29 @@ def test_what_translation_never_writes(target: str, body: dict[str, Any], data: 
         listed = message["content"] if isinstance(message["content"], list) else []
         data.draw(st.sampled_from([message, *listed])).update(data.draw(strays))
     compare(json.dumps(abroad).encode(), ANTHROPIC, target)
+
+
+@pytest.mark.parametrize("target", [target for source, target in WAYS if source == ANTHROPIC])
+def test_a_name_on_results(target: str):
+    call = {"type": "tool_use", "id": "a", "name": "f", "input": {}}
+    result = {"type": "tool_result", "tool_use_id": "a", "content": "r", "name": "f"}
+    messages = [
+        {"role": "user", "content": "Go."},
+        {"role": "assistant", "content": [call], "name": "bob"},
+        {"role": "user", "content": [result], "name": "bob", "x": 1},
+    ]
+    body = {"model": "m", "max_tokens": 5, "messages": messages}
+    compare(json.dumps(body).encode(), ANTHROPIC, target)
+
+
+@pytest.mark.parametrize("source, target", WAYS)
+@settings(max_examples=50, deadline=None)
+@given(chats(), st.sampled_from(["n", "gemini-3-pro", "claude-opus-4-6", ""]), st.booleans())
+def test_options(source: str, target: str, body: dict[str, Any], model: str, renames: bool):
+    raw = json.dumps(body).replace("1e400", "1e40").encode()
+    if source != "openai_chat":
+        raw = cannery.translate(raw, source="openai_chat", target=source).body
+    compare(raw, source, target, model=model, without=() if renames else ("function_names",))
 
 
 @pytest.mark.parametrize("source, target", WAYS)

@@ -11,7 +11,9 @@ import re
 from collections.abc import Callable
 from functools import lru_cache
 
+from cannery.messages.absence import absent
 from cannery.messages.canisters import InvocationCanisterClass, ResultCanisterClass
+from cannery.messages.requests import Request, Tool, ToolChoice
 from cannery.wire.contract import Piece, Rules
 from cannery.wire.losses import Report
 from cannery.wire.turns import changed
@@ -118,3 +120,28 @@ def name_alias(name: str, rules: Rules, report: Report, place: int | str | None)
     report.lose("NAME_CHANGED", place, f"function name {name!r} became {alias!r}")
     report.names[alias] = name
     return alias
+
+
+def renamed_tools(request: Request, rules: Rules, report: Report) -> Request:
+    """The request with the names of tools and tool choice as the provider accepts them."""
+    tools = tuple(
+        _renamed_tool(tool, rules, report, f"tools[{index}]")
+        for index, tool in enumerate(request.tools)
+    )
+    choice = request.tool_choice
+    if isinstance(choice, ToolChoice) and choice.names:
+        names = tuple(name_alias(name, rules, report, "@tool_choice") for name in choice.names)
+        choice = ToolChoice(choice.mode, names, choice.must_call, choice.is_freeform)
+    if tools == request.tools and choice == request.tool_choice:
+        return request
+    return request.replace(tools=tools, tool_choice=choice)
+
+
+def _renamed_tool(tool: Tool, rules: Rules, report: Report, place: str) -> Tool:
+    if tool.hosted is not absent:
+        return tool
+    alias = name_alias(tool.name, rules, report, place)
+    if alias == tool.name:
+        return tool
+    fields = {name: getattr(tool, name) for name in Tool.__struct_fields__}
+    return Tool(**{**fields, "name": alias})

@@ -62,19 +62,23 @@ class Strays:
         content = kept.get("content")
         if self._blocks is not None and content is not None and bytes(content)[:1] == b"[":
             kept["content"] = Raw(self._content(content, index, said))
-        # The name on a result is that of its call, which says it already.
-        notes += [note for note in said if role != "tool" or note[3:] != (".name",)]
+        notes += said
         return encode_structs(kept)
 
     def _content(self, content: Raw, index: int, said: Notes) -> bytes:
         blocks: list[Any] = []
         for place, block in enumerate(_decode_list(content)):
             fields = _decode_fields(block)
-            known = (self._blocks or {}).get(_decode_text(fields.get("type", Raw(_NULL))), ())
+            kind = _decode_text(fields.get("type", Raw(_NULL)))
+            known = (self._blocks or {}).get(kind, ())
             noted: Notes = []
             blocks.append(self._known(fields, known, index, f".content[{place}]", noted))
-            # What the message says beside its blocks is said with the first of them, behind its own.
-            said[:] = [*said, *noted] if place else [*noted, *said]
+            if not place:
+                # What the message says beside its blocks is said with the first of them, behind its own. The name on
+                # a result is that of its call, which says it already.
+                noted += [note for note in said if (kind, *note[3:]) != ("tool_result", ".name")]
+                said.clear()
+            said += noted
         return encode_structs(blocks)
 
     def _known(

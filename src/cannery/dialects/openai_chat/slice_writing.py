@@ -45,9 +45,10 @@ def write_slices(sliced: Sliced, around: Around | None, notes: Notes) -> bytes |
     if not messages:
         return None
     if sliced.short is None:
-        if not _is_paired(messages):
+        placed: list[Any] = []
+        if not _is_paired(messages, placed):
             return None
-        if PlacedToolSlice in map(type, messages):
+        if placed:
             messages = None if notes else _moved(messages, notes)
             if messages is None:
                 return None
@@ -75,8 +76,11 @@ def write_slices(sliced: Sliced, around: Around | None, notes: Notes) -> bytes |
     )
 
 
-def _is_paired(messages: list[Any]) -> bool:
-    """Whether every call is answered right behind its turn, in call order, under ids and names that may stay."""
+def _is_paired(messages: list[Any], placed: list[Any]) -> bool:
+    """Whether every call is answered right behind its turn, in call order, under ids and names that may stay.
+
+    Answers with more than text are placed.
+    """
     identifiers: list[str] = []
     names: set[str] = set()
     waiting: list[str] = []
@@ -85,6 +89,8 @@ def _is_paired(messages: list[Any]) -> bool:
         if speaker is TOOL:
             if not waiting or message.tool_call_id != waiting.pop():
                 return False
+            if type(message) is PlacedToolSlice:
+                placed.append(message)
         elif waiting:
             return False
         elif speaker is MODEL and message.tool_calls is not UNSET:

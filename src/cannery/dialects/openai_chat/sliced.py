@@ -77,6 +77,8 @@ class _SlicedAssistant(
 class _SlicedTool(_Sliced, frozen=True, gc=False, tag="tool"):
     speaker: ClassVar[str] = TOOL
     tool_call_id: str = ""
+    # That of the call, which says it already.
+    name: Raw | UnsetType = UNSET
 
 
 class _Settings(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
@@ -135,7 +137,7 @@ _STRAYS = Strays(
         "system": ("role", "content"),
         "user": ("role", "content"),
         "assistant": ("role", "content", "tool_calls"),
-        "tool": ("role", "tool_call_id", "content"),
+        "tool": ("role", "tool_call_id", "content", "name"),
     },
     # What the general reader takes for more than a field that it does not know.
     telling=frozenset(
