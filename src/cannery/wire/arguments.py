@@ -7,6 +7,7 @@ text it is, so that the spelling of its numbers survives.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -50,6 +51,7 @@ def is_plain_identifier(text: str) -> bool:
     return _PLAIN_ID(text) is not None
 
 
+@lru_cache(maxsize=1024)
 def is_plain_name(text: str) -> bool:
     """Whether every provider takes this as the name of a function: like an id, with a letter or underscore first."""
     return _PLAIN_NAME(text) is not None

@@ -182,7 +182,7 @@ def _system(canister: Any) -> str | None:
     return held if plain and held and not held.isspace() else None
 
 
-def _walk(  # noqa: C901, PLR0912 - one loop: a call for each turn is what it saves
+def _walk(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each turn is what it saves
     canisters: tuple[Any, ...], index: int, notes: Notes, known: Known
 ) -> Walked | None:
     """The turns from a position on, where the last assistant turn starts, and how many turns stand before it."""
@@ -191,6 +191,7 @@ def _walk(  # noqa: C901, PLR0912 - one loop: a call for each turn is what it sa
     count = len(canisters)
     calls: Any = ()
     used: set[str] = set()
+    ahead = (*canisters, None, None)
     after_user = known.goes_on
     last, last_count = index, 0
     while index < count:
@@ -220,6 +221,16 @@ def _walk(  # noqa: C901, PLR0912 - one loop: a call for each turn is what it sa
                         return None
                     take({"role": "assistant", "content": held})
                     continue
+            if held is absent:
+                # What agents do all day: one call without words, and its result.
+                call, result, then = canisters[index], ahead[index + 1], ahead[index + 2]
+                if result is not None and (then is None or then.role in _SPOKEN_BY_MODEL):
+                    pair = _pair(call, result, used, known.ids)
+                    if pair is not None:
+                        written += pair
+                        index += 2
+                        after_user = True
+                        continue
             said = _calls(canisters, index, held, notes, used, known.ids)
             if said is None:
                 return None
@@ -256,6 +267,37 @@ def _walk(  # noqa: C901, PLR0912 - one loop: a call for each turn is what it sa
         else:
             return None
     return None if calls else Walked(written, last, last_count)
+
+
+def _pair(
+    call: Any, result: Any, used: set[str], known: frozenset[str]
+) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    """The turns of a call and its result; None for those with more to say, or that need a closer look."""
+    identifier, name, text = call.identifier, call.name, result.held
+    left = result.residue
+    if (
+        result.role is not _RESULT
+        or result.invocation_id != identifier
+        or type(text) is not str
+        or not text
+        or text.isspace()
+        or result._error is not absent  # noqa: SLF001 - a property would cost a call
+        or call.is_freeform
+        or call.residue is not None
+        or not (left is None or is_foreign_form(left, NAME))
+        or identifier in used
+        or identifier in known
+        or not is_plain_identifier(identifier)
+        or not is_plain_name(name)
+    ):
+        return None
+    arguments = object_text(call.held)
+    if arguments is None:
+        return None
+    used.add(identifier)
+    asked = {"type": "tool_use", "id": identifier, "name": name, "input": arguments}
+    answer = {"type": "tool_result", "tool_use_id": identifier, "content": text}
+    return {"role": "assistant", "content": (asked,)}, {"role": "user", "content": (answer,)}
 
 
 def _calls(

@@ -206,14 +206,18 @@ class MessageReader(CanisterReader):
     def _take_usual(self, canisters: list[Any], index: int, *, is_alone: bool) -> None:
         """Take the canisters of a content of common shape; calls and results get the ids that they lack."""
         for canister in canisters:
-            if canister.role is Role.Invocation:
+            role = canister.role
+            if role is Role.Invocation:
                 if not canister.identifier:
                     force_setattr(canister, "identifier", self.made_id())
                 self._register(canister.identifier, canister.name)
-            elif canister.role is Role.Result:
+            elif role is Role.Result:
                 given = canister.invocation_id
-                name = None if given in self._calls else read_form(canister.residue.form)[1]
-                force_setattr(canister, "invocation_id", self._answered(given, name))
+                if given in self._calls:
+                    self._settle(given)
+                else:
+                    name = read_form(canister.residue.form)[1]
+                    force_setattr(canister, "invocation_id", self._answered(given, name))
             self.canisters.append(canister)
         if self.is_located:
             path = "contents" if is_alone else f"contents[{index}]"
@@ -442,12 +446,16 @@ class MessageReader(CanisterReader):
         remember(canister, dialect=NAME, form=write_form(shapes, name))
         self._remember(canister, self.writer.result(Piece(canister, None)), part)
 
+    def _settle(self, identifier: str) -> None:
+        """Let no call of an id wait any longer."""
+        for position in self._positions.pop(identifier, ()):
+            self._waiting.pop(position, None)
+
     def _answered(self, given: Any, name: str | None) -> str:
         """The id of the call that a result answers: the given one, or the first that waits under its name."""
         is_given = type(given) is str and bool(given)
         if is_given and given in self._calls:
-            for position in self._positions.pop(given, ()):
-                self._waiting.pop(position, None)
+            self._settle(given)
             return str(given)
         for position, (identifier, called) in self._waiting.items():
             if called == name and not (is_given and identifier not in self._made):
