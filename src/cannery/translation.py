@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -462,8 +462,8 @@ def _translate_plain(body: bytes, source: str, target: str) -> Rendered | None:
     return None if written is None else _noted(written, notes, source, body)
 
 
-def translate_lines(data: bytes, *, source: str, target: str) -> tuple[Rendered, int] | None:
-    """Bodies of common shape, one a line, in the same form, and their number; None if one of them is of another shape.
+def translate_lines(lines: Sequence[bytes], *, source: str, target: str) -> Rendered | None:
+    """Bodies of common shape as the lines of one text; None if one of them is of another.
 
     The losses hold for each of the bodies. Whoever gets None translates them one by one.
     """
@@ -472,11 +472,10 @@ def translate_lines(data: bytes, *, source: str, target: str) -> tuple[Rendered,
         return None
     notes: Notes = []
     try:
-        requests = read(data)
-        written = write(requests, notes)
+        written = write(read(lines), notes)
     except ODD:
         return None
-    return _noted(written, notes, source, None), len(requests)
+    return _noted(written, notes, source, None)
 
 
 def _translate_line(body: bytes, source: str, target: str, policy: str) -> Rendered | None:
@@ -514,10 +513,11 @@ def _noted(
     """What a shortcut wrote, with what it had to say."""
     if not notes:
         return Rendered(written)
-    # What a target insists on and nobody gave is nowhere in the body.
-    if all(note[0] == "CONTROL_DEFAULTED" or str(note[1]).isidentifier() for note in notes):
-        return Rendered(written, *_said_alike(tuple(notes), source))
-    return Rendered(written, *_said(notes, source, body, restored))
+    for note in notes:
+        # What a target insists on and nobody gave is nowhere in the body.
+        if note[0] != "CONTROL_DEFAULTED" and not str(note[1]).isidentifier():
+            return Rendered(written, *_said(notes, source, body, restored))
+    return Rendered(written, *_said_alike(tuple(notes), source))
 
 
 @lru_cache(maxsize=64)

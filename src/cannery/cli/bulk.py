@@ -54,27 +54,24 @@ class Block(Struct):
     losses: list[tuple[int, Loss]] = []
 
 
-def blocks(file: BinaryIO | Lines, first: bytes = b"", size: int = BLOCK) -> Iterator[bytes]:
-    """Whole lines, some at a time; ``first`` was read before."""
-    held = [first]
-    while data := file.read(size):
-        end = data.rfind(b"\n") + 1
-        if end:
-            yield b"".join((*held, memoryview(data)[:end]))
-            held.clear()
-        held.append(data[end:])
-    if any(held):
-        yield b"".join(held)
+def blocks(file: BinaryIO, first: bytes = b"", size: int = BLOCK) -> Iterator[list[bytes]]:
+    """Lines, some at a time; ``first`` was read before."""
+    if first and not first.endswith(b"\n"):
+        first += file.readline()
+    for lines_of in (io.BytesIO(first).readlines, file.readlines):
+        while lines := lines_of(size):
+            yield lines
 
 
-def translate_block(data: bytes, task: Task) -> Block:
+def translate_block(lines: list[bytes], task: Task) -> Block:
     """Some lines, translated; a bad one is left out and named."""
+    size = sum(map(len, lines))
     is_plain = task.kind == "request" and task.model is None and not task.tells_all
     if is_plain and task.policy != "strict":
-        alike = translate_lines(data, source=task.source, target=task.target)
+        alike = translate_lines(lines, source=task.source, target=task.target)
         if alike is not None:
-            return _block_of(*alike, len(data), task)
-    return _translate_each(io.BytesIO(data).readlines(), len(data), task)
+            return _block_of(alike, len(lines), size, task)
+    return _translate_each(lines, size, task)
 
 
 def _block_of(rendered: Rendered, lines: int, size: int, task: Task) -> Block:
@@ -154,16 +151,21 @@ def run(file: BinaryIO, first: bytes, task: Task, jobs: int) -> Iterator[Block]:
     descriptor = -1 if ranges is None else file.fileno()
 
     def work(piece: Any, write: Callable[[bytes], object]) -> Block:
-        lines = io.BytesIO(piece) if isinstance(piece, bytes) else Lines(descriptor, *piece)
+        given = io.BytesIO(piece) if isinstance(piece, bytes) else _opened(descriptor, piece)
         whole = Block(failures=[], counts={}, examples={}, losses=[])
-        for block in blocks(lines):
+        for block in blocks(given):
             done = translate_block(block, task)
             write(done.output)
             _add(whole, done)
         return whole
 
     with Workers(jobs, work) as workers:
-        yield from workers.run(blocks(file, first, _PIECE) if ranges is None else ranges)
+        pieces: Any = map(b"".join, blocks(file, first, _PIECE)) if ranges is None else ranges
+        yield from workers.run(pieces)
+
+
+def _opened(descriptor: int, between: tuple[int, int, int]) -> Any:
+    return io.BufferedReader(Lines(descriptor, *between), BLOCK)
 
 
 def _add(whole: Block, block: Block) -> None:
@@ -190,10 +192,11 @@ def _ranges(file: BinaryIO, already: int) -> list[tuple[int, int, int]] | None:
     return [(start, at, min(at + _PIECE, end)) for at in range(start, end, _PIECE)]
 
 
-class Lines:
+class Lines(io.RawIOBase):
     """The lines of a file that start between two places, read without moving the file's own place."""
 
     def __init__(self, descriptor: int, first: int, start: int, end: int) -> None:
+        super().__init__()
         self._descriptor = descriptor
         self._first = first
         self._at = self._line_start(start)
@@ -210,8 +213,13 @@ class Lines:
                 at += len(data)
         return at
 
-    def read(self, size: int) -> bytes:
+    def readable(self) -> bool:
+        """It is."""
+        return True
+
+    def readinto(self, memory: Any) -> int:
         """The next bytes; none at the end."""
-        data = os.pread(self._descriptor, min(size, self._end - self._at), self._at)
-        self._at += len(data)
-        return data
+        most = min(len(memory), self._end - self._at)
+        count = os.preadv(self._descriptor, [memoryview(memory)[:most]], self._at)
+        self._at += count
+        return count

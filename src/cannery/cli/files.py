@@ -17,6 +17,8 @@ from cannery.cli.terminal import is_terminal
 if TYPE_CHECKING:
     from pathlib import Path
 
+# Large enough that few lines lie across the end of it.
+_BUFFER = 1 << 16
 _GZIP = b"\x1f\x8b"
 _MARK = b"\xef\xbb\xbf"
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -29,13 +31,14 @@ def reading(name: str) -> Iterator[BinaryIO]:
     if name == "-":
         if sys.stdin is None or sys.stdin.isatty():
             raise Misuse("there is nothing on stdin", _ABSENT_INPUT)
-        yield _text(sys.stdin.buffer, name)  # type: ignore[arg-type]
+        with open(sys.stdin.fileno(), "rb", _BUFFER, closefd=False) as file:
+            yield _text(file, name)
         return
-    with open(name, "rb") as file:  # noqa: PTH123 - pathlib costs as much as the rest of starting
+    with open(name, "rb", _BUFFER) as file:  # noqa: PTH123 - pathlib costs as much as the rest of starting
         yield _text(file, name)
 
 
-def _text(file: io.BufferedReader, name: str) -> BinaryIO:
+def _text(file: Any, name: str) -> Any:
     head = file.peek(3)[:3]
     if head.startswith(_GZIP):
         import gzip

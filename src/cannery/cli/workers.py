@@ -7,6 +7,7 @@ pipe, and a process that ends early ends everything.
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import multiprocessing
 import signal
@@ -74,19 +75,27 @@ class Workers:
             yield from _received(*waiting.popleft())
 
 
+@contextlib.contextmanager
+def _alive() -> Iterator[None]:
+    """A pipe that is closed at its other end is that of a process which is no more."""
+    try:
+        yield
+    except (EOFError, ConnectionError):
+        raise Complaint("a process that was translating has died") from None
+
+
 def _send(pipe: Connection, memory: mmap.mmap, slot: int, piece: Any) -> None:
     if isinstance(piece, bytes) and len(piece) <= _SLOT:
         memory[: len(piece)] = piece
         piece = len(piece)
-    pipe.send((slot, piece))
+    with _alive():
+        pipe.send((slot, piece))
 
 
 def _received(pipe: Connection, memory: mmap.mmap) -> Iterator[Any]:
     """What a process answered, its output still in the memory that it lies in."""
-    try:
+    with _alive():
         value, length, more = pipe.recv()
-    except (EOFError, ConnectionError):
-        raise Complaint("a process that was translating has died") from None
     if more:
         value.output = memory[:length] + more
         yield value

@@ -6,7 +6,7 @@ A dialect reads (``normalize``) and writes (``nativize``) requests, responses an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -170,7 +170,7 @@ class Dialect(Struct, frozen=True, gc=False):
     write_plain: Callable[[PlainRequest, Notes], bytes | None] | None = None
     # One request a line, alone or many at once (``wire.lines``); what is noted holds for each of them.
     read_line: Callable[[bytes, Notes], Any] | None = None
-    read_lines: Callable[[bytes], list[Any]] | None = None
+    read_lines: Callable[[Sequence[bytes]], list[Any]] | None = None
     write_lines: Callable[[Iterable[Any], Notes], bytes] | None = None
     write_fast: FastWriter | None = None
     write_turns: TurnWriter | None = None

@@ -6,7 +6,7 @@ record with fields of its own is taken when it comes alone, because what is lost
 
 from __future__ import annotations
 
-from io import BytesIO
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -69,9 +69,9 @@ _decode_calls = msgspec.json.Decoder(LineCall | list[LineCall]).decode
 _decode = msgspec.json.Decoder(Record).decode
 
 
-def read_lines(data: bytes) -> list[Record]:
+def read_lines(lines: Sequence[bytes]) -> list[Record]:
     """The record of each line."""
-    return list(map(_decode, BytesIO(data).readlines()))
+    return list(map(_decode, lines))
 
 
 def read_line(line: bytes, notes: Notes) -> Record | None:
