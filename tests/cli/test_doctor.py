@@ -54,6 +54,21 @@ def test_repaired_copy_is_accepted_at_home_and_keeps_the_rest(run, broken, tmp_p
     assert json.loads(broken.read_text()) == BROKEN
 
 
+def test_a_request_a_line_is_examined_body_by_body(run, tmp_path):
+    sound = {"model": "gpt-5", "messages": [{"role": "user", "content": "Hi"}]}
+    path = tmp_path / "requests.jsonl"
+    path.write_text("".join(json.dumps(body) + "\n" for body in (sound, BROKEN, sound)))
+
+    (ran, fixed) = (run("doctor", path, *more) for more in ([], ["--fix"]))
+
+    assert "requests.jsonl, line 2" in ran.out
+    assert "messages[2]" in ran.out
+    first, second, third = map(json.loads, fixed.out.splitlines())
+    assert first == third == sound
+    assert [message["role"] for message in second["messages"]] == ["user"] * 4
+    assert second["odd"] == BROKEN["odd"]
+
+
 def test_sound_request_is_repaired_into_itself(run, chat):
     ran = run("doctor", chat, "--fix")
 

@@ -28,6 +28,8 @@ class Patient(Struct, frozen=True):
     reason: str = ""
     paths: tuple[str, ...] = ()
     home: str | None = None
+    # Whether nothing else is in its file.
+    is_alone: bool = False
 
 
 class Finding(Struct, frozen=True):
@@ -50,11 +52,13 @@ class Finding(Struct, frozen=True):
         return tuple(loss for loss in self.losses if loss.severity != INFO)
 
 
-def read_patient(name: str, body: bytes, dialect: str, reason: str) -> Patient:
+def read_patient(
+    name: str, body: bytes, dialect: str, reason: str, *, is_alone: bool = False
+) -> Patient:
     """A request body, with the path of each canister in it."""
     paths: list[str] = []
     request = find_dialect(dialect).read_request(body, paths)
-    return Patient(name, request, dialect, body, reason, tuple(paths))
+    return Patient(name, request, dialect, body, reason, tuple(paths), is_alone=is_alone)
 
 
 def examine(patient: Patient, dialect: str) -> Finding:

@@ -56,7 +56,7 @@ def _detected(name: str, path: Path, options: argparse.Namespace) -> Iterator[Pa
 
 def _request(name: str, body: bytes, dialect: str, reason: str) -> Patient:
     try:
-        return read_patient(name, body, dialect, reason)
+        return read_patient(name, body, dialect, reason, is_alone=True)
     except CanneryError as error:
         raise Complaint(f"{name}: {error}", "Say what it is with --from") from None
 

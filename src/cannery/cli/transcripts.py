@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cannery.cli.diagnosis import Patient
+from cannery.cli.diagnosis import Patient, read_patient
+from cannery.detection import detect
 from cannery.dialects import dialect_names
 from cannery.errors import InputError, NotFoundError
 from cannery.importers import Format, Imported, Source, branches, detect_format, open_sources
@@ -41,10 +42,24 @@ class Transcript:
     def patients(self) -> Iterator[Patient]:
         """Every history, with the place of each message in its file."""
         for source, found in self._found:
+            if found.name == "requests":
+                yield from self._requests(source)
+                continue
             for each in found.read(source):
                 if isinstance(each, Imported):
                     yield from _patients(each, found, self.told[0])
             self.problems += source.problems
+
+    def _requests(self, source: Source) -> Iterator[Patient]:
+        """Every body, with the paths in it."""
+        for record in source.records():
+            place = source.place_of(record)
+            try:
+                told = detect(record.raw)
+                yield read_patient(place, record.raw, told.dialect, told.reason)
+            except InputError as error:
+                self.problems.append(f"{place}: {error}")
+        self.problems += source.problems
 
 
 def _patients(imported: Imported, found: Format, reason: str) -> Iterator[Patient]:

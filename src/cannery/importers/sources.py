@@ -84,6 +84,13 @@ class Source:
             buffer = _Buffer(stream, self)
             yield from buffer.records()
 
+    def place_of(self, record: Record) -> str:
+        """What a person calls the place of a record."""
+        if record.place == "$":
+            return self.name
+        apart = "" if record.place.startswith("[") else ", "
+        return f"{self.name}{apart}{record.place}"
+
     def values(self) -> Iterator[tuple[Record, Any]]:
         """The records with their plain values; what is no JSON is a problem."""
         for record in self.records():

@@ -102,7 +102,7 @@ def _fix(options: argparse.Namespace, patients: Iterator[Patient], targets: list
                 raise Complaint(f"{patient.name}: {finding.refusal}")
             body = mend(patient, dialect).body
             # Alone it may be read by a person; several are one a line.
-            file.write((pretty(body) if patient.body is not None else body) + b"\n")
+            file.write((pretty(body) if patient.is_alone else body) + b"\n")
             everything.append((patient.name, finding))
     told = [(name, finding.losses, finding.repairs) for name, finding in everything]
     note(f"{dialect}: {describe_either(told)}", quiet=options.quiet)

@@ -28,7 +28,7 @@ def read(source: Source) -> Iterator[Found]:
         except InputError as error:
             yield unknown_record("unreadable", f"{record.place}: {error}", value)
             continue
-        yield Imported(f"{source.name}{record.place}", (Node("record", None, canisters),))
+        yield Imported(source.place_of(record), (Node("record", None, canisters),))
 
 
 FORMAT = Format(NAME, "Alpaca data set", detect, read)

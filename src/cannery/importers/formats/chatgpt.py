@@ -62,7 +62,7 @@ def read(source: Source) -> Iterator[Found]:
         if not isinstance(value, dict) or not isinstance(value.get("mapping"), dict):
             yield unknown_record("no mapping", record.place, value)
             continue
-        yield _Tree(value, f"{source.name}{record.place}").read()
+        yield _Tree(value, source.place_of(record)).read()
 
 
 class _Tree:

@@ -48,7 +48,7 @@ def read(source: Source) -> Iterator[Found]:
         if not isinstance(value, dict) or not isinstance(value.get("chat_messages"), list):
             yield unknown_record("no chat_messages", record.place, value)
             continue
-        yield _Chat(value, f"{source.name}{record.place}").read()
+        yield _Chat(value, source.place_of(record)).read()
 
 
 class _Chat:

@@ -55,7 +55,7 @@ def read(source: Source) -> Iterator[Found]:
         ):
             yield unknown_record("no messages", record.place, value)
             continue
-        yield _conversation(value, f"{source.name}{record.place}")
+        yield _conversation(value, source.place_of(record))
 
 
 def _conversation(value: dict[str, Any], place: str) -> Imported:

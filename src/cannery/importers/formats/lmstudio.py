@@ -40,7 +40,7 @@ def read(source: Source) -> Iterator[Found]:
         if not isinstance(value, dict) or not isinstance(value.get("messages"), list):
             yield unknown_record("no messages", record.place, value)
             continue
-        yield _conversation(value, f"{source.name}{record.place}")
+        yield _conversation(value, source.place_of(record))
 
 
 def _conversation(value: dict[str, Any], place: str) -> Imported:

@@ -39,7 +39,7 @@ def read(source: Source) -> Iterator[Found]:
     for record, value in source.values():
         chats: list[Any] = objects(value.get("history")) if isinstance(value, dict) else []
         for number, chat in enumerate(chats or [value]):
-            place = f"{source.name}{record.place}#{number}"
+            place = f"{source.place_of(record)}#{number}"
             if not isinstance(chat, dict) or not isinstance(chat.get("messages"), list):
                 yield unknown_record("no messages", record.place, chat)
             else:

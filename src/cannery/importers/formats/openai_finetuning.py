@@ -30,7 +30,7 @@ def read(source: Source) -> Iterator[Found]:
         except InputError as error:
             yield unknown_record("unreadable", f"{record.place}: {error}", value)
             continue
-        yield Imported(f"{source.name}{record.place}", (Node("example", None, canisters),))
+        yield Imported(source.place_of(record), (Node("example", None, canisters),))
 
 
 FORMAT = Format(NAME, "OpenAI fine-tuning file", detect, read)

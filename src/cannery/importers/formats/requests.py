@@ -38,7 +38,7 @@ def read(source: Source) -> Iterator[Found]:
             continue
         model = request.model if isinstance(request.model, str) else None
         nodes = (Node("request", None, tuple(request.conversation)),)
-        yield Imported(f"{source.name}{record.place}", nodes, model=model)
+        yield Imported(source.place_of(record), nodes, model=model)
 
 
 FORMAT = Format(NAME, "requests of any dialect", detect, read)

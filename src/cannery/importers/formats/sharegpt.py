@@ -28,7 +28,7 @@ def read(source: Source) -> Iterator[Found]:
     """One conversation a record."""
     for record, value in source.values():
         try:
-            yield _conversation(value, f"{source.name}{record.place}")
+            yield _conversation(value, source.place_of(record))
         except InputError as error:
             yield unknown_record("unreadable", f"{record.place}: {error}", value)
 
