@@ -265,6 +265,15 @@ def storage(figures: Figures) -> Iterator[str]:
             cost = [f"{row['messages']:,}", str(row.get("syncs", "")), f"{row['bytes']:,}"]
             forks.append([STORES[row["contender"]], *cost, f"{row['microseconds']:,} µs"])
     yield from table(["fork", "messages", "syncs", "bytes", "takes"], forks)
+    filed = [
+        [row["kind"], f"{row['median']:.2f} ×", f"{row['microseconds']:,} µs"]
+        for row in rows
+        if row["what"] == "filing"
+    ]
+    if filed:
+        yield "Filing new histories of three messages (ours only), beside a durable line of JSONL for each:"
+        yield ""
+        yield from table(["filing", "takes", "CPU of one"], filed)
     verified = [
         [
             STORES[row["contender"]],

@@ -1,6 +1,8 @@
 """Storage beside its peers: ratios in one run, on one machine, interleaved.
 
-    python bench/storage.py [--quick] [--only CONTENDER] [--json FILE] [append growth writers load tail fork verify]
+    python bench/storage.py [--quick] [--only CONTENDER] [--json FILE] [MEASURE ...]
+
+Measures: append, growth, writers, load, tail, fork, filing, disk, verify; all of them by default.
 
 Every contender runs in its own environment and measures the baseline itself: in its own process, in turns whose order
 changes, each timed slice after a ``sync``. Kept are the medians of the ratios of the rounds. The baseline of writing is
@@ -14,6 +16,7 @@ import importlib
 import os
 import random
 import shutil
+import statistics
 import tempfile
 import threading
 import time
@@ -332,6 +335,48 @@ def measure_writers(peer: Any, scale: Scale) -> Iterator[results.Row]:
         yield {"what": "writers", "kind": name, **ratios}
 
 
+def exchanges(turn: int, count: int) -> list[list[Said]]:
+    """Chats of one question and one answer under the same prompt, as a gateway has them to file."""
+    chance = random.Random(turn)
+    prompt = Said("supervisor", text(chance, 400))
+    return [
+        [prompt, Said("user", text(chance, 300)), Said("assistant", text(chance, 600))]
+        for _ in range(count)
+    ]
+
+
+def measure_filing(peer: Any, scale: Scale) -> Iterator[results.Row]:
+    """Filing histories that are new, alone and many at once, beside a durable line of JSONL each."""
+    if not is_ours(peer):
+        return
+    cannery: Any = importlib.import_module("cannery")
+    said = [exchanges(turn, scale.slice) for turn in range(2 * scale.rounds + 2)]
+    spent: dict[str, list[float]] = {"alone": [], "20 at once": []}
+
+    def file(kind: str, work: Callable[[list[Any]], object], step: int, turn: int) -> None:
+        turns = said[2 * turn + (kind == "alone")]
+        made = [[getattr(cannery, one.role)(one.text) for one in history] for history in turns]
+        seconds = cpu_seconds(
+            lambda: [work(made[at : at + step]) for at in range(0, len(made), step)]
+        )
+        spent[kind].append(seconds / len(made) * 1e6)
+
+    with (
+        folder_for("filing") as folder,
+        opened(jsonl, folder / "base") as base,
+        cannery.open_store(folder / "store") as store,
+    ):
+        runs: dict[str, Callable[[int], object]] = {
+            "base": lambda turn: [base.fill(history) for history in said[2 * turn]],
+            "alone": partial(file, "alone", lambda some: store.file(some[0]), 1),
+            "20 at once": partial(file, "20 at once", store.file_many, 20),
+        }
+        times = in_turns(runs, scale.rounds)
+    for kind, found in spent.items():
+        cost = {"microseconds": round(statistics.median(found[1:]))}
+        yield {"what": "filing", "kind": kind, **beside(times, kind, "base"), **cost}
+
+
 def measure_tail(peer: Any, scale: Scale) -> Iterator[results.Row]:
     """The last 50 of 100,000 messages beside those of 1,000."""
     if not is_ours(peer):
@@ -362,6 +407,7 @@ MEASURES: dict[str, Callable[[Any, Scale], Iterator[results.Row]]] = {
     "load": measure_load,
     "tail": measure_tail,
     "fork": measure_fork,
+    "filing": measure_filing,
 }
 # What a measure finds besides.
 ALSO = {"disk": "load", "verify": "load"}
@@ -382,7 +428,8 @@ def show(row: results.Row) -> None:
         for key in ("syncs", "bytes", "microseconds", "megabytes_said", "megabytes_stored")
         if key in row
     )
-    goal = f"goal {GOALS[row['what']]}" if row["contender"] == "cannery" else ""
+    goals = GOALS if row["contender"] == "cannery" else {}
+    goal = f"goal {goals[row['what']]}" if row["what"] in goals else ""
     print(f"{row['contender']:14} {name:34} {value}{others}   {goal}", flush=True)
 
 
