@@ -83,6 +83,13 @@ def test_a_slow_upstream_is_504(impatient: Running, stream: bool) -> None:
         assert "in time" in said["error"]["message"]
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_answer_that_unpacks_to_far_more_is_502(impatient: Running, stream: bool) -> None:
+    body = chat("chat-bomb", ("user", "Hi"), stream=stream)
+    status, _, said = ask(impatient, "/v1/chat/completions", body)
+    assert (status, said["error"]["code"]) == (502, "upstream_too_large")
+
+
 def test_an_upstream_that_is_not_there_is_502(impatient: Running) -> None:
     status, _, said = talk(impatient, "dead")
     assert (status, said["error"]["code"]) == (502, "upstream_unreachable")

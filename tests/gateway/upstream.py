@@ -7,6 +7,7 @@ rules.
 
 from __future__ import annotations
 
+import gzip
 import json
 import threading
 import time
@@ -28,6 +29,7 @@ DIALECTS = {
     "/v1/messages": "anthropic_messages",
 }
 RETRY_AFTER = "7"
+BOMB = gzip.compress(bytes(32 << 20))
 
 
 class Seen:
@@ -142,6 +144,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_500(self, dialect: str, model: str, stream: bool) -> None:
         self.answer(500, error_body(dialect, 500, "it broke"), {"x-request-id": "up-500"})
+
+    def do_bomb(self, dialect: str, model: str, stream: bool) -> None:
+        self.answer(200, BOMB, {"content-encoding": "gzip"})
 
     def do_html(self, dialect: str, model: str, stream: bool) -> None:
         self.answer(503, b"<html>busy</html>", {"content-type": "text/html"})

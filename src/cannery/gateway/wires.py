@@ -29,6 +29,8 @@ _MOST_HEADER_BYTES = 256 << 10
 _IDLE_SECONDS = 50.0
 _MOST_IDLE = 512
 _SMALL = 64 << 10
+# What one read may grow to when it is unpacked; beyond it somebody means harm.
+_MOST_UNPACKED = 16 << 20
 
 
 class Origin(NamedTuple):
@@ -319,7 +321,12 @@ class Connection(asyncio.Protocol):
     def on_body(self, data: bytes) -> None:
         """Take a piece of the body; a reader that does not keep up slows the upstream down."""
         if self._inflate is not None:
-            data = self._inflate.decompress(data)
+            data = self._inflate.decompress(data, _MOST_UNPACKED)
+            if self._inflate.unconsumed_tail:
+                problem = "answered with a body that grows out of proportion when it is unpacked"
+                self._fail(NoAnswerError(self._upstream, problem, "upstream_too_large"))
+                self.drop()
+                return
         self._chunks.append(data)
         self._size += len(data)
         if self._size > _HIGH_WATER and not self._is_paused and self._transport is not None:
