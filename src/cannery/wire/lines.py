@@ -63,6 +63,8 @@ _EMPTY = Raw(b'""')
 _MOST_TOOLS = 128
 # No other JSON value begins with a smaller byte than a text does.
 _is_text = bytearray(b"#").__gt__
+# And none with a greater one than an object.
+_is_object = bytearray(b"{").__le__
 # Whether a text begins with something that is no bracket, nor a backslash.
 _is_unmarked = bytearray(b'"]').__le__
 _decode_text = msgspec.json.Decoder(str).decode
@@ -132,13 +134,14 @@ def _write_calls(parts: list[Any], request: LineRequest, answered: list[int]) ->
     """Put arguments where turns hold calls; of each line so many are ``answered``, and at least one of each turn."""
     leads, held = parts[::2], parts[1::2]
     places = [place for place, lead in enumerate(leads) if type(lead) is Calling]
-    if any(held[place - 1] == _EMPTY and leads[place].is_said for place in places):
-        raise UnusualError
     found = request.read_calls([held[place] for place in places])
     if sum(answered) == len(places) and list not in map(type, found):
         answers = [held[place + 1] for place in places]
         for place, call, spelled in zip(places, found, _spelled(found), strict=True):
-            parts[2 * place] = leads[place][call.name]
+            lead = leads[place]
+            if lead.is_said and held[place - 1] == _EMPTY:
+                raise UnusualError
+            parts[2 * place] = lead[call.name]
             parts[2 * place + 1] = spelled
     else:
         several = [calls if type(calls) is list else [calls] for calls in found]
@@ -171,6 +174,8 @@ def _write_several(parts: list[Any], places: list[int], several: list[list[LineC
     spelled = iter(_spelled([call for calls in several for call in calls]))
     for place, calls in zip(places, several, strict=True):
         lead = parts[2 * place]
+        if lead.is_said and parts[2 * place - 1] == _EMPTY:
+            raise UnusualError
         written = lead[calls[0].name]
         for number, call in enumerate(calls[1:], lead.number + 1):
             written += next(spelled) + next_call(number)[call.name]
@@ -180,9 +185,10 @@ def _write_several(parts: list[Any], places: list[int], several: list[list[LineC
 
 def _spelled(calls: list[LineCall]) -> list[bytes]:
     """The arguments of calls, spelled in JSON, without quotes."""
-    texts = [str(call.arguments, "utf-8") for call in calls]
-    if {text[0] for text in texts} != {"{"}:
+    arguments = [call.arguments for call in calls]
+    if not all(map(_is_object, arguments)):
         raise UnusualError
+    texts = [str(argument, "utf-8") for argument in arguments]
     # No text ends with a comma: this stands between two of them, and nowhere else.
     return dumps(texts)[2:-2].split(b'","')
 

@@ -52,7 +52,7 @@ class Record(
     @staticmethod
     def read_calls(spelled: list[Raw]) -> list[Any]:
         """The call of each of these turns, or a list of them."""
-        return list(map(_decode_calls, _decode_texts(b"[%b]" % b",".join(spelled))))
+        return list(map(_decode_calls, _decode_texts(b"[" + b",".join(spelled) + b"]")))
 
     @staticmethod
     def read_tools(spelled: Raw) -> tuple[Tool, ...]:
