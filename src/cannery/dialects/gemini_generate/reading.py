@@ -193,7 +193,10 @@ class MessageReader(CanisterReader):
         for index, item in enumerate(listed):
             usual = usual_content(item, self.when, self._calls)
             if usual is not None:
-                self._take_usual(usual, index, is_alone=bool(shapes))
+                if len(usual) > 1 or self.is_located or usual[0].role is Role.Result:
+                    self._take_usual(usual, index, is_alone=bool(shapes))
+                else:
+                    self.canisters += usual
                 continue
             path = "contents" if shapes else f"contents[{index}]"
             content = self.object(item, path)

@@ -162,11 +162,11 @@ def _canisters(content: Content, when: datetime, calls: set[str]) -> list[AnyCan
     found: list[Any] = []
     for part in content.parts:
         words, call, result = part.text, part.call, part.result
-        if (words is not UNSET) + (call is not UNSET) + (result is not UNSET) != 1:
-            return None
-        if words is not UNSET:
+        if call is UNSET is result and words is not UNSET:
             found.append(say(words, when, bool(found)))
             continue
+        if words is not UNSET or (call is not UNSET) is (result is not UNSET):
+            return None
         if is_user:
             canister = None
             if result is not UNSET and (result.id is UNSET or result.id in calls):
