@@ -57,3 +57,15 @@ def test_columns(text, width):
 def test_foreign_text_is_made_harmless():
     assert harmless("a\x1b[2Jb\r\x00\u202ec\td\ne") == "a\ufffd[2Jb\ufffd\ufffd\ufffdc\td\ne"
     assert one_line("a\nb " + "x" * 50, 10) == "a b xxxxx…"
+
+
+@pytest.mark.parametrize("verb", [("list",), ("import", "chats.jsonl")])
+def test_narrow_terminals_get_a_line_for_each_fact(run, verb):
+    body = '{"conversations": [{"from": "human", "value": "a question that is rather long"}]}'
+    (run.home / "chats.jsonl").write_text(body)
+    run("import", "chats.jsonl")
+    shown = run.on_terminal(*verb, COLUMNS="34", NO_COLOR="1")
+    assert shown.code == 0
+    facts = [line for line in shown.out.splitlines() if "read as" not in line]
+    assert all(len(line) <= 34 for line in facts)
+    assert any(line.split() == ["messages", "1"] for line in facts)

@@ -6,6 +6,9 @@ from collections.abc import Sequence
 
 from cannery.cli.terminal import columns, is_terminal, one_line, paint, width
 
+# The least of the last column that is worth its line.
+_LEAST = 20
+
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: str = "") -> str:
     """Rows under a header; ``numbers`` names the columns that are aligned to the right.
@@ -25,7 +28,9 @@ def aligned(
     widths = [max(map(columns, column)) for column in zip(header, *rows, strict=True)]
     left = width() - sum(widths[:-1]) - 2 * (len(widths) - 1) - len(indent)
     if widths:
-        widths[-1] = min(widths[-1], max(left, 20))
+        if left < min(widths[-1], _LEAST) and is_terminal():
+            return "\n\n".join(_stacked(header, row, indent) for row in rows)
+        widths[-1] = min(widths[-1], max(left, _LEAST))
     lines = [] if not any(header) else [_line(header, widths, right, indent)]
     lines = [paint(line, "bold") for line in lines]
     lines += [_line(row, widths, right, indent) for row in rows]
@@ -39,6 +44,17 @@ def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool], in
         padding = " " * (size - columns(fitted))
         shown.append(padding + fitted if is_right else fitted + padding)
     return (indent + "  ".join(shown)).rstrip()
+
+
+def _stacked(header: Sequence[str], row: Sequence[str], indent: str) -> str:
+    """A row that the terminal is too narrow for: a line for each cell that says something."""
+    names = max(map(columns, header))
+    left = max(width() - len(indent) - names - 2, 1)
+    return "\n".join(
+        f"{indent}{paint(name.ljust(names), 'bold')}  {one_line(cell, left)}"
+        for name, cell in zip(header, row, strict=True)
+        if cell not in ("", "0", "-")
+    )
 
 
 def _bare(cell: str) -> str:
