@@ -325,7 +325,7 @@ def _messages(messages: list[Any]) -> list[Any]:
             block = content[0]
             given = str(block.input, "utf-8")
             # Whatever begins like this is an object, and wraps nothing.
-            if given[0] != "{" or given[1] != '"' or given[2] == "_":
+            if given[:2] != '{"' or given[2] == "_":
                 given = argument_text(block.input)
             function = FunctionSlice(block.name, given)
             take(ModelSlice(_NULL, [CallSlice(block.id, "function", function)]))

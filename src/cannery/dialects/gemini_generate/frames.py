@@ -1,4 +1,4 @@
-"""Long requests on the shortest way: what stands around the slices is put together as strings.
+"""Long requests on the shortest way: what stands around the slices is put together as bytes.
 
 Gemini's objects nest four deep, and making each of them would take longer than reading the body did. A piece of text
 that was JSON before stays the slice that it is; frames and slices come by turns.
@@ -35,6 +35,9 @@ from cannery.wire.slices import (
 _NULL, _BRACE = b"nu", b'"{'
 # What a text begins with that may be data.
 _DATA = "{["
+_USERS, _MODELS = b']},{"role":"user","parts":[', b']},{"role":"model","parts":['
+_TEXT, _OUTPUT = b'{"text":', b'{"output":'
+_MODELS_TEXT = _MODELS + _TEXT
 
 
 def write_long(sliced: Sliced, around: Around | None) -> bytes | None:
@@ -73,7 +76,6 @@ def _contents(messages: list[Any], model: Any) -> list[Any] | None:
         return None
     # Whoever speaks first closes a turn that is not there.
     pieces[0] = pieces[0][3:]
-    pieces[::2] = map(str.encode, pieces[::2])
     return pieces
 
 
@@ -82,7 +84,7 @@ def _pieces(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each message
 ) -> list[Any] | None:
     pieces: list[Any] = []
     take = pieces.append
-    closing = ""
+    closing = b""
     after_user = is_answered = False
     index, count = 0, len(messages)
     while index < count:
@@ -91,13 +93,12 @@ def _pieces(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each message
         speaker = message.speaker
         text = message.content
         if speaker is USER:
+            glue = _USERS
             if is_answered:
                 is_answered = False
-                glue = ","
+                glue = b","
             elif after_user:
                 return None
-            else:
-                glue = ']},{"role":"user","parts":['
             after_user = True
             if head(text)[0] not in SAID:
                 text = spoken(text)
@@ -109,9 +110,9 @@ def _pieces(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each message
                         return None
                     closing = closed
                     continue
-            take(f'{closing}{glue}{{"text":')
+            take(closing + glue + _TEXT)
             take(text)
-            closing = "}"
+            closing = b"}"
             continue
         if speaker is not MODEL or not after_user:
             return None
@@ -123,20 +124,20 @@ def _pieces(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each message
                 if type(text) is not Raw:
                     return None
             after_user = is_answered = False
-            take(f'{closing}]}},{{"role":"model","parts":[{{"text":')
+            take(closing + _MODELS_TEXT)
             take(text)
-            closing = "}"
+            closing = b"}"
             continue
         is_answered = True
-        glue = ']},{"role":"model","parts":['
+        glue = _MODELS
         if start != _NULL:
             text = said_before(text)
             if text is UNSET:
                 return None
             if text is not None:
-                take(f'{closing}{glue}{{"text":')
+                take(closing + glue + _TEXT)
                 take(text)
-                closing, glue = "}", ","
+                closing, glue = b"}", b","
         for call in calls:
             identifier, function = call.id, call.function
             name = function.name
@@ -146,10 +147,11 @@ def _pieces(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each message
                 return None
             ids.append(identifier)
             names.add(name)
-            take(f'{closing}{glue}{{"functionCall":{{"id":"{identifier}","name":"{name}","args":')
+            frame = f'{{"functionCall":{{"id":"{identifier}","name":"{name}","args":'
+            take(closing + glue + frame.encode())
             take(given)
-            closing, glue = "}}", ","
-        glue = ']},{"role":"user","parts":['
+            closing, glue = b"}}", b","
+        glue = _USERS
         for call in calls:
             answer = messages[index] if index < count else message
             identifier = call.id
@@ -158,17 +160,16 @@ def _pieces(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each message
             index += 1
             text = answer.content
             start = head(text)[0]
-            frame = (
-                f'{closing}{glue}{{"functionResponse":{{"id":"{identifier}",'
-                f'"name":"{call.function.name}","response":'
-            )
-            glue = ","
+            name = call.function.name
+            frame = f'{{"functionResponse":{{"id":"{identifier}","name":"{name}","response":'
+            opening = closing + glue + frame.encode()
+            glue = b","
             if start in SAID and start != _BRACE:
-                take(frame + '{"output":')
+                take(opening + _OUTPUT)
                 take(text)
-                closing = "}}}"
+                closing = b"}}}"
             else:
-                closed = _take_output(text, frame, pieces)
+                closed = _take_output(text, opening, pieces)
                 if closed is None:
                     return None
                 closing = closed
@@ -176,29 +177,29 @@ def _pieces(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each message
             return None
     if not after_user:
         return None
-    take(f"{closing}]}}")
+    take(closing + b"]}")
     return pieces
 
 
-def _take_parts(parts: list[Any], opening: str, pieces: list[Any]) -> str | None:
+def _take_parts(parts: list[Any], opening: bytes, pieces: list[Any]) -> bytes | None:
     """Take parts behind an opening, and give what closes the last; None for an image that has to be looked at."""
-    closing = ""
+    closing = b""
     for part in parts:
         if type(part) is TextPart:
-            pieces += (f'{closing}{opening}{{"text":', part.text)
-            closing = "}"
+            pieces += (closing + opening + _TEXT, part.text)
+            closing = b"}"
         else:
             image = read_image(part)
             if image is None:
                 return None
-            frame = f'{closing}{opening}{{"inlineData":{{"mimeType":"{image[0]}","data":'
-            pieces += (frame, encode(image[1]))
-            closing = "}}"
-        opening = ","
+            frame = f'{{"inlineData":{{"mimeType":"{image[0]}","data":'
+            pieces += (closing + opening + frame.encode(), encode(image[1]))
+            closing = b"}}"
+        opening = b","
     return closing
 
 
-def _take_output(content: Raw, frame: str, pieces: list[Any]) -> str | None:
+def _take_output(content: Raw, opening: bytes, pieces: list[Any]) -> bytes | None:
     """Take what a tool answered with other than plain words: data, or a text with images behind it."""
     said = spoken(content)
     if said is None:
@@ -211,12 +212,12 @@ def _take_output(content: Raw, frame: str, pieces: list[Any]) -> str | None:
         said = said.text
     first = first_of(said)
     if first.isspace() or first in _DATA:
-        pieces += (frame, encode(wrap_text(text_of(said))))
-        closing = ""
+        pieces += (opening, encode(wrap_text(text_of(said))))
+        closing = b""
     else:
-        pieces += (frame + '{"output":', said)
-        closing = "}"
+        pieces += (opening + _OUTPUT, said)
+        closing = b"}"
     if not images:
-        return closing + "}}"
-    closed = _take_parts(images, closing + ',"parts":[', pieces)
-    return None if closed is None else closed + "]}}"
+        return closing + b"}}"
+    closed = _take_parts(images, closing + b',"parts":[', pieces)
+    return None if closed is None else closed + b"]}}"
