@@ -25,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
@@ -423,9 +424,21 @@ def measure(contender: Contender, request: bytes, concurrency: int, total: int, 
     found = drive(contender.port, request, concurrency, total)
     if "recording" in contender.name:
         # What is filed behind the reply's back is part of the price.
-        time.sleep(0.4)
+        _await_filing(contender.port)
     spent = cpu_seconds(contender.process.pid) - before
     return Result(spent / found[per], (found["p50"], found["p99"]))
+
+
+def _await_filing(port: int) -> None:
+    """Wait until a gateway has filed everything, however far behind it is."""
+    waiting = b"cannery_recording_queue 0\n"
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline:
+        time.sleep(0.3)
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+            if waiting in answer.read():
+                return
+    raise TimeoutError("the recorder does not get done")
 
 
 def compare(
