@@ -194,11 +194,12 @@ def test_full_disk_is_said(run, given):
         (gzip.compress(LINES.encode() * 50)[:60], "what is packed is damaged"),
     ],
 )
-def test_import_says_why_it_knows_no_format(run, given, data, reason):
-    ran = run("import", given(data, "what"))
+def test_import_says_why_it_knows_no_format(run, given, tmp_path, data, reason):
+    ran = run("import", given(data, "what"), "--store", tmp_path / "none")
     assert complains(ran)
     assert reason in ran.err
     assert "what" in ran.err
+    assert not (tmp_path / "none").exists()
 
 
 def test_what_is_imported_from_a_pipe_is_called_stdin(run):

@@ -15,7 +15,7 @@ nothing, and a newer export adds what is new.
 
 from cannery.importers.contract import Detection, Format, Imported, Node, Sample, Unknown
 from cannery.importers.detection import detect_format, find_format, format_names
-from cannery.importers.filing import ImportSummary, import_into
+from cannery.importers.filing import ImportSummary, check_format, import_into
 from cannery.importers.sources import Record, Source, open_sources
 from cannery.importers.trees import branches, histories
 
@@ -30,6 +30,7 @@ __all__ = [
     "Source",
     "Unknown",
     "branches",
+    "check_format",
     "detect_format",
     "find_format",
     "format_names",

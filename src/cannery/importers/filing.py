@@ -78,6 +78,11 @@ def import_into(
     return summary
 
 
+def check_format(path: str | os.PathLike[str], format: str | None = None) -> None:  # noqa: A002 - as above
+    """Refuse what ``import_into`` would refuse, before there is a store for it."""
+    _formats(open_sources(path), format, ImportSummary(path=os.fspath(path)))
+
+
 def _formats(sources: list[Source], name: str | None, summary: ImportSummary) -> list[Any]:
     """Each source with its format; of several, those that have none are left out."""
     if name is not None:
@@ -198,4 +203,4 @@ class _Filing:
         self._unknown = []
 
 
-__all__ = ["Detection", "ImportSummary", "import_into"]
+__all__ = ["Detection", "ImportSummary", "check_format", "import_into"]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import msgspec
@@ -16,7 +17,7 @@ from cannery.cli.parser import Parser
 from cannery.cli.progress import Progress
 from cannery.cli.stores import find_place, is_there, opened
 from cannery.errors import InputError
-from cannery.importers import ImportSummary, format_names, import_into
+from cannery.importers import ImportSummary, check_format, format_names, import_into
 from cannery.storage import Store
 
 DESCRIPTION = (
@@ -57,7 +58,9 @@ def run(options: argparse.Namespace) -> int:
     for name in options.files:
         if name != "-" and not Path(name).exists():
             raise Complaint(f"{name}: there is no such file", "Give a file, a zip or a folder")
-    with _store(options) as store:
+    with contextlib.ExitStack() as stack:
+        # What nobody can read makes no store.
+        store = functools.cache(lambda: stack.enter_context(_store(options)))
         done = [_import(store, name, options) for name in options.files]
     found = [summary for summary in done if summary is not None]
     if options.json:
@@ -78,14 +81,18 @@ def _store(options: argparse.Namespace) -> Iterator[Store | None]:
         yield store
 
 
-def _import(store: Store | None, name: str, options: argparse.Namespace) -> ImportSummary | None:
+def _import(
+    store: Callable[[], Store | None], name: str, options: argparse.Namespace
+) -> ImportSummary | None:
     """What came of one file; None if it could not be imported and others wait."""
     with (
         as_path(name) as path,
         Progress(f"importing {Path(name).name}", unit="B", quiet=options.quiet) as progress,
     ):
         try:
-            summary = import_into(store, path, options.format, options.dry_run, progress)
+            if not is_there(find_place(options.store)[0]):
+                check_format(path, options.format)
+            summary = import_into(store(), path, options.format, options.dry_run, progress)
         except InputError as error:
             progress.clear()
             fix = "`cannery import --formats` lists formats; --format names one"
