@@ -48,6 +48,8 @@ def test_whole_frames_are_read_like_single_bytes(case: StreamCase):
     slow = _events(case.dialect, _bytes(data))
     assert _events(case.dialect, _frames(data)) == slow
     assert _events(case.dialect, [data]) == slow
+    returns = [frame.replace(b"\n", b"\r\n") for frame in _frames(data)]
+    assert _events(case.dialect, returns) == _events(case.dialect, _bytes(b"".join(returns)))
 
 
 JSON = st.sampled_from(
@@ -73,6 +75,65 @@ def test_odd_chunks_of_chat_are_read_alike(
     frames.append(b"data: [DONE]\n\n")
     data = b"".join(frames)
     assert _events("openai_chat", frames) == _events("openai_chat", _bytes(data))
+
+
+PART_KEYS = ("text", "thought", "thoughtSignature", "functionCall", "made_up")
+CANDIDATE_KEYS = ("index", "finishReason", "finish_reason", "citationMetadata", "made_up")
+CHUNK_KEYS = (
+    "usageMetadata",
+    "usage_metadata",
+    "modelVersion",
+    "error",
+    "promptFeedback",
+    "made_up",
+)
+GEMINI = st.sampled_from(
+    (
+        *("null", '"x"', '""', "0", "1", "true", "false", '"STOP"', '"\\ud800"', '{"message":"m"}'),
+        *('{"promptTokenCount":1}', '{"name":"f"}', "[]"),
+    )
+)
+
+
+@given(
+    parts=st.lists(st.dictionaries(st.sampled_from(PART_KEYS), GEMINI, max_size=2), max_size=6),
+    around=st.dictionaries(st.sampled_from(CANDIDATE_KEYS), GEMINI, max_size=1),
+    outside=st.dictionaries(st.sampled_from(CHUNK_KEYS), GEMINI, max_size=2),
+)
+@settings(max_examples=300, deadline=None)
+def test_odd_chunks_of_gemini_are_read_alike(
+    parts: list[dict[str, str]], around: dict[str, str], outside: dict[str, str]
+):
+    frames = [b'data: {"candidates":[{"content":{"parts":[{"text":"first"}]}}]}\n\n']
+    for number, part in enumerate(parts):
+        content = _object({"parts": f"[{_object(part)}]", "role": '"model"'})
+        candidate = _object({"content": content, **(around if number == 3 else {})})
+        body = _object({"candidates": f"[{candidate}]", **(outside if number % 2 else {})})
+        frames.append(f"data: {body}\n\n".encode())
+    data = b"".join(frames)
+    assert _events("gemini_generate", frames) == _events("gemini_generate", _bytes(data))
+
+
+EVENT_KEYS = ("output_index", "content_index", "delta", "error", "logprobs", "response", "type")
+
+
+@given(
+    deltas=st.lists(st.dictionaries(st.sampled_from(EVENT_KEYS), GEMINI, max_size=2), max_size=6)
+)
+@settings(max_examples=300, deadline=None)
+def test_odd_events_of_responses_are_read_alike(deltas: list[dict[str, str]]):
+    part = '{"type":"output_text","text":""}'
+    message = '{"type":"message","id":"m","role":"assistant","content":[]}'
+    begun = [
+        '{"type":"response.created","response":{"id":"r","model":"m"}}',
+        f'{{"type":"response.output_item.added","output_index":0,"item":{message}}}',
+        f'{{"type":"response.content_part.added","output_index":0,"content_index":0,"part":{part}}}',
+    ]
+    usual = {"type": '"response.output_text.delta"', "output_index": "0", "content_index": "0"}
+    said = [_object({**usual, "delta": '"word"', **delta}) for delta in deltas]
+    frames = [f"data: {event}\n\n".encode() for event in (*begun, *said)]
+    data = b"".join(frames)
+    assert _events("openai_responses", frames) == _events("openai_responses", _bytes(data))
 
 
 def _object(fields: dict[str, str]) -> str:

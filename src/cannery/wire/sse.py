@@ -55,6 +55,8 @@ class FrameReader:
         """
         if self._buffer or self._has_data or self._name or self._after_return:
             return None
+        if b"\r" in chunk:
+            chunk = chunk.replace(b"\r\n", b"\n")
         if not chunk.endswith(b"\n\n") or b"\r" in chunk:
             return None
         found = []

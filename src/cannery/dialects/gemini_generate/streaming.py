@@ -10,7 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
 
 from cannery.dialects.gemini_generate.citations import Grounding, read_citations
 from cannery.dialects.gemini_generate.errors import error_body, facts_of, status_of
@@ -60,6 +63,32 @@ _BARE = frozenset({"text", "thought"})
 _CHUNK_KEYS = ("candidates", "usageMetadata", "modelVersion", "responseId")
 _CANDIDATE_KEYS = ("content", "finishReason", "index")
 _MARKS = re.compile(rb'["\\{}\[\]]')
+
+
+class _TextPart(Struct, gc=False, forbid_unknown_fields=True):
+    text: str
+    thought: bool = False
+
+
+class _TextContent(Struct, gc=False):
+    parts: tuple[_TextPart]
+
+
+class _TextCandidate(Struct, gc=False, forbid_unknown_fields=True):
+    content: _TextContent
+    index: Literal[0] = 0
+
+
+class _TextChunk(Struct, gc=False, forbid_unknown_fields=True):
+    """A chunk that says some words and nothing else but what every chunk repeats."""
+
+    candidates: tuple[_TextCandidate]
+    usageMetadata: dict[str, Any] | None = None  # noqa: N815 - the wire's own name
+    modelVersion: str | None = None  # noqa: N815 - the wire's own name
+    responseId: str | None = None  # noqa: N815 - the wire's own name
+
+
+_decode_text = msgspec.json.Decoder(_TextChunk).decode
 
 
 class ListReader:
@@ -134,8 +163,34 @@ class GeminiStreamReader:
             for data in self._list.feed(chunk):
                 yield from self._frame(data)
             return
-        for frame in self._frames.feed(chunk):
-            yield from self._frame(frame.data)
+        whole = self._frames.whole(chunk) if self._open is not None else None
+        if whole is None:
+            for frame in self._frames.feed(chunk):
+                yield from self._frame(frame.data)
+            return
+        for line in whole:
+            more = self._more_text(line)
+            if more is None:
+                yield from self._frame(line.decode("utf-8", "replace"))
+            else:
+                yield more
+
+    def _more_text(self, data: bytes) -> Event | None:
+        """More of the words under way, if a chunk says nothing else."""
+        if self._open is None or self._is_over:
+            return None
+        try:
+            said = _decode_text(data)
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            return None
+        part = said.candidates[0].content.parts[0]
+        if not part.text or self._open[0] != ("reasoning" if part.thought else "text"):
+            return None
+        usage = read_usage(said.usageMetadata)
+        if isinstance(usage, Usage):
+            self._usage = usage
+        self._words.append(part.text)
+        return Delta(self._open[1], part.text)
 
     def close(self) -> Iterator[Event]:
         """The events that the end of the stream completes."""

@@ -9,7 +9,10 @@ sealed only when it is done.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
+
+import msgspec
+from msgspec import Struct
 
 from cannery.dialects.openai_responses.reading import ItemReader, read_citation
 from cannery.dialects.openai_responses.responses import read_finish, read_usage
@@ -69,6 +72,19 @@ _SILENT = frozenset(
 _ENDS = frozenset({"response.completed", "response.incomplete"})
 
 
+class _TextDelta(Struct, gc=False):
+    """An event that adds to a text; an error in it would be the end."""
+
+    type: Literal["response.output_text.delta"]
+    output_index: int
+    content_index: int
+    delta: str
+    error: None = None
+
+
+_decode_text = msgspec.json.Decoder(_TextDelta).decode
+
+
 class _Part:
     """A part under way: its number, its kind once it has started, and what was said of it."""
 
@@ -103,8 +119,32 @@ class ResponsesStreamReader:
 
     def feed(self, chunk: bytes) -> Iterator[Event]:
         """The events that these bytes complete."""
-        for frame in self._frames.feed(chunk):
-            yield from self._frame(frame.data)
+        whole = self._frames.whole(chunk) if self._items and not self._is_over else None
+        if whole is None:
+            for frame in self._frames.feed(chunk):
+                yield from self._frame(frame.data)
+            return
+        for data in whole:
+            more = self._more_text(data)
+            if more is None:
+                yield from self._frame(data.decode("utf-8", "replace"))
+            else:
+                yield more
+
+    def _more_text(self, data: bytes) -> Event | None:
+        """More of a text under way, if an event says nothing else."""
+        try:
+            said = _decode_text(data)
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            return None
+        item = self._items.get(said.output_index)
+        if item is None or item.is_done or item.kind != "message" or self._is_over:
+            return None
+        part = item.parts.get(said.content_index)
+        if part is None or part.kind is None:
+            return None
+        part.said["text", 0] = part.said.get(("text", 0), "") + said.delta
+        return Delta(part.index, said.delta)
 
     def close(self) -> Iterator[Event]:
         """The events that the end of the stream completes."""
