@@ -60,6 +60,10 @@ class Record(
         return read_tools(_decode_text(spelled))
 
 
+class AnyRecord(Record, frozen=True, gc=False, forbid_unknown_fields=False):
+    """A record that may have fields of its own."""
+
+
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_value = msgspec.json.Decoder().decode
 _FIELDS = frozenset({"conversations", "system", "tools", "id"})
@@ -67,6 +71,7 @@ _decode_text = msgspec.json.Decoder(str).decode
 _decode_texts = msgspec.json.Decoder(list[str]).decode
 _decode_calls = msgspec.json.Decoder(LineCall | list[LineCall]).decode
 _decode = msgspec.json.Decoder(Record).decode
+_decode_any = msgspec.json.Decoder(AnyRecord).decode
 
 
 def read_lines(lines: Sequence[bytes]) -> list[Record]:
@@ -84,19 +89,19 @@ def read_line(line: bytes, notes: Notes) -> Record | None:
 
 def _read_odd(line: bytes, notes: Notes) -> Record | None:
     try:
+        record = _decode_any(line)
         fields = _decode_fields(line)
         if "images" in fields:  # they stand between the words
             return None
-        kept = b",".join(
-            b'"%b":%b' % (key.encode(), fields.pop(key)) for key in _FIELDS & fields.keys()
-        )
         for key, raw in fields.items():
+            if key in _FIELDS:
+                continue
             held = _decode_value(raw)
             lost = None if held is None else lost_field(f".{key}", held)
             if not key.isidentifier():
                 return None
             if lost is not None:
                 notes.append((lost[0], key, lost[1]))
-        return _decode(b"{%b}" % kept)
     except ODD:
         return None
+    return record
