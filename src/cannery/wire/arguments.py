@@ -20,7 +20,6 @@ RAW_ARGUMENTS = "_raw_arguments"
 FREEFORM_INPUT = "input"
 _EMPTY = Raw(b"{}")
 _PLAIN_ID = re.compile(r"[A-Za-z0-9_-]{1,40}", re.ASCII).fullmatch
-_PLAIN = re.compile(r"[A-Za-z0-9_-]+", re.ASCII).fullmatch
 _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,39}", re.ASCII).fullmatch
 # The slice of a JSON text; one of msgspec's errors if it is none.
 read_slice = msgspec.json.Decoder(Raw).decode
@@ -57,6 +56,11 @@ def is_plain_name(text: str) -> bool:
     return _PLAIN_NAME(text) is not None
 
 
+def _is_plain_run(text: str) -> bool:
+    """Whether this is nothing but letters and digits of ASCII, underscores and dashes, with one of the former."""
+    return text.isascii() and text.replace("_", "").replace("-", "").isalnum()
+
+
 def are_plain_calls(identifiers: list[str], names: set[str]) -> bool:
     """Whether every provider takes these ids and names as they are, and no id comes twice."""
     if not identifiers:
@@ -65,7 +69,7 @@ def are_plain_calls(identifiers: list[str], names: set[str]) -> bool:
         len(set(identifiers)) == len(identifiers)
         and "" not in identifiers
         and max(map(len, identifiers)) <= 40
-        and _PLAIN("".join(identifiers)) is not None
+        and _is_plain_run("".join(identifiers))
         and all(map(is_plain_name, names))
     )
 
