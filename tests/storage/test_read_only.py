@@ -66,6 +66,7 @@ def test_what_writes_is_refused_and_says_why(path):
             conversation.delete,
             lambda: store.file([user("new")]),
             store.collect_garbage,
+            store.rebuild_index,
         ):
             with pytest.raises(StoreUnavailableError, match="can only be read"):
                 write()

@@ -23,7 +23,13 @@ from cannery.backends import (
     check_identifier,
     open_backend,
 )
-from cannery.errors import CanneryError, ConflictError, ConversationNotFoundError, InputError
+from cannery.errors import (
+    CanneryError,
+    ConflictError,
+    ConversationNotFoundError,
+    InputError,
+    StoreUnavailableError,
+)
 from cannery.messages import AnyCanister, prefix_digests
 from cannery.storage.content import ContentCache
 from cannery.storage.conversation import StoredConversation, check_durability, flatten
@@ -397,6 +403,10 @@ class Store:
 
     def rebuild_index(self, progress: Progress | None = None) -> None:
         """Throw the index away and build it again; ``progress`` hears of conversations, each counted three times."""
+        if self.backend.is_read_only:
+            raise StoreUnavailableError(
+                "the store can only be read: its index is in memory, and new"
+            )
         self.index.discard()
         total = 3 * len(list(self.backend.identifiers()))
         done = 0
