@@ -83,23 +83,23 @@ def _is_paired(messages: list[Any], placed: list[Any]) -> bool:
     """
     identifiers: list[str] = []
     names: set[str] = set()
-    waiting: list[str] = []
-    for message in messages:
+    following = iter(messages)
+    for message in following:
         speaker = message.speaker
         if speaker is TOOL:
-            if not waiting or message.tool_call_id != waiting.pop():
-                return False
-            if type(message) is PlacedToolSlice:
-                placed.append(message)
-        elif waiting:
             return False
-        elif speaker is MODEL and message.tool_calls is not UNSET:
-            for call in message.tool_calls:
-                waiting.append(call.id)
-                names.add(call.function.name)
-            identifiers += waiting
-            waiting.reverse()
-    return not waiting and are_legal(identifiers, names)
+        if speaker is not MODEL or message.tool_calls is UNSET:
+            continue
+        for call in message.tool_calls:
+            names.add(call.function.name)
+            identifiers.append(call.id)
+        for call in message.tool_calls:
+            answer = next(following, None)
+            if answer is None or answer.speaker is not TOOL or answer.tool_call_id != call.id:
+                return False
+            if type(answer) is PlacedToolSlice:
+                placed.append(answer)
+    return are_legal(identifiers, names)
 
 
 def _moved(messages: list[Any], notes: Notes) -> list[Any] | None:
