@@ -167,7 +167,7 @@ def cliffs(rows: list[Row]) -> Iterator[str]:
     )
     yield "### Cliffs"
     yield ""
-    yield "Bodies that no shortcut was made for: what a small change of the input costs. No goals."
+    yield "Bodies that differ a little from the workloads: what a small change of the input costs. No goals."
     yield ""
     lines = []
     for (source, target), pair in TARGETS.items():

@@ -5,7 +5,7 @@
 Every contender runs in its own environment, one after the other, and measures the floor itself: in its own process, in
 the same rounds, shuffled, in thread CPU time. Printed are the medians of per-round ratios. What runs for us is the
 public ``cannery.translate``, losses included. Every output is compared with its source, and what is not in it stands
-beside its figure. ``CLIFFS`` are bodies that no shortcut was made for; they have no goal.
+beside its figure. ``CLIFFS`` are bodies that differ a little from the workloads; they have no goal.
 """
 
 from __future__ import annotations
