@@ -193,6 +193,7 @@ def test_full_disk_is_said(run, given):
         (b'{"what": "is this"}', "no known format"),
         (gzip.compress(LINES.encode() * 50)[:60], "what is packed is damaged"),
     ],
+    ids=["nothing", "blank", "cut", "program", "numbers", "object", "packed"],
 )
 def test_import_says_why_it_knows_no_format(run, given, tmp_path, data, reason):
     ran = run("import", given(data, "what"), "--store", tmp_path / "none")
