@@ -8,11 +8,11 @@ and the general way takes the rest; the tests hold both ways against each other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Annotated, Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
 
 import msgspec
-from msgspec import Meta, Raw, Struct
+from msgspec import Raw, Struct
 from orjson import dumps
 
 from cannery.messages.absence import absent
@@ -41,22 +41,28 @@ class LineCall(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     arguments: Raw
 
 
-class LineRequest(Struct, frozen=True, gc=False, kw_only=True):
-    """A request of one line: its turns, and what may stand beside them."""
+class LineRequest(Protocol):
+    """A request of one line: its turns, and what may stand beside them, else absent."""
 
-    turns: Annotated[list[Any], Meta(min_length=1)]
-    system: Any = absent
-    tools: Any = absent
+    @property
+    def turns(self) -> Sequence[LineTurn]:
+        """What is said, at least once."""
+
+    @property
+    def system(self) -> Any:
+        """What the system says."""
+
+    @property
+    def tools(self) -> Any:
+        """What may be called."""
 
     @staticmethod
     def read_calls(spelled: list[Raw]) -> list[Any]:
         """The call of each of these turns, or a list of them."""
-        raise NotImplementedError
 
     @staticmethod
     def read_tools(spelled: Raw) -> tuple[Tool, ...]:
         """The tools that a request offers; empty if they cannot be told."""
-        raise NotImplementedError
 
 
 _EMPTY = Raw(b'""')

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import UNSET, Meta, Raw, Struct, UnsetType, field
 
 from cannery.dialects.openai_chat.settings import NAME
+from cannery.dialects.openai_chat.sliced import CommonSettings
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AnyCanister,
@@ -160,15 +161,9 @@ class ToolDefinition(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
     function: ToolFunction
 
 
-class Settings(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
+class Settings(CommonSettings, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
     """The common fields of a request beside its messages; absent unless given."""
 
-    model: str = absent  # type: ignore[assignment]
-    temperature: int | float = absent  # type: ignore[assignment]
-    max_tokens: int = absent  # type: ignore[assignment]
-    max_completion_tokens: int = absent  # type: ignore[assignment]
-    top_p: int | float = absent  # type: ignore[assignment]
-    stream: bool = absent  # type: ignore[assignment]
     tools: list[ToolDefinition] = absent  # type: ignore[assignment]
     tool_choice: Literal["auto", "none", "required"] = absent  # type: ignore[assignment]
     parallel_tool_calls: bool = absent  # type: ignore[assignment]

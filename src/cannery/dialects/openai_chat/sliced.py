@@ -81,7 +81,7 @@ class _SlicedTool(_Sliced, frozen=True, gc=False, tag="tool"):
     name: Raw | UnsetType = UNSET
 
 
-class _Settings(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
+class CommonSettings(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):
     """The commonest settings; absent unless given."""
 
     model: str = absent  # type: ignore[assignment]
@@ -92,7 +92,7 @@ class _Settings(Struct, frozen=True, gc=False, forbid_unknown_fields=True, kw_on
     stream: bool = absent  # type: ignore[assignment]
 
 
-class _MoreSettings(_Settings, frozen=True, gc=False, kw_only=True):
+class _MoreSettings(CommonSettings, frozen=True, gc=False, kw_only=True):
     """Those, and others that only the general reader looks into."""
 
     tools: Raw = absent  # type: ignore[assignment]
@@ -113,7 +113,7 @@ class _MoreSettings(_Settings, frozen=True, gc=False, kw_only=True):
 _Message = _SlicedUser | _SlicedAssistant | _SlicedTool | _SlicedSystem
 
 
-class _ShortBody(_Settings, frozen=True, gc=False, kw_only=True):
+class _ShortBody(CommonSettings, frozen=True, gc=False, kw_only=True):
     messages: list[_User | _Assistant | _System]
 
 
@@ -122,7 +122,7 @@ class _LongBody(_MoreSettings, frozen=True, gc=False, kw_only=True):
 
 
 _NAMES = _MoreSettings.__struct_fields__
-_OTHERS = _NAMES[len(_Settings.__struct_fields__) :]
+_OTHERS = _NAMES[len(CommonSettings.__struct_fields__) :]
 _decode_short = msgspec.json.Decoder(_ShortBody).decode
 _decode_texts = msgspec.json.Decoder(list[_User | _Assistant | _System]).decode
 _decode_long = msgspec.json.Decoder(_LongBody).decode
@@ -131,7 +131,7 @@ _decode_messages = msgspec.json.Decoder(list[_Message]).decode
 _decode_message = msgspec.json.Decoder(_Message).decode
 _decode_model = msgspec.json.Decoder(str).decode
 # Those of a request whose settings are all read by the general reader.
-_UNSET = _Settings()
+_UNSET = CommonSettings()
 _STRAYS = Strays(
     {
         "system": ("role", "content"),

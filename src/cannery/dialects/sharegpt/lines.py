@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta, Raw
+from msgspec import Meta, Raw, Struct
 
 from cannery.dialects.sharegpt.tools import read_tools
 from cannery.messages.absence import absent
@@ -18,7 +18,7 @@ from cannery.messages.requests import Tool
 from cannery.wire.contract import Notes
 from cannery.wire.foreign import lost_field
 from cannery.wire.line_states import Speaker
-from cannery.wire.lines import ODD, LineCall, LineRequest, LineTurn
+from cannery.wire.lines import ODD, LineCall, LineTurn
 
 
 class Turn(
@@ -35,7 +35,7 @@ class Turn(
 
 
 class Record(
-    LineRequest,
+    Struct,
     frozen=True,
     gc=False,
     forbid_unknown_fields=True,
