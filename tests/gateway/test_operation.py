@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -151,6 +152,14 @@ def test_while_it_stops_it_takes_no_calls_and_says_that_it_is_not_ready(
     assert (status, headers["retry-after"], said["error"]["code"]) == (503, "1", "overloaded")
     assert slow.getresponse().status == 200
     slow.close()
+    assert running.stop() == 0
+
+
+def test_being_told_to_stop_again_and_again_is_still_a_clean_end(tmp_path: Path) -> None:
+    running = Running(tmp_path)
+    while running.process.poll() is None:
+        running.signal(signal.SIGTERM)
+        time.sleep(0.005)
     assert running.stop() == 0
 
 

@@ -31,6 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
             enabled=False if chosen.no_record else None,
             development=True if chosen.development else None,
             log_level=chosen.log_level,
+            then_exit=True,
         )
     except CanneryError as error:
         sys.stderr.write(f"cannery: {error}\n")

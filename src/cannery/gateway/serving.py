@@ -29,6 +29,7 @@ from cannery.roles.normalization import LOGGER_NAME
 
 _BACKLOG = 2048
 _NEW_OBJECTS = 20_000
+_STOPS = (signal.SIGTERM, signal.SIGINT)
 
 
 def serve(
@@ -36,12 +37,15 @@ def serve(
     *,
     announce: TextIO | None = None,
     ready: Callable[[int], object] | None = None,
+    then_exit: bool = False,
     **changes: Any,
 ) -> None:
     """Run the gateway until it is told to stop.
 
     ``changes`` are single settings of ``[server]`` and ``[recording]`` (host, port, development,
-    log_level, store, enabled, …); ``ready`` is called with the port once calls are taken.
+    log_level, store, enabled, …); ``ready`` is called with the port once calls are taken. With
+    ``then_exit`` the process ends with the gateway: telling it to stop once more, when it has
+    stopped but is not gone yet, does not turn a clean end into a killed one.
     """
     read = _reader(config, changes)
     settings = read()
@@ -54,6 +58,8 @@ def serve(
         runner = asyncio.Runner(loop_factory=uvloop.new_event_loop)
     with runner:
         runner.run(_run(read, settings, announce or sys.stdout, ready))
+        if then_exit:
+            _turn_deaf(runner.get_loop())
 
 
 def _reader(
@@ -98,7 +104,7 @@ async def _run(
     )
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in _STOPS:
         loop.add_signal_handler(number, stopping.set)
     loop.add_signal_handler(signal.SIGHUP, lambda: _reload(gateway, read))
     await recorder.start()
@@ -123,6 +129,13 @@ async def _run(
         await loop.run_in_executor(None, gateway.telemetry.close)
     log.flush()
     library.removeHandler(bridge)
+
+
+def _turn_deaf(loop: asyncio.AbstractEventLoop) -> None:
+    """From here on signals change nothing; a loop that closes would give them back their defaults."""
+    for number in (*_STOPS, signal.SIGHUP):
+        loop.remove_signal_handler(number)
+        signal.signal(number, signal.SIG_IGN)
 
 
 def _settle_memory() -> None:

@@ -42,5 +42,6 @@ def run(options: argparse.Namespace) -> int:
         enabled=False if options.no_record else None,
         development=True if options.development else None,
         log_level=options.log_level or ("warning" if options.quiet else None),
+        then_exit=True,
     )
     return DONE
