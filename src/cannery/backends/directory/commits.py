@@ -36,7 +36,7 @@ from cannery.backends.directory.layout import (
     pack_name,
 )
 from cannery.backends.directory.lines import next_position, unseal
-from cannery.backends.directory.placement import Placement
+from cannery.backends.directory.placement import Placement, Touched, touch
 from cannery.errors import CanneryError, StorageError, StoreUnavailableError
 
 T = TypeVar("T")
@@ -115,6 +115,9 @@ class Commits:
         self._end = START
         self._pending = 0
         self._own: dict[tuple[int, int], tuple[int, Sequence[Operation]]] = {}
+        # What the epoch has journaled from ``_touched_from`` on.
+        self._touched: Touched = {}
+        self._touched_from = START
         # Builds note here what they do; ``metadata`` is also what they have found, None where there is none.
         self.tails: dict[str, Tail] = {}
         self.metadata: dict[str, bytes | None] = {}
@@ -188,6 +191,7 @@ class Commits:
             with medium("journal"):
                 self.journal.write(b"".join(records), start)
             self._own[epoch, start] = (end, made)
+            touch(self._touched, made)
             self._end = end
             self._pending = end if is_lazy else self._pending
             self.journal.note_written(Progress(epoch, end, self._pending))
@@ -204,7 +208,9 @@ class Commits:
             known = placed is not None and placed.epoch == written.epoch
             self._adopt(written.epoch, placed.position if known and placed else START)
         if written.position > self._end:
-            for _, operation in self.journal.operations(self._end, written.position):
+            others = self._operations(self._end, written.position)
+            touch(self._touched, others)
+            for operation in others:
                 self._note(operation)
                 self._learn(operation)
         self._end = written.position
@@ -214,6 +220,8 @@ class Commits:
         self._epoch = epoch
         self._end = position
         self._own.clear()
+        self._touched.clear()
+        self._touched_from = position
         self.tails.clear()
         self.metadata.clear()
         self._forget_above()
@@ -344,7 +352,7 @@ class Commits:
             self._leave_pack(lost)
             self._leave_changes()
             # Metadata may have been replaced already, and what was cut must not come back.
-            self._placement.sync(self._operations(START, end), is_partial=True)
+            self._placement.sync(touch({}, self._operations(START, end)), is_partial=True)
             self._begin()
 
     def _leave_pack(self, lost: Iterable[Operation]) -> None:
@@ -385,13 +393,14 @@ class Commits:
         placed = self._place_all()
         with medium("journal"):
             if placed.position > START:
-                self._sync(placed)
+                self._sync()
             if placed.position > START or (shrink and not self.journal.is_small()):
                 self._begin(shrink=shrink)
 
-    def _sync(self, placed: Progress) -> None:
+    def _sync(self) -> None:
+        before = self._operations(START, self._touched_from)
         try:
-            self._placement.sync(self._operations(START, placed.position))
+            self._placement.sync(touch(self._touched, before))
         except OSError:
             # The kernel may take the pages for clean now: everything has to be written once more.
             self.distrust()
@@ -442,7 +451,7 @@ class Commits:
             end = self.journal.valid_end(epoch)
             operations = self._operations(START, end)
             self._placement.place(operations)
-            self._placement.sync(operations)
+            self._placement.sync(touch({}, operations))
             if self.journal.has_valid_behind(epoch, end):
                 name = self.journal.keep_aside()
                 problem = f"unreadable at {end}; what follows is kept in {name}, not applied"

@@ -19,6 +19,8 @@ _OPEN_FILES = 128
 # From so many files on the whole file system is synced: a wait for the disk each takes longer than all the rest.
 _MANY = 64
 _Writes: TypeAlias = dict[str, list[tuple[int, bytes]]]
+Touched: TypeAlias = dict[str, bool]
+"""Files that were written to, each with whether its name was, too."""
 
 
 class Placement:
@@ -78,20 +80,14 @@ class Placement:
             if facts is not None and facts.size > start:
                 self._files.truncate(self._descriptor(name), start)
 
-    def sync(self, operations: Iterable[Operation], *, is_partial: bool = False) -> None:
-        """Make everything durable that operations have touched; ``is_partial``: as far as it is there."""
-        names: dict[str, None] = {}
-        directories: dict[str, None] = {}
-        for kind, name, offset, _ in operations:
-            names[name] = None
-            if kind == REPLACE or offset == 0:
-                folder = parent(name)
-                directories[folder] = None
-                directories[parent(folder)] = None
-        if len(names) > _MANY and self._files.sync_all():
+    def sync(self, touched: Touched, *, is_partial: bool = False) -> None:
+        """Make everything durable that was touched; ``is_partial``: as far as it is there."""
+        if len(touched) > _MANY and self._files.sync_all():
             return
+        folders = {parent(name) for name, is_named in touched.items() if is_named}
+        directories = folders | set(map(parent, folders))
         forgiven: tuple[type[OSError], ...] = (FileNotFoundError,) if is_partial else ()
-        for name in names:
+        for name in touched:
             with contextlib.suppress(*forgiven):
                 self._sync_file(name)
         for folder in sorted(directories, reverse=True):
@@ -130,6 +126,16 @@ class Placement:
         except FileNotFoundError:
             self._files.make_directory(parent(name))
             return self._files.open(name, create=True)
+
+
+def touch(touched: Touched, operations: Iterable[Operation]) -> Touched:
+    """Note the files of operations among those that were touched before."""
+    for kind, name, offset, _ in operations:
+        if kind == REPLACE or offset == 0:
+            touched[name] = True
+        elif name not in touched:
+            touched[name] = False
+    return touched
 
 
 def _runs(writes: list[tuple[int, bytes]]) -> Iterator[tuple[int, bytes]]:
