@@ -15,6 +15,7 @@ from typing import Any, ClassVar
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
+from orjson import dumps
 
 from cannery.messages.absence import absent
 from cannery.messages.payload import Base64
@@ -44,9 +45,10 @@ class Sliced(Struct, frozen=True, gc=False):
 
     Each message has a ``speaker`` and ``content``, one of the model ``tool_calls``, one of a tool ``tool_call_id``;
     encoded as they are, they are messages of Chat Completions.
-    All messages of a ``short`` body are text; all texts of any other are slices, or lists of the parts below. The
-    commonest settings are fields, absent unless given; with any others ``settings`` has them all, as the body of a
-    request without messages, in the order of the body if ``is_ordered``.
+    All messages of a ``short`` body are text; all texts of any other are slices, or lists of the parts below, but where
+    it ``has_texts`` some are text too: whoever looks into texts takes ``sliced_messages``. The commonest settings are fields, absent unless given; with any others ``settings`` has them all, as the body of a
+    request without messages, in the order of the body if ``is_ordered``. A reader that sees that each call is made
+    alone and answered right behind it gives the ids and names of all ``calls``, so that nobody has to look again.
     """
 
     messages: list[Any]
@@ -59,6 +61,8 @@ class Sliced(Struct, frozen=True, gc=False):
     stream: Any
     settings: bytes | None = None
     is_ordered: bool = True
+    calls: tuple[list[str], set[str]] | None = None
+    has_texts: bool = False
 
 
 class FunctionSlice(Struct, frozen=True, gc=False):
@@ -142,6 +146,16 @@ def is_utf8(body: bytes) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+def sliced_messages(sliced: Sliced) -> list[Any]:
+    """The messages of a request that is not short, with slices for all texts."""
+    if not sliced.has_texts:
+        return sliced.messages
+    return [
+        type(message)(Raw(dumps(message.content))) if type(message.content) is str else message
+        for message in sliced.messages
+    ]
 
 
 def settings_text(found: Any, names: Iterable[str]) -> bytes:

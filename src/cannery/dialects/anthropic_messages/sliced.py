@@ -25,6 +25,7 @@ from cannery.wire.slices import (
     is_spoken,
     read_image,
     said_before,
+    sliced_messages,
     spoken,
 )
 
@@ -71,9 +72,11 @@ class _Body(Struct, frozen=True, gc=False):
 
 def write_slices(sliced: Sliced, around: Around | None, notes: Notes) -> bytes | None:
     """The body; None for requests that need a repair."""
-    given = sliced.messages
-    # Texts are said here as Chat says them.
-    messages = _messages(given) if sliced.short is None else given if is_spoken(given) else None
+    messages: list[Any] | None = sliced.messages
+    if sliced.short is None:
+        messages = _messages(sliced_messages(sliced))
+    elif not is_spoken(sliced.messages):
+        return None
     if messages is None:
         return None
     system = sliced.system

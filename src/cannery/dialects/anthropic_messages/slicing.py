@@ -6,7 +6,6 @@ from typing import Any
 
 import msgspec
 from msgspec import UNSET, Raw, Struct
-from orjson import dumps
 
 from cannery.dialects.anthropic_messages.fast_reading import OddError, argument_text
 from cannery.dialects.anthropic_messages.shapes import Never
@@ -160,6 +159,7 @@ class _ListedBody(_Settings, frozen=True, gc=False, kw_only=True):
 
 
 _Message = _User | _Assistant
+Calls = tuple[list[str], set[str]]
 _decode = msgspec.json.Decoder(_Body).decode
 _decode_sliced = msgspec.json.Decoder(_SlicedBody).decode
 _decode_listed = msgspec.json.Decoder(_ListedBody).decode
@@ -234,11 +234,21 @@ def _read_long(body: bytes, notes: Notes) -> Sliced:
         found: Any = _decode(body) if has_calls else _decode_sliced(body)
     except msgspec.ValidationError:
         return _read_apart(body, notes)
-    messages = _messages(found.messages) if has_calls else _unlisted(found.messages)
-    return _sliced(found, messages, _system(found.system), None)
+    if not has_calls:
+        return _sliced(found, _unlisted(found.messages), _system(found.system), None)
+    messages, calls = _messages(found.messages)
+    return _sliced(found, messages, _system(found.system), None, calls, has_texts=True)
 
 
-def _sliced(found: Any, messages: list[Any], system: Any, short: bytes | None) -> Sliced:
+def _sliced(
+    found: Any,
+    messages: list[Any],
+    system: Any,
+    short: bytes | None,
+    calls: Calls | None = None,
+    *,
+    has_texts: bool = False,
+) -> Sliced:
     settings = None
     if not (
         found.tools
@@ -261,6 +271,8 @@ def _sliced(found: Any, messages: list[Any], system: Any, short: bytes | None) -
         found.stream,
         settings,
         False,
+        calls,
+        has_texts,
     )
 
 
@@ -274,7 +286,18 @@ def _read_apart(body: bytes, notes: Notes) -> Sliced:
     except (KeyError, msgspec.ValidationError):
         model = absent
     settings = encode_structs({**fields, "messages": ()})
-    return Sliced(_messages(found), None, system, model, absent, absent, absent, absent, settings)
+    return Sliced(
+        _messages(found)[0],
+        None,
+        system,
+        model,
+        absent,
+        absent,
+        absent,
+        absent,
+        settings,
+        has_texts=True,
+    )
 
 
 def _system(literal: Any) -> Any:
@@ -303,23 +326,36 @@ def _unlisted(messages: list[Any]) -> list[Any]:
     return sliced
 
 
-def _messages(messages: list[Any]) -> list[Any]:
-    """The messages as the shortest way has them: each text and each result for itself."""
+def _messages(messages: list[Any]) -> tuple[list[Any], Calls | None]:
+    """The messages as the shortest way has them, and their calls if each is made alone and answered behind it.
+
+    Each text and each result is a message for itself.
+    """
     sliced: list[Any] = []
     take = sliced.append
+    identifiers: list[str] = []
+    names: set[str] = set()
+    # The call that waits for its answer.
+    asked: str | None = None
+    are_alone = True
     for index, message in enumerate(messages):
         content = message.content
         if type(content) is str:
-            text = Raw(dumps(content))
-            take(UserSlice(text) if type(message) is _User else ModelSlice(text))
+            if asked is not None:
+                are_alone = False
+            take(UserSlice(content) if type(message) is _User else ModelSlice(content))
             continue
         kind = type(content[0]) if len(content) == 1 else None
         if kind is _ToolResult:
             block = content[0]
             literal = block.content
+            if block.tool_use_id != asked:
+                are_alone = False
+            asked = None
             if head(literal)[0][0] == _QUOTE:
                 take(ToolSlice(block.tool_use_id, literal))
             else:
+                are_alone = False
                 take(_answer(block, index, 0))
         elif kind is _ToolUse:
             block = content[0]
@@ -327,13 +363,20 @@ def _messages(messages: list[Any]) -> list[Any]:
             # Whatever begins like this is an object, and wraps nothing.
             if given[:2] != '{"' or given[2] == "_":
                 given = argument_text(block.input)
-            function = FunctionSlice(block.name, given)
-            take(ModelSlice(_NULL, [CallSlice(block.id, "function", function)]))
-        elif type(message) is _User:
-            _take_user(content, index, sliced)
+            if asked is not None:
+                are_alone = False
+            asked, name = block.id, block.name
+            identifiers.append(asked)
+            names.add(name)
+            take(ModelSlice(_NULL, [CallSlice(asked, "function", FunctionSlice(name, given))]))
         else:
-            _take_assistant(content, sliced)
-    return sliced
+            are_alone = False
+            if type(message) is _User:
+                _take_user(content, index, sliced)
+            else:
+                _take_assistant(content, sliced)
+    is_open = asked is not None
+    return sliced, (identifiers, names) if are_alone and not is_open else None
 
 
 def _answer(block: _ToolResult, index: int, place: int) -> ToolSlice:

@@ -28,6 +28,7 @@ from cannery.wire.slices import (
     head,
     read_image,
     said_before,
+    sliced_messages,
     spoken,
     text_of,
 )
@@ -42,7 +43,7 @@ _MODELS_TEXT = _MODELS + _TEXT
 
 def write_long(sliced: Sliced, around: Around | None) -> bytes | None:
     """The body; None for requests that need a repair."""
-    contents = _contents(sliced.messages, sliced.model)
+    contents = _contents(sliced_messages(sliced), sliced.model)
     if contents is None:
         return None
     body: dict[str, Any]

@@ -20,6 +20,7 @@ from cannery.wire.slices import MODEL, USER, Around, Sliced, encode_structs
 
 # What stands between texts that are encoded as one list, and in none of them: there a quote has a backslash before it.
 _BETWEEN = '","'
+_BACKSLASH = ord("\\")
 
 
 def write_slices(sliced: Sliced, around: Around | None, _notes: Notes) -> bytes | None:
@@ -46,7 +47,7 @@ def write_slices(sliced: Sliced, around: Around | None, _notes: Notes) -> bytes 
     pieces = _frames(len(texts), system is not None).copy()
     pieces[0] = start
     pieces[2::2] = (
-        texts if b"\\" not in sliced.short else dumps(texts)[2:-2].decode().split(_BETWEEN)
+        texts if _BACKSLASH not in sliced.short else dumps(texts)[2:-2].decode().split(_BETWEEN)
     )
     return "".join(pieces).encode()
 

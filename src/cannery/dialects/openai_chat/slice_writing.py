@@ -25,6 +25,7 @@ from cannery.wire.slices import (
     ToolSlice,
     UserSlice,
     encode_structs,
+    sliced_messages,
     spoken,
 )
 
@@ -44,12 +45,15 @@ def write_slices(sliced: Sliced, around: Around | None, notes: Notes) -> bytes |
     model = sliced.model
     if not messages:
         return None
-    if sliced.short is None:
+    if sliced.calls is not None:
+        if not are_legal(*sliced.calls):
+            return None
+    elif sliced.short is None:
         placed: list[Any] = []
         if not _is_paired(messages, placed):
             return None
         if placed:
-            messages = None if notes else _moved(messages, notes)
+            messages = None if notes else _moved(sliced_messages(sliced), notes)
             if messages is None:
                 return None
     if sliced.system is not None:

@@ -360,7 +360,7 @@ def are_legal(identifiers: list[str], names: set[str]) -> bool:
     return (
         len(set(identifiers)) == len(identifiers)
         and "" not in identifiers
-        and len(max(identifiers, key=len)) <= _LONGEST_ID
+        and max(map(len, identifiers)) <= _LONGEST_ID
         and "".join(identifiers).isprintable()
         and all(map(is_legal_name, names))
     )

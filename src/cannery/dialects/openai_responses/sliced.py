@@ -24,6 +24,7 @@ from cannery.wire.slices import (
     is_spoken,
     read_image,
     said_before,
+    sliced_messages,
     spoken,
 )
 
@@ -64,9 +65,11 @@ class _Body(Struct, frozen=True, gc=False):
 
 def write_slices(sliced: Sliced, around: Around | None, _notes: Notes) -> bytes | None:
     """The body; None for requests that need a repair."""
-    given = sliced.messages
-    # Texts are said here as Chat says them.
-    items = _items(given) if sliced.short is None else given if is_spoken(given) else None
+    items: list[Any] | None = sliced.messages
+    if sliced.short is None:
+        items = _items(sliced_messages(sliced))
+    elif not is_spoken(sliced.messages):
+        return None
     if items is None:
         return None
     system = sliced.system
