@@ -46,9 +46,10 @@ class Sliced(Struct, frozen=True, gc=False):
     Each message has a ``speaker`` and ``content``, one of the model ``tool_calls``, one of a tool ``tool_call_id``;
     encoded as they are, they are messages of Chat Completions.
     All messages of a ``short`` body are text; all texts of any other are slices, or lists of the parts below, but where
-    it ``has_texts`` some are text too: whoever looks into texts takes ``sliced_messages``. The commonest settings are fields, absent unless given; with any others ``settings`` has them all, as the body of a
-    request without messages, in the order of the body if ``is_ordered``. A reader that sees that each call is made
-    alone and answered right behind it gives the ids and names of all ``calls``, so that nobody has to look again.
+    it ``has_texts`` some are text too: whoever looks into texts takes ``sliced_messages``. The commonest settings are
+    fields, absent unless given; with any others ``settings`` has them all, as the body of a request without messages,
+    in the order of the body if ``is_ordered``. A reader that sees that each call is made alone and answered right
+    behind it gives the ids and names of all ``calls``, so that nobody has to look again.
     """
 
     messages: list[Any]
