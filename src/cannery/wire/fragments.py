@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, Protocol
 
-from cannery.messages.conversation import Conversation
+from cannery.messages.conversation import Conversation, begins_with
 from cannery.messages.role import Role
 from cannery.wire.bodies import Turns, encode
 from cannery.wire.contract import Note, Notes
@@ -36,10 +36,14 @@ class Known(NamedTuple):
 
     def after(self, canisters: tuple[Any, ...]) -> Known:
         """The same behind some more canisters."""
-        ids = [each.identifier for each in canisters if each.role is Role.Invocation]
-        residues = (each.residue for each in canisters)
-        marks = sum(residue is not None and residue.cache is not None for residue in residues)
-        return Known(self.ids.union(ids) if ids else self.ids, self.marks + marks, goes_on=True)
+        ids: list[str] = []
+        marks = self.marks
+        for each in canisters:
+            if each.role is Role.Invocation:
+                ids.append(each.identifier)
+            if each.residue is not None and each.residue.cache is not None:
+                marks += 1
+        return Known(self.ids.union(ids) if ids else self.ids, marks, goes_on=True)
 
 
 NOTHING_KNOWN = Known()
@@ -127,11 +131,11 @@ def _find(conversation: Conversation, key: str) -> tuple[bool, _Kept]:
             continue
         was_written = True
         kept: _Kept | None = memo[key]
-        # Comparing tuples starts with identity, so equal beginnings cost a few nanoseconds a canister.
         if (
             kept is not None
+            and kept.length == offset + place + 1
             and recent[place + 1].role in _SPOKEN_BY_MODEL
-            and kept.earlier == tuple.__getitem__(conversation, slice(offset + place))
+            and begins_with(conversation, kept.earlier)
         ):
             return True, kept
     return was_written, _NOTHING

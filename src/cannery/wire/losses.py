@@ -166,21 +166,21 @@ class Report:
         self, locate: Callable[[int | str], str], fit: Callable[[str], str] = str
     ) -> tuple[Loss, ...]:
         """The losses, each once, with paths."""
-        found = dict.fromkeys(
+        found = [
             Loss(code, CODES[code][0], fit(_path(place, within, locate)), detail)
             for code, place, detail, within in self._losses
-        )
-        return tuple(found)
+        ]
+        return tuple(dict.fromkeys(found) if len(found) > 1 else found)
 
     def repairs(
         self, locate: Callable[[int | str], str], fit: Callable[[str], str] = str
     ) -> tuple[Repair, ...]:
         """The repairs, each once, with paths."""
-        found = dict.fromkeys(
+        found = [
             Repair(name, fit(_path(place, "", locate)), detail)
             for name, place, detail in self._repairs
-        )
-        return tuple(found)
+        ]
+        return tuple(dict.fromkeys(found) if len(found) > 1 else found)
 
 
 def enforce(policy: str, source: str | None, target: str, losses: tuple[Loss, ...]) -> None:
