@@ -33,7 +33,7 @@ from cannery.backends.directory.commits import Commits, Tail
 from cannery.backends.directory.files import Facts, Files, OperatingSystem, medium, read_whole
 from cannery.backends.directory.gathering import Build
 from cannery.backends.directory.inspection import inspect
-from cannery.backends.directory.journal import REPLACE, WRITE, Operation
+from cannery.backends.directory.journal import Draft
 from cannery.backends.directory.layout import (
     CONVERSATIONS,
     INDEX,
@@ -117,12 +117,10 @@ class DirectoryBackend:
             for digest, data in change.contents.items()
             if data is not None and self._packs.find(digest) is None
         }
-        return lambda: self._build(change, records)
+        return lambda draft: self._build(change, records, draft)
 
-    def _build(
-        self, change: Change, records: Mapping[bytes, bytes]
-    ) -> tuple[list[Operation], Receipt]:
-        """The file writes of a change; nobody else writes meanwhile. Nothing is noted unless all of it is done."""
+    def _build(self, change: Change, records: Mapping[bytes, bytes], draft: Draft) -> Receipt:
+        """Draft a change, while nobody else writes. What can be refused is refused before anything is noted."""
         if change.requires.get(change.identifier, b"") is None:
             self._look_for_none(change)
         for identifier, expected in change.requires.items():
@@ -135,28 +133,28 @@ class DirectoryBackend:
             start = change.base
         if change.expected is not None and change.expected != start:
             raise ConflictError(f"expected position {change.expected}, found {start}")
-        operations = self._content_writes(change.contents, records) if change.contents else []
+        if change.contents:
+            self._draft_contents(change.contents, records, draft)
         stop = start
         if change.lines:
-            pieces: list[bytes] = []
-            for line in change.lines:
-                pieces += (seal(line, stop), b"\n")
-                stop += 1
-            data = b"".join(pieces)
-            operations.append(Operation(WRITE, log, offset, data))
+            sealed = [seal(line, position) for position, line in enumerate(change.lines, start)]
+            data = b"".join(sealed)
+            stop += len(sealed)
+            draft.write(log, offset, data)
             self._commits.tails[log] = Tail(offset + len(data), stop)
-        noted, place = self._change_log.note(change.identifier, stop)
-        operations.append(noted)
+        place = self._change_log.note(change.identifier, stop, draft)
         if change.metadata is not None:
             name = metadata_name(change.identifier)
-            data = seal(change.metadata, 0) + b"\n"
-            operations.append(Operation(REPLACE, name, 0, data))
+            draft.replace(name, seal(change.metadata, 0))
             self._commits.metadata[name] = change.metadata
-        return operations, Receipt(start, stop, place)
+        return Receipt(start, stop, place)
 
-    def _content_writes(
-        self, contents: Mapping[bytes, bytes | None], records: Mapping[bytes, bytes]
-    ) -> list[Operation]:
+    def _draft_contents(
+        self,
+        contents: Mapping[bytes, bytes | None],
+        records: Mapping[bytes, bytes],
+        draft: Draft,
+    ) -> None:
         found: dict[bytes, bytes] = {}
         for digest, data in contents.items():
             if self._packs.find(digest) is None:
@@ -164,7 +162,7 @@ class DirectoryBackend:
                     raise ContentNotFoundError(f"sha256:{digest.hex()}")
                 found[digest] = records.get(digest) or encode_record(digest, data)
         if not found:
-            return []
+            return
         number, offset = self._pack_end()
         written = (
             b"".join(found.values()) if offset else b"".join((new_pack_header(), *found.values()))
@@ -172,7 +170,7 @@ class DirectoryBackend:
         name = pack_name(number)
         self._packs.note(number, offset, written)
         self._commits.tails[name] = Tail(offset + len(written))
-        return [Operation(WRITE, name, offset, written)]
+        draft.write(name, offset, written)
 
     def _pack_end(self) -> tuple[int, int]:
         number = max(self._packs.active, 1)

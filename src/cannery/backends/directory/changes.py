@@ -8,7 +8,7 @@ from __future__ import annotations
 from cannery.backends._contract import Cursor, Growth
 from cannery.backends.directory.commits import Tail
 from cannery.backends.directory.files import Files
-from cannery.backends.directory.journal import WRITE, Operation
+from cannery.backends.directory.journal import Draft
 from cannery.backends.directory.layout import CHANGES, changes_name, number_of
 
 _FULL = 1 << 20
@@ -23,8 +23,8 @@ class ChangeLog:
         self._tails = tails
         self._generation = 0
 
-    def note(self, identifier: str, count: int) -> tuple[Operation, Cursor]:
-        """The write that notes a change, and its place; the write lock is held."""
+    def note(self, identifier: str, count: int, draft: Draft) -> Cursor:
+        """Note a change, and say where; the write lock is held."""
         offset = self._offset()
         if offset >= _FULL:
             self._generation += 1
@@ -32,7 +32,8 @@ class ChangeLog:
         data = f"{identifier} {count}\n".encode()
         name = changes_name(self._generation)
         self._tails[name] = Tail(offset + len(data))
-        return Operation(WRITE, name, offset, data), Cursor(self._generation, offset)
+        draft.write(name, offset, data)
+        return Cursor(self._generation, offset)
 
     def _offset(self) -> int:
         tail = self._tails.get(changes_name(self._generation))

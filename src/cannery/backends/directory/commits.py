@@ -21,6 +21,7 @@ from cannery.backends.directory.journal import (
     CAPACITY,
     START,
     WRITE,
+    Draft,
     Journal,
     Operation,
     Progress,
@@ -166,37 +167,39 @@ class Commits:
         return outcomes[done:]
 
     def _record_some(self, outcomes: Sequence[Outcome], *, is_lazy: bool) -> int:
-        start = end = self._end
-        abandoned = self.journal.abandoned().pending
-        records: list[bytes] = []
-        made: list[Operation] = []
+        draft = Draft()
         # Only when all is written is true what builds note; after an error everything is learned anew.
         epoch, self._epoch = self._epoch, 0
         done = 0
         for outcome in outcomes:
-            if end > CAPACITY:
+            if self._end + draft.size > CAPACITY:
                 break
             done += 1
             try:
-                operations, outcome.value = outcome.build()
+                outcome.value = outcome.build(draft)
             except CanneryError as error:
                 outcome.error = error
-                continue
-            record = encode_record(epoch, end, operations)
-            end += len(record)
-            outcome.ticket = Ticket(epoch, end, abandoned)
-            records.append(record)
-            made += operations
-        if records:
-            with medium("journal"):
-                self.journal.write(b"".join(records), start)
-            self._own[epoch, start] = (end, made)
-            touch(self._touched, made)
-            self._end = end
-            self._pending = end if is_lazy else self._pending
-            self.journal.note_written(Progress(epoch, end, self._pending))
+        operations = draft.operations()
+        if operations:
+            ticket = self._journal(epoch, operations, is_lazy=is_lazy)
+            for outcome in outcomes[:done]:
+                if outcome.error is None:
+                    outcome.ticket = ticket
         self._epoch = epoch
         return done
+
+    def _journal(self, epoch: int, operations: Sequence[Operation], *, is_lazy: bool) -> Ticket:
+        start = self._end
+        record = encode_record(epoch, start, operations)
+        end = start + len(record)
+        with medium("journal"):
+            self.journal.write(record, start)
+        self._own[epoch, start] = (end, operations)
+        touch(self._touched, operations)
+        self._end = end
+        self._pending = end if is_lazy else self._pending
+        self.journal.note_written(Progress(epoch, end, self._pending))
+        return Ticket(epoch, end, self.journal.abandoned().pending)
 
     def _follow(self) -> None:
         """Learn what other processes have journaled."""
@@ -238,12 +241,12 @@ class Commits:
 
     def _settle(self, outcomes: Sequence[Outcome], *, is_lazy: bool) -> None:
         """Make journaled changes durable, and find out which of them are."""
-        last = next((each.ticket for each in reversed(outcomes) if each.ticket is not None), None)
-        if last is None:
+        tickets = {outcome.ticket for outcome in outcomes if outcome.ticket is not None}
+        if not tickets:
             return
         if is_lazy:
             placed = self.journal.placed()
-            if placed is not None and last.end - placed.position < _BACKLOG:
+            if placed is not None and self._end - placed.position < _BACKLOG:
                 return
         error: CanneryError | None = None
         try:
@@ -251,8 +254,9 @@ class Commits:
         except CanneryError as problem:
             error = problem
             placed = self.journal.placed()
-        for outcome in outcomes:
-            if outcome.ticket is not None and not self._is_durable(outcome.ticket, placed):
+        lost = {ticket for ticket in tickets if not self._is_durable(ticket, placed)}
+        for outcome in outcomes if lost else ():
+            if outcome.ticket in lost:
                 outcome.error = StoreUnavailableError(f"not made durable: {error}")
                 outcome.error.__cause__ = error
 

@@ -13,16 +13,17 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from cannery.backends._contract import Durability
-from cannery.backends.directory.journal import Operation
+from cannery.backends.directory.journal import Draft
 from cannery.errors import CanneryError, StorageError
 
-Build: TypeAlias = Callable[[], tuple[Sequence[Operation], Any]]
+Build: TypeAlias = Callable[[Draft], Any]
+"""Puts a change into a draft and gives its value; or raises, and has put nothing there."""
 
 _LINGER = 0.001
 
 
 class Ticket(NamedTuple):
-    """A journaled change that waits to be durable."""
+    """A record of changes that wait to be durable."""
 
     epoch: int
     end: int

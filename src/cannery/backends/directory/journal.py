@@ -46,6 +46,43 @@ class Operation(NamedTuple):
     data: bytes
 
 
+class Draft:
+    """The operations of one record while they are gathered, for one change after the other.
+
+    Writes to one file follow upon each other, because offsets are given out one after the other; so they are one.
+    """
+
+    __slots__ = ("_replaced", "_writes", "size")
+
+    def __init__(self) -> None:
+        self._writes: dict[str, tuple[int, list[bytes]]] = {}
+        self._replaced: dict[str, bytes] = {}
+        self.size = 0
+
+    def write(self, name: str, offset: int, data: bytes) -> None:
+        """Write bytes at the end of a file."""
+        found = self._writes.get(name)
+        if found is None:
+            self._writes[name] = (offset, [data])
+        else:
+            found[1].append(data)
+        self.size += len(data)
+
+    def replace(self, name: str, data: bytes) -> None:
+        """Put bytes in place of a file."""
+        self._replaced[name] = data
+        self.size += len(data)
+
+    def operations(self) -> list[Operation]:
+        """What was gathered."""
+        writes = [
+            Operation(WRITE, name, offset, b"".join(pieces))
+            for name, (offset, pieces) in self._writes.items()
+        ]
+        replaced = [Operation(REPLACE, name, 0, data) for name, data in self._replaced.items()]
+        return writes + replaced
+
+
 class Progress(NamedTuple):
     """A slot of ``journal.state``: how far something has come in an epoch."""
 

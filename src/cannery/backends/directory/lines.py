@@ -24,9 +24,9 @@ Read: TypeAlias = Callable[[int, int], bytes]
 
 
 def seal(line: bytes, ordinal: int) -> bytes:
-    """A JSON object as a sealed line, without its newline."""
+    """A JSON object as a sealed line."""
     opened = b'%b,"check":"%d.' % (line[:-1], ordinal)
-    return b'%b%08x"}' % (opened, zlib.crc32(opened))
+    return b'%b%08x"}\n' % (opened, zlib.crc32(opened))
 
 
 def ordinal_of(line: bytes) -> int | None:
