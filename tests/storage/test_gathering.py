@@ -1,10 +1,19 @@
 """One thread works for all that wait; one that is interrupted holds up nobody."""
 
+import os
 import threading
 import time
 
+import pytest
+
 from cannery.backends.directory import gathering
 from cannery.backends.directory.gathering import Gathering
+
+
+@pytest.fixture(params=["a bell", "a lock each"], autouse=True)
+def waking(request, monkeypatch):
+    if request.param == "a lock each":
+        monkeypatch.delattr(os, "eventfd")
 
 
 class Work:
@@ -79,3 +88,59 @@ def test_a_leader_who_is_interrupted_passes_the_lead_on(monkeypatch):
     assert not any(thread.is_alive() for thread in threads)
     assert work.batches == [(["first"], False), (["last"], False)]
     assert [isinstance(one, KeyboardInterrupt) for one in caught].count(True) == 1
+
+
+def test_those_behind_a_first_who_is_interrupted_come_again(monkeypatch):
+    work, caught = Work(), []
+    gathered = Gathering(work)
+    sleep = gathering._Order.sleep
+
+    def wait_or_leave(order):
+        if order.outcomes[0].build == "never":
+            wait_for(gathered, 3)
+            raise KeyboardInterrupt
+        sleep(order)
+
+    monkeypatch.setattr(gathering._Order, "sleep", wait_or_leave)
+    threads = [start(gathered, ["first"], "sync", caught)]
+    assert work.begun.wait(30)
+    for number, build in enumerate(("never", "second", "third"), 1):
+        threads.append(start(gathered, [build], "sync", caught))
+        if number < 3:
+            wait_for(gathered, number)
+    threads[1].join(30)
+    work.may_end.set()
+    for thread in threads:
+        thread.join(30)
+    assert not any(thread.is_alive() for thread in threads)
+    made = sorted(build for builds, _ in work.batches for build in builds)
+    assert made == ["first", "second", "third"]
+    assert [isinstance(one, KeyboardInterrupt) for one in caught].count(True) == 1
+
+
+def test_every_order_of_many_threads_is_made_once():
+    made = []
+
+    def make(outcomes, is_lazy):
+        for outcome in outcomes:
+            made.append(outcome.build)
+            outcome.is_settled = True
+        time.sleep(0.0001)
+
+    gathered = Gathering(make)
+
+    def order_all(name):
+        for number in range(50):
+            (outcome,) = gathered.submit([(name, number)], "sync")
+            assert outcome.failure() is None
+
+    threads = [threading.Thread(target=order_all, args=(name,)) for name in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not any(thread.is_alive() for thread in threads)
+    assert sorted(made) == [(name, number) for name in range(16) for number in range(50)]
+    assert all(
+        [number for one, number in made if one == name] == list(range(50)) for name in range(16)
+    )

@@ -7,6 +7,9 @@ arrive during one sync share the next one.
 
 from __future__ import annotations
 
+import contextlib
+import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -56,10 +59,34 @@ class Outcome:
         return self.value
 
 
+class _Bell:
+    """Wakes threads with one call, during which others may run.
+
+    A lock for each would wake them one by one, each to find that the thread which woke it still has the interpreter.
+    """
+
+    __slots__ = ("_number",)
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def __del__(self) -> None:
+        os.close(self._number)
+
+    def wait(self) -> None:
+        """Sleep until it rings for one more."""
+        # Unlike eventfd_read this goes on after a signal.
+        os.read(self._number, 8)
+
+    def ring(self, count: int) -> None:
+        """Wake so many threads."""
+        os.write(self._number, count.to_bytes(8, sys.byteorder))
+
+
 class _Order:
     """Changes that a thread wants made, and what wakes it when they are, or when it is to lead."""
 
-    __slots__ = ("durability", "is_done", "leads", "outcomes", "wake")
+    __slots__ = ("bell", "durability", "is_done", "leads", "outcomes", "wake")
 
     def __init__(self, builds: Iterable[Build], durability: Durability) -> None:
         self.outcomes = [Outcome(build) for build in builds]
@@ -67,30 +94,36 @@ class _Order:
         self.is_done = False
         self.leads = False
         self.wake: threading.Lock | None = None
+        self.bell: _Bell | None = None
+
+    def sleep(self) -> None:
+        """Wait to be woken."""
+        if self.bell is not None:
+            self.bell.wait()
+        elif self.wake is not None:
+            self.wake.acquire()
+        self.bell = self.wake = None
 
 
 class Gathering:
-    """The threads of this process; ``make`` does what several have ordered, lazily if all of them are content."""
+    """The threads of this process; ``make`` does what several have ordered, lazily if all of them are content.
+
+    The first in the queue, who is to lead, has a lock to wait for; all behind it share a bell.
+    """
 
     def __init__(self, make: Callable[[list[Outcome], bool], None]) -> None:
         self._make = make
         self._gate = threading.Lock()
         self._is_led = False
         self._queue: list[_Order] = []
+        self._bell: _Bell | None = None
 
     def submit(self, builds: Iterable[Build], durability: Durability) -> list[Outcome]:
         """Have changes made; return when they are, by this thread or another."""
         order = _Order(builds, durability)
-        with self._gate:
-            if self._is_led:
-                order.wake = threading.Lock()
-                order.wake.acquire()
-                self._queue.append(order)
-            else:
-                self._is_led = order.leads = True
         try:
-            if order.wake is not None:
-                order.wake.acquire()
+            while not self._may_lead(order):
+                order.sleep()
                 if order.is_done:
                     return order.outcomes
             if durability == "group":
@@ -105,13 +138,41 @@ class Gathering:
             self._hand_over(batch)
         return order.outcomes
 
+    def _may_lead(self, order: _Order) -> bool:
+        """Whether this thread leads; if not, its order is in the queue now."""
+        if order.leads:
+            return True
+        with self._gate:
+            order.leads = not self._is_led
+            self._is_led = True
+            if not order.leads:
+                self._put(order)
+        return order.leads
+
+    def _put(self, order: _Order) -> None:
+        if self._queue and self._bell is None:
+            # Without eventfd(2), or a descriptor to spare, each waits for a lock of its own.
+            with contextlib.suppress(AttributeError, OSError):
+                self._bell = _Bell(os.eventfd(0, os.EFD_CLOEXEC | os.EFD_SEMAPHORE))
+        if self._queue and self._bell is not None:
+            order.bell = self._bell
+        else:
+            order.wake = threading.Lock()
+            order.wake.acquire()
+        self._queue.append(order)
+
     def _gather(self, leading: _Order) -> list[_Order]:
         """The leader's own order and those that wait."""
         if not self._queue:
             return [leading]
+        waiting = self._take()
+        return waiting if waiting[0] is leading else [leading, *waiting]
+
+    def _take(self) -> list[_Order]:
         with self._gate:
             waiting, self._queue = self._queue, []
-        return waiting if leading.wake is not None else [leading, *waiting]
+            self._bell = None
+        return waiting
 
     def _work(self, batch: Sequence[_Order]) -> None:
         outcomes = batch[0].outcomes
@@ -123,25 +184,39 @@ class Gathering:
 
     def _hand_over(self, batch: Sequence[_Order]) -> None:
         """Let the first who has come since work for the rest, and wake those who are done."""
-        with self._gate:
-            self._pass_on()
         for order in batch:
             order.is_done = True
-            if order.wake is not None:
-                order.wake.release()
+        self._pass_on()
+        _wake(batch)
 
     def _pass_on(self) -> None:
-        self._is_led = bool(self._queue)
-        if self._queue:
-            first = self._queue[0]
-            first.leads = True
-            if first.wake is not None:
+        with self._gate:
+            first = self._queue[0] if self._queue else None
+            self._is_led = first is not None and first.wake is not None
+            if first is not None and first.wake is not None:
+                first.leads = True
                 first.wake.release()
+        if first is not None and first.wake is None:
+            # Who should have led was interrupted; the others come again.
+            _wake(self._take())
 
     def _resign(self, order: _Order) -> None:
         """Take back the order of a thread that was interrupted while it waited, if nobody has begun with it."""
         with self._gate:
             if order in self._queue:
                 self._queue.remove(order)
-            if order.leads:
-                self._pass_on()
+        if order.leads:
+            self._pass_on()
+
+
+def _wake(orders: Sequence[_Order]) -> None:
+    """Wake threads, those with a bell all at once."""
+    listening = 0
+    for order in orders:
+        if order.bell is not None:
+            bell = order.bell
+            listening += 1
+        elif order.wake is not None:
+            order.wake.release()
+    if listening:
+        bell.ring(listening)
