@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import cannery
 from cannery.translation import translate_lines
+from cannery.wire import line_calls
 
 SOURCE = "sharegpt"
 TARGETS = ("openai_chat", "openai_finetuning")
@@ -20,12 +21,35 @@ ARGUMENTS = st.sampled_from(['{"q": 1.0}', "{}", '{"a":{"b":[null]}}', '"text"',
 NAMES = st.sampled_from(["search", "a_b", "not plain", "", "x" * 50])
 
 
+EXACT = st.sampled_from(
+    [
+        '{"name": "a", "arguments": {"q": "é \\\\ \\" \\u00e9 \\ud83d\\ude00"}}',
+        '{"name":"a","arguments":{"arguments":{"name":"b"}}}',
+        '{"name": "a", "arguments": {"x": 1.0, "x": 1e2, "\x7f": []}}',
+        '{"name": "a", "arguments": {"\\u007f": {}}}',
+        '{"name": "a", "arguments": {}, "name": "b"}',
+        '{"name": "a", "arguments": {}, "arguments": {"q": 1}}',
+        '{"name": "a", "arguments": {}, "more": {}}',
+        '{"arguments": {}, "name": "a"}',
+        '{"name": "a", "arguments": {}} ',
+        ' {"name": "a", "arguments": { }}',
+        '{"name": "a", "arguments": {"q": [1}}',
+        '{"name": "a", "arguments": {}},{"name": "a", "arguments": {}}',
+        '{"name": "\\u0061", "arguments": {}}',
+    ]
+)
+
+
 def call(name: str, arguments: str) -> str:
     given = f', "arguments": {arguments}' if arguments else ""
     return f'{{"name": {json.dumps(name)}{given}}}'
 
 
-CALL = st.builds(call, NAMES | st.just("search"), ARGUMENTS | st.just('{"q": "x"}'))
+CALL = (
+    st.builds(call, NAMES | st.just("search"), ARGUMENTS | st.just('{"q": "x"}'))
+    | st.builds(call, st.just("search"), st.dictionaries(TEXT, TEXT, max_size=2).map(json.dumps))
+    | EXACT
+)
 CALLS = CALL | st.lists(CALL, max_size=3).map(lambda calls: f"[{', '.join(calls)}]") | TEXT
 TURN = (
     st.fixed_dictionaries(
@@ -91,13 +115,20 @@ def test_one_line_is_said_as_the_general_way_says_it(target: str, general):
     run()
 
 
+@pytest.mark.parametrize("few", [0, 3])
 @pytest.mark.parametrize("target", TARGETS)
-def test_many_lines_are_said_as_each_of_them(target: str, general):
+def test_many_lines_are_said_as_each_of_them(target: str, few: int, general, monkeypatch):
+    # With 0, arguments of even one call are taken over as they are spelled.
+    monkeypatch.setattr(line_calls, "_FEW", few)
+
     @settings(max_examples=200)
     @given(records=st.lists(RECORD, min_size=1, max_size=4), spaced=st.booleans())
     def run(records: list[dict], spaced: bool):
         separators = None if spaced else (",", ":")
-        lines = [json.dumps(record, separators=separators).encode() for record in records]
+        lines = [
+            json.dumps(record, separators=separators, ensure_ascii=spaced).encode()
+            for record in records
+        ]
         found = translate_lines(lines, source=SOURCE, target=target)
         if found is not None:
             slow = [general(line, SOURCE, target) for line in lines]
@@ -195,6 +226,68 @@ def test_answers_that_do_not_fit_their_calls_are_left_to_the_general_way(answers
         turns.append({"from": "function_call", "value": f"[{call('a', '{}')}, {call('b', '{}')}]"})
         turns += [{"from": "observation", "value": "x"}] * count
     line = json.dumps({"conversations": turns}).encode()
+    assert translate_lines([line], source=SOURCE, target="openai_chat") is None
+
+
+def _line_with(value: str) -> bytes:
+    turns = [
+        {"from": "function_call", "value": value},
+        {"from": "observation", "value": "found"},
+    ]
+    return json.dumps({"conversations": turns}).encode()
+
+
+USUAL = '{"name": "a", "arguments": {}}'
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        # Each of these looks like calls only beside the others.
+        ['{"name": "a", "arguments": {"x": [1}}', '{"name": "a", "arguments": {"y": 2]}}'],
+        ['{"name": "a", "arguments": {"x": [{}}', '{"name": "a", "arguments": {}]}}', USUAL],
+        [
+            '{"name": "a", "arguments": {"x": [{}}',
+            '{"name": "a", "arguments": {}]}}',
+            '{"name": "a", "arguments": {}},{"\\u007f":{}}',
+        ],
+    ],
+)
+def test_what_is_no_call_by_itself_is_none_among_others(values: list[str], general, monkeypatch):
+    monkeypatch.setattr(line_calls, "_FEW", 0)
+    lines = [_line_with(value) for value in values]
+    assert translate_lines(lines, source=SOURCE, target="openai_chat") is None
+    for line in lines:
+        said = cannery.translate(line, source=SOURCE, target="openai_chat")
+        assert json.loads(said.body) == json.loads(general(line, SOURCE, "openai_chat").body)
+
+
+@pytest.mark.parametrize("separators", [None, (",", ":")])
+def test_arguments_of_many_calls_are_taken_over_as_they_are_spelled(separators, monkeypatch):
+    monkeypatch.delattr(line_calls, "_spelled")
+    asked = {"name": "a-b", "arguments": {"q": 'é "quoted" \\ \n', "n": [1.0, {"name": "x"}]}}
+    value = json.dumps(asked, separators=separators)
+    found = translate_lines([_line_with(value)] * 5, source=SOURCE, target="openai_chat")
+    assert found is not None
+    for written in map(json.loads, found.body.splitlines()):
+        function = written["messages"][0]["tool_calls"][0]["function"]
+        spelled = json.dumps(asked["arguments"], separators=separators)
+        assert function == {"name": "a-b", "arguments": spelled}
+
+
+@pytest.mark.parametrize("answer", ["Sunny", "sunny", "7", '"quoted"', "[1, 2]", "é", ""])
+def test_any_answer_that_tells_no_failure_takes_the_short_way(answer: str):
+    turns = [{"from": "function_call", "value": USUAL}, {"from": "observation", "value": answer}]
+    line = json.dumps({"conversations": turns}).encode()
+    assert translate_lines([line], source=SOURCE, target="openai_chat") is not None
+
+
+@pytest.mark.parametrize(
+    "answer", ["[tool error] no", "\\u005btool error] no", "[tool\\u0020error]"]
+)
+def test_an_answer_that_tells_a_failure_is_left_to_the_general_way(answer: str):
+    turns = f'[{{"from":"function_call","value":{json.dumps(USUAL)}}},{{"from":"observation","value":"{answer}"}}]'
+    line = f'{{"conversations":{turns}}}'.encode()
     assert translate_lines([line], source=SOURCE, target="openai_chat") is None
 
 

@@ -26,7 +26,7 @@ _MESSAGES = {
 }
 _SILENT = b'{"role":"assistant","content":null,"tool_calls":['
 _CALLS = b',"tool_calls":['
-_CALL = b'{"id":"call_%d","type":"function","function":{"name":"%b","arguments":"'
+_CALL = b'{"id":"call_%d","type":"function","function":{"name":"%b","arguments":"{'
 _ANSWER = b'{"role":"tool","tool_call_id":"call_%d","content":'
 _MOST_CALLS = 1000
 _MOST_NAMES = 1000

@@ -9,6 +9,8 @@ and the general way takes the rest; the tests hold both ways against each other.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import repeat
+from operator import gt
 from typing import Any, Protocol
 
 import msgspec
@@ -20,9 +22,9 @@ from cannery.messages.requests import Request, Tool
 from cannery.wire.arguments import is_plain_identifier
 from cannery.wire.bodies import encode
 from cannery.wire.chat_tools import write_tools
-from cannery.wire.line_states import END, USUAL, Calling, Speaker, State, UnusualError, next_call
+from cannery.wire.line_calls import EMPTY, write_calls
+from cannery.wire.line_states import END, USUAL, Speaker, State, UnusualError
 from cannery.wire.losses import Report
-from cannery.wire.markers import read_error_flag
 
 ODD = (msgspec.MsgspecError, UnicodeError, RecursionError, UnusualError)
 
@@ -32,13 +34,6 @@ class LineTurn(Struct, frozen=True, gc=False):
 
     speaker: Speaker
     held: Raw
-
-
-class LineCall(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """A call as a turn spells it."""
-
-    name: str
-    arguments: Raw
 
 
 class LineRequest(Protocol):
@@ -65,15 +60,9 @@ class LineRequest(Protocol):
         """The tools that a request offers; empty if they cannot be told."""
 
 
-_EMPTY = Raw(b'""')
 _MOST_TOOLS = 128
 # No other JSON value begins with a smaller byte than a text does.
-_is_text = bytearray(b"#").__gt__
-# And none with a greater one than an object.
-_is_object = bytearray(b"{").__le__
-# Whether a text begins with something that is no bracket, nor a backslash.
-_is_unmarked = bytearray(b'"]').__le__
-_decode_text = msgspec.json.Decoder(str).decode
+_BEHIND_TEXTS = bytearray(b"#")
 
 
 class ChatLines:
@@ -90,7 +79,6 @@ class ChatLines:
         """Bodies, one a line; one of ``ODD`` if the general way must take one of them."""
         # Texts, and before each of them what leads to it.
         parts: list[Any] = []
-        take = parts.append
         answered: list[Any] = []
         first, usual, nothing = self._first, USUAL, absent
         tools: Any = None
@@ -100,19 +88,20 @@ class ChatLines:
                 if request.tools != tools:
                     tools, beside = request.tools, self._beside_tools(request)
                 state = beside
-            if request.system is not nothing and request.system != _EMPTY:
+            if request.system is not nothing and request.system != EMPTY:
                 lead, state = state["system"]
                 parts += (lead, request.system)
             for turn in request.turns:
                 lead, state = state[turn.speaker]
-                take(lead)
-                take(turn.held)
+                parts.append(lead)
+                parts.append(turn.held)
             if state is not usual:
                 answered.append(state.answered)
-        if not parts or None in answered or not all(map(_is_text, parts[1::2])):
+        held = parts[1::2]
+        if not held or None in answered or not all(map(gt, repeat(_BEHIND_TEXTS), held)):
             raise UnusualError  # a call without an answer, or something that is no text
         if any(answered):
-            _write_calls(parts, request, answered)
+            write_calls(parts, held, request.read_calls, answered)
         return _joined(parts)
 
     def _beside_tools(self, request: LineRequest) -> State:
@@ -134,74 +123,6 @@ class ChatLines:
         if not is_plain or not report.is_empty:
             raise UnusualError
         return State(self._start + b'"tools":%b,"messages":[' % encode(body["tools"]))
-
-
-def _write_calls(parts: list[Any], request: LineRequest, answered: list[int]) -> None:
-    """Put arguments where turns hold calls; of each line so many are ``answered``, and at least one of each turn."""
-    leads, held = parts[::2], parts[1::2]
-    places = [place for place, lead in enumerate(leads) if type(lead) is Calling]
-    found = request.read_calls([held[place] for place in places])
-    if sum(answered) == len(places) and list not in map(type, found):
-        answers = [held[place + 1] for place in places]
-        for place, call, spelled in zip(places, found, _spelled(found), strict=True):
-            lead = leads[place]
-            if lead.is_said and held[place - 1] == _EMPTY:
-                raise UnusualError
-            parts[2 * place] = lead[call.name]
-            parts[2 * place + 1] = spelled
-    else:
-        several = [calls if type(calls) is list else [calls] for calls in found]
-        _check_answers([leads[place].number for place in places], several, answered)
-        _write_several(parts, places, several)
-        answers = [
-            text
-            for place, calls in zip(places, several, strict=True)
-            for text in held[place + 1 : place + 1 + len(calls)]
-        ]
-    if not all(map(_is_unmarked, answers)) and any(map(_is_marked, answers)):
-        raise UnusualError
-
-
-def _check_answers(numbers: list[int], several: list[list[LineCall]], answered: list[int]) -> None:
-    """Refuse turns that do not have an answer for each of their calls; ``numbers`` are those of the first calls."""
-    counts: list[int] = []
-    for number, calls in zip(numbers, several, strict=True):
-        if not number:
-            counts.append(0)
-        if not calls or number != counts[-1]:
-            raise UnusualError
-        counts[-1] += len(calls)
-    if counts != [count for count in answered if count]:
-        raise UnusualError
-
-
-def _write_several(parts: list[Any], places: list[int], several: list[list[LineCall]]) -> None:
-    """Put arguments where turns hold any number of calls."""
-    spelled = iter(_spelled([call for calls in several for call in calls]))
-    for place, calls in zip(places, several, strict=True):
-        lead = parts[2 * place]
-        if lead.is_said and parts[2 * place - 1] == _EMPTY:
-            raise UnusualError
-        written = lead[calls[0].name]
-        for number, call in enumerate(calls[1:], lead.number + 1):
-            written += next(spelled) + next_call(number)[call.name]
-        parts[2 * place] = written
-        parts[2 * place + 1] = next(spelled)
-
-
-def _spelled(calls: list[LineCall]) -> list[bytes]:
-    """The arguments of calls, spelled in JSON, without quotes."""
-    arguments = [call.arguments for call in calls]
-    if not all(map(_is_object, arguments)):
-        raise UnusualError
-    texts = [str(argument, "utf-8") for argument in arguments]
-    # No text ends with a comma: this stands between two of them, and nowhere else.
-    return dumps(texts)[2:-2].split(b'","')
-
-
-def _is_marked(text: Raw) -> bool:
-    """Whether the text of an answer says that a call failed."""
-    return read_error_flag(_decode_text(text)) is not None
 
 
 def _joined(parts: list[Any]) -> bytes:

@@ -17,8 +17,9 @@ from cannery.messages.absence import absent
 from cannery.messages.requests import Tool
 from cannery.wire.contract import Notes
 from cannery.wire.foreign import lost_field
+from cannery.wire.line_calls import LineCall
 from cannery.wire.line_states import Speaker
-from cannery.wire.lines import ODD, LineCall, LineTurn
+from cannery.wire.lines import ODD, LineTurn
 
 
 class Turn(

@@ -1,0 +1,167 @@
+"""Calls of requests that come one a line: the arguments of all of them are put into Chat's spelling together.
+
+A turn holds a call as JSON text in a JSON text, and so does Chat the arguments. In the usual spelling they are taken
+over as they stand, with all escapes; one look at all of them makes sure that each is an object. A turn that spells its
+call otherwise, or several, is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from itertools import repeat
+from operator import le
+from typing import Any
+
+import msgspec
+from msgspec import Raw, Struct
+from orjson import dumps
+
+from cannery.wire.arguments import is_plain_identifier
+from cannery.wire.line_states import Calling, UnusualError, next_call
+from cannery.wire.markers import read_error_flag
+
+EMPTY = Raw(b'""')
+# So many are sooner read one by one.
+_FEW = 3
+# Stands before each of many arguments, and nowhere in them.
+_MARK, _ESCAPED_MARK = "\x7f", "\\u007"
+# What stands before a name, behind it and before the arguments, in a text and with the spaces of ``json.dumps`` or not.
+_SPELLINGS = (
+    (b'{\\"name\\": \\"', b'\\", \\"arguments', b'\\": {'),
+    (b'{\\"name\\":\\"', b'\\",\\"arguments', b'\\":{'),
+)
+# An answer that says that its call failed begins with a bracket, or with an escape that stands for one.
+_FROM_BRACKET, _BEHIND_BRACKETS = bytearray(b'"['), bytearray(b'"]')
+
+
+class LineCall(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
+    """A call as a turn spells it."""
+
+    name: str
+    arguments: Raw
+
+
+class _Marked(Struct, frozen=True, gc=False, forbid_unknown_fields=True, rename={"held": _MARK}):
+    held: Raw
+
+
+_decode_text = msgspec.json.Decoder(str).decode
+_decode_marked = msgspec.json.Decoder(list[_Marked]).decode
+
+
+def write_calls(
+    parts: list[Any],
+    held: list[Any],
+    read_calls: Callable[[list[Raw]], list[Any]],
+    answered: list[int],
+) -> None:
+    """Put arguments where turns hold calls; of each line so many are ``answered``, and at least one of each turn."""
+    places = [place for place, lead in enumerate(parts[::2]) if type(lead) is Calling]
+    spelled = [held[place] for place in places]
+    found = _taken_over(spelled) if len(spelled) > _FEW else None
+    if found is None:
+        calls = read_calls(spelled)
+        if list in map(type, calls):
+            answers = _write_several(parts, held, places, calls, answered)
+        else:
+            found = [call.name for call in calls], _spelled(calls)
+    if found is not None:
+        if sum(answered) != len(places):
+            raise UnusualError
+        for place, name, argument in zip(places, *found, strict=True):
+            lead = parts[2 * place]
+            if lead.is_said and held[place - 1] == EMPTY:
+                raise UnusualError
+            parts[2 * place] = lead[name]
+            parts[2 * place + 1] = argument
+        answers = [held[place + 1] for place in places]
+    if not all(map(le, repeat(_BEHIND_BRACKETS), answers)) and any(map(_is_marked, answers)):
+        raise UnusualError
+
+
+def _taken_over(spelled: list[Raw]) -> tuple[Iterable[Any], Iterable[bytes]] | None:
+    """Names and arguments of turns that each hold one call in the usual spelling; None if one does not."""
+    joined = b",".join(spelled)
+    # Nobody ends a text like this but who writes the next one.
+    pieces = joined[1:-2].split(b'}","')
+    if len(pieces) != len(spelled) or not joined.endswith(b'}"'):
+        return None
+    _, _, opening = _SPELLINGS[not joined.startswith(_SPELLINGS[0][0], 1)]
+    heads, _, arguments = zip(*[piece.partition(opening) for piece in pieces], strict=True)
+    names = {head: _name_in(head) for head in set(heads)}
+    if None in names.values() or not _are_objects(arguments):
+        return None
+    return map(names.get, heads), arguments
+
+
+@lru_cache(maxsize=1024)
+def _name_in(head: bytes) -> str | None:
+    """The name in what stands before arguments; None if that is not spelled in the usual way."""
+    for start, end, _ in _SPELLINGS:
+        if head.startswith(start) and head.endswith(end):
+            name = head[len(start) : -len(end)]
+            return name.decode() if name.isascii() and is_plain_identifier(name.decode()) else None
+    return None
+
+
+def _are_objects(arguments: Sequence[bytes]) -> bool:
+    """Whether each of these is, in a text and behind a brace, the rest of one object; one of ``ODD`` if it is no JSON.
+
+    No argument has the mark, so there are as many marked objects as arguments only if each of those is one.
+    """
+    text = _decode_text(b'"[{\\"\x7f\\":{%b}]"' % b'},{\\"\x7f\\":{'.join(arguments))
+    if text.count(_MARK) != len(arguments) or _ESCAPED_MARK in text:
+        return False
+    return len(_decode_marked(text)) == len(arguments)
+
+
+def _write_several(
+    parts: list[Any], held: list[Any], places: list[int], found: list[Any], answered: list[int]
+) -> list[Raw]:
+    """Put arguments where turns hold any number of calls; the answers to them."""
+    several = [calls if type(calls) is list else [calls] for calls in found]
+    _check_answers([parts[2 * place].number for place in places], several, answered)
+    spelled = iter(_spelled([call for calls in several for call in calls]))
+    answers: list[Raw] = []
+    for place, calls in zip(places, several, strict=True):
+        lead = parts[2 * place]
+        if lead.is_said and held[place - 1] == EMPTY:
+            raise UnusualError
+        written = lead[calls[0].name]
+        for number, call in enumerate(calls[1:], lead.number + 1):
+            written += next(spelled) + next_call(number)[call.name]
+        parts[2 * place] = written
+        parts[2 * place + 1] = next(spelled)
+        answers += held[place + 1 : place + 1 + len(calls)]
+    return answers
+
+
+def _check_answers(numbers: list[int], several: list[list[LineCall]], answered: list[int]) -> None:
+    """Refuse turns that do not have an answer for each of their calls; ``numbers`` are those of the first calls."""
+    counts: list[int] = []
+    for number, calls in zip(numbers, several, strict=True):
+        if not number:
+            counts.append(0)
+        if not calls or number != counts[-1]:
+            raise UnusualError
+        counts[-1] += len(calls)
+    if counts != [count for count in answered if count]:
+        raise UnusualError
+
+
+def _spelled(calls: list[LineCall]) -> list[bytes]:
+    """The arguments of calls, spelled in JSON, without quotes and the first brace."""
+    texts = [str(call.arguments, "utf-8") for call in calls]
+    # No text ends with a comma: this stands between two of them, and nowhere else.
+    found = dumps(texts)[3:-2].split(b'","{')
+    if len(found) != len(calls) or not texts[0].startswith("{"):
+        raise UnusualError
+    return found
+
+
+def _is_marked(text: Raw) -> bool:
+    """Whether the text of an answer says that a call failed."""
+    spelled = bytes(text)
+    may_be = _FROM_BRACKET <= spelled < _BEHIND_BRACKETS
+    return may_be and read_error_flag(_decode_text(spelled)) is not None
