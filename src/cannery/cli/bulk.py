@@ -22,7 +22,7 @@ from cannery.errors import CanneryError
 from cannery.translation import translate, translate_lines
 from cannery.wire.losses import Loss, Rendered, Repair
 
-BLOCK = 1 << 16
+BLOCK = 3 << 15
 # What another process does at a time is larger, so that talking about it is worth it.
 _PIECE = 1 << 20
 # How far to look at a time for the end of a line.
@@ -78,12 +78,18 @@ def _block_of(rendered: Rendered, lines: int, size: int, task: Task) -> Block:
     """Lines that lost the same."""
     block = Block(lines, size, rendered.body)
     if rendered.losses:
-        block.counts = dict.fromkeys((key for key, _ in _names(rendered)), lines)
-        block.examples = {key: (1, found) for key, found in _names(rendered)}
+        block.examples = _first_examples(rendered.losses)
+        block.counts = dict.fromkeys(block.examples, lines)
         if task.keeps_losses:
             numbers = range(1, lines + 1)
             block.losses = [(number, loss) for number in numbers for loss in rendered.losses]
     return block
+
+
+@functools.lru_cache(maxsize=16)
+def _first_examples(losses: tuple[Loss, ...]) -> dict[tuple[str, str], tuple[int, Loss | Repair]]:
+    """An example of each kind of loss; block after block has the same."""
+    return {key: (1, found) for key, found in _names(Rendered(b"", losses))}
 
 
 def _translate_each(lines: list[bytes], size: int, task: Task) -> Block:
