@@ -31,7 +31,7 @@ from cannery.wire.contract import (
 )
 from cannery.wire.cuts import LONG, Runs, cut, mend
 from cannery.wire.foreign import report_settings
-from cannery.wire.lines import ODD
+from cannery.wire.lazy import loaded
 from cannery.wire.locating import Locate, locator
 from cannery.wire.losses import (
     NO_ALIASES,
@@ -44,7 +44,7 @@ from cannery.wire.losses import (
     enforce,
 )
 from cannery.wire.plain import PlainRequest
-from cannery.wire.slices import ODD as ODD_SLICES
+from cannery.wire.slices import ODD
 from cannery.wire.turns import changed
 
 if TYPE_CHECKING:
@@ -362,7 +362,7 @@ def _translate_slices(
             return None
     try:
         written = way[1](sliced, None if settings is None else settings.fields, notes)
-    except ODD_SLICES:
+    except ODD:
         return None
     if written is None:
         return None
@@ -432,7 +432,9 @@ def _known_settings(
 def _ways(source: str, target: str) -> tuple[Any, Any] | None:
     """The shortest way between two dialects: how to read, how to write; None where there is none."""
     read, write = find_dialect(source).read_slices, find_dialect(target).write_slices
-    return None if source == target or read is None or write is None else (read, write)
+    if source == target or read is None or write is None:
+        return None
+    return loaded(read), loaded(write)
 
 
 # The plain lane of each pair of dialects: how to read, how to write; None where there is none.
@@ -441,8 +443,10 @@ _LANES: dict[tuple[str, str], tuple[Any, Any] | None] = {}
 
 def _lane(source: str, target: str) -> tuple[Any, Any] | None:
     read, write = find_dialect(source).read_plain, find_dialect(target).write_plain
-    is_way = source != target and read is not None and write is not None
-    lane = _LANES[source, target] = (read, write) if is_way else None
+    lane = None
+    if source != target and read is not None and write is not None:
+        lane = loaded(read), loaded(write)
+    _LANES[source, target] = lane
     return lane
 
 
@@ -500,7 +504,7 @@ def _translate_line(body: bytes, source: str, target: str, policy: str) -> Rende
 def _line_way(source: str, target: str) -> tuple[Any, Any] | None:
     """How records of one dialect are read and written in another; None where there is no such way."""
     read, write = find_dialect(source).read_line, find_dialect(target).write_lines
-    return None if read is None or write is None else (read, write)
+    return None if read is None or write is None else (loaded(read), loaded(write))
 
 
 def _noted(

@@ -18,8 +18,9 @@ from msgspec import Raw, Struct
 from orjson import dumps
 
 from cannery.wire.arguments import is_plain_identifier
-from cannery.wire.line_states import Calling, UnusualError, next_call
+from cannery.wire.line_states import Calling, next_call
 from cannery.wire.markers import read_error_flag
+from cannery.wire.slices import UnusualError
 
 EMPTY = Raw(b'""')
 # So many are sooner read one by one.

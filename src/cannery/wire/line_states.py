@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any, Literal
 
 from cannery.wire.arguments import is_plain_identifier
+from cannery.wire.slices import UnusualError
 
 # The names of ShareGPT, which nearly all data sets of conversations use.
 Speaker = Literal["human", "gpt", "system", "function_call", "observation"]
@@ -30,10 +31,6 @@ _CALL = b'{"id":"call_%d","type":"function","function":{"name":"%b","arguments":
 _ANSWER = b'{"role":"tool","tool_call_id":"call_%d","content":'
 _MOST_CALLS = 1000
 _MOST_NAMES = 1000
-
-
-class UnusualError(ValueError):
-    """A line that only the general way can take."""
 
 
 class State(dict[str, tuple[Any, "State"]]):

@@ -2,8 +2,9 @@
 
 A source reads a line into a ``LineRequest``, whose texts stay as they are spelled in JSON. A target puts between the
 texts what leads from one to the next, which only the names of the speakers decide (``wire.line_states``); the calls of
-all lines are read together. Both refuse what they do not take with one of ``ODD``, what they note holds for each line,
-and the general way takes the rest; the tests hold both ways against each other.
+all lines are read together (``wire.line_calls``). Both refuse what they do not take with one of ``ODD``
+(``wire.slices``), what they note holds for each line, and the general way takes the rest; the tests hold both ways
+against each other.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from itertools import repeat
 from operator import gt
 from typing import Any, Protocol
 
-import msgspec
 from msgspec import Raw, Struct
 from orjson import dumps
 
@@ -23,10 +23,9 @@ from cannery.wire.arguments import is_plain_identifier
 from cannery.wire.bodies import encode
 from cannery.wire.chat_tools import write_tools
 from cannery.wire.line_calls import EMPTY, write_calls
-from cannery.wire.line_states import END, USUAL, Speaker, State, UnusualError
+from cannery.wire.line_states import END, USUAL, Speaker, State
 from cannery.wire.losses import Report
-
-ODD = (msgspec.MsgspecError, UnicodeError, RecursionError, UnusualError)
+from cannery.wire.slices import UnusualError
 
 
 class LineTurn(Struct, frozen=True, gc=False):

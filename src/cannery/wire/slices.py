@@ -35,9 +35,15 @@ SAID = frozenset(b'"' + bytes([code]) for code in _VISIBLE if code not in b'"\\[
 _QUOTE, _BRACKET, _BACKSLASH = b'"[\\'
 _NOTHING = frozenset((b"nu", b'""'))
 _decode_text = msgspec.json.Decoder(str).decode
-ODD = (msgspec.MsgspecError, UnicodeError, RecursionError, struct.error)
 # Settings as the fields of a body that are written already.
 Around = Mapping[str, Raw]
+
+
+class UnusualError(ValueError):
+    """Something that only the general way can take."""
+
+
+ODD = (msgspec.MsgspecError, UnicodeError, RecursionError, struct.error, UnusualError)
 
 
 class Sliced(Struct, frozen=True, gc=False):

@@ -7,7 +7,6 @@ types of openai 3.49.0 (2026-11-15).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 from cannery.dialects.openai_chat.settings import CONTROL_PATHS, MODELLED, NAME, write_settings
@@ -16,9 +15,8 @@ from cannery.messages.requests import Request
 from cannery.wire.aliasing import aliased
 from cannery.wire.chat_tools import tool_paths
 from cannery.wire.chat_writing import ChatWriter
-from cannery.wire.contract import UNKNOWN_MODEL, Dialect, Notes, Piece, Route, Rules
+from cannery.wire.contract import Dialect, Piece, Route, Rules
 from cannery.wire.lazy import later
-from cannery.wire.lines import ChatLines, LineRequest
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, recall
 
@@ -40,16 +38,6 @@ def write_request(
         body = recall(body, residue.envelope)
     body["messages"] = writer.messages(pieces) if turns is None else turns
     return body
-
-
-_MODEL_UNKNOWN = ("MODEL_UNKNOWN", "model", "")
-_LINES = ChatLines(NAME, UNKNOWN_MODEL)
-
-
-def write_lines(requests: Iterable[LineRequest], notes: Notes) -> bytes:
-    """The bodies of requests that name no model, one a line."""
-    notes.append(_MODEL_UNKNOWN)
-    return _LINES.write(requests)
 
 
 DIALECT = Dialect(
@@ -79,5 +67,5 @@ DIALECT = Dialect(
     write_slices=later(__name__, "slice_writing", "write_slices"),
     write_plain=later(__name__, "fast", "write_plain"),
     write_reply=later(__name__, "fast_responses", "write_reply"),
-    write_lines=write_lines,
+    write_lines=later(__name__, "lines", "write_lines"),
 )

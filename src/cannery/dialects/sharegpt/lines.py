@@ -19,7 +19,8 @@ from cannery.wire.contract import Notes
 from cannery.wire.foreign import lost_field
 from cannery.wire.line_calls import LineCall
 from cannery.wire.line_states import Speaker
-from cannery.wire.lines import ODD, LineTurn
+from cannery.wire.lines import LineTurn
+from cannery.wire.slices import ODD
 
 
 class Turn(
