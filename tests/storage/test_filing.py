@@ -253,3 +253,17 @@ def test_what_another_process_writes_is_read(path):
         for store in (mine, other):
             filed = store.file(history)
             assert (filed.identifier, filed.added) == (first.identifier, 0)
+
+
+def test_histories_that_are_known_are_looked_up_once_for_all(tmp_path, monkeypatch):
+    asked = [[user(f"{number}", START), assistant("yes", START)] for number in range(5)]
+    with open_store(tmp_path) as store:
+        first = store.file_many(asked)
+        looks = []
+        use = store.index.use
+        monkeypatch.setattr(store.index, "use", lambda work: looks.append(work) or use(work))
+        again = store.file_many([*asked[1:], asked[0][:1]])
+        assert len(looks) == 1
+    assert [one.identifier for one in again] == [one.identifier for one in (*first[1:], first[0])]
+    assert [(one.known, one.added) for one in again] == [(2, 0)] * 4 + [(1, 0)]
+    assert not any(one.is_new or one.is_fork for one in again)

@@ -1,7 +1,7 @@
 """Filing several histories at once: one look-up, one change log entry each, one sync for all.
 
 Histories of which one may go on from another are filed one after the other. What is not simply a new conversation or
-more of a known one (a fork, or a plan that others have overtaken) is filed alone.
+more of a known one (a fork, or a plan that others have overtaken) is filed alone; what is known is only looked up.
 """
 
 from __future__ import annotations
@@ -123,11 +123,13 @@ def _plan(store: Store, work: _Work) -> Write | None:
                 tags=filing.tags,
                 identifier=filing.identifier,
             )
-        raw, metadata = store.latest(match.identifier)
-        if not match.is_at_end or metadata.profile != "archive":
+        added = rest_of(store, work.history, work.digests, match) if match.is_at_end else ()
+        if not added and filing.match is UNSET and not _says_more(work, match):
+            conversation, known = store.get(match.identifier), len(work.history)
+            work.outcome = Filed(conversation, known, 0, is_new=False, is_fork=False)
             return None
-        added = rest_of(store, work.history, work.digests, match)
-        if not added:
+        raw, metadata = store.latest(match.identifier)
+        if not added or metadata.profile != "archive":
             return None
     else:
         added = work.history
@@ -149,6 +151,11 @@ def _plan(store: Store, work: _Work) -> Write | None:
         contents=contents,
     )
     return Write(change, metadata, added)
+
+
+def _says_more(work: _Work, match: Match) -> bool:
+    """Whether a history goes on with something else than the conversation that begins like it."""
+    return not match.is_at_end and any(work.digests[match.known :])
 
 
 def _commit(store: Store, batch: Sequence[_Work]) -> None:
