@@ -8,6 +8,7 @@ not here any more is read.
 from __future__ import annotations
 
 import threading
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -42,7 +43,7 @@ class Recent:
     def __init__(self, most: int = _MOST) -> None:
         self._most = most
         self._lock = threading.Lock()
-        self._additions: dict[Cursor, Addition] = {}
+        self._additions: OrderedDict[Cursor, Addition] = OrderedDict()
 
     def note(self, write: Write, receipt: Receipt) -> None:
         """Remember a change that was made."""
@@ -57,7 +58,7 @@ class Recent:
         with self._lock:
             self._additions[receipt.place] = addition
             if len(self._additions) > self._most:
-                del self._additions[next(iter(self._additions))]
+                self._additions.popitem(last=False)
 
     def of(self, identifier: str, places: Sequence[Cursor]) -> list[Addition] | None:
         """The changes of a conversation at some places, if all are here and each follows upon the one before."""
