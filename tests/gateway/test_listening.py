@@ -51,7 +51,7 @@ def talk(
             header_seconds=header_seconds,
         )
         taken = socket.create_server(("127.0.0.1", 0))
-        await listener.listen(taken, 10)
+        listener.listen(taken, 10)
         reader, writer = await asyncio.open_connection(*taken.getsockname())
         for piece in pieces:
             writer.write(piece)
@@ -173,7 +173,7 @@ def test_a_client_that_does_not_read_is_waited_for():
         tunnels = Tunnels(flood, header_bytes=8192)
         listener = Listener(flood, tunnels.hand_over, header_bytes=8192, header_seconds=5.0)
         taken = socket.create_server(("127.0.0.1", 0))
-        await listener.listen(taken, 10)
+        listener.listen(taken, 10)
         _, writer = await asyncio.open_connection(*taken.getsockname(), limit=1000)
         writer.write(post("/", b""))
         await asyncio.sleep(0.5)

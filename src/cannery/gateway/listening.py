@@ -12,6 +12,7 @@ until then. A body that nobody asked for is not kept; its connection ends with t
 from __future__ import annotations
 
 import asyncio
+import socket
 from collections import deque
 from collections.abc import AsyncIterator, Callable
 from email.utils import formatdate
@@ -21,6 +22,7 @@ from urllib.parse import unquote
 
 import httptools
 
+from cannery.gateway.accepting import Acceptor
 from cannery.gateway.rsgi import HTTPProtocol, ProtocolClosed, Scope
 
 Application = Callable[[Scope, HTTPProtocol], Any]
@@ -530,6 +532,7 @@ class Listener:
         *,
         header_bytes: int,
         header_seconds: float,
+        complain: Callable[[OSError], object] = lambda error: None,  # noqa: ARG005 - who cares to know
     ) -> None:
         self.application = application
         self.hand_over = hand_over
@@ -538,16 +541,17 @@ class Listener:
         self.connections: set[Connection] = set()
         self.is_closing = False
         self._header_seconds = header_seconds
-        self._server: asyncio.Server | None = None
+        self._complain = complain
+        self._acceptor: Acceptor | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._date = ""
         self._date_until = 0.0
 
-    async def listen(self, sock: Any, backlog: int) -> None:
+    def listen(self, sock: socket.socket, backlog: int) -> None:
         """Take connections."""
-        self._server = await self.loop.create_server(
-            lambda: Connection(self), sock=sock, backlog=backlog
-        )
+        sock.listen(backlog)
+        self._acceptor = Acceptor(sock, lambda: Connection(self), self._complain)
+        self._acceptor.start()
         self._look()
 
     def _look(self) -> None:
@@ -571,8 +575,8 @@ class Listener:
         self.is_closing = True
         if self._timer is not None:
             self._timer.cancel()
-        if self._server is not None:
-            self._server.close()
+        if self._acceptor is not None:
+            self._acceptor.close()
         for connection in list(self.connections):
             connection.hang_up()
         await asyncio.sleep(0)

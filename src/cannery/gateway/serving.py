@@ -101,6 +101,7 @@ async def _run(
         tunnels.hand_over,
         header_bytes=most,
         header_seconds=limits.header_seconds,
+        complain=lambda error: log.write("error", "connection_not_taken", problem=str(error)),
     )
     loop = asyncio.get_running_loop()
     stopping = asyncio.Event()
@@ -109,7 +110,7 @@ async def _run(
     loop.add_signal_handler(signal.SIGHUP, lambda: _reload(gateway, read))
     await recorder.start()
     _settle_memory()
-    await listener.listen(taken, _BACKLOG)
+    listener.listen(taken, _BACKLOG)
     doorkeeper = Doorkeeper(
         port, silent_seconds=limits.header_seconds, busy_ports=gateway.sentry.client_ports
     )
