@@ -81,6 +81,25 @@ def test_strict_stops_at_the_first_bad_line_of_all(run, tmp_path):
     assert not (run.home / "out.jsonl").exists()
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a disk that is full")
+def test_a_full_disk_is_said_by_whoever_writes(run, tmp_path):
+    (tmp_path / "many.jsonl").write_bytes(many())
+    words = (*WORDS, tmp_path / "many.jsonl", "-q", "-o", "/dev/full", "--jobs")
+    alone, beside = run(*words, "1"), run(*words, "2")
+    assert (alone.code, alone.err) == (beside.code, beside.err)
+    assert "No space left" in beside.err
+
+
+def test_a_reader_who_has_enough_ends_all_processes_silently(run, tmp_path):
+    (tmp_path / "many.jsonl").write_bytes(many() * 8)
+    process = run.start(*WORDS, "-q", "--jobs", "2", tmp_path / "many.jsonl")
+    with process.stdin, process.stdout as output, process.stderr as said:
+        output.read(1)
+        output.close()
+        process.wait(timeout=30)
+        assert said.read() == b""
+
+
 def test_a_process_that_is_killed_is_said(run, tmp_path):
     (tmp_path / "many.jsonl").write_bytes(many() * 8)
     process = run.start(*WORDS, "-q", "--jobs", "2", tmp_path / "many.jsonl")

@@ -2,7 +2,7 @@
 
 Lines are taken in blocks that fit the processor's cache, and those of common shape are translated in one go; what went
 wrong and what was lost comes back beside the output. With several processes (``workers``) each reads its own ranges of
-a file, and blocks of a pipe are handed to it; at most two pieces for each are under way.
+a file, or is handed pieces of a pipe, and writes to the output when it is its turn.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ import functools
 import io
 import os
 import stat
-from collections.abc import Callable, Iterator
-from typing import Any, BinaryIO
+from collections.abc import Iterator
+from typing import IO, Any, BinaryIO
 
 import msgspec
 from msgspec import Struct
@@ -23,8 +23,8 @@ from cannery.translation import translate, translate_lines
 from cannery.wire.losses import Loss, Rendered, Repair
 
 BLOCK = 3 << 15
-# What another process does at a time is larger, so that talking about it is worth it.
-_PIECE = 1 << 20
+# What another process does at a time is larger, so that talking about it is worth it, and as much is held at a time.
+_PIECE = 1 << 19
 # How far to look at a time for the end of a line.
 _LOOK = 1 << 12
 
@@ -145,27 +145,34 @@ def _show(block: Block, number: int, rendered: Rendered) -> None:
         block.examples.setdefault(key, (number, found))
 
 
-def run(file: BinaryIO, first: bytes, task: Task, jobs: int) -> Iterator[Block]:
-    """The lines of a file in order, translated by so many processes; ``first`` was read before."""
+def run(file: BinaryIO, first: bytes, task: Task, jobs: int, output: IO[bytes]) -> Iterator[Block]:
+    """What there is to say about the lines of a file, in order; ``first`` was read before.
+
+    So many processes translate them. What became of a block is written when the next one is asked for.
+    """
     if jobs <= 1:
-        for block in blocks(file, first):
-            yield translate_block(block, task)
+        for lines in blocks(file, first):
+            block = translate_block(lines, task)
+            yield block
+            output.write(block.output)
         return
     from cannery.cli.workers import Workers
 
     ranges = _ranges(file, len(first))
     descriptor = -1 if ranges is None else file.fileno()
 
-    def work(piece: Any, write: Callable[[bytes], object]) -> Block:
+    def work(piece: Any) -> tuple[Block, list[bytes]]:
         given = io.BytesIO(piece) if isinstance(piece, bytes) else _opened(descriptor, piece)
         whole = Block(failures=[], counts={}, examples={}, losses=[])
-        for block in blocks(given):
-            done = translate_block(block, task)
-            write(done.output)
-            _add(whole, done)
-        return whole
+        written: list[bytes] = []
+        for lines in blocks(given):
+            block = translate_block(lines, task)
+            written.append(block.output)
+            _add(whole, block)
+        return whole, written
 
-    with Workers(jobs, work) as workers:
+    output.flush()
+    with Workers(jobs, work, output.fileno()) as workers:
         pieces: Any = map(b"".join, blocks(file, first, _PIECE)) if ranges is None else ranges
         yield from workers.run(pieces)
 

@@ -186,11 +186,8 @@ def bulk(options: argparse.Namespace, source: Source, size: int) -> int:
         note("--explain is for one body; these are many", quiet=options.quiet)
     jobs = options.jobs if options.jobs > 0 else os.cpu_count() or 1
     with BulkReport(options, dialect, size) as report, writing(options.output) as file:
-        for block in work.run(source.rest, source.head, task, jobs):
+        for block in work.run(source.rest, source.head, task, jobs, file):
             report.add(block)
-            # Some file systems take much longer for a megabyte at once.
-            for at in range(0, len(block.output), work.BLOCK):
-                file.write(block.output[at : at + work.BLOCK])
     report.conclude()
     return WRONG if report.failed else DONE
 

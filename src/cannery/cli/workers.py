@@ -1,8 +1,8 @@
-"""Processes that work on pieces of a file, in order, with memory that they share with their parent.
+"""Processes that work on pieces of a file and write what becomes of them, in order.
 
-Each process is forked with two slots of its own, in which it leaves its output. A piece is told through a pipe: a range
-of a file that the process reads itself, or bytes, which the parent puts into the slot. Nothing large goes through a
-pipe, and a process that ends early ends everything.
+Each process is forked, takes a piece, tells its parent about it, waits for its turn, and writes to the file itself. A
+piece is told through a pipe: a range of a file that the process reads itself, or bytes, which the parent puts into
+memory that they share. Nothing large goes through a pipe, and a process that ends early ends everything.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import mmap
 import multiprocessing
+import os
 import signal
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -19,28 +20,27 @@ from typing import Any, Self
 
 from cannery.cli.complaints import Complaint
 
-# Takes a piece and what its output is given to, and returns a value with room for an ``output`` of bytes.
-Work = Callable[[Any, Callable[[bytes], object]], Any]
-_AHEAD = 2
+# Takes a piece, and returns what is to be said about it, and what is to be written.
+Work = Callable[[Any], tuple[Any, list[bytes]]]
 _SLOT = 8 << 20
 
 
 class Workers:
-    """So many processes that turn a piece into a value, and hand over its ``output`` as they get it."""
+    """So many processes that take pieces and write to an open file."""
 
-    def __init__(self, count: int, work: Work) -> None:
+    def __init__(self, count: int, work: Work, output: int) -> None:
         context = multiprocessing.get_context("fork")
-        self._workers: list[tuple[Any, Connection, list[mmap.mmap]]] = []
+        self._workers: list[_Worker] = []
         for _ in range(count):
-            slots = [mmap.mmap(-1, _SLOT) for _ in range(_AHEAD)]
+            memory = mmap.mmap(-1, _SLOT)
             ours, theirs = context.Pipe()
             # A copy of the parent's end in a child would keep the pipe open when the parent is gone.
-            foreign = [ours, *(pipe for _, pipe, _ in self._workers)]
-            given = (theirs, foreign, slots, work)
+            foreign = [ours, *(worker.pipe for worker in self._workers)]
+            given = (theirs, foreign, memory, work, output)
             process = context.Process(target=_serve, args=given, daemon=True)
             process.start()
             theirs.close()
-            self._workers.append((process, ours, slots))
+            self._workers.append(_Worker(process, ours, memory))
 
     def __enter__(self) -> Self:
         return self
@@ -51,28 +51,63 @@ class Workers:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        for process, pipe, slots in self._workers:
-            pipe.close()
-            if error is not None:
-                process.terminate()
-            process.join()
-            for slot in slots:
-                slot.close()
+        for worker in self._workers:
+            worker.end(in_a_hurry=error is not None)
 
     def run(self, pieces: Iterable[Any]) -> Iterator[Any]:
-        """What became of each piece, in order; its output is bytes, there until the next one is asked for."""
-        waiting: deque[tuple[Connection, mmap.mmap]] = deque()
-        most = len(self._workers) * _AHEAD
-        for number, piece in enumerate(pieces):
-            if len(waiting) == most:
-                yield from _received(*waiting.popleft())
-            turn = number % most
-            _, pipe, slots = self._workers[turn % len(self._workers)]
-            slot = turn // len(self._workers)
-            _send(pipe, slots[slot], slot, piece)
-            waiting.append((pipe, slots[slot]))
-        while waiting:
-            yield from _received(*waiting.popleft())
+        """What is to be said about each piece, in order; it is written when the next one is asked for."""
+        idle = deque(self._workers)
+        busy: deque[_Worker] = deque()
+        for piece in pieces:
+            if idle:
+                worker = idle.popleft()
+                worker.give(piece)
+            else:
+                worker = busy.popleft()
+                yield worker.told()
+                worker.write_and_take(piece)
+            busy.append(worker)
+        for worker in busy:
+            yield worker.told()
+            worker.write_and_take(None)
+
+
+class _Worker:
+    """One of the processes, as its parent sees it."""
+
+    def __init__(self, process: Any, pipe: Connection, memory: mmap.mmap) -> None:
+        self._process = process
+        self.pipe = pipe
+        self._memory = memory
+
+    def give(self, piece: Any) -> None:
+        """A piece to work on; None if there is no more."""
+        if isinstance(piece, bytes) and len(piece) <= _SLOT:
+            self._memory[: len(piece)] = piece
+            piece = len(piece)
+        with _alive():
+            self.pipe.send(piece)
+
+    def told(self) -> Any:
+        """What there is to say about the piece."""
+        with _alive():
+            return self.pipe.recv()
+
+    def write_and_take(self, piece: Any) -> None:
+        """It is its turn: it writes, and goes on with another piece."""
+        self.give(piece)
+        with _alive():
+            error = self.pipe.recv()
+        if error is not None:
+            raise error
+
+    def end(self, *, in_a_hurry: bool) -> None:
+        """Wait until the process is gone."""
+        self.pipe.close()
+        if in_a_hurry:
+            self._process.terminate()
+        self._process.join()
+        self._memory.close()
 
 
 @contextlib.contextmanager
@@ -84,66 +119,29 @@ def _alive() -> Iterator[None]:
         raise Complaint("a process that was translating has died") from None
 
 
-def _send(pipe: Connection, memory: mmap.mmap, slot: int, piece: Any) -> None:
-    if isinstance(piece, bytes) and len(piece) <= _SLOT:
-        memory[: len(piece)] = piece
-        piece = len(piece)
-    with _alive():
-        pipe.send((slot, piece))
-
-
-def _received(pipe: Connection, memory: mmap.mmap) -> Iterator[Any]:
-    """What a process answered, its output still in the memory that it lies in."""
-    with _alive():
-        value, length, more = pipe.recv()
-    if more:
-        value.output = memory[:length] + more
-        yield value
-        return
-    with memoryview(memory) as whole, whole[:length] as output:
-        value.output = output
-        yield value
-        value.output = b""
-
-
 def _serve(
-    pipe: Connection,
-    foreign: list[Connection],
-    slots: list[mmap.mmap],
-    work: Work,
+    pipe: Connection, foreign: list[Connection], memory: mmap.mmap, work: Work, output: int
 ) -> None:
     """Work until the parent is gone; Ctrl-C is for the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for end in foreign:
         end.close()
+    with contextlib.suppress(EOFError, ConnectionError):
+        given = pipe.recv()
+        while given is not None:
+            value, written = work(memory[:given] if isinstance(given, int) else given)
+            pipe.send(value)
+            given = pipe.recv()
+            pipe.send(_write(output, written))
+
+
+def _write(output: int, written: list[bytes]) -> OSError | None:
+    """Write everything; what went wrong if anything did."""
     try:
-        while True:
-            slot, given = pipe.recv()
-            memory = slots[slot]
-            output = _Output(memory)
-            value = work(memory[:given] if isinstance(given, int) else given, output.write)
-            pipe.send((value, *output.left()))
-    except (EOFError, ConnectionError):
-        return
-
-
-class _Output:
-    """What a process leaves in its slot, and what does not fit there."""
-
-    def __init__(self, memory: mmap.mmap) -> None:
-        self._memory = memory
-        self._length = 0
-        self._more: list[bytes] = []
-
-    def write(self, data: bytes) -> None:
-        """Take bytes; the slot is not needed for what came in it any more."""
-        end = self._length + len(data)
-        if self._more or end > _SLOT:
-            self._more.append(data)
-        else:
-            self._memory[self._length : end] = data
-            self._length = end
-
-    def left(self) -> tuple[int, bytes]:
-        """How much is in the slot, and what comes after it."""
-        return self._length, b"".join(self._more)
+        for data in written:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(output, rest) :]
+    except OSError as error:
+        return error
+    return None
