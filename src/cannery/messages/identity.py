@@ -8,6 +8,7 @@ store: content that lies there takes part by its id.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Iterable, Iterator
 from typing import Any, assert_never
@@ -74,18 +75,19 @@ class PrefixChain:
     def add(self, canister: Any) -> bytes | None:
         """The digest with one more canister, or None if it adds nothing."""
         role, held = canister.role, canister.held
-        if type(held) is str and held and role in _BEFORE_TEXT:
-            own = _text_digest(role, held)
-        else:
-            if role is Role.Assistant and _adds_nothing(canister, reasoning=self._reasoning):
-                return None
-            own = digest(canister)
-            if role is Role.Invocation:
-                self._ordinals[canister.identifier] = self._calls
-                self._calls += 1
-            elif role is Role.Result:
-                ordinal = self._ordinals.get(canister.invocation_id)
-                own += _ORPHAN if ordinal is None else b"%d" % ordinal
+        if type(held) is str and held and (before := _BEFORE_TEXT.get(role)):
+            after = _after_short_text if len(held) <= _SHORT else _after_text
+            self._chain = after(self._chain, before, held)
+            return self._chain
+        if role is Role.Assistant and _adds_nothing(canister, reasoning=self._reasoning):
+            return None
+        own = digest(canister)
+        if role is Role.Invocation:
+            self._ordinals[canister.identifier] = self._calls
+            self._calls += 1
+        elif role is Role.Result:
+            ordinal = self._ordinals.get(canister.invocation_id)
+            own += _ORPHAN if ordinal is None else b"%d" % ordinal
         self._chain = hashlib.sha256(self._chain + own).digest()
         return self._chain
 
@@ -101,9 +103,15 @@ def prefix_digests(
     return map(PrefixChain(reasoning=reasoning).add, canisters)
 
 
-def _text_digest(role: Role, text: str) -> bytes:
-    """The digest of plain text that says something: the commonest by far, and as quickly made as kept."""
-    return hashlib.sha256(_BEFORE_TEXT[role] + hashlib.sha256(utf8(text)).digest()).digest()
+def _after_text(chain: bytes, before: bytes, text: str) -> bytes:
+    """The digest of a history that goes on with plain text that says something: the commonest by far."""
+    own = hashlib.sha256(before + hashlib.sha256(utf8(text)).digest()).digest()
+    return hashlib.sha256(chain + own).digest()
+
+
+# Clients send what was said before with every turn, and applications their prompt with every history.
+_after_short_text = functools.lru_cache(2048)(_after_text)
+_SHORT = 1024
 
 
 def conversation_digest(canisters: Iterable[Canister], *, reasoning: bool = True) -> bytes:
