@@ -262,6 +262,12 @@ def test_what_is_no_call_by_itself_is_none_among_others(values: list[str], gener
         assert json.loads(said.body) == json.loads(general(line, SOURCE, "openai_chat").body)
 
 
+@pytest.mark.parametrize("value", ["[]", "", "{}", "text", "7", '["a"]', '[{"name": "a"}]'])
+def test_a_turn_without_a_call_is_left_to_the_general_way(value: str):
+    line = _line_with(value)
+    assert translate_lines([line], source=SOURCE, target="openai_chat") is None
+
+
 @pytest.mark.parametrize("separators", [None, (",", ":")])
 def test_arguments_of_many_calls_are_taken_over_as_they_are_spelled(separators, monkeypatch):
     monkeypatch.delattr(line_calls, "_spelled")

@@ -34,6 +34,7 @@ _SPELLINGS = (
 )
 # An answer that says that its call failed begins with a bracket, or with an escape that stands for one.
 _FROM_BRACKET, _BEHIND_BRACKETS = bytearray(b'"['), bytearray(b'"]')
+_ALL_BEHIND_BRACKETS = repeat(_BEHIND_BRACKETS)
 
 
 class LineCall(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
@@ -54,22 +55,17 @@ _decode_marked = msgspec.json.Decoder(list[_Marked]).decode
 def write_calls(
     parts: list[Any],
     held: list[Any],
-    read_calls: Callable[[list[Raw]], list[Any]],
+    read_calls: Callable[[Raw], Any],
     answered: list[int],
 ) -> None:
     """Put arguments where turns hold calls; of each line so many are ``answered``, and at least one of each turn."""
     places = [place for place, lead in enumerate(parts[::2]) if type(lead) is Calling]
-    spelled = [held[place] for place in places]
-    found = _taken_over(spelled) if len(spelled) > _FEW else None
+    found = None
+    if sum(answered) == len(places) > _FEW:
+        found = _taken_over([held[place] for place in places])
     if found is None:
-        calls = read_calls(spelled)
-        if list in map(type, calls):
-            answers = _write_several(parts, held, places, calls, answered)
-        else:
-            found = [call.name for call in calls], _spelled(calls)
-    if found is not None:
-        if sum(answered) != len(places):
-            raise UnusualError
+        answers = _write_each(parts, held, places, read_calls, answered)
+    else:
         for place, name, argument in zip(places, *found, strict=True):
             lead = parts[2 * place]
             if lead.is_said and held[place - 1] == EMPTY:
@@ -77,7 +73,7 @@ def write_calls(
             parts[2 * place] = lead[name]
             parts[2 * place + 1] = argument
         answers = [held[place + 1] for place in places]
-    if not all(map(le, repeat(_BEHIND_BRACKETS), answers)) and any(map(_is_marked, answers)):
+    if not all(map(le, _ALL_BEHIND_BRACKETS, answers)) and any(map(_is_marked, answers)):
         raise UnusualError
 
 
@@ -117,48 +113,47 @@ def _are_objects(arguments: Sequence[bytes]) -> bool:
     return len(_decode_marked(text)) == len(arguments)
 
 
-def _write_several(
-    parts: list[Any], held: list[Any], places: list[int], found: list[Any], answered: list[int]
+def _write_each(
+    parts: list[Any],
+    held: list[Any],
+    places: list[int],
+    read_calls: Callable[[Raw], Any],
+    answered: list[int],
 ) -> list[Raw]:
-    """Put arguments where turns hold any number of calls; the answers to them."""
-    several = [calls if type(calls) is list else [calls] for calls in found]
-    _check_answers([parts[2 * place].number for place in places], several, answered)
-    spelled = iter(_spelled([call for calls in several for call in calls]))
+    """Put arguments where turns hold any number of calls, each with its answer; the answers."""
     answers: list[Raw] = []
-    for place, calls in zip(places, several, strict=True):
+    counts: list[int] = []
+    for place in places:
         lead = parts[2 * place]
-        if lead.is_said and held[place - 1] == EMPTY:
+        found = read_calls(held[place])
+        if not found or (lead.is_said and held[place - 1] == EMPTY):
             raise UnusualError
-        written = lead[calls[0].name]
-        for number, call in enumerate(calls[1:], lead.number + 1):
-            written += next(spelled) + next_call(number)[call.name]
+        first, *others = found if type(found) is list else (found,)
+        number = lead.number
+        if not number:
+            counts.append(0)
+        if number != counts[-1]:
+            raise UnusualError
+        written, argument = lead[first.name], _spelled(first)
+        for call in others:
+            number += 1
+            written += argument + next_call(number)[call.name]
+            argument = _spelled(call)
+        counts[-1] = number + 1
         parts[2 * place] = written
-        parts[2 * place + 1] = next(spelled)
-        answers += held[place + 1 : place + 1 + len(calls)]
+        parts[2 * place + 1] = argument
+        answers += held[place + 1 : place + 2 + len(others)]
+    if counts != [count for count in answered if count]:
+        raise UnusualError
     return answers
 
 
-def _check_answers(numbers: list[int], several: list[list[LineCall]], answered: list[int]) -> None:
-    """Refuse turns that do not have an answer for each of their calls; ``numbers`` are those of the first calls."""
-    counts: list[int] = []
-    for number, calls in zip(numbers, several, strict=True):
-        if not number:
-            counts.append(0)
-        if not calls or number != counts[-1]:
-            raise UnusualError
-        counts[-1] += len(calls)
-    if counts != [count for count in answered if count]:
+def _spelled(call: LineCall) -> bytes:
+    """The arguments of a call, spelled in JSON, without quotes and the first brace."""
+    text = dumps(str(call.arguments, "utf-8"))
+    if not text.startswith(b'"{'):
         raise UnusualError
-
-
-def _spelled(calls: list[LineCall]) -> list[bytes]:
-    """The arguments of calls, spelled in JSON, without quotes and the first brace."""
-    texts = [str(call.arguments, "utf-8") for call in calls]
-    # No text ends with a comma: this stands between two of them, and nowhere else.
-    found = dumps(texts)[3:-2].split(b'","{')
-    if len(found) != len(calls) or not texts[0].startswith("{"):
-        raise UnusualError
-    return found
+    return text[2:-1]
 
 
 def _is_marked(text: Raw) -> bool:

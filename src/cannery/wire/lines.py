@@ -51,8 +51,8 @@ class LineRequest(Protocol):
         """What may be called."""
 
     @staticmethod
-    def read_calls(spelled: list[Raw]) -> list[Any]:
-        """The call of each of these turns, or a list of them."""
+    def read_calls(spelled: Raw) -> Any:
+        """The call of a turn, or a list of them."""
 
     @staticmethod
     def read_tools(spelled: Raw) -> tuple[Tool, ...]:
@@ -61,7 +61,7 @@ class LineRequest(Protocol):
 
 _MOST_TOOLS = 128
 # No other JSON value begins with a smaller byte than a text does.
-_BEHIND_TEXTS = bytearray(b"#")
+_BEHIND_TEXTS = repeat(bytearray(b"#"))
 
 
 class ChatLines:
@@ -97,7 +97,7 @@ class ChatLines:
             if state is not usual:
                 answered.append(state.answered)
         held = parts[1::2]
-        if not held or None in answered or not all(map(gt, repeat(_BEHIND_TEXTS), held)):
+        if not held or None in answered or not all(map(gt, _BEHIND_TEXTS, held)):
             raise UnusualError  # a call without an answer, or something that is no text
         if any(answered):
             write_calls(parts, held, request.read_calls, answered)

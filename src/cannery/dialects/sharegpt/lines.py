@@ -52,9 +52,9 @@ class Record(
     id: str | int | None = None
 
     @staticmethod
-    def read_calls(spelled: list[Raw]) -> list[Any]:
-        """The call of each of these turns, or a list of them."""
-        return list(map(_decode_calls, _decode_texts(b"[" + b",".join(spelled) + b"]")))
+    def read_calls(spelled: Raw) -> Any:
+        """The call of a turn, or a list of them."""
+        return _decode_calls(_decode_text(spelled))
 
     @staticmethod
     def read_tools(spelled: Raw) -> tuple[Tool, ...]:
@@ -70,7 +70,6 @@ _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_value = msgspec.json.Decoder().decode
 _FIELDS = frozenset({"conversations", "system", "tools", "id"})
 _decode_text = msgspec.json.Decoder(str).decode
-_decode_texts = msgspec.json.Decoder(list[str]).decode
 _decode_calls = msgspec.json.Decoder(LineCall | list[LineCall]).decode
 _decode = msgspec.json.Decoder(Record).decode
 _decode_any = msgspec.json.Decoder(AnyRecord).decode
