@@ -293,6 +293,24 @@ def test_what_translation_never_writes(target: str, body: dict[str, Any], data: 
 
 
 @pytest.mark.parametrize("target", [target for source, target in WAYS if source == ANTHROPIC])
+@settings(max_examples=300, deadline=None)
+@given(chats(), st.data())
+def test_calls_and_answers_out_of_order(target: str, body: dict[str, Any], data: st.DataObject):
+    raw = json.dumps(body).replace("1e400", "1e40").encode()
+    abroad = json.loads(cannery.translate(raw, source="openai_chat", target=ANTHROPIC).body)
+    messages = abroad["messages"]
+    place = data.draw(st.integers(0, len(messages) - 1))
+    taken = messages.pop(place)
+    if data.draw(st.booleans()):
+        messages.insert(data.draw(st.integers(0, len(messages))), taken)
+    listed = taken["content"] if isinstance(taken["content"], list) else []
+    for block in listed:
+        if block["type"] == "tool_result" and data.draw(st.booleans()):
+            block["tool_use_id"] = data.draw(IDS)
+    compare(json.dumps(abroad).encode(), ANTHROPIC, target)
+
+
+@pytest.mark.parametrize("target", [target for source, target in WAYS if source == ANTHROPIC])
 def test_a_name_on_results(target: str):
     call = {"type": "tool_use", "id": "a", "name": "f", "input": {}}
     result = {"type": "tool_result", "tool_use_id": "a", "content": "r", "name": "f"}
