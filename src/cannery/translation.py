@@ -322,7 +322,8 @@ def translate(
     data = body if type(body) is bytes else to_bytes(source, body)
     if kind == "request":
         # With a repair switched off, the tools among the settings may have to stay as they are.
-        plain = None if without else _translate_slices(data, source, target, policy, model)
+        way = None if without else _ways(source, target)
+        plain = None if way is None else _translate_slices(data, way, source, target, policy, model)
         if plain is None and model is None:
             plain = _translate_line(data, source, target, policy)
             if plain is None:
@@ -340,12 +341,9 @@ def translate(
 
 
 def _translate_slices(
-    body: bytes, source: str, target: str, policy: str, model: str | None
+    body: bytes, way: tuple[Any, Any], source: str, target: str, policy: str, model: str | None
 ) -> Rendered | None:
     """A well-behaved body on the shortest way; None for any other."""
-    way = _ways(source, target)
-    if way is None:
-        return None
     notes: Notes = []
     runs: Runs = ()
     if len(body) > LONG:
@@ -495,8 +493,9 @@ def _translate_line(body: bytes, source: str, target: str, policy: str) -> Rende
         written = way[1]((request,), notes)
     except ODD:
         return None
-    rendered = _noted(written.removesuffix(b"\n"), notes, source, body)
-    enforce(policy, source, target, rendered.losses)
+    rendered = _noted(written[:-1], notes, source, body)
+    if policy == "strict":
+        enforce(policy, source, target, rendered.losses)
     return rendered
 
 
@@ -518,8 +517,9 @@ def _noted(
     if not notes:
         return Rendered(written)
     for note in notes:
+        is_named = type(note[1]) is str and note[1].isidentifier()
         # What a target insists on and nobody gave is nowhere in the body.
-        if note[0] != "CONTROL_DEFAULTED" and not str(note[1]).isidentifier():
+        if not is_named and note[0] != "CONTROL_DEFAULTED":
             return Rendered(written, *_said(notes, source, body, restored))
     return Rendered(written, *_said_alike(tuple(notes), source))
 
