@@ -83,38 +83,34 @@ class Encoder:
 
     def encode(self, canister: AnyCanister) -> Encoded:
         """One canister as a line."""
-        return _Line(self._cache, self._threshold).encode(canister)
+        writer = _Writer(self._cache, self._threshold)
+        return Encoded(writer.encode(canister), writer.contents)
 
     def encode_all(
         self, canisters: Iterable[AnyCanister]
     ) -> tuple[list[bytes], dict[bytes, bytes | None]]:
         """Canisters as lines, and all the content that must be stored with them."""
-        lines = []
-        contents: dict[bytes, bytes | None] = {}
-        for canister in canisters:
-            encoded = self.encode(canister)
-            lines.append(encoded.line)
-            for digest, data in encoded.contents.items():
-                if data is not None or digest not in contents:
-                    contents[digest] = data
-        return lines, contents
+        writer = _Writer(self._cache, self._threshold)
+        return list(map(writer.encode, canisters)), writer.contents
 
 
-class _Line:
-    """The encoding of one canister, collecting contents on the way."""
+class _Writer:
+    """The encoding of canisters, collecting contents on the way."""
 
     def __init__(self, cache: ContentCache, threshold: int) -> None:
         self._cache = cache
-        self._threshold = threshold
-        self._contents: dict[bytes, bytes | None] = {}
+        self._usual_threshold = self._threshold = threshold
+        self.contents: dict[bytes, bytes | None] = {}
 
-    def encode(self, canister: AnyCanister) -> Encoded:
+    def encode(self, canister: AnyCanister) -> bytes:
+        """One canister as a line."""
         shape = self._shape(canister)
         shape.timestamp = _whole_minutes(canister.timestamp)
         shape.joined = canister.joined
         if canister.residue is not None:
             self._add_residue(shape, canister.residue)
-        return Encoded(encode_line(shape), self._contents)
+        self._threshold = self._usual_threshold
+        return encode_line(shape)
 
     def _shape(self, canister: Any) -> LineShape:
         role: Role = canister.role
@@ -266,14 +262,14 @@ class _Line:
 
     def _put(self, data: bytes) -> str:
         digest = hashlib.sha256(data)
-        self._contents[digest.digest()] = data
+        self.contents[digest.digest()] = data
         return f"sha256:{digest.hexdigest()}"
 
     def _refer(self, held: Deferred) -> str:
         """The id of content that is not here; if it is another store's, its bytes come along."""
         if isinstance(held, StoredContent) and held.cache is not self._cache:
             return self._put(held.load())
-        self._contents.setdefault(check_digest(held.content_id), None)
+        self.contents.setdefault(check_digest(held.content_id), None)
         return held.content_id
 
 
@@ -283,6 +279,8 @@ def _or_unset(value: Any) -> Any:
 
 def _whole_minutes(timestamp: datetime) -> datetime:
     """RFC 3339 has no offsets with seconds, as some places had before 1900."""
+    if timestamp.tzinfo is UTC:
+        return timestamp
     offset = timestamp.utcoffset()
     return (
         timestamp if not offset or offset.total_seconds() % 60 == 0 else timestamp.astimezone(UTC)

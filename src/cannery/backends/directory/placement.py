@@ -29,6 +29,8 @@ class Placement:
     def __init__(self, files: Files) -> None:
         self._files = files
         self._open: OrderedDict[str, int] = OrderedDict()
+        # Folders that were made just now, in which there is nothing yet.
+        self._empty: set[str] = set()
 
     def place(self, operations: Iterable[Operation]) -> None:
         """Carry out operations."""
@@ -43,6 +45,7 @@ class Placement:
             room = logs if name.startswith(CONVERSATIONS) else changes
             room = packs if name.startswith(CONTENT) else room
             room.setdefault(name, []).append((offset, data))
+        self._empty.clear()
         self._write(packs)
         self._write(logs)
         if replaced:
@@ -51,6 +54,8 @@ class Placement:
 
     def _write(self, files: _Writes) -> None:
         for name, writes in files.items():
+            if writes[0][0] == 0:
+                self._make_folder(name)
             fd = self._descriptor(name)
             for offset, data in writes if len(writes) == 1 else _runs(writes):
                 self._files.write(fd, data, offset)
@@ -61,7 +66,7 @@ class Placement:
             fd = self._make(name + ".new")
             try:
                 # Cutting an empty file is no matter of course: ext4 writes one that was cut at once when it is closed.
-                if self._files.size(fd):
+                if parent(name) not in self._empty and self._files.size(fd):
                     self._files.truncate(fd, 0)
                 self._files.write(fd, data, 0)
             finally:
@@ -124,8 +129,13 @@ class Placement:
         try:
             return self._files.open(name, create=True)
         except FileNotFoundError:
-            self._files.make_directory(parent(name))
+            self._make_folder(name)
             return self._files.open(name, create=True)
+
+    def _make_folder(self, name: str) -> None:
+        folder = parent(name)
+        if self._files.make_directory(folder):
+            self._empty.add(folder)
 
 
 def touch(touched: Touched, operations: Iterable[Operation]) -> Touched:
