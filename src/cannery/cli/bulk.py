@@ -23,8 +23,8 @@ from cannery.translation import translate, translate_lines
 from cannery.wire.losses import Loss, Rendered, Repair
 
 BLOCK = 3 << 15
-# What another process does at a time is larger, so that talking about it is worth it, and as much is held at a time.
-_PIECE = 1 << 19
+# What another process does at a time is larger, so that talking about it is worth it; it holds as much at a time.
+_PIECE = 1 << 21
 # How far to look at a time for the end of a line.
 _LOOK = 1 << 12
 
