@@ -171,5 +171,5 @@ def _filing(entry: Entry, plan: Plan) -> Filing:
     elif plan.kind == "fork":
         # Something follows there, however much it is.
         match = Match(plan.known, str(plan.parent), plan.position, plan.position + 1)
-    history, model = entry.history(), entry.model()
+    history, model = Conversation.trusted(entry.history()), entry.model()
     return Filing(history, model=model, identifier=plan.identifier, match=match, is_exact=True)

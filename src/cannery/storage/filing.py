@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from cannery.storage.store import Store
 
 
+_NOTHING = Conversation()
+
+
 class Filing(Struct, frozen=True):
     """A history to be filed, the facts of a conversation that is made for it, and where it goes on if that is known.
 
@@ -49,15 +52,16 @@ class _Work:
     def __init__(self, filing: Filing) -> None:
         self.filing = filing
         self.match = filing.match
-        self.history = Conversation()
+        self.history = _NOTHING
         self.digests: Sequence[bytes | None] = ()
         # Of one batch nobody may look for what somebody before him says.
         self.says: set[object] = set() if filing.identifier is None else {filing.identifier}
         self.looks_for = set(self.says)
         self.write: Write | None = None
         self.outcome: Filed | CanneryError | None = None
+        history = filing.history
         try:
-            self.history = Conversation(filing.history)
+            self.history = history if type(history) is Conversation else Conversation(history)
         except CanneryError as error:
             self.outcome = error
             return
