@@ -7,8 +7,7 @@ call otherwise, or several, is read.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Sequence
 from itertools import repeat
 from operator import le
 from typing import Any
@@ -17,8 +16,7 @@ import msgspec
 from msgspec import Raw, Struct
 from orjson import dumps
 
-from cannery.wire.arguments import is_plain_identifier
-from cannery.wire.line_states import Calling, next_call
+from cannery.wire.line_states import OPENINGS, Calling, name_in, next_call
 from cannery.wire.markers import read_error_flag
 from cannery.wire.slices import UnusualError
 
@@ -27,11 +25,6 @@ EMPTY = Raw(b'""')
 _FEW = 3
 # Stands before each of many arguments, and nowhere in them.
 _MARK, _ESCAPED_MARK = "\x7f", "\\u007"
-# What stands before a name, behind it and before the arguments, in a text and with the spaces of ``json.dumps`` or not.
-_SPELLINGS = (
-    (b'{\\"name\\": \\"', b'\\", \\"arguments', b'\\": {'),
-    (b'{\\"name\\":\\"', b'\\",\\"arguments', b'\\":{'),
-)
 # An answer that says that its call failed begins with a bracket, or with an escape that stands for one.
 _FROM_BRACKET, _BEHIND_BRACKETS = bytearray(b'"['), bytearray(b'"]')
 _ALL_BEHIND_BRACKETS = repeat(_BEHIND_BRACKETS)
@@ -53,53 +46,44 @@ _decode_marked = msgspec.json.Decoder(list[_Marked]).decode
 
 
 def write_calls(
-    parts: list[Any],
+    leads: list[Any],
     held: list[Any],
     read_calls: Callable[[Raw], Any],
     answered: list[int],
 ) -> None:
     """Put arguments where turns hold calls; of each line so many are ``answered``, and at least one of each turn."""
-    places = [place for place, lead in enumerate(parts[::2]) if type(lead) is Calling]
+    places = [place for place, lead in enumerate(leads) if type(lead) is Calling]
     found = None
     if sum(answered) == len(places) > _FEW:
         found = _taken_over([held[place] for place in places])
     if found is None:
-        answers = _write_each(parts, held, places, read_calls, answered)
+        answers = _write_each(leads, held, places, read_calls, answered)
     else:
-        for place, name, argument in zip(places, *found, strict=True):
-            lead = parts[2 * place]
+        for place, head, argument in zip(places, *found, strict=True):
+            lead = leads[place]
             if lead.is_said and held[place - 1] == EMPTY:
                 raise UnusualError
-            parts[2 * place] = lead[name]
-            parts[2 * place + 1] = argument
+            leads[place] = lead[head]
+            held[place] = argument
         answers = [held[place + 1] for place in places]
     if not all(map(le, _ALL_BEHIND_BRACKETS, answers)) and any(map(_is_marked, answers)):
         raise UnusualError
 
 
-def _taken_over(spelled: list[Raw]) -> tuple[Iterable[Any], Iterable[bytes]] | None:
-    """Names and arguments of turns that each hold one call in the usual spelling; None if one does not."""
+def _taken_over(spelled: list[Raw]) -> tuple[Sequence[bytes], Sequence[bytes]] | None:
+    """What stands before the arguments of turns that each hold one call, and those; None for an unusual spelling."""
     joined = b",".join(spelled)
     # Nobody ends a text like this but who writes the next one.
     pieces = joined[1:-2].split(b'}","')
     if len(pieces) != len(spelled) or not joined.endswith(b'}"'):
         return None
-    _, _, opening = _SPELLINGS[not joined.startswith(_SPELLINGS[0][0], 1)]
+    opening = OPENINGS[not joined.startswith(b'{\\"name\\": ', 1)]
     heads, _, arguments = zip(*[piece.partition(opening) for piece in pieces], strict=True)
-    names = {head: _name_in(head) for head in set(heads)}
-    if None in names.values() or not _are_objects(arguments):
-        return None
-    return map(names.get, heads), arguments
-
-
-@lru_cache(maxsize=1024)
-def _name_in(head: bytes) -> str | None:
-    """The name in what stands before arguments; None if that is not spelled in the usual way."""
-    for start, end, _ in _SPELLINGS:
-        if head.startswith(start) and head.endswith(end):
-            name = head[len(start) : -len(end)]
-            return name.decode() if name.isascii() and is_plain_identifier(name.decode()) else None
-    return None
+    return (
+        (heads, arguments)
+        if None not in map(name_in, set(heads)) and _are_objects(arguments)
+        else None
+    )
 
 
 def _are_objects(arguments: Sequence[bytes]) -> bool:
@@ -114,7 +98,7 @@ def _are_objects(arguments: Sequence[bytes]) -> bool:
 
 
 def _write_each(
-    parts: list[Any],
+    leads: list[Any],
     held: list[Any],
     places: list[int],
     read_calls: Callable[[Raw], Any],
@@ -124,7 +108,7 @@ def _write_each(
     answers: list[Raw] = []
     counts: list[int] = []
     for place in places:
-        lead = parts[2 * place]
+        lead = leads[place]
         found = read_calls(held[place])
         if not found or (lead.is_said and held[place - 1] == EMPTY):
             raise UnusualError
@@ -140,8 +124,8 @@ def _write_each(
             written += argument + next_call(number)[call.name]
             argument = _spelled(call)
         counts[-1] = number + 1
-        parts[2 * place] = written
-        parts[2 * place + 1] = argument
+        leads[place] = written
+        held[place] = argument
         answers += held[place + 1 : place + 2 + len(others)]
     if counts != [count for count in answered if count]:
         raise UnusualError

@@ -7,7 +7,7 @@ is looked up by the name of the function.
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Literal
 
 from cannery.wire.arguments import is_plain_identifier
@@ -29,6 +29,13 @@ _SILENT = b'{"role":"assistant","content":null,"tool_calls":['
 _CALLS = b',"tool_calls":['
 _CALL = b'{"id":"call_%d","type":"function","function":{"name":"%b","arguments":"{'
 _ANSWER = b'{"role":"tool","tool_call_id":"call_%d","content":'
+# What stands in a text before a name and behind it, and between that and the arguments: with the spaces of Python's
+# ``json.dumps``, and without.
+_HEADS = (
+    (b'{\\"name\\": \\"', b'\\", \\"arguments'),
+    (b'{\\"name\\":\\"', b'\\",\\"arguments'),
+)
+OPENINGS = (b'\\": {', b'\\":{')
 _MOST_CALLS = 1000
 _MOST_NAMES = 1000
 
@@ -81,8 +88,8 @@ _state = cache(State)
 USUAL = _state(_NEXT, 0, said=True)
 
 
-class Calling(dict[str, bytes]):
-    """What leads to the arguments of a call, by the name of the function."""
+class Calling(dict[str | bytes, bytes]):
+    """What leads to the arguments of a call, by the name of the function or by what stands before them in a turn."""
 
     __slots__ = ("_before", "is_said", "number")
 
@@ -93,13 +100,24 @@ class Calling(dict[str, bytes]):
         # Whether it belongs to what the model said before.
         self.is_said = is_said
 
-    def __missing__(self, name: str) -> bytes:
-        if not is_plain_identifier(name):
+    def __missing__(self, key: str | bytes) -> bytes:
+        name = key if isinstance(key, str) else name_in(key)
+        if name is None or not is_plain_identifier(name):
             raise UnusualError
         if len(self) == _MOST_NAMES:
             self.clear()
-        self[name] = found = self._before + _CALL % (self.number, name.encode())
+        self[key] = found = self._before + _CALL % (self.number, name.encode())
         return found
+
+
+@lru_cache(maxsize=_MOST_NAMES)
+def name_in(head: bytes) -> str | None:
+    """The plain name in what stands before arguments; None if that is not spelled in the usual way."""
+    for start, end in _HEADS:
+        if head.startswith(start) and head.endswith(end):
+            name = head[len(start) : -len(end)]
+            return name.decode() if name.isascii() and is_plain_identifier(name.decode()) else None
+    return None
 
 
 @cache

@@ -100,7 +100,9 @@ class ChatLines:
         if not held or None in answered or not all(map(gt, _BEHIND_TEXTS, held)):
             raise UnusualError  # a call without an answer, or something that is no text
         if any(answered):
-            write_calls(parts, held, request.read_calls, answered)
+            leads = parts[::2]
+            write_calls(leads, held, request.read_calls, answered)
+            parts[::2], parts[1::2] = leads, held
         return _joined(parts)
 
     def _beside_tools(self, request: LineRequest) -> State:
