@@ -79,11 +79,9 @@ def _taken_over(spelled: list[Raw]) -> tuple[Sequence[bytes], Sequence[bytes]] |
         return None
     opening = OPENINGS[not joined.startswith(b'{\\"name\\": ', 1)]
     heads, _, arguments = zip(*[piece.partition(opening) for piece in pieces], strict=True)
-    return (
-        (heads, arguments)
-        if None not in map(name_in, set(heads)) and _are_objects(arguments)
-        else None
-    )
+    if None in map(name_in, set(heads)) or not _are_objects(arguments):
+        return None
+    return heads, arguments
 
 
 def _are_objects(arguments: Sequence[bytes]) -> bool:
