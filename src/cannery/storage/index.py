@@ -14,7 +14,7 @@ import sqlite3
 import threading
 import weakref
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -89,6 +89,7 @@ class Row(NamedTuple):
 
 _COLUMNS = ", ".join((*Row._fields, "seal"))
 _MARKS = ", ".join("?" * (len(Row._fields) + 1))
+_PUT_ROW = f"INSERT OR REPLACE INTO conversations ({_COLUMNS}) VALUES ({_MARKS})"  # noqa: S608 - names are ours
 
 
 class Index:
@@ -304,16 +305,60 @@ def row_of(connection: sqlite3.Connection, identifier: str) -> Row | None:
     return next(rows(connection, "id = ?", (identifier,)), None)
 
 
-def next_number(connection: sqlite3.Connection) -> int:
-    """A number for a conversation that is new."""
-    (last,) = connection.execute("SELECT max(number) FROM conversations").fetchone()
-    return (last or 0) + 1
+class Pending:
+    """Rows on their way into the tables, written many at once; in one transaction one gives out numbers."""
+
+    __slots__ = ("_calls", "_connection", "_next", "_prefixes", "_roles", "_rows")
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+        self._next = 0
+        self._rows: list[tuple[Any, ...]] = []
+        self._prefixes: list[tuple[Any, ...]] = []
+        self._calls: list[tuple[int, str, int, int]] = []
+        self._roles: list[tuple[int, str, int]] = []
+
+    def next_number(self) -> int:
+        """A number for a conversation that is new."""
+        if not self._next:
+            (last,) = self._connection.execute("SELECT max(number) FROM conversations").fetchone()
+            self._next = (last or 0) + 1
+        number = self._next
+        self._next += 1
+        return number
+
+    def put_row(self, row: Row) -> None:
+        """Write a conversation."""
+        self._rows.append((*row, _seal_of(tuple(row))))
+
+    def put_prefix(self, prefix: Prefix) -> None:
+        """Write what is known of a history."""
+        self._prefixes.append((*prefix, _seal_of(tuple(prefix))))
+
+    def put_call(self, prefix: Prefix, identifier: str) -> None:
+        """Write which call had an id; its ordinal is the number of calls before it."""
+        self._calls.append((prefix.number, identifier, prefix.calls - 1, prefix.position))
+
+    def put_roles(self, number: int, roles: Mapping[str, int]) -> None:
+        """Write where somebody first spoke in a role, unless that is known."""
+        self._roles += [(number, role, first) for role, first in roles.items()]
+
+    def write(self) -> None:
+        """Write what is waiting."""
+        for statement, waiting in (
+            (_PUT_ROW, self._rows),
+            ("INSERT OR REPLACE INTO prefixes VALUES (?, ?, ?, ?, ?)", self._prefixes),
+            ("INSERT OR REPLACE INTO calls VALUES (?, ?, ?, ?)", self._calls),
+            ("INSERT OR IGNORE INTO roles VALUES (?, ?, ?)", self._roles),
+        ):
+            if waiting:
+                self._connection.executemany(statement, waiting)
+                waiting.clear()
 
 
 def put_row(connection: sqlite3.Connection, row: Row) -> Row:
     """Write a conversation."""
-    query = f"INSERT OR REPLACE INTO conversations ({_COLUMNS}) VALUES ({_MARKS})"  # noqa: S608 - names are ours
-    connection.execute(query, (*row, _seal_of(tuple(row))))
+    connection.execute(_PUT_ROW, (*row, _seal_of(tuple(row))))
     return row
 
 
@@ -330,12 +375,6 @@ class Prefix(NamedTuple):
     position: int
     digest: bytes
     calls: int
-
-
-def put_prefixes(connection: sqlite3.Connection, prefixes: Sequence[Prefix]) -> None:
-    """Write what is known of a history."""
-    sealed = [(*prefix, _seal_of(tuple(prefix))) for prefix in prefixes]
-    connection.executemany("INSERT OR REPLACE INTO prefixes VALUES (?, ?, ?, ?, ?)", sealed)
 
 
 def prefixes(

@@ -19,13 +19,12 @@ from cannery.messages import AnyCanister, InvocationCanisterClass
 from cannery.storage.conversation import read_positions
 from cannery.storage.history import Chain
 from cannery.storage.index import (
+    Pending,
     Prefix,
     Row,
     cursor_of,
     encode_tags,
-    next_number,
     prefixes,
-    put_prefixes,
     put_row,
     remove,
     row_of,
@@ -58,16 +57,21 @@ def catch_up(store: Store, connection: sqlite3.Connection, step: Step = _silent)
         known = {row.id: row for row in rows(connection)}
         for gone in known.keys() - places.keys():
             remove(connection, known[gone])
+    pending = Pending(connection)
     for identifier, noted in places.items():
         news = store.recent.of(identifier, noted)
-        if not news or not _learn(store, connection, news):
-            _look(store, connection, identifier)
+        if not news or not _learn(store, connection, news, pending):
+            pending.write()
+            _look(store, connection, identifier, pending)
         step()
+    pending.write()
     if cursor != growth.cursor:
         set_cursor(connection, growth.cursor)
 
 
-def _learn(store: Store, connection: sqlite3.Connection, news: Sequence[Addition]) -> bool:
+def _learn(
+    store: Store, connection: sqlite3.Connection, news: Sequence[Addition], pending: Pending
+) -> bool:
     """Take changes from memory, with their part of the chain, if they follow upon what the tables know; else False."""
     metadata, raw = news[-1].metadata, news[-1].raw
     row = row_of(connection, metadata.id)
@@ -77,20 +81,23 @@ def _learn(store: Store, connection: sqlite3.Connection, news: Sequence[Addition
     if row is not None and (row.chained < known or row.unreadable or row.deleted):
         return False
     new = [canister for addition in news for canister in addition.canisters]
-    row = _row(metadata, row, zlib.crc32(raw), known + len(new), new[-1:])
-    row = row._replace(number=row.number or next_number(connection))
+    number = pending.next_number() if row is None else row.number
+    row = _row(metadata, row, number, zlib.crc32(raw), known + len(new), new[-1:])
     if new:
+        if row.parent is not None:
+            # What is known of its ancestors may be waiting.
+            pending.write()
         try:
             chain = _resume(store, connection, row)
         except CanneryError:
             return False
-        spoken = _put_chain(connection, row, chain, new)
+        spoken = _put_chain(pending, row, chain, new)
         row = row._replace(chained=row.length, spoken=spoken)
-    put_row(connection, row)
+    pending.put_row(row)
     return True
 
 
-def _look(store: Store, connection: sqlite3.Connection, identifier: str) -> None:
+def _look(store: Store, connection: sqlite3.Connection, identifier: str, pending: Pending) -> None:
     row = row_of(connection, identifier)
     try:
         raw = store.backend.metadata(identifier)
@@ -113,17 +120,22 @@ def _look(store: Store, connection: sqlite3.Connection, identifier: str) -> None
     if length > metadata.position and metadata.deleted is None:
         with contextlib.suppress(CanneryError):
             last = store.handle(identifier).read(length - 1, length).canisters
-    row = _row(metadata, row, seen, length, last)
-    put_row(connection, row._replace(number=row.number or next_number(connection)))
+    number = pending.next_number() if row is None else row.number
+    put_row(connection, _row(metadata, row, number, seen, length, last))
 
 
 def _row(
-    metadata: Metadata, row: Row | None, seen: int, length: int, last: Sequence[AnyCanister]
+    metadata: Metadata,
+    row: Row | None,
+    number: int,
+    seen: int,
+    length: int,
+    last: Sequence[AnyCanister],
 ) -> Row:
     """What the tables say of a conversation; ``last`` holds its last canister, if that is its own and can be read."""
     updated = max([metadata.updated, *(canister.timestamp for canister in last)])
     return Row(
-        number=row.number if row else 0,
+        number=number,
         id=metadata.id,
         seen=seen,
         title=metadata.title,
@@ -172,7 +184,9 @@ def _chain(store: Store, connection: sqlite3.Connection, row: Row) -> Row:
     except CanneryError:
         # A history that cannot be read whole cannot be recognised.
         return put_row(connection, row._replace(chained=row.length, unreadable=1))
-    spoken = _put_chain(connection, row, chain, new)
+    pending = Pending(connection)
+    spoken = _put_chain(pending, row, chain, new)
+    pending.write()
     end = row.chained + len(new)
     # gc may have taken from a deleted conversation what no fork needs.
     return put_row(connection, row._replace(chained=end, length=end, spoken=spoken))
@@ -185,40 +199,21 @@ def _load(store: Store, identifier: str, start: int, stop: int) -> Sequence[AnyC
     return reading.canisters
 
 
-def _put_chain(
-    connection: sqlite3.Connection, row: Row, chain: Chain, new: Sequence[AnyCanister]
-) -> int:
+def _put_chain(pending: Pending, row: Row, chain: Chain, new: Sequence[AnyCanister]) -> int:
     """Write what canisters add to the history of a conversation; where the last that adds something ends."""
-    found: list[Prefix] = []
     roles: dict[str, int] = {}
-    position = row.chained
-    for canister in new:
+    spoken = row.spoken
+    for position, canister in enumerate(new, row.chained + 1):
         digest = chain.add(canister)
-        position += 1
         roles.setdefault(canister.role.value, position)
         if digest is not None:
-            found.append(Prefix(row.number, position, digest, chain.calls))
-    put_prefixes(connection, found)
-    if chain.calls:
-        _put_calls(connection, row, found, new)
-    connection.executemany(
-        "INSERT OR IGNORE INTO roles VALUES (?, ?, ?)",
-        [(row.number, role, first) for role, first in roles.items()],
-    )
-    return found[-1].position if found else row.spoken
-
-
-def _put_calls(
-    connection: sqlite3.Connection, row: Row, found: Sequence[Prefix], new: Sequence[AnyCanister]
-) -> None:
-    """Write which call had which id; its ordinal is the number of calls before it."""
-    calls = []
-    for prefix in found:
-        canister = new[prefix.position - row.chained - 1]
-        if isinstance(canister, InvocationCanisterClass):
-            call = (row.number, canister.identifier, prefix.calls - 1, prefix.position)
-            calls.append(call)
-    connection.executemany("INSERT OR REPLACE INTO calls VALUES (?, ?, ?, ?)", calls)
+            spoken = position
+            prefix = Prefix(row.number, position, digest, chain.calls)
+            pending.put_prefix(prefix)
+            if isinstance(canister, InvocationCanisterClass):
+                pending.put_call(prefix, canister.identifier)
+    pending.put_roles(row.number, roles)
+    return spoken
 
 
 def _resume(store: Store, connection: sqlite3.Connection, row: Row) -> Chain:
@@ -244,13 +239,12 @@ def _read_again(store: Store, connection: sqlite3.Connection, row: Row) -> Chain
     """The chain of a fork whose ancestors are damaged somewhere, if not in what it shares with them."""
     shared = _load(store, row.id, 0, row.chained)
     chain = Chain()
-    whole = row._replace(chained=0)
-    found = []
+    pending = Pending(connection)
     for position, canister in enumerate(shared, 1):
         digest = chain.add(canister)
-        if digest is not None:
-            found.append(Prefix(row.number, position, digest, chain.calls))
-    _put_calls(connection, whole, found, shared)
+        if digest is not None and isinstance(canister, InvocationCanisterClass):
+            pending.put_call(Prefix(row.number, position, digest, chain.calls), canister.identifier)
+    pending.write()
     return chain
 
 
@@ -412,7 +406,7 @@ def _at_positions(
 def sortable(moment: datetime) -> str:
     """A time as text that sorts by time."""
     try:
-        moment = moment.astimezone(UTC)
+        moment = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
     except (OverflowError, ValueError):
         # The first and the last day there are, where they are not UTC's.
         moment = moment.replace(tzinfo=UTC)
