@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from cannery.cli.tables import counted
 from cannery.cli.terminal import SEVERITY_COLOURS, columns, harmless, paint
 from cannery.wire.losses import Loss, Rendered, Repair
 
@@ -36,6 +35,8 @@ def loss_data(loss: Loss) -> dict[str, str]:
 
 def summary(losses: int, repairs: int) -> str:
     """How much was lost and repaired, in words."""
+    from cannery.cli.tables import counted
+
     parts = [counted(losses, "loss", "losses")] if losses else []
     parts += [counted(repairs, "repair")] if repairs else []
     return ", ".join(parts) or "nothing lost"
@@ -68,6 +69,8 @@ def describe_either(everything: Sequence[tuple[str, Sequence[Loss], Sequence[Rep
     losses = sum(len(each[1]) for each in everything)
     repairs = sum(len(each[2]) for each in everything)
     if len(everything) > 1:
+        from cannery.cli.tables import counted
+
         told = describe_many(everything)
         head = f"{counted(len(everything), 'conversation')}, {summary(losses, repairs)}"
     else:

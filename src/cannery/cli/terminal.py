@@ -32,8 +32,9 @@ ROLE_COLOURS = {
 SEVERITY_COLOURS = {"info": "dim", "degraded": "yellow", "lost": "red", "blocked": "red"}
 COLOUR_CHOICES = ("auto", "always", "never")
 # C0 without tab and newline, DEL, C1, and the marks that reorder a line.
-_DANGEROUS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
-_ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
+# Compiled when they are needed: a translation between two pipes needs neither.
+_DANGEROUS = "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]"
+_ESCAPES = r"\x1b\[[0-9;]*m"
 
 _choice = "auto"
 
@@ -69,7 +70,7 @@ def paint(text: str, *styles: str, stream: TextIO | None = None) -> str:
 
 def harmless(text: str) -> str:
     """The text without what could play tricks on a terminal."""
-    return _DANGEROUS.sub("\ufffd", text.replace("\r\n", "\n"))
+    return re.sub(_DANGEROUS, "\ufffd", text.replace("\r\n", "\n"))
 
 
 def one_line(text: str, width: int) -> str:
@@ -84,7 +85,7 @@ def one_line(text: str, width: int) -> str:
 
 def columns(text: str) -> int:
     """How many columns a text takes on a terminal."""
-    plain = _ESCAPES.sub("", text)
+    plain = re.sub(_ESCAPES, "", text)
     if plain.isascii():
         return len(plain)
     import unicodedata

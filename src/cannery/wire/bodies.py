@@ -17,7 +17,7 @@ from cannery.errors import DialectError, MessageError
 from cannery.messages.immutable import thaw
 
 _decode = msgspec.json.Decoder().decode
-_SURROGATES = re.compile("[\ud800-\udfff]")
+_SURROGATES = "[\ud800-\udfff]"  # compiled when it is needed, which is rarely
 _MISSING: Any = object()
 
 Object = dict[str, Any]
@@ -154,7 +154,7 @@ def _read_tolerantly(dialect: str, body: bytes) -> Any:
 
 def _scrub(value: Any) -> Any:
     if type(value) is str:
-        return value if value.isascii() else _SURROGATES.sub("\ufffd", value)
+        return value if value.isascii() else re.sub(_SURROGATES, "\ufffd", value)
     if type(value) is list:
         return [_scrub(item) for item in value]
     if type(value) is dict:
