@@ -12,6 +12,7 @@ data lies in the folder of ``TMPDIR``, or of ``BENCH_DIR`` if it is set, which m
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import os
 import random
@@ -302,7 +303,7 @@ def shared(scale: Scale, seed: int) -> list[list[list[Said]]]:
 
 
 def measure_writers(peer: Any, scale: Scale) -> Iterator[results.Row]:
-    """Sixteen threads beside one, per message: only we promise that."""
+    """Sixteen threads, and sixteen tasks, beside one thread, per message: only we promise that."""
     if not is_ours(peer):
         return
     cannery: Any = importlib.import_module("cannery")
@@ -310,6 +311,7 @@ def measure_writers(peer: Any, scale: Scale) -> Iterator[results.Row]:
     with folder_for("writers") as folder, cannery.open_store(folder / "store") as store:
         one = store.create()
         many = [store.create() for _ in range(16)]
+        awaited = importlib.import_module("cannery.storage").AsyncStore(store)
 
         def write(conversation: Any, said: list[Said]) -> None:
             for what in said:
@@ -325,14 +327,33 @@ def measure_writers(peer: Any, scale: Scale) -> Iterator[results.Row]:
 
         runs: dict[str, Callable[[int], object]] = {
             "alone": lambda turn: write(one, said[turn]),
-            "16 conversations": partial(together, many, shared(scale, 1)),
-            "one conversation": partial(together, [one] * 16, shared(scale, 2)),
+            "16 threads, 16 conversations": partial(together, many, shared(scale, 1)),
+            "16 threads, one conversation": partial(together, [one] * 16, shared(scale, 2)),
+            "16 tasks, 16 conversations": partial(as_tasks, awaited, many, shared(scale, 3)),
+            "16 tasks, one conversation": partial(as_tasks, awaited, [one] * 16, shared(scale, 4)),
         }
         times = in_turns(runs, scale.rounds)
-    for name in ("16 conversations", "one conversation"):
+    for name in list(times)[1:]:
         each = [seconds / 16 for seconds in times[name]]
         ratios = beside({"own": each, "base": times["alone"]}, "own", "base")
         yield {"what": "writers", "kind": name, **ratios}
+
+
+def as_tasks(
+    store: Any, conversations: list[Any], parts: list[list[list[Said]]], turn: int
+) -> None:
+    """Each writer is a task of one event loop."""
+    cannery: Any = importlib.import_module("cannery")
+
+    async def write(conversation: Any, said: list[Said]) -> None:
+        for what in said:
+            await conversation.append(cannery.user(what.text))
+
+    async def run() -> None:
+        handles = [await store.get(conversation.identifier) for conversation in conversations]
+        await asyncio.gather(*map(write, handles, parts[turn]))
+
+    asyncio.run(run())
 
 
 def exchanges(turn: int, count: int) -> list[list[Said]]:

@@ -1,6 +1,7 @@
 """The store for asynchronous programs: the same operations on threads, so that the loop never waits for a disk.
 
 The threads share syncs like any others; a pool of its own keeps a slow disk from starving the rest of the program.
+Appends of tasks are gathered, and made by one thread at a time.
 """
 
 from __future__ import annotations
@@ -10,12 +11,14 @@ import functools
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ParamSpec, Self, TypeVar
+from weakref import WeakKeyDictionary
 
 from cannery.backends import Collection, Durability, Progress
 from cannery.errors import CanneryError
 from cannery.messages import AnyCanister, Conversation
 from cannery.storage.conversation import StoredConversation
 from cannery.storage.filing import Filing
+from cannery.storage.gathered import GatheredAppends
 from cannery.storage.recognition import Filed
 from cannery.storage.store import Hit, Store, Summary
 from cannery.storage.verification import Report
@@ -32,6 +35,9 @@ class AsyncStore:
     def __init__(self, store: Store, threads: int = _THREADS) -> None:
         self.store = store
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="cannery-store")
+        self._appends: WeakKeyDictionary[asyncio.AbstractEventLoop, GatheredAppends] = (
+            WeakKeyDictionary()
+        )
 
     async def __aenter__(self) -> Self:
         return self
@@ -41,6 +47,7 @@ class AsyncStore:
 
     async def close(self) -> None:
         """Finish what was begun and close the store."""
+        await self.appends.finish()
         await self.run(self.store.close)
         self._pool.shutdown()
 
@@ -48,6 +55,15 @@ class AsyncStore:
         """Do anything with the store on one of its threads."""
         call = functools.partial(work, *args, **kwargs)
         return await asyncio.get_running_loop().run_in_executor(self._pool, call)
+
+    @property
+    def appends(self) -> GatheredAppends:
+        """What the tasks of the running loop append."""
+        loop = asyncio.get_running_loop()
+        found = self._appends.get(loop)
+        if found is None:
+            found = self._appends[loop] = GatheredAppends(self.store, self._pool)
+        return found
 
     async def create(self, **facts: Any) -> AsyncConversation:
         """A new, empty conversation."""
@@ -104,7 +120,9 @@ class AsyncConversation:
         revision: str | None = None,
         durability: Durability | None = None,
     ) -> str:
-        """Add canisters at the end."""
+        """Add canisters at the end; what tasks add at the same time shares one sync."""
+        if durability is None:
+            return await self._store.appends.append(self.conversation, canisters, revision)
         return await self._store.run(
             self.conversation.append, *canisters, revision=revision, durability=durability
         )

@@ -133,28 +133,53 @@ class StoredConversation:
         if not added:
             return self.revision
         lines, contents = self._store.encoder.encode_all(added)
-        expected = None if revision is None else _position_of(revision)
         look = self._store.latest
         for _ in range(_ATTEMPTS):
             raw, metadata = look(self.identifier)
             look = self._store.current
             self._check_profile(metadata, added)
-            change = Change(
-                identifier=self.identifier,
-                requires={self.identifier: raw},
-                lines=lines,
-                base=metadata.position,
-                expected=expected,
-                contents=contents,
-            )
+            write = self._append_write(added, lines, contents, (raw, metadata), revision)
             try:
-                receipt = self._store.commit(Write(change, metadata, added), durability)
+                receipt = self._store.commit(write, durability)
             except ConflictError:
                 if self._store.raw_metadata(self.identifier) == raw:
                     raise
                 continue
             return str(receipt.stop)
         raise ConflictError(f"conversation {self.identifier!r} changes all the time")
+
+    def append_write(
+        self, *canisters: AnyCanister | Iterable[AnyCanister], revision: str | None = None
+    ) -> Write | None:
+        """The change that ``append`` makes, for whoever makes several at once.
+
+        None where it cannot be told before others are made: nothing is added, or a profile looks at what is there.
+        """
+        added = list(flatten(canisters))
+        raw, metadata = self._store.latest(self.identifier)
+        if not added or metadata.profile != "archive":
+            return None
+        lines, contents = self._store.encoder.encode_all(added)
+        return self._append_write(added, lines, contents, (raw, metadata), revision)
+
+    def _append_write(
+        self,
+        added: list[AnyCanister],
+        lines: Any,
+        contents: Any,
+        known: tuple[bytes, Metadata],
+        revision: str | None,
+    ) -> Write:
+        raw, metadata = known
+        change = Change(
+            identifier=self.identifier,
+            requires={self.identifier: raw},
+            lines=lines,
+            base=metadata.position,
+            expected=None if revision is None else _position_of(revision),
+            contents=contents,
+        )
+        return Write(change, metadata, added)
 
     def _check_profile(self, metadata: Metadata, added: list[AnyCanister]) -> None:
         if metadata.profile == "archive":

@@ -1,0 +1,135 @@
+"""Appends of tasks that wait together: one thread makes them all, with one sync.
+
+A thread for each would have to be woken for every message, which takes longer than writing it. What comes while the
+disk is busy waits, and is the next round.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from concurrent.futures import Executor
+from typing import TYPE_CHECKING, Any
+
+from cannery.backends import Receipt
+from cannery.errors import CanneryError, ConflictError
+from cannery.messages import AnyCanister
+from cannery.storage.conversation import StoredConversation, flatten
+
+if TYPE_CHECKING:
+    from cannery.storage.recent import Write
+    from cannery.storage.store import Store
+
+
+class _Append:
+    """What a task wants to add, and what became of it."""
+
+    __slots__ = ("added", "conversation", "done", "outcome", "revision", "write")
+
+    def __init__(
+        self,
+        conversation: StoredConversation,
+        added: Sequence[AnyCanister],
+        revision: str | None,
+        done: asyncio.Future[str],
+    ) -> None:
+        self.conversation = conversation
+        self.added = added
+        self.revision = revision
+        self.done = done
+        self.write: Write | None = None
+        self.outcome: str | BaseException | None = None
+
+    def plan(self) -> None:
+        """Prepare what is to be written; what cannot be made beside others is left to be made alone."""
+        try:
+            self.write = self.conversation.append_write(self.added, revision=self.revision)
+        except CanneryError as error:
+            self.outcome = error
+
+    def make_alone(self) -> None:
+        """Make it, as if no other had come."""
+        try:
+            self.outcome = self.conversation.append(self.added, revision=self.revision)
+        except CanneryError as error:
+            self.outcome = error
+
+    def settle(self, broken: BaseException | None) -> None:
+        """Tell the task, if it still waits."""
+        outcome = broken or self.outcome
+        if self.done.done():
+            return
+        if isinstance(outcome, str):
+            self.done.set_result(outcome)
+        else:
+            self.done.set_exception(outcome or asyncio.InvalidStateError("not made"))
+
+
+class GatheredAppends:
+    """The appends that the tasks of one event loop wait for."""
+
+    def __init__(self, store: Store, pool: Executor) -> None:
+        self._store = store
+        self._pool = pool
+        self._loop = asyncio.get_running_loop()
+        self._waiting: list[_Append] = []
+        self._round: asyncio.Future[None] | None = None
+
+    async def append(
+        self,
+        conversation: StoredConversation,
+        canisters: Iterable[Any],
+        revision: str | None,
+    ) -> str:
+        """Add canisters at the end of a conversation; the new revision."""
+        added = list(flatten(canisters))
+        wanted = _Append(conversation, added, revision, self._loop.create_future())
+        self._waiting.append(wanted)
+        if self._round is None:
+            self._round = self._loop.create_future()
+            # Whoever comes in this turn of the loop comes along.
+            self._loop.call_soon(self._begin)
+        return await wanted.done
+
+    async def finish(self) -> None:
+        """Wait until everything is made that was asked for."""
+        while self._round is not None:
+            await self._round
+
+    def _begin(self) -> None:
+        # A task that has been cancelled wants nothing any more.
+        batch = [wanted for wanted in self._waiting if not wanted.done.done()]
+        self._waiting = []
+        working = self._loop.run_in_executor(self._pool, make_together, self._store, batch)
+        working.add_done_callback(lambda made: self._end(batch, made))
+
+    def _end(self, batch: Sequence[_Append], made: asyncio.Future[None]) -> None:
+        broken = asyncio.CancelledError() if made.cancelled() else made.exception()
+        for wanted in batch:
+            wanted.settle(broken)
+        # Tasks that go on now may want to append again, and come before this.
+        self._loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        if self._waiting:
+            self._begin()
+        elif self._round is not None:
+            self._round.set_result(None)
+            self._round = None
+
+
+def make_together(store: Store, batch: Sequence[_Append]) -> None:
+    """Make changes, those that can be made beside others with one sync."""
+    if len(batch) > 1:
+        for wanted in batch:
+            wanted.plan()
+        planned = [(wanted, wanted.write) for wanted in batch if wanted.write is not None]
+        receipts = store.commit_each([write for _, write in planned]) if planned else ()
+        for (wanted, _), receipt in zip(planned, receipts, strict=True):
+            if isinstance(receipt, Receipt):
+                wanted.outcome = str(receipt.stop)
+            elif not isinstance(receipt, ConflictError):
+                wanted.outcome = receipt
+    for wanted in batch:
+        if wanted.outcome is None:
+            wanted.make_alone()
