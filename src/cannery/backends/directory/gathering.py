@@ -165,13 +165,13 @@ class Gathering:
         """The leader's own order and those that wait."""
         if not self._queue:
             return [leading]
-        waiting = self._take()
-        return waiting if waiting[0] is leading else [leading, *waiting]
+        with self._gate:
+            waiting = self._take()
+        return waiting if leading in waiting[:1] else [leading, *waiting]
 
     def _take(self) -> list[_Order]:
-        with self._gate:
-            waiting, self._queue = self._queue, []
-            self._bell = None
+        waiting, self._queue = self._queue, []
+        self._bell = None
         return waiting
 
     def _work(self, batch: Sequence[_Order]) -> None:
@@ -190,15 +190,17 @@ class Gathering:
         _wake(batch)
 
     def _pass_on(self) -> None:
+        stranded: list[_Order] = []
         with self._gate:
             first = self._queue[0] if self._queue else None
             self._is_led = first is not None and first.wake is not None
             if first is not None and first.wake is not None:
                 first.leads = True
                 first.wake.release()
-        if first is not None and first.wake is None:
-            # Who should have led was interrupted; the others come again.
-            _wake(self._take())
+            elif first is not None:
+                stranded = self._take()
+        # Who should have led them was interrupted; they come again.
+        _wake(stranded)
 
     def _resign(self, order: _Order) -> None:
         """Take back the order of a thread that was interrupted while it waited, if nobody has begun with it."""
