@@ -9,10 +9,10 @@ store: content that lies there takes part by its id.
 from __future__ import annotations
 
 import functools
-import hashlib
 from collections.abc import Iterable, Iterator
 from typing import Any, assert_never
 
+from cannery.messages import digests
 from cannery.messages.absence import absent
 from cannery.messages.canisters import AnyCanister, CanisterStruct, ResultCanisterClass
 from cannery.messages.content import (
@@ -36,7 +36,8 @@ from cannery.messages.protocols import Canister
 from cannery.messages.role import Role
 
 VERSION = b"cannery-identity-1"
-ROOT = hashlib.sha256(VERSION + b" conversation").digest()
+# SHA-256 of the version, a space and "conversation".
+ROOT = bytes.fromhex("49493650c7be61b16b6cb95021e2fb21aaf6260aad2ebe364bffaad4899f1804")
 # A result's text is compared as a JSON value if it is shorter than this and looks like one. Longer
 # text is compared by its hash, which is all that a store has at hand.
 READ_AS_JSON = 1024
@@ -88,7 +89,7 @@ class PrefixChain:
         elif role is Role.Result:
             ordinal = self._ordinals.get(canister.invocation_id)
             own += _ORPHAN if ordinal is None else b"%d" % ordinal
-        self._chain = hashlib.sha256(self._chain + own).digest()
+        self._chain = digests.sha256(self._chain + own).digest()
         return self._chain
 
 
@@ -105,8 +106,8 @@ def prefix_digests(
 
 def _after_text(chain: bytes, before: bytes, text: str) -> bytes:
     """The digest of a history that goes on with plain text that says something: the commonest by far."""
-    own = hashlib.sha256(before + hashlib.sha256(utf8(text)).digest()).digest()
-    return hashlib.sha256(chain + own).digest()
+    own = digests.sha256(before + digests.sha256(utf8(text)).digest()).digest()
+    return digests.sha256(chain + own).digest()
 
 
 # Clients send what was said before with every turn, and applications their prompt with every history.
@@ -134,7 +135,7 @@ def _is_empty(held: Any) -> bool:
     if held is absent or type(held) is str:
         return not held
     if type(held) in {TextualContentClass, PartsContentClass}:
-        return _content_fields(held) == _NO_TEXT
+        return _content_fields(held) == _no_text()
     return False
 
 
@@ -194,7 +195,7 @@ def _json_answer(held: Any) -> list[bytes] | None:
 
 def _held_fields(held: Any) -> list[bytes]:
     if type(held) is str:
-        return [b"text", hashlib.sha256(utf8(held)).digest()]
+        return [b"text", digests.sha256(utf8(held)).digest()]
     return _content_fields(held)
 
 
@@ -222,7 +223,7 @@ def _content_fields(content: AnyContent) -> list[bytes]:
             return [b"opaque", utf8(content.dialect), *block]
         case PartsContentClass():
             if not content.parts:
-                return _NO_TEXT
+                return _no_text()
             if len(content.parts) == 1:
                 return _held_fields(content.parts[0])
             return [b"parts", *map(_nested, content.parts)]
@@ -261,7 +262,7 @@ def _payload_fields(content: BinaryContentStruct) -> list[bytes]:
             return [b"not base64", utf8(payload.text)]
     else:
         return [b"sha256", _id_field(payload.content_id)]
-    return [b"sha256", hashlib.sha256(data).digest()]
+    return [b"sha256", digests.sha256(data).digest()]
 
 
 def _id_field(content_id: str) -> bytes:
@@ -290,10 +291,14 @@ def _framed(fields: Iterable[bytes]) -> bytes:
 
 
 def _hash(fields: Iterable[bytes]) -> bytes:
-    return hashlib.sha256(_framed(fields)).digest()
+    return digests.sha256(_framed(fields)).digest()
 
 
-_NO_TEXT = _held_fields("")
+@functools.cache
+def _no_text() -> list[bytes]:
+    return _held_fields("")
+
+
 # What is hashed for plain text, up to the hash of the text: the commonest digest by far.
 _BEFORE_TEXT = {
     role: _framed([role.value.encode(), b"text", bytes(32)])[:-32]

@@ -7,19 +7,19 @@ loads it) and ``Location`` (a URL or a provider's file id, which nobody here fet
 from __future__ import annotations
 
 import binascii
-import hashlib
 import re
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Union, runtime_checkable
 
 from msgspec import Struct
 
 from cannery.errors import ContentNotFoundError, MessageError
+from cannery.messages import digests
 from cannery.messages.absence import Absential, absent
 from cannery.messages.checked import CheckedMeta, check_name, check_text, maker, rebuild
 
 _CONTENT_ID = re.compile(r"sha256:[0-9a-f]{64}")
 _ELIDED_ID = r"sha256:[0-9a-f]*(?:\.\.\.|…)"  # compiled when it is needed, which is rarely
-_NOTHING = "sha256:" + hashlib.sha256().hexdigest()
+_NOTHING = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 _URL_SAFE = str.maketrans("-_", "+/")
 _NOT_BASE64 = r"[^A-Za-z0-9+/]"  # the same
 
@@ -147,7 +147,7 @@ Payload: TypeAlias = Union[bytes, Base64, Location, Deferred]  # noqa: UP007 - a
 
 def content_id_of(data: bytes) -> str:
     """The id of content: sha256 of its bytes."""
-    return "sha256:" + hashlib.sha256(data).hexdigest()
+    return "sha256:" + digests.sha256(data).hexdigest()
 
 
 def check_content_id(where: str, value: object) -> str | None:

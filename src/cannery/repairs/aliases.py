@@ -6,11 +6,11 @@ names are untouched. A call id that comes again in a later turn gets an alias of
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Callable
 from functools import lru_cache
 
+from cannery.messages import digests
 from cannery.messages.absence import absent
 from cannery.messages.canisters import InvocationCanisterClass, ResultCanisterClass
 from cannery.messages.requests import Request, Tool, ToolChoice
@@ -33,7 +33,7 @@ def is_legal(text: str, pattern: str, length: int) -> bool:
 
 def alias_of(text: str, pattern: str, length: int, salt: str = "") -> str:
     """The legal stand-in for an id or name."""
-    code = hashlib.sha256(f"{salt}{text}".encode()).hexdigest()
+    code = digests.sha256(f"{salt}{text}".encode()).hexdigest()
     separator = "_" if is_legal("a_a", pattern, length) else ""
     stem = "".join(
         character if is_legal(f"a{character}", pattern, length) else separator
