@@ -172,6 +172,7 @@ def run(file: BinaryIO, first: bytes, task: Task, jobs: int, output: IO[bytes]) 
         return whole, written
 
     output.flush()
+    translate_block([], task)  # loads what all processes will need, before there are several
     with Workers(jobs, work, output.fileno()) as workers:
         pieces: Any = map(b"".join, blocks(file, first, _PIECE)) if ranges is None else ranges
         yield from workers.run(pieces)
