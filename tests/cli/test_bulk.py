@@ -12,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cannery.cli.bulk import Lines, blocks
+from cannery.cli.complaints import Complaint
+from cannery.cli.workers import Workers
 
 WORDS = ("translate", "--from", "sharegpt", "--to", "openai_chat")
 MARK = b"\xef\xbb\xbf"
@@ -149,3 +151,27 @@ def test_blocks_are_whole_lines(data, first, size):
     found = list(blocks(io.BytesIO(data[first:]), data[:first], size))
     assert [line for lines in found for line in lines] == io.BytesIO(data).readlines()
     assert all(found)
+
+
+def test_a_process_that_fails_says_why_and_ends_the_others(tmp_path, capfd):
+    def work(piece):
+        return None, [b"%d\n" % (12 // piece[0])]
+
+    with (
+        (tmp_path / "out").open("wb") as file,
+        pytest.raises(Complaint, match="has died"),
+        Workers(2, work, file.fileno()) as workers,
+    ):
+        list(workers.run([(3,), (4,), (2,), (0,), (1,)]))
+    assert (tmp_path / "out").read_bytes().startswith(b"4\n3\n")
+    assert "ZeroDivisionError" in capfd.readouterr().err
+
+
+def test_what_is_large_or_small_is_written_in_order(tmp_path):
+    def work(piece):
+        return len(piece), [piece[:1], piece[1:]]
+
+    pieces = [bytes([65 + at]) * size for at, size in enumerate([1, 9 << 20, 0, 70_000, 3])]
+    with (tmp_path / "out").open("wb") as file, Workers(2, work, file.fileno()) as workers:
+        assert list(workers.run(pieces)) == [len(piece) for piece in pieces]
+    assert (tmp_path / "out").read_bytes() == b"".join(pieces)

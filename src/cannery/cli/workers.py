@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import mmap
-import multiprocessing
 import os
+import pickle
 import signal
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from multiprocessing.connection import Connection
+from functools import partial
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, NoReturn, Self
 
 from cannery.cli.complaints import Complaint
 
@@ -29,16 +30,16 @@ class Workers:
     """So many processes that take pieces and write to an open file."""
 
     def __init__(self, count: int, work: Work, output: int) -> None:
-        context = multiprocessing.get_context("fork")
         self._workers: list[_Worker] = []
         for _ in range(count):
             memory = mmap.mmap(-1, _SLOT)
-            ours, theirs = context.Pipe()
-            # A copy of the parent's end in a child would keep the pipe open when the parent is gone.
-            foreign = [ours, *(worker.pipe for worker in self._workers)]
-            given = (theirs, foreign, memory, work, output)
-            process = context.Process(target=_serve, args=given, daemon=True)
-            process.start()
+            ours, theirs = _pipes()
+            process = os.fork()
+            if not process:
+                # A copy of the parent's end in a child would keep the pipe open when the parent is gone.
+                for pipe in (ours, *(worker.pipe for worker in self._workers)):
+                    pipe.close()
+                _end_after(partial(_serve, theirs, memory, work, output))
             theirs.close()
             self._workers.append(_Worker(process, ours, memory))
 
@@ -72,10 +73,55 @@ class Workers:
             worker.write_and_take(None)
 
 
+class _Pipe:
+    """One end of a connection between two processes."""
+
+    def __init__(self, incoming: int, outgoing: int) -> None:
+        self._incoming = open(incoming, "rb")  # noqa: SIM115 - a descriptor that stays open
+        self._outgoing = outgoing
+
+    def send(self, value: Any) -> None:
+        """Tell the other end."""
+        data = memoryview(pickle.dumps(value, pickle.HIGHEST_PROTOCOL))
+        while data:
+            data = data[os.write(self._outgoing, data) :]
+
+    def recv(self) -> Any:
+        """What the other end tells; EOFError if it is gone."""
+        try:
+            return pickle.load(self._incoming)  # noqa: S301 - our own process wrote it
+        except pickle.UnpicklingError:
+            raise EOFError from None
+
+    def close(self) -> None:
+        """Tell and hear no more."""
+        self._incoming.close()
+        os.close(self._outgoing)
+
+
+def _pipes() -> tuple[_Pipe, _Pipe]:
+    """Both ends of a new connection."""
+    (read_ours, write_theirs), (read_theirs, write_ours) = os.pipe(), os.pipe()
+    return _Pipe(read_ours, write_ours), _Pipe(read_theirs, write_theirs)
+
+
+def _end_after(run: Callable[[], None]) -> NoReturn:
+    """End this process when something is done, without a second end of what its parent began."""
+    status = 1
+    try:
+        run()
+        status = 0
+    finally:
+        error = sys.exc_info()
+        if isinstance(error[1], Exception):
+            sys.excepthook(*error)
+        os._exit(status)
+
+
 class _Worker:
     """One of the processes, as its parent sees it."""
 
-    def __init__(self, process: Any, pipe: Connection, memory: mmap.mmap) -> None:
+    def __init__(self, process: int, pipe: _Pipe, memory: mmap.mmap) -> None:
         self._process = process
         self.pipe = pipe
         self._memory = memory
@@ -105,8 +151,8 @@ class _Worker:
         """Wait until the process is gone."""
         self.pipe.close()
         if in_a_hurry:
-            self._process.terminate()
-        self._process.join()
+            os.kill(self._process, signal.SIGTERM)
+        os.waitpid(self._process, 0)
         self._memory.close()
 
 
@@ -119,13 +165,9 @@ def _alive() -> Iterator[None]:
         raise Complaint("a process that was translating has died") from None
 
 
-def _serve(
-    pipe: Connection, foreign: list[Connection], memory: mmap.mmap, work: Work, output: int
-) -> None:
+def _serve(pipe: _Pipe, memory: mmap.mmap, work: Work, output: int) -> None:
     """Work until the parent is gone; Ctrl-C is for the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    for end in foreign:
-        end.close()
     with contextlib.suppress(EOFError, ConnectionError):
         given = pipe.recv()
         while given is not None:
