@@ -1,8 +1,9 @@
 """Processes that work on pieces of a file and write what becomes of them, in order.
 
-Each process is forked, takes a piece, tells its parent about it, waits for its turn, and writes to the file itself. A
-piece is told through a pipe: a range of a file that the process reads itself, or bytes, which the parent puts into
-memory that they share. Nothing large goes through a pipe, and a process that ends early ends everything.
+Each process is forked, takes a piece, tells its parent about it, goes on with the next one, and writes to the file
+itself when it is its turn. A piece is told through a pipe: a range of a file that the process reads itself, or bytes,
+which the parent puts into memory that they share. Nothing large goes through a pipe, and a process that ends early ends
+everything.
 """
 
 from __future__ import annotations
@@ -24,6 +25,8 @@ from cannery.cli.complaints import Complaint
 # Takes a piece, and returns what is to be said about it, and what is to be written.
 Work = Callable[[Any], tuple[Any, list[bytes]]]
 _SLOT = 8 << 20
+# So many pieces of a process wait for their turn while it goes on with the next.
+_AHEAD = 2
 
 
 class Workers:
@@ -32,7 +35,7 @@ class Workers:
     def __init__(self, count: int, work: Work, output: int) -> None:
         self._workers: list[_Worker] = []
         for _ in range(count):
-            memory = mmap.mmap(-1, _SLOT)
+            memory = mmap.mmap(-1, _SLOT * _AHEAD)
             ours, theirs = _pipes()
             process = os.fork()
             if not process:
@@ -57,7 +60,7 @@ class Workers:
 
     def run(self, pieces: Iterable[Any]) -> Iterator[Any]:
         """What is to be said about each piece, in order; it is written when the next one is asked for."""
-        idle = deque(self._workers)
+        idle = deque(self._workers * _AHEAD)
         busy: deque[_Worker] = deque()
         for piece in pieces:
             if idle:
@@ -125,27 +128,40 @@ class _Worker:
         self._process = process
         self.pipe = pipe
         self._memory = memory
+        self._slot = 0
+        self._told: deque[Any] = deque()
 
     def give(self, piece: Any) -> None:
         """A piece to work on; None if there is no more."""
         if isinstance(piece, bytes) and len(piece) <= _SLOT:
-            self._memory[: len(piece)] = piece
-            piece = len(piece)
+            self._slot = (self._slot + _SLOT) % (_SLOT * _AHEAD)
+            place = slice(self._slot, self._slot + len(piece))
+            self._memory[place] = piece
+            piece = place
         with _alive():
             self.pipe.send(piece)
 
     def told(self) -> Any:
-        """What there is to say about the piece."""
+        """What there is to say about the first piece of which nothing was told."""
+        while not self._told:
+            self._hear()
+        return self._told.popleft()
+
+    def _hear(self) -> bool:
+        """Whether it says that something is written, and not what there is to say about a piece."""
         with _alive():
-            return self.pipe.recv()
+            is_written, value = self.pipe.recv()
+        if is_written and value is not None:
+            raise value
+        if not is_written:
+            self._told.append(value)
+        return bool(is_written)
 
     def write_and_take(self, piece: Any) -> None:
-        """It is its turn: it writes, and goes on with another piece."""
+        """It is its turn: it writes the first piece that waits, and goes on with another one."""
         self.give(piece)
-        with _alive():
-            error = self.pipe.recv()
-        if error is not None:
-            raise error
+        while not self._hear():
+            pass
 
     def end(self, *, in_a_hurry: bool) -> None:
         """Wait until the process is gone."""
@@ -168,13 +184,16 @@ def _alive() -> Iterator[None]:
 def _serve(pipe: _Pipe, memory: mmap.mmap, work: Work, output: int) -> None:
     """Work until the parent is gone; Ctrl-C is for the parent."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    waiting: deque[list[bytes]] = deque()
     with contextlib.suppress(EOFError, ConnectionError):
-        given = pipe.recv()
-        while given is not None:
-            value, written = work(memory[:given] if isinstance(given, int) else given)
-            pipe.send(value)
+        while True:
             given = pipe.recv()
-            pipe.send(_write(output, written))
+            if given is None or len(waiting) == _AHEAD:
+                pipe.send((True, _write(output, waiting.popleft())))
+            if given is not None:
+                value, written = work(memory[given] if isinstance(given, slice) else given)
+                pipe.send((False, value))
+                waiting.append(written)
 
 
 def _write(output: int, written: list[bytes]) -> OSError | None:
