@@ -310,6 +310,29 @@ def test_calls_and_answers_out_of_order(target: str, body: dict[str, Any], data:
     compare(json.dumps(abroad).encode(), ANTHROPIC, target)
 
 
+@pytest.mark.parametrize("is_joined", [True, False])
+@pytest.mark.parametrize("target", [target for source, target in WAYS if source == ANTHROPIC])
+def test_what_is_said_behind_an_image_of_a_result(target: str, is_joined: bool):
+    image = {
+        "type": "image",
+        "source": {"type": "base64", "media_type": "image/png", "data": PIXEL},
+    }
+    seen = [{"type": "text", "text": "See."}, image]
+    result = {"type": "tool_result", "tool_use_id": "a", "content": seen}
+    said = {"type": "text", "text": "And now?"}
+    heard = [[result, said]] if is_joined else [[result], [said]]
+    messages = [
+        {"role": "user", "content": "Go."},
+        {
+            "role": "assistant",
+            "content": [{"type": "tool_use", "id": "a", "name": "f", "input": {}}],
+        },
+        *({"role": "user", "content": blocks} for blocks in heard),
+    ]
+    body = {"model": "m", "max_tokens": 5, "messages": messages}
+    compare(json.dumps(body).encode(), ANTHROPIC, target)
+
+
 @pytest.mark.parametrize("target", [target for source, target in WAYS if source == ANTHROPIC])
 def test_a_name_on_results(target: str):
     call = {"type": "tool_use", "id": "a", "name": "f", "input": {}}

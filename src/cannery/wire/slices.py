@@ -101,6 +101,10 @@ class UserSlice(Struct, frozen=True, gc=False, tag_field="role", tag="user"):
     content: Any
 
 
+class JoinedUserSlice(UserSlice, frozen=True, gc=False, tag_field="role", tag="user"):
+    """What the user says in the same message as results."""
+
+
 class ModelSlice(Struct, frozen=True, gc=False, tag_field="role", tag="assistant"):
     """What the model says, and its calls."""
 

@@ -18,6 +18,7 @@ from cannery.wire.slices import (
     FunctionSlice,
     ImagePart,
     ImageUrl,
+    JoinedUserSlice,
     ModelSlice,
     PlacedToolSlice,
     Sliced,
@@ -429,7 +430,8 @@ def _take_user(content: list[Any], index: int, sliced: list[Any]) -> None:
     if not content or _ToolResult in map(type, said):
         raise OddError
     if said:
-        sliced.append(UserSlice(_content(said)))
+        text = _content(said)
+        sliced.append(JoinedUserSlice(text) if count else UserSlice(text))
 
 
 def _take_assistant(content: list[Any], sliced: list[Any]) -> None:

@@ -16,8 +16,8 @@ from cannery.wire.markers import media_label
 from cannery.wire.slices import (
     MODEL,
     TOOL,
-    USER,
     Around,
+    JoinedUserSlice,
     PlacedToolSlice,
     Sliced,
     SystemSlice,
@@ -113,12 +113,13 @@ def _moved(messages: list[Any], notes: Notes) -> list[Any] | None:
     for message in messages:
         if message.speaker is not TOOL:
             if images:
-                said = _said(message.content) if message.speaker is USER else ()
+                is_joined = type(message) is JoinedUserSlice
+                said = _said(message.content) if is_joined else ()
                 if said is None:
                     return None
                 written.append(UserSlice([*images, *said]))
                 images = []
-                if message.speaker is USER:
+                if is_joined:
                     continue
         elif type(message) is PlacedToolSlice:
             text, *moved = spoken(message.content) or (None,)
