@@ -267,3 +267,10 @@ def test_histories_that_are_known_are_looked_up_once_for_all(tmp_path, monkeypat
     assert [one.identifier for one in again] == [one.identifier for one in (*first[1:], first[0])]
     assert [(one.known, one.added) for one in again] == [(2, 0)] * 4 + [(1, 0)]
     assert not any(one.is_new or one.is_fork for one in again)
+
+
+def test_a_history_that_has_to_be_filed_alone_keeps_when_it_was_begun(store):
+    gone = Match(1, "gone", 1, 1)
+    (filed,) = store.file_many([Filing([user("a"), assistant("b")], match=gone, created=START)])
+    assert filed.is_new
+    assert filed.conversation.metadata.created == START

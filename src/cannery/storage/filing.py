@@ -190,6 +190,7 @@ def _file_alone(store: Store, work: _Work) -> Filed | CanneryError:
             tags=filing.tags,
             model=filing.model,
             identifier=filing.identifier,
+            created=filing.created,
         )
     except CanneryError as error:
         return error

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -161,6 +162,7 @@ def file_history(
     tags: tuple[str, ...] = (),
     model: str | None = None,
     identifier: str | None = None,
+    created: datetime | None = None,
 ) -> Filed:
     """Put a history where it belongs."""
     history = Conversation(canisters)
@@ -170,7 +172,12 @@ def file_history(
         try:
             if match is None:
                 conversation = store.create(
-                    title=title, tags=tags, model=model, identifier=identifier, canisters=history
+                    title=title,
+                    tags=tags,
+                    model=model,
+                    identifier=identifier,
+                    created=created,
+                    canisters=history,
                 )
                 return Filed(conversation, 0, len(history), is_new=True, is_fork=False)
             return _go_on(store, history, digests, match, identifier)

@@ -144,16 +144,23 @@ class Store:
         model: str | None = None,
         *,
         identifier: str | None = None,
+        created: datetime | None = None,
         canisters: Iterable[AnyCanister] = (),
     ) -> StoredConversation:
         """A new conversation with its first canisters, all of it or nothing.
 
-        It gets a new id, or the one that is given; ConflictError if that is taken.
+        It gets a new id, or the one that is given; ConflictError if that is taken. One that began elsewhere says when
+        it was ``created`` there.
         """
         if isinstance(tags, str):
             raise InputError("tags are several words, not one text")
         metadata = new_metadata(
-            title=title, tags=tuple(tags), profile=profile, model=model, identifier=identifier
+            title=title,
+            tags=tuple(tags),
+            profile=profile,
+            model=model,
+            identifier=identifier,
+            created=created,
         )
         added = list(flatten([canisters]))
         check_profile(metadata.profile, added, set())
