@@ -3,9 +3,10 @@
     python bench/translate.py [--quick] [--only CONTENDER] [--json FILE]
 
 Every contender runs in its own environment, one after the other, and measures the floor itself: in its own process, in
-the same rounds, shuffled, in thread CPU time. Printed are the medians of per-round ratios. What runs for us is the
-public ``cannery.translate``, losses included. Every output is compared with its source, and what is not in it stands
-beside its figure. ``CLIFFS`` are bodies that differ a little from the workloads; they have no goal.
+the same rounds, shuffled, in thread CPU time. Printed are the medians of per-round ratios, and of five processes except
+with ``--quick``. What runs for us is the public ``cannery.translate``, losses included. Every output is compared with
+its source, and what is not in it stands beside its figure. ``CLIFFS`` are bodies that differ a little from the
+workloads; they have no goal.
 """
 
 from __future__ import annotations
@@ -120,8 +121,15 @@ def show(row: results.Row) -> None:
 def main() -> None:
     """Measure every contender in its environment, or one of them in this process."""
     options = programs.parser_of(__doc__, CONTENDERS).parse_args()
-    rounds = 5 if options.quick else 25
-    programs.run(Path(__file__), CONTENDERS, options, partial(measure, rounds=rounds), show)
+    rounds, processes = (5, 1) if options.quick else (7, 5)
+    programs.run(
+        Path(__file__),
+        CONTENDERS,
+        options,
+        partial(measure, rounds=rounds),
+        show,
+        processes=processes,
+    )
 
 
 if __name__ == "__main__":
