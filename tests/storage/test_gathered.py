@@ -179,3 +179,16 @@ def test_a_disk_that_breaks_is_told_to_everybody(store, monkeypatch):
         assert [type(each) for each in found] == [OSError, OSError]
 
     run(store, work)
+
+
+def test_a_loop_that_is_closed_is_let_go(store):
+    conversation = store.create()
+    held = AsyncStore(store)
+
+    async def work():
+        handle = await held.get(conversation.identifier)
+        await handle.append(user("a"))
+        return len(held._appends)
+
+    assert [asyncio.run(work()) for _ in range(3)] == [1, 1, 1]
+    assert len(conversation.load()) == 3

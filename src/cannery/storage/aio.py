@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import threading
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ParamSpec, Self, TypeVar
-from weakref import WeakKeyDictionary
 
 from cannery.backends import Collection, Durability, Progress
 from cannery.errors import CanneryError
@@ -35,9 +35,10 @@ class AsyncStore:
     def __init__(self, store: Store, threads: int = _THREADS) -> None:
         self.store = store
         self._pool = ThreadPoolExecutor(threads, thread_name_prefix="cannery-store")
-        self._appends: WeakKeyDictionary[asyncio.AbstractEventLoop, GatheredAppends] = (
-            WeakKeyDictionary()
-        )
+        # Of the loop that was the last to append, and of all that are not closed.
+        self._latest: GatheredAppends | None = None
+        self._appends: dict[asyncio.AbstractEventLoop, GatheredAppends] = {}
+        self._appends_lock = threading.Lock()
 
     async def __aenter__(self) -> Self:
         return self
@@ -60,9 +61,13 @@ class AsyncStore:
     def appends(self) -> GatheredAppends:
         """What the tasks of the running loop append."""
         loop = asyncio.get_running_loop()
-        found = self._appends.get(loop)
-        if found is None:
-            found = self._appends[loop] = GatheredAppends(self.store, self._pool)
+        found = self._latest
+        if found is None or found.loop is not loop:
+            with self._appends_lock:
+                for closed in [each for each in self._appends if each.is_closed()]:
+                    del self._appends[closed]
+                found = self._appends.get(loop) or GatheredAppends(self.store, self._pool)
+                self._latest = self._appends[loop] = found
         return found
 
     async def create(self, **facts: Any) -> AsyncConversation:

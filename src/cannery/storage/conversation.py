@@ -148,14 +148,11 @@ class StoredConversation:
             return str(receipt.stop)
         raise ConflictError(f"conversation {self.identifier!r} changes all the time")
 
-    def append_write(
-        self, *canisters: AnyCanister | Iterable[AnyCanister], revision: str | None = None
-    ) -> Write | None:
-        """The change that ``append`` makes, for whoever makes several at once.
+    def append_write(self, added: list[AnyCanister], revision: str | None = None) -> Write | None:
+        """The change that ``append`` makes of canisters, for whoever makes several at once.
 
         None where it cannot be told before others are made: nothing is added, or a profile looks at what is there.
         """
-        added = list(flatten(canisters))
         raw, metadata = self._store.latest(self.identifier)
         if not added or metadata.profile != "archive":
             return None

@@ -29,7 +29,7 @@ class _Append:
     def __init__(
         self,
         conversation: StoredConversation,
-        added: Sequence[AnyCanister],
+        added: list[AnyCanister],
         revision: str | None,
         done: asyncio.Future[str],
     ) -> None:
@@ -43,7 +43,7 @@ class _Append:
     def plan(self) -> None:
         """Prepare what is to be written; what cannot be made beside others is left to be made alone."""
         try:
-            self.write = self.conversation.append_write(self.added, revision=self.revision)
+            self.write = self.conversation.append_write(self.added, self.revision)
         except CanneryError as error:
             self.outcome = error
 
@@ -71,7 +71,7 @@ class GatheredAppends:
     def __init__(self, store: Store, pool: Executor) -> None:
         self._store = store
         self._pool = pool
-        self._loop = asyncio.get_running_loop()
+        self.loop = asyncio.get_running_loop()
         self._waiting: list[_Append] = []
         self._round: asyncio.Future[None] | None = None
 
@@ -83,12 +83,12 @@ class GatheredAppends:
     ) -> str:
         """Add canisters at the end of a conversation; the new revision."""
         added = list(flatten(canisters))
-        wanted = _Append(conversation, added, revision, self._loop.create_future())
+        wanted = _Append(conversation, added, revision, self.loop.create_future())
         self._waiting.append(wanted)
         if self._round is None:
-            self._round = self._loop.create_future()
+            self._round = self.loop.create_future()
             # Whoever comes in this turn of the loop comes along.
-            self._loop.call_soon(self._begin)
+            self.loop.call_soon(self._begin)
         return await wanted.done
 
     async def finish(self) -> None:
@@ -100,7 +100,7 @@ class GatheredAppends:
         # A task that has been cancelled wants nothing any more.
         batch = [wanted for wanted in self._waiting if not wanted.done.done()]
         self._waiting = []
-        working = self._loop.run_in_executor(self._pool, make_together, self._store, batch)
+        working = self.loop.run_in_executor(self._pool, make_together, self._store, batch)
         working.add_done_callback(lambda made: self._end(batch, made))
 
     def _end(self, batch: Sequence[_Append], made: asyncio.Future[None]) -> None:
@@ -108,7 +108,7 @@ class GatheredAppends:
         for wanted in batch:
             wanted.settle(broken)
         # Tasks that go on now may want to append again, and come before this.
-        self._loop.call_soon(self._go_on)
+        self.loop.call_soon(self._go_on)
 
     def _go_on(self) -> None:
         if self._waiting:
