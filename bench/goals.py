@@ -129,6 +129,12 @@ def _gateway(kinds: tuple[str, ...], way: str) -> Callable[[Figures], Cells]:
     return cells
 
 
+def _memory(figures: Figures) -> Cells:
+    rows = [row for row in figures.get("gateway", ()) if row["kind"] == "memory"]
+    ours = [row for row in rows if row["contender"].startswith("cannery, ")]
+    return {row["contender"].removeprefix("cannery, "): row["megabytes"] for row in ours}
+
+
 GOALS = (
     Goal("translate, short chat", 2.0, "× the floor", _translation("short")),
     Goal("translate, agentic", 1.4, "× the floor", _translation("agentic")),
@@ -176,4 +182,5 @@ GOALS = (
         "× nginx",
         _gateway(("request", "fresh"), "translating, recording"),
     ),
+    Goal("gateway, resident memory after all of it", 120, "MB", _memory),
 )

@@ -494,8 +494,7 @@ def _translate_line(body: bytes, source: str, target: str, policy: str) -> Rende
     except ODD:
         return None
     rendered = _noted(written[:-1], notes, source, body)
-    if policy == "strict":
-        enforce(policy, source, target, rendered.losses)
+    enforce(policy, source, target, rendered.losses)
     return rendered
 
 

@@ -260,6 +260,15 @@ def compare(body: bytes, source: str, target: str, **options: Any) -> None:
         assert fast.aliases == slow.aliases
 
 
+def in_anthropics_words(body: dict[str, Any]) -> dict[str, Any]:
+    """A Chat body as Anthropic has it."""
+    raw = json.dumps(body).replace("1e400", "1e40").encode()
+    found: dict[str, Any] = json.loads(
+        cannery.translate(raw, source="openai_chat", target=ANTHROPIC).body
+    )
+    return found
+
+
 @pytest.mark.parametrize("case, target", MATRIX, ids=identify)
 def test_cases(case: Case, target: str):
     compare(case.raw, case.dialect, target)
@@ -281,8 +290,7 @@ def test_agents(source: str, target: str, body: dict[str, Any]):
 @settings(max_examples=300, deadline=None)
 @given(chats(), st.data())
 def test_what_translation_never_writes(target: str, body: dict[str, Any], data: st.DataObject):
-    raw = json.dumps(body).replace("1e400", "1e40").encode()
-    abroad = json.loads(cannery.translate(raw, source="openai_chat", target=ANTHROPIC).body)
+    abroad = in_anthropics_words(body)
     abroad.update(some(data.draw, ABROAD))
     strays = st.lists(STRAYS | st.just(("is_error", False)), max_size=2).map(dict)
     places = [message for message in abroad["messages"] if data.draw(st.integers(0, 3)) == 0]
@@ -296,8 +304,7 @@ def test_what_translation_never_writes(target: str, body: dict[str, Any], data: 
 @settings(max_examples=300, deadline=None)
 @given(chats(), st.data())
 def test_calls_and_answers_out_of_order(target: str, body: dict[str, Any], data: st.DataObject):
-    raw = json.dumps(body).replace("1e400", "1e40").encode()
-    abroad = json.loads(cannery.translate(raw, source="openai_chat", target=ANTHROPIC).body)
+    abroad = in_anthropics_words(body)
     messages = abroad["messages"]
     place = data.draw(st.integers(0, len(messages) - 1))
     taken = messages.pop(place)

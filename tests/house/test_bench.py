@@ -40,6 +40,7 @@ PROMISED = [
     ("gateway, a streamed chunk, translating and recording", 4),
     ("gateway, a request, passing", 5),
     ("gateway, a request, translating and recording", 10),
+    ("gateway, resident memory after all of it", 120),
 ]
 
 
