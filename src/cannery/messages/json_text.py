@@ -7,7 +7,8 @@ wire, the value is parsed only when it is looked at.
 from __future__ import annotations
 
 import re
-from typing import Any
+from math import isfinite
+from typing import Any, NoReturn
 
 import msgspec
 
@@ -66,8 +67,35 @@ def decode_json(text: str | bytes) -> Any:
     except (msgspec.MsgspecError, UnicodeError) as error:
         whole = _without_lone_surrogates(text)
         if whole is None:
-            raise ValueError(str(error)) from None
+            if "out of range" not in str(error):
+                raise ValueError(str(error)) from None
+            return decode_vast(text if isinstance(text, str) else text.decode())
     return decode_json(whole)
+
+
+def decode_vast(text: str) -> Any:
+    """The plain value of JSON text; a number that is too large to be held is the ``Raw`` text that spells it."""
+    import json  # imported when it is needed, which is rarely
+
+    return json.loads(
+        text, parse_constant=_refuse, parse_float=_spelled_float, parse_int=_spelled_integer
+    )
+
+
+def _refuse(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not a JSON number")
+
+
+def _spelled_float(text: str) -> float | msgspec.Raw:
+    number = float(text)
+    return number if isfinite(number) else msgspec.Raw(text.encode())
+
+
+def _spelled_integer(text: str) -> int | msgspec.Raw:
+    try:
+        return int(text)
+    except ValueError:  # Python reads so many digits at once and no more
+        return msgspec.Raw(text.encode())
 
 
 def _without_lone_surrogates(text: str | bytes) -> str | None:
@@ -164,6 +192,8 @@ def _canonical(value: Any, depth_left: int) -> Any:
         return [_canonical(item, depth_left - 1) for item in value]
     if isinstance(value, (Dictionary, tuple)):
         return _canonical(thaw(value), depth_left)
+    if kind is msgspec.Raw:
+        raise ValueError("a number too large to be compared by its value")
     return value
 
 

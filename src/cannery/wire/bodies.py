@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from math import isfinite
 from typing import Any, NoReturn
 
 import msgspec
@@ -15,6 +16,7 @@ from orjson import Fragment, dumps
 
 from cannery.errors import DialectError, MessageError
 from cannery.messages.immutable import thaw
+from cannery.messages.json_text import decode_vast
 
 _decode = msgspec.json.Decoder().decode
 _SURROGATES = "[\ud800-\udfff]"  # compiled when it is needed, which is rarely
@@ -93,7 +95,7 @@ def to_bytes(dialect: str, body: Any) -> bytes:
 
 def _encode_values(dialect: str, body: Any) -> bytes:
     try:
-        plain = thaw(body)
+        plain = _finite(thaw(body))
         return encode(plain)
     except UnicodeEncodeError:
         import json
@@ -102,6 +104,20 @@ def _encode_values(dialect: str, body: Any) -> bytes:
         return json.dumps(plain).encode()
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise DialectError(dialect, "$", f"not JSON values: {error}") from None
+
+
+def _finite(value: Any) -> Any:
+    """Plain values, none of them infinite or no number, of which encoders make null."""
+    if type(value) is float:
+        if not isfinite(value):
+            raise ValueError(f"{value} is not a JSON number")
+    elif type(value) is dict:
+        for item in value.values():
+            _finite(item)
+    elif type(value) is list:
+        for item in value:
+            _finite(item)
+    return value
 
 
 def read_value(dialect: str, body: bytes) -> Any:
@@ -123,32 +139,19 @@ def read_object(dialect: str, body: bytes) -> Object:
 
 
 def _read_tolerantly(dialect: str, body: bytes) -> Any:
-    """Read what only broken Unicode keeps from being JSON; anything else is an error with its place."""
+    """Read what only broken Unicode or a vast number makes unreadable; anything else is an error with its place."""
     import json
-
-    def refuse(text: str) -> NoReturn:
-        raise DialectError(dialect, "$", f"not JSON: number out of range: {text[:40]}")
-
-    def finite(text: str) -> float:
-        number = float(text)
-        if number in (float("inf"), float("-inf")):
-            refuse(text)
-        return number
-
-    def whole(text: str) -> int:
-        try:
-            return int(text)
-        except ValueError:
-            return refuse(text)
 
     text = body.decode("utf-8", "replace")
     try:
-        value = json.loads(text, parse_constant=refuse, parse_float=finite, parse_int=whole)
+        value = decode_vast(text)
     except RecursionError:
         raise DialectError(dialect, "$", "nested too deeply") from None
     except json.JSONDecodeError as error:
         place = f"line {error.lineno} column {error.colno}"
         raise DialectError(dialect, "$", f"not JSON: {error.msg} at {place}") from None
+    except ValueError as error:
+        raise DialectError(dialect, "$", f"not JSON: {error}") from None
     return _scrub(value)
 
 
