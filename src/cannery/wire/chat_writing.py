@@ -36,8 +36,10 @@ from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
 from cannery.wire.markers import flag_error, media_label, supplement
 from cannery.wire.media import (
+    NOT_BASE64,
     base64_text,
     data_url,
+    is_broken,
     is_fetchable,
     is_text_file,
     standard_base64,
@@ -175,14 +177,10 @@ class ChatWriter:
             case TextualContentClass():
                 self._report_citations(content, place)
                 return {"type": "text", "text": content.text}
-            case ImageContentClass():
-                return self._image(content, place)
-            case AudioContentClass():
-                return self._audio(content, place)
+            case ImageContentClass() | AudioContentClass() | FileContentClass():
+                return self._media(content, place)
             case VideoContentClass():
                 self.report.lose("MEDIA_DROPPED", place, "Chat Completions takes no video")
-            case FileContentClass():
-                return self._file(content, place)
             case ReasoningContentClass():
                 self.report.lose("REASONING_DROPPED", place)
             case RefusalContentClass():
@@ -213,6 +211,20 @@ class ChatWriter:
             return block
         self.report.lose("OPAQUE_DROPPED", place, f"{content.tag!r} of {content.dialect}")
         return None
+
+    def _media(
+        self,
+        content: ImageContentClass | AudioContentClass | FileContentClass,
+        place: int | None,
+    ) -> Object | None:
+        if not self.at_home and is_broken(content):
+            self.report.lose("MEDIA_DROPPED", place, NOT_BASE64)
+            return None
+        if isinstance(content, ImageContentClass):
+            return self._image(content, place)
+        if isinstance(content, AudioContentClass):
+            return self._audio(content, place)
+        return self._file(content, place)
 
     def _image(self, content: ImageContentClass, place: int | None) -> Object | None:
         payload = content.payload

@@ -36,6 +36,10 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"\x1aE\xdf\xa3", "video/webm"),
 )
 _RIFF = {b"WEBP": "image/webp", b"WAVE": "audio/wav", b"AVI ": "video/x-msvideo"}
+_ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+# Less than what is left of long base64 when it is cut out of a body.
+_CLOSELY = 4_000
+NOT_BASE64 = "the data are empty or not base64"
 _SPELLINGS = {
     "image/jpg": "image/jpeg",
     "image/pjpeg": "image/jpeg",
@@ -75,13 +79,32 @@ def base64_text(payload: Payload) -> str:
 
 def standard_base64(payload: Payload) -> str:
     """The base64 text of a payload in the standard alphabet with padding, whatever it came as."""
-    if isinstance(payload, Base64):
-        text = payload.text
-        if "-" not in text and "_" not in text and "\n" not in text and len(text) % 4 == 0:
-            return text
-        if not payload.is_readable:
-            return text
+    if isinstance(payload, Base64) and is_standard_base64(payload.text):
+        return payload.text
     return base64.b64encode(payload_bytes(payload)).decode()
+
+
+def is_standard_base64(text: str) -> bool:
+    """Whether a text passes as base64 in the standard alphabet with padding.
+
+    Of a long one only the beginning and the end are looked at closely: reading all of it costs more than sending it.
+    """
+    if len(text) % 4 or not text.isascii() or "-" in text or "_" in text or "\n" in text:
+        return False
+    end = text[-4:].rstrip("=")
+    closely = text[: min(_CLOSELY, len(text) - 4)] + end
+    return not text or (len(end) > 1 and not closely.encode().translate(None, _ALPHABET))
+
+
+def is_broken(content: BinaryContentStruct) -> bool:
+    """Whether inline data are empty or not base64, which no provider takes."""
+    payload = content.payload
+    if isinstance(payload, Base64):
+        is_sound = payload.head(1) and is_standard_base64(payload.text)
+        return not (is_sound or payload.read())
+    if isinstance(payload, Location) or (isinstance(content, FileContentClass) and content.chunks):
+        return False
+    return not payload if isinstance(payload, bytes) else payload.size == 0
 
 
 def true_mime_type(content: BinaryContentStruct) -> str:
@@ -130,8 +153,11 @@ def is_fetchable(payload: Location) -> bool:
 
 
 def is_text_file(content: FileContentClass) -> bool:
-    """Whether a file is plain text that may be shown as such."""
-    return content.mime_type.startswith("text/") and not isinstance(content.payload, Location)
+    """Whether a file is plain text that may be shown as such, and no picture or PDF by that name."""
+    if not content.mime_type.startswith("text/") or isinstance(content.payload, Location):
+        return False
+    seen = sniff(content.payload) or ""
+    return not seen.startswith(("image/", "application/"))
 
 
 def describe(content: BinaryContentStruct) -> str:

@@ -14,6 +14,7 @@ from cannery.messages.absence import absent
 from cannery.messages.content import (
     AnyContent,
     AudioContentClass,
+    BinaryContentStruct,
     DataContentClass,
     FileContentClass,
     ImageContentClass,
@@ -31,7 +32,7 @@ from cannery.wire.controls import drop_controls
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Place, Report
 from cannery.wire.markers import flag_error, supplement
-from cannery.wire.media import is_text_file
+from cannery.wire.media import NOT_BASE64, is_broken, is_text_file
 
 
 def data_set(
@@ -121,6 +122,8 @@ class TextWriter:
                 return content.json
             case PartsContentClass():
                 return "".join(self._parts(content, place))
+            case BinaryContentStruct() if not self.at_home and is_broken(content):
+                self.report.lose("MEDIA_DROPPED", place, NOT_BASE64)
             case FileContentClass():
                 return self._file(content, place)
             case ImageContentClass():

@@ -28,7 +28,14 @@ from cannery.messages.content import (
 from cannery.messages.json_text import decode_json
 from cannery.messages.payload import Location
 from cannery.wire.losses import Report
-from cannery.wire.media import base64_text, standard_base64, true_mime_type
+from cannery.wire.media import (
+    NOT_BASE64,
+    base64_text,
+    is_broken,
+    is_text_file,
+    standard_base64,
+    true_mime_type,
+)
 
 NAME = "anthropic_messages"
 PDF = "application/pdf"
@@ -71,6 +78,8 @@ class BlockWriter:
         match content:
             case TextualContentClass():
                 block = self._text(content, place)
+            case BinaryContentStruct() if not self.at_home and is_broken(content):
+                self.report.lose("MEDIA_DROPPED", place, NOT_BASE64)
             case ImageContentClass():
                 block = self._image(content, place)
             case AudioContentClass() | VideoContentClass():
@@ -196,7 +205,10 @@ class BlockWriter:
     def _file(self, content: FileContentClass, place: Place) -> Object | None:
         if content.mime_type == SEARCH_RESULT and content.chunks:
             return self._search_result(content, place)
-        if not self.at_home and content.mime_type.startswith("image/") and not content.chunks:
+        if not self.at_home and _is_picture(content):
+            for fact in ("name", "context", "citable"):
+                if getattr(content, fact):
+                    self.report.lose("FIELD_DROPPED", place, f"an image has no {fact!r}")
             return self._image(new_image(content.payload, content.mime_type), place)
         source = self._document_source(content, place)
         if source is None:
@@ -229,20 +241,29 @@ class BlockWriter:
             return self._chunked(content, place)
         if isinstance(content.payload, Location):
             return self._located(content.payload, place)
-        if content.mime_type.startswith("text/"):
-            media_type = content.mime_type if self.at_home else PLAIN
-            return {"type": "text", "media_type": media_type, "data": _decoded(content)}
         if self.at_home:
+            if content.mime_type.startswith("text/"):
+                return self._text_source(content, content.mime_type, place)
             return self._inline(content, content.mime_type)
+        if is_text_file(content):
+            return self._text_source(content, PLAIN, place)
         mime_type = self._mime_type(content, place)
         if mime_type == PDF:
             return self._inline(content, PDF)
         subtype = mime_type.partition("/")[2].rpartition("+")[2]
         if subtype in _TEXTUAL or mime_type.startswith("text/"):
             self.report.repair("media_types", place, f"{mime_type} became {PLAIN}")
-            return {"type": "text", "media_type": PLAIN, "data": _decoded(content)}
+            return self._text_source(content, PLAIN, place)
         self.report.lose("MEDIA_TYPE_UNSUPPORTED", place, f"Messages take no {mime_type}")
         return None
+
+    def _text_source(self, content: FileContentClass, media_type: str, place: Place) -> Object:
+        try:
+            text = content.data.decode()
+        except UnicodeDecodeError:
+            text = content.data.decode("utf-8", "replace")
+            self.report.lose("DOCUMENT_TO_TEXT", place, "bytes that are not UTF-8 became U+FFFD")
+        return {"type": "text", "media_type": media_type, "data": text}
 
     def _chunked(self, content: FileContentClass, place: Place) -> Object | None:
         chunks = self._chunks(content, place)
@@ -265,5 +286,8 @@ def is_bare_text(blocks: list[Any]) -> bool:
     return len(blocks) == 1 and blocks[0].keys() == _BARE and blocks[0]["type"] == "text"
 
 
-def _decoded(content: FileContentClass) -> str:
-    return content.data.decode("utf-8", "replace")
+def _is_picture(content: FileContentClass) -> bool:
+    """Whether a file is an image, by its name or by its bytes."""
+    if content.chunks:
+        return False
+    return content.mime_type.startswith("image/") or true_mime_type(content).startswith("image/")

@@ -24,7 +24,7 @@ from cannery.wire.bodies import encode, encode_body
 from cannery.wire.contract import UNKNOWN_MODEL, Notes
 from cannery.wire.foreign import note_residue
 from cannery.wire.fragments import NOTHING_KNOWN, Known, Walked, leading_texts, write_kept
-from cannery.wire.media import sniff
+from cannery.wire.media import is_standard_base64, sniff
 from cannery.wire.plain import (
     PlainAssistant,
     PlainRequest,
@@ -389,13 +389,7 @@ def _user_block(canister: Any, place: int, notes: Notes) -> dict[str, Any] | Non
         return None
     payload = held.payload
     text = payload.text
-    if (
-        len(text) % 4
-        or "-" in text
-        or "_" in text
-        or not text.isascii()
-        or sniff(payload) != held.mime_type
-    ):
+    if not is_standard_base64(text) or sniff(payload) != held.mime_type:
         return None
     source = {"type": "base64", "media_type": held.mime_type, "data": text}
     return {"type": "image", "source": source}

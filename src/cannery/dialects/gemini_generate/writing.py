@@ -44,7 +44,7 @@ from cannery.wire.contract import Piece
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
 from cannery.wire.markers import supplement, system_envelope
-from cannery.wire.media import base64_text, standard_base64, true_mime_type
+from cannery.wire.media import NOT_BASE64, base64_text, is_broken, standard_base64, true_mime_type
 from cannery.wire.residues import own_residue, recall
 from cannery.wire.turns import MODEL, SUPERVISOR, changed, side, turns
 
@@ -218,6 +218,9 @@ class MessageWriter:
             case TextualContentClass():
                 self._cite(content, place)
                 return ({"text": content.text},)
+            case BinaryContentStruct() if not self.at_home and is_broken(content):
+                self.report.lose("MEDIA_DROPPED", place, NOT_BASE64)
+                return ()
             case ImageContentClass() | AudioContentClass() | VideoContentClass():
                 return self._media(content, place)
             case FileContentClass():

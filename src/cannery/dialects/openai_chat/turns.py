@@ -31,7 +31,14 @@ from cannery.wire.foreign import report_field, report_residue
 from cannery.wire.fragments import NOTHING_KNOWN, Known, Walked, write_kept
 from cannery.wire.losses import Report
 from cannery.wire.markers import flag_error, media_label
-from cannery.wire.media import data_url, is_fetchable, standard_base64, true_mime_type
+from cannery.wire.media import (
+    data_url,
+    is_broken,
+    is_fetchable,
+    is_standard_base64,
+    standard_base64,
+    true_mime_type,
+)
 from cannery.wire.residues import dropped_keys, is_foreign_form
 
 _USER, _ASSISTANT, _SUPERVISOR = Role.User, Role.Assistant, Role.Supervisor
@@ -318,7 +325,7 @@ class _Turns:
             return {"type": "image_url", "image_url": {"url": payload.value}}
         if self.is_home:
             return {"type": "image_url", "image_url": {"url": _raw_url(image) or data_url(image)}}
-        if true_mime_type(image) != mime_type:
+        if true_mime_type(image) != mime_type or is_broken(image):
             raise UnusualError
         url: Any = _standard_url(image)
         if url is None:
@@ -429,6 +436,6 @@ def _raw_url(image: ImageContentClass) -> Fragment | None:
 def _standard_url(image: ImageContentClass) -> Fragment | None:
     """The same if the text is in the standard alphabet, too."""
     raw = image.payload.raw if type(image.payload) is Base64 else None
-    if raw is None or len(raw) % 4 or b"-" in raw or b"_" in raw:
+    if raw is None or not is_standard_base64(raw.decode("utf-8", "replace")):
         return None
     return _raw_url(image)

@@ -34,7 +34,14 @@ from cannery.wire.contract import Piece
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
 from cannery.wire.markers import supplement
-from cannery.wire.media import data_url, is_fetchable, standard_base64, true_mime_type
+from cannery.wire.media import (
+    NOT_BASE64,
+    data_url,
+    is_broken,
+    is_fetchable,
+    standard_base64,
+    true_mime_type,
+)
 from cannery.wire.residues import recall
 
 CACHE_TTL = {"short": "30m", "long": "12h"}
@@ -86,14 +93,12 @@ class PartWriter:
                 if content.citations:
                     self.report.lose("CITATION_DROPPED", place)
                 return [_input_text(content.text)]
-            case ImageContentClass():
-                return self._image(content, place)
+            case ImageContentClass() | FileContentClass():
+                return self._shown(content, place)
             case AudioContentClass() | VideoContentClass():
                 detail = f"Responses takes no {content.kind}"
                 self.report.lose("MEDIA_DROPPED", place, detail)
                 return []
-            case FileContentClass():
-                return self._file(content, place)
             case ReasoningContentClass():
                 self.drop_reasoning(content, place)
                 return []
@@ -127,6 +132,16 @@ class PartWriter:
             self.report.lose("REASONING_DROPPED", place)
         if content.signature or content.encrypted:
             self.report.lose("SIGNATURE_DROPPED", place)
+
+    def _shown(
+        self, content: ImageContentClass | FileContentClass, place: int | None
+    ) -> list[Object]:
+        if not self.at_home and is_broken(content):
+            self.report.lose("MEDIA_DROPPED", place, NOT_BASE64)
+            return []
+        if isinstance(content, ImageContentClass):
+            return self._image(content, place)
+        return self._file(content, place)
 
     def _image(self, content: ImageContentClass, place: int | None) -> list[Object]:
         image: Object = {"type": "input_image", "detail": "auto"}
