@@ -42,6 +42,7 @@ from cannery.wire.losses import (
     Rendered,
     Report,
     enforce,
+    told,
 )
 from cannery.wire.plain import PlainRequest
 from cannery.wire.slices import ODD
@@ -385,9 +386,7 @@ def _noted_slices(notes: Notes, source: str) -> tuple[Loss, ...]:
     if type(notes[0][1]) is str:
         found: tuple[Loss, ...] = _said_alike(tuple(notes), source)[0]
         return found
-    report = Report()
-    _note(notes, report)
-    return report.losses(lambda place: f"messages[{place}]")
+    return told(notes, lambda place: f"messages[{place}]")[0]
 
 
 class _Settings(msgspec.Struct, frozen=True):
@@ -519,24 +518,14 @@ def _noted(
         is_named = type(note[1]) is str and note[1].isidentifier()
         # What a target insists on and nobody gave is nowhere in the body.
         if not is_named and note[0] != "CONTROL_DEFAULTED":
-            return Rendered(written, *_said(notes, source, body, restored))
+            return Rendered(written, *told(notes, *_locator(source, body, "request", restored)))
     return Rendered(written, *_said_alike(tuple(notes), source))
 
 
 @lru_cache(maxsize=64)
 def _said_alike(notes: tuple[Note, ...], source: str | None) -> Any:
     """The losses and repairs of notes that are about no message: the same for every body."""
-    return _said([*notes], source, None)
-
-
-def _said(
-    notes: Notes, source: str | None, body: bytes | None, restored: tuple[int, int] = (0, 0)
-) -> Any:
-    """The losses and repairs that notes stand for."""
-    report = Report()
-    _note(notes, report)
-    locate = _locator(source, body, "request", restored)
-    return report.losses(*locate), report.repairs(*locate)
+    return told(notes, *_locator(source, None, "request"))
 
 
 def check_policy(policy: str) -> None:

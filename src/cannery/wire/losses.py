@@ -7,7 +7,7 @@ the place in the source. ``CODES`` and ``REPAIRS`` are the tables that ``docs/lo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct
@@ -147,11 +147,11 @@ class Report:
 
     def lose(self, code: str, place: Place, detail: str = "", within: str = "") -> None:
         """Record a loss; ``within`` is the path below the place."""
-        self._losses.append((code, place, detail or CODES[code][1], within))
+        self._losses.append((code, place, detail, within))
 
     def repair(self, name: str, place: Place, detail: str = "") -> None:
         """Record a repair."""
-        self._repairs.append((name, place, detail or REPAIRS[name]))
+        self._repairs.append((name, place, detail))
 
     def put_settings_first(self) -> None:
         """Let what was lost of settings stand before what was lost of messages, and those in their order."""
@@ -166,21 +166,35 @@ class Report:
         self, locate: Callable[[int | str], str], fit: Callable[[str], str] = str
     ) -> tuple[Loss, ...]:
         """The losses, each once, with paths."""
-        found = [
-            Loss(code, CODES[code][0], fit(_path(place, within, locate)), detail)
-            for code, place, detail, within in self._losses
-        ]
-        return tuple(dict.fromkeys(found) if len(found) > 1 else found)
+        return told(self._losses, locate, fit)[0]
 
     def repairs(
         self, locate: Callable[[int | str], str], fit: Callable[[str], str] = str
     ) -> tuple[Repair, ...]:
         """The repairs, each once, with paths."""
-        found = [
-            Repair(name, fit(_path(place, "", locate)), detail)
-            for name, place, detail in self._repairs
-        ]
-        return tuple(dict.fromkeys(found) if len(found) > 1 else found)
+        return told(self._repairs, locate, fit)[1]
+
+
+def told(
+    notes: Iterable[tuple[Any, ...]],
+    locate: Callable[[int | str], str],
+    fit: Callable[[str], str] = str,
+) -> tuple[tuple[Loss, ...], tuple[Repair, ...]]:
+    """The losses and the repairs that notes stand for (see ``contract.Note``), each once, with paths."""
+    losses: list[Loss] = []
+    repairs: list[Repair] = []
+    for name, place, detail, *within in notes:
+        path = fit(_path(place, within[0] if within else "", locate))
+        if name in CODES:
+            severity, usual = CODES[name]
+            losses.append(Loss(name, severity, path, detail or usual))
+        else:
+            repairs.append(Repair(name, path, detail or REPAIRS[name]))
+    return _once(losses), _once(repairs)
+
+
+def _once(found: list[Any]) -> tuple[Any, ...]:
+    return tuple(dict.fromkeys(found) if len(found) > 1 else found)
 
 
 def enforce(policy: str, source: str | None, target: str, losses: tuple[Loss, ...]) -> None:
