@@ -27,6 +27,8 @@ from cannery.wire.contract import (
     Piece,
     Rules,
     StreamOptions,
+    StreamReader,
+    StreamWriter,
     TurnWriter,
 )
 from cannery.wire.cuts import LONG, Runs, cut, mend
@@ -119,6 +121,10 @@ def _nativize_request(
     restored: tuple[int, int] = (0, 0),
 ) -> Rendered:
     check_policy(policy)
+    if not isinstance(request, Request):
+        raise InputError(f"expected a Request, got {_kind(request)}")
+    if without:
+        _check_repairs(without)
     target = find_dialect(name)
     if target.write_fast is not None and rules is None and not without:
         notes: Notes = []
@@ -221,6 +227,8 @@ def _nativize_response(
     response: Response, name: str, policy: str, aliases: Aliases | None, body: bytes | None
 ) -> Rendered:
     check_policy(policy)
+    if not isinstance(response, Response):
+        raise InputError(f"expected a Response, got {_kind(response)}")
     if aliases is not None:
         response = unaliased(response, aliases)
     fast = _nativize_fast(response, name, policy, body)
@@ -320,6 +328,10 @@ def translate(
     """
     if policy not in POLICIES:
         check_policy(policy)
+    if model is not None and not isinstance(model, str):
+        raise InputError(f"model must be text, got {_kind(model)}")
+    if without:
+        _check_repairs(without)
     data = body if type(body) is bytes else to_bytes(source, body)
     if kind == "request":
         # With a repair switched off, the tools among the settings may have to stay as they are.
@@ -528,6 +540,19 @@ def _said_alike(notes: tuple[Note, ...], source: str | None) -> Any:
     return told(notes, *_locator(source, None, "request"))
 
 
+def _kind(value: object) -> str:
+    return type(value).__name__
+
+
+def _check_repairs(names: Collection[str]) -> None:
+    """Refuse names of repairs that do not exist."""
+    if isinstance(names, str) or not isinstance(names, Collection):
+        raise InputError(f"without must be several names of repairs, got {names!r}")
+    for name in names:
+        if name not in REPAIRS:
+            raise InputError(f"no repair {name!r}; known: {', '.join(REPAIRS)}")
+
+
 def check_policy(policy: str) -> None:
     """Refuse a policy that does not exist."""
     if policy not in POLICIES:
@@ -539,9 +564,20 @@ def check_policy(policy: str) -> None:
 
 def normalize_stream(chunks: Iterable[bytes], dialect: str) -> Iterator[Event]:
     """The events of a stream, whatever the split of its bytes."""
-    reader = find_dialect(dialect).stream_reader()
+    _check_chunks(chunks)
+    return _read_stream(chunks, find_dialect(dialect).stream_reader())
+
+
+def _check_chunks(chunks: Any) -> None:
+    if isinstance(chunks, (bytes, str)) or not isinstance(chunks, Iterable):
+        raise InputError(f"expected chunks of bytes one after another, got {_kind(chunks)}")
+
+
+def _read_stream(chunks: Iterable[Any], reader: StreamReader) -> Iterator[Event]:
     for chunk in chunks:
-        yield from reader.feed(chunk)
+        if not isinstance(chunk, (bytes, bytearray, memoryview)):
+            raise InputError(f"expected chunks of bytes, got {_kind(chunk)} among them")
+        yield from reader.feed(bytes(chunk))
     yield from reader.close()
 
 
@@ -549,8 +585,13 @@ def nativize_stream(
     events: Iterable[Event], dialect: str, *, options: StreamOptions | None = None
 ) -> Iterator[bytes]:
     """The bytes of a stream of events."""
-    writer = find_dialect(dialect).stream_writer(options or StreamOptions())
-    for event in events:
+    return _write_stream(events, find_dialect(dialect).stream_writer(options or StreamOptions()))
+
+
+def _write_stream(events: Iterable[Event], writer: StreamWriter) -> Iterator[bytes]:
+    from cannery.messages.events import checked_events
+
+    for event in checked_events(events):
         chunk = writer.write(event)
         if chunk:
             yield chunk

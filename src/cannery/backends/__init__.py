@@ -63,7 +63,10 @@ def backend_names() -> tuple[str, ...]:
 
 def open_backend(location: str | os.PathLike[str]) -> Backend:
     """Open the store at a path or URL."""
-    text = os.fsdecode(location)
+    try:
+        text = os.fsdecode(location)
+    except TypeError:
+        raise ConfigurationError(repr(location), "a store has a path or a URL") from None
     # Only text can be a URL; a path may hold a colon.
     scheme, path = _split(text) if isinstance(location, str) else ("directory", text)
     name = _ALIASES.get(scheme, scheme)

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import Any, TypeAlias, Union, assert_never
+from typing import Any, TypeAlias, Union, assert_never, get_args
 
 from msgspec import Struct
 
-from cannery.errors import UpstreamError
+from cannery.errors import MessageError, UpstreamError
 from cannery.messages.absence import Absential, absent
 from cannery.messages.canisters import (
     AnyCanister,
@@ -121,6 +121,7 @@ class Unknown(Struct, frozen=True, gc=False, tag=True):
 Event: TypeAlias = Union[  # noqa: UP007 - a closed set
     Start, PartStart, Delta, PartEnd, UsageReport, Finish, Failure, Unknown
 ]
+_EVENTS = frozenset(get_args(Event))
 
 
 class _Part:
@@ -270,10 +271,18 @@ class Folder:
         )
 
 
+def checked_events(events: Iterable[Event]) -> Iterator[Event]:
+    """The events; MessageError at anything else."""
+    for event in events:
+        if type(event) not in _EVENTS:
+            raise MessageError("events", f"expected an event, got {type(event).__name__}")
+        yield event
+
+
 def fold(events: Iterable[Event]) -> Response:
     """The Response that the events amount to; UpstreamError if the provider gave up."""
     folder = Folder()
-    for event in events:
+    for event in checked_events(events):
         folder.feed(event)
     if folder.failure is not None:
         raise UpstreamError(folder.failure.message)

@@ -29,7 +29,7 @@ def adapt_role_for_provider(
 
     The provider may be any provider or model name that ``normalize_provider`` takes.
     """
-    checked = [_check(message, index) for index, message in enumerate(messages)]
+    checked = _check_all(messages)
     if normalize_provider(provider) == "gemini":
         return _adapt_for_gemini(checked)
     return [{**message, "adaptedRole": message["role"]} for message in checked]
@@ -87,6 +87,13 @@ def _read_text(content: object) -> str:
 
 def _is_instruction(message: Mapping[str, Any]) -> bool:
     return message.get("adaptedRole") == SYSTEM_INSTRUCTION
+
+
+def _check_all(messages: object) -> list[Mapping[str, Any]]:
+    if not isinstance(messages, Iterable) or isinstance(messages, (str, bytes, Mapping)):
+        text = f"messages: must be a list of messages (received: {show(messages)})"
+        raise RoleError(text, received=messages, path="messages")
+    return [_check(message, index) for index, message in enumerate(messages)]
 
 
 def _check(message: object, index: int) -> Mapping[str, Any]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from enum import Enum
 from math import isfinite
 from typing import Any, NoReturn
 
@@ -16,7 +17,7 @@ from orjson import Fragment, dumps
 
 from cannery.errors import DialectError, MessageError
 from cannery.messages.immutable import thaw
-from cannery.messages.json_text import decode_vast
+from cannery.messages.json_text import decode_vast, utf8
 
 _decode = msgspec.json.Decoder().decode
 _SURROGATES = "[\ud800-\udfff]"  # compiled when it is needed, which is rarely
@@ -87,7 +88,7 @@ def to_bytes(dialect: str, body: Any) -> bytes:
     if isinstance(body, (bytearray, memoryview)):
         return bytes(body)
     if isinstance(body, str):
-        return body.encode("utf-8", "replace")
+        return utf8(body)
     if isinstance(body, (Mapping, list)):
         return _encode_values(dialect, body)
     raise DialectError(dialect, "$", f"expected a JSON body, got {type(body).__name__}")
@@ -95,29 +96,36 @@ def to_bytes(dialect: str, body: Any) -> bytes:
 
 def _encode_values(dialect: str, body: Any) -> bytes:
     try:
-        plain = _finite(thaw(body))
+        plain = thaw(body)
+        check_values(dialect, plain, "$")
         return encode(plain)
     except UnicodeEncodeError:
         import json
 
         # Escaped lone surrogates are read as such.
         return json.dumps(plain).encode()
+    except DialectError:
+        raise
     except (TypeError, ValueError, OverflowError, RecursionError) as error:
         raise DialectError(dialect, "$", f"not JSON values: {error}") from None
 
 
-def _finite(value: Any) -> Any:
-    """Plain values, none of them infinite or no number, of which encoders make null."""
-    if type(value) is float:
-        if not isfinite(value):
-            raise ValueError(f"{value} is not a JSON number")
-    elif type(value) is dict:
-        for item in value.values():
-            _finite(item)
+def check_values(dialect: str, value: Any, path: str) -> None:
+    """Refuse what JSON does not have, of which encoders make something else: null, base64, text."""
+    if type(value) is dict:
+        for key, item in value.items():
+            place = f"{path}.{key}".removeprefix("$.")
+            if not isinstance(key, str):
+                raise DialectError(dialect, place, f"a key must be text, got {type(key).__name__}")
+            check_values(dialect, item, place)
     elif type(value) is list:
-        for item in value:
-            _finite(item)
-    return value
+        for index, item in enumerate(value):
+            check_values(dialect, item, f"{path}[{index}]")
+    elif isinstance(value, float):
+        if not isfinite(value):
+            raise DialectError(dialect, path, f"{value} is not a JSON number")
+    elif value is not None and not isinstance(value, (str, int, Enum)):
+        raise DialectError(dialect, path, f"{type(value).__name__} is not a JSON value")
 
 
 def read_value(dialect: str, body: bytes) -> Any:
@@ -142,7 +150,7 @@ def _read_tolerantly(dialect: str, body: bytes) -> Any:
     """Read what only broken Unicode or a vast number makes unreadable; anything else is an error with its place."""
     import json
 
-    text = body.decode("utf-8", "replace")
+    text = body.decode("utf-8-sig", "replace")
     try:
         value = decode_vast(text)
     except RecursionError:
