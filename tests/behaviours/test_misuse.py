@@ -75,10 +75,8 @@ def test_what_is_wrong_is_told(wrong: Callable[[], Any], told: str):
 
 @pytest.mark.parametrize("kind", [bytes, bytearray, memoryview])
 def test_bytes_of_any_kind_are_chunks(kind: Callable[[bytes], Any]):
-    chunks = [
-        b'data: {"id":"c","object":"chat.completion.chunk","created":1,"model":"m","cho',
-        b"ic",
-    ]
+    chunk = {"id": "c", "model": "m", "choices": [{"index": 0, "delta": {"content": "q"}}]}
+    chunks = [b"data: ", json.dumps(chunk).encode(), b"\n\n"]
     events = list(cannery.normalize_stream(map(kind, chunks), CHAT))
     assert events == list(cannery.normalize_stream(chunks, CHAT))
 
