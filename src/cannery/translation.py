@@ -43,6 +43,8 @@ from cannery.wire.losses import (
     Loss,
     Rendered,
     Report,
+    check_policy,
+    check_repairs,
     enforce,
     told,
 )
@@ -124,7 +126,7 @@ def _nativize_request(
     if not isinstance(request, Request):
         raise InputError(f"expected a Request, got {_kind(request)}")
     if without:
-        _check_repairs(without)
+        check_repairs(without)
     target = find_dialect(name)
     if target.write_fast is not None and rules is None and not without:
         notes: Notes = []
@@ -331,7 +333,7 @@ def translate(
     if model is not None and not isinstance(model, str):
         raise InputError(f"model must be text, got {_kind(model)}")
     if without:
-        _check_repairs(without)
+        check_repairs(without)
     data = body if type(body) is bytes else to_bytes(source, body)
     if kind == "request":
         # With a repair switched off, the tools among the settings may have to stay as they are.
@@ -542,21 +544,6 @@ def _said_alike(notes: tuple[Note, ...], source: str | None) -> Any:
 
 def _kind(value: object) -> str:
     return type(value).__name__
-
-
-def _check_repairs(names: Collection[str]) -> None:
-    """Refuse names of repairs that do not exist."""
-    if isinstance(names, str) or not isinstance(names, Collection):
-        raise InputError(f"without must be several names of repairs, got {names!r}")
-    for name in names:
-        if name not in REPAIRS:
-            raise InputError(f"no repair {name!r}; known: {', '.join(REPAIRS)}")
-
-
-def check_policy(policy: str) -> None:
-    """Refuse a policy that does not exist."""
-    if policy not in POLICIES:
-        raise InputError(f"policy must be one of {', '.join(POLICIES)}, got {policy!r}")
 
 
 # --- streams -----------------------------------------------------------------------------------

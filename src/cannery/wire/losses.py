@@ -7,12 +7,12 @@ the place in the source. ``CODES`` and ``REPAIRS`` are the tables that ``docs/lo
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from msgspec import Struct
 
-from cannery.errors import LossError
+from cannery.errors import InputError, LossError
 
 INFO, DEGRADED, LOST, BLOCKED = "info", "degraded", "lost", "blocked"
 POLICIES = ("allow", "warn", "strict")
@@ -105,6 +105,21 @@ class Repair(Struct, frozen=True, gc=False):
     name: str
     path: str
     detail: str
+
+
+def check_policy(policy: str) -> None:
+    """Refuse a policy that does not exist."""
+    if policy not in POLICIES:
+        raise InputError(f"policy must be one of {', '.join(POLICIES)}, got {policy!r}")
+
+
+def check_repairs(names: object) -> None:
+    """Refuse names of repairs that do not exist."""
+    if isinstance(names, str) or not isinstance(names, Collection):
+        raise InputError(f"without must be several names of repairs, got {names!r}")
+    for name in names:
+        if name not in REPAIRS:
+            raise InputError(f"no repair {name!r}; known: {', '.join(REPAIRS)}")
 
 
 class Aliases(Struct, frozen=True, gc=False):
