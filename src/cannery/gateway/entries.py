@@ -36,6 +36,8 @@ class Entry:
         "_lookup",
         "_recorder",
         "_reply",
+        "_size",
+        "body",
         "dialect",
         "filed",
         "is_aborted",
@@ -61,6 +63,8 @@ class Entry:
         self._chain = PrefixChain(reasoning=False)
         self._lookup: Future[tuple[int, Spot, int] | None] | None = None
         self._claimed = 0
+        self._size = len(call.body)
+        self.body = b""
         self.named = _named(call)
         self.dialect = call.dialect
         self.upstream = call.upstream
@@ -81,9 +85,10 @@ class Entry:
 
     def read_body(self) -> None:
         """Read the history of a call that is passed through; one that cannot be read is not recorded."""
+        body, self.body = self.body, b""
         if self.request is None:
             try:
-                self.request = self.dialect.read_request(self._call.body, None)
+                self.request = self.dialect.read_request(body, None)
             except CanneryError:
                 self._recorder.count("unreadable")
                 return
@@ -185,7 +190,7 @@ class Entry:
             history = self.request.conversation + response.canisters
             filed = None if plan is None else plan.identifier
             reply = Reply(filed, position, history, self.tools)
-            self._recorder.replies.put(self.reply_id, reply, len(call.body))
+            self._recorder.replies.put(self.reply_id, reply, self._size)
         if plan is not None:
             self._recorder.put(self)
 

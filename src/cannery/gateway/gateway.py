@@ -63,6 +63,8 @@ class Gateway:
             recorder=self.recorder,
             policy=settings.losses.policy,
             reply_bytes=settings.limits.reply_bytes,
+            # A span tells what the body asked for.
+            keeps_bodies=self.telemetry is not None,
         )
         self.keys = keys
         self.origins = Origins(settings.server.origins, has_keys=bool(keys))

@@ -154,7 +154,7 @@ class Operations:
         gateway = self._gateway
         call.body = await read_body(call, gateway.limits)
         call.body = gateway.roles.normalize(call, call.dialect.name, call.body)
-        request, choice = gateway.exchanges.read(call)
+        request, choice = gateway.exchanges.asking.read(call)
         target = choice.upstream.dialect_for(call.dialect)
         has_count = any(route.kind == "count" for route in target.routes)
         if choice.upstream.is_echo or target is not call.dialect or not has_count:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -40,6 +40,11 @@ class Opened(NamedTuple):
     connection: Connection
     attempts: int
     limit: int
+    wires: Wires
+
+    def close(self) -> None:
+        """Let go of the connection; another call may use it, if everything was read."""
+        self.wires.give_back(self.connection)
 
     async def read(self) -> bytes | None:
         """The next bytes, or None at the end."""
@@ -68,61 +73,61 @@ class Sender:
         """Let go of all connections."""
         self._wires.close()
 
-    async def send(self, url: str, headers: Mapping[str, str], body: bytes) -> Answer:
-        """Send a body and take the whole answer."""
-        attempt = 1
-        while True:
-            try:
-                connection = await self._ask(self._request(url, headers, body))
-                try:
-                    said = await connection.rest(self._limit)
-                finally:
-                    self._wires.give_back(connection)
-            except NoAnswerError as failure:
-                if attempt > self._row.retries or failure.code != "upstream_unreachable":
-                    raise
-                await asyncio.sleep(_wait(None, attempt))
-            else:
-                if attempt > self._row.retries or connection.status not in _TRANSIENT:
-                    return Answer(connection.status, connection.headers, said, attempt)
-                await asyncio.sleep(_wait(connection.headers.get("retry-after"), attempt))
-            attempt += 1
+    def request(self, url: str, headers: Mapping[str, str], body: bytes) -> bytes:
+        """The bytes that ask for something.
+
+        They are held as long as the upstream thinks, so they are put together once, in no more memory than they need:
+        what an encoder gives may take eight times its size.
+        """
+        start = self._heads.get(url)
+        if start is None:
+            start = self._head(url, "POST")
+            if len(self._heads) < 1024:
+                self._heads[url] = start
+        told = tuple(headers.items())
+        lines = self._lines.get(told)
+        if lines is None:
+            lines = _lines(headers)
+            if len(self._lines) >= _MOST_LINES:
+                self._lines.clear()
+            self._lines[told] = lines
+        return b"".join((start, lines, b"content-length: %d\r\n\r\n" % len(body), body))
+
+    async def send(self, request: bytes) -> Answer:
+        """Send a request and take the whole answer."""
+        with contextlib.closing(await self.open(request)) as opened:
+            body = await opened.rest()
+        return Answer(opened.status, opened.headers, body, opened.attempts)
 
     async def fetch(self, url: str, headers: Mapping[str, str]) -> Answer:
         """Get what lies at an address, in one attempt."""
-        connection = await self._ask([self._head(url, "GET"), _lines(headers), b"\r\n"])
+        connection = await self._ask(self._head(url, "GET") + _lines(headers) + b"\r\n")
         try:
             said = await connection.rest(self._limit)
         finally:
             self._wires.give_back(connection)
         return Answer(connection.status, connection.headers, said, 1)
 
-    @contextlib.asynccontextmanager
-    async def open(
-        self, url: str, headers: Mapping[str, str], body: bytes
-    ) -> AsyncIterator[Opened]:
-        """Send a body and take the answer as it comes."""
+    async def open(self, request: bytes) -> Opened:
+        """Send a request and take the answer as it comes; it must be closed."""
         attempt = 1
         while True:
             try:
-                connection = await self._ask(self._request(url, headers, body))
+                connection = await self._ask(request)
             except NoAnswerError as failure:
                 if attempt > self._row.retries or failure.code != "upstream_unreachable":
                     raise
-                await asyncio.sleep(_wait(None, attempt))
+                wait = _wait(None, attempt)
             else:
-                try:
-                    if attempt > self._row.retries or connection.status not in _TRANSIENT:
-                        status, found = connection.status, connection.headers
-                        yield Opened(status, found, connection, attempt, self._limit)
-                        return
-                    wait = _wait(connection.headers.get("retry-after"), attempt)
-                finally:
-                    self._wires.give_back(connection)
-                await asyncio.sleep(wait)
+                status, found = connection.status, connection.headers
+                if attempt > self._row.retries or status not in _TRANSIENT:
+                    return Opened(status, found, connection, attempt, self._limit, self._wires)
+                self._wires.give_back(connection)
+                wait = _wait(found.get("retry-after"), attempt)
+            await asyncio.sleep(wait)
             attempt += 1
 
-    async def _ask(self, request: list[bytes]) -> Connection:
+    async def _ask(self, request: bytes) -> Connection:
         """Send a request and wait for the head of its answer."""
         connection = await self._wires.take()
         try:
@@ -145,21 +150,6 @@ class Sender:
             connection.drop()
             raise
         return connection
-
-    def _request(self, url: str, headers: Mapping[str, str], body: bytes) -> list[bytes]:
-        start = self._heads.get(url)
-        if start is None:
-            start = self._head(url, "POST")
-            if len(self._heads) < 1024:
-                self._heads[url] = start
-        told = tuple(headers.items())
-        lines = self._lines.get(told)
-        if lines is None:
-            lines = _lines(headers)
-            if len(self._lines) >= _MOST_LINES:
-                self._lines.clear()
-            self._lines[told] = lines
-        return [start, lines, b"content-length: %d\r\n\r\n" % len(body), body]
 
     def _head(self, url: str, method: str) -> bytes:
         parts = urlsplit(url)

@@ -28,7 +28,6 @@ _HIGH_WATER = 256 << 10
 _MOST_HEADER_BYTES = 256 << 10
 _IDLE_SECONDS = 50.0
 _MOST_IDLE = 512
-_SMALL = 64 << 10
 # What one read may grow to when it is unpacked; beyond it somebody means harm.
 _MOST_UNPACKED = 16 << 20
 
@@ -87,7 +86,7 @@ class Connection(asyncio.Protocol):
 
     # --- what the reader does ------------------------------------------------------------------
 
-    def start(self, request: list[bytes], timeouts: Timeouts) -> None:
+    def start(self, request: bytes, timeouts: Timeouts) -> None:
         """Send a request."""
         self._reset()
         self._limit = timeouts.read
@@ -103,10 +102,7 @@ class Connection(asyncio.Protocol):
         if self._transport is None or self._transport.is_closing():
             self._fail(self._broken())
             return
-        if len(request[-1]) < _SMALL:
-            self._transport.write(b"".join(request))
-        else:
-            self._transport.writelines(request)
+        self._transport.write(request)
 
     async def head(self) -> int:
         """The status of the response, once its head has come."""

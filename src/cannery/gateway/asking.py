@@ -1,0 +1,319 @@
+"""What a call asks of an upstream: of which one, in which dialect, and the bytes that say it.
+
+A call passes through as it came when the caller and the upstream speak the same dialect and
+nothing in it has to change; otherwise it goes through the model. Either way nothing of what the
+caller sent is held while the upstream thinks but what goes over the wire, and what is recorded.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from cannery.gateway.calls import Call
+from cannery.gateway.entries import Entry
+from cannery.gateway.ingress import RoleGate, caller_key
+from cannery.gateway.metrics import Metrics
+from cannery.gateway.peek import Glance, glance, read_plain
+from cannery.gateway.recorder import Recorder
+from cannery.gateway.refusals import refuse
+from cannery.gateway.sending import Sender
+from cannery.gateway.state import RESPONSES, Continuation, State, take_state
+from cannery.gateway.upstreams import Choice, Upstream, Upstreams
+from cannery.messages import Request, absent
+from cannery.translation import nativize_plain, nativize_read_request
+from cannery.wire.contract import Dialect, StreamOptions
+from cannery.wire.losses import POLICIES, Aliases, Rendered
+from cannery.wire.plain import PlainRequest, plain_request
+
+_FORWARDED = {
+    "anthropic": ("anthropic-version", "anthropic-beta"),
+    "openai": ("openai-beta", "openai-organization", "openai-project"),
+}
+_NO_OPTIONS = StreamOptions()
+_NO_ALIASES = Aliases()
+
+
+class Asked:
+    """A call as it is said to an upstream; ``echoed`` is the request that the gateway answers itself."""
+
+    __slots__ = (
+        "_wire",
+        "aliases",
+        "dialect",
+        "echoed",
+        "entry",
+        "is_as_it_came",
+        "options",
+        "upstream",
+    )
+
+    def __init__(
+        self,
+        upstream: Upstream,
+        dialect: Dialect,
+        entry: Entry | None,
+        wire: bytes = b"",
+        *,
+        options: StreamOptions = _NO_OPTIONS,
+        aliases: Aliases = _NO_ALIASES,
+        echoed: Request | None = None,
+        is_as_it_came: bool = False,
+    ) -> None:
+        self.upstream = upstream
+        self.dialect = dialect
+        self.entry = entry
+        self.options = options
+        self.aliases = aliases
+        self.echoed = echoed
+        self.is_as_it_came = is_as_it_came
+        self._wire = wire
+
+    def take_wire(self) -> bytes:
+        """The bytes to send, which are not held here any longer: a stream may take its time."""
+        wire, self._wire = self._wire, b""
+        return wire
+
+
+class Asking:
+    """Makes of calls what upstreams are asked."""
+
+    def __init__(
+        self,
+        upstreams: Upstreams,
+        senders: Mapping[str, Sender],
+        *,
+        roles: RoleGate,
+        metrics: Metrics,
+        recorder: Recorder,
+        policy: str,
+        keeps_bodies: bool,
+    ) -> None:
+        self._upstreams = upstreams
+        self._senders = senders
+        # The dialects that all upstreams speak.
+        spoken = [{one.name for one in upstream.dialects} for upstream in upstreams.all]
+        self._passing = frozenset(set.intersection(*spoken) if spoken else ())
+        self._roles = roles
+        self._metrics = metrics
+        self._recorder = recorder
+        self._state = State(recorder)
+        self._policy = policy
+        self._keeps_bodies = keeps_bodies
+
+    async def prepare(self, call: Call) -> Asked:
+        """What a call asks, and of whom; the error of one that cannot be asked is raised."""
+        seen = self._look(call)
+        if call.model is None and seen is not None:
+            call.model = seen.model
+        if seen is not None and seen.stream:
+            call.stream = True
+        asked = None
+        if seen is not None and seen.has_exact_roles and not seen.is_stateful:
+            self._roles.pass_exact(seen.messages)
+            choice = self.choose(call)
+            if _can_pass(call, choice):
+                asked = self._as_it_came(call, choice, seen)
+        else:
+            call.body = self._roles.normalize(call, call.dialect.name, call.body)
+        if asked is None:
+            asked = await self._translated(call, seen)
+        if not self._keeps_bodies:
+            call.body = b""
+        return asked
+
+    def _look(self, call: Call) -> Glance | None:
+        """What a body says about where it goes; plain messages are read at once if anybody will want them."""
+        if self._recorder.is_on or call.dialect.name not in self._passing:
+            seen = read_plain(call.dialect, call.body)
+            if seen is not None:
+                return seen
+        return glance(call.dialect.name, call.body)
+
+    def choose(self, call: Call) -> Choice:
+        """Who is to answer a call."""
+        choice = self._upstreams.choose(call.model)
+        call.upstream = choice.upstream.name
+        return choice
+
+    def read(self, call: Call) -> tuple[Request, Choice]:
+        """The request that a call makes, and who is to answer it."""
+        request = call.dialect.read_request(call.body, None)
+        if call.model is None and isinstance(request.model, str):
+            call.model = request.model
+        return request, self.choose(call)
+
+    def wire(self, call: Call, choice: Choice, target: Dialect, kind: str, body: bytes) -> bytes:
+        """The bytes that ask an upstream for something."""
+        upstream = choice.upstream
+        is_same = target is call.dialect
+        headers = self._headers(call, upstream, target, is_same=is_same)
+        url = upstream.url(target, kind, choice.model)
+        if kind == "stream" and target.name.startswith("gemini"):
+            url = f"{url}?alt=sse"
+        elif is_same and "beta=" in call.query:
+            url = f"{url}?{call.query}"
+        return self._senders[upstream.name].request(url, headers, body)
+
+    def _headers(
+        self, call: Call, upstream: Upstream, target: Dialect, *, is_same: bool
+    ) -> dict[str, str]:
+        key = caller_key(call) if upstream.row.forward_key else None
+        headers = upstream.headers(target, key)
+        if is_same:
+            for name in _FORWARDED.get(target.name.partition("_")[0], ()):
+                value = call.header(name)
+                if value is not None:
+                    headers[name] = value
+        return headers
+
+    # --- as it came ----------------------------------------------------------------------------
+
+    def _as_it_came(self, call: Call, choice: Choice, seen: Glance) -> Asked:
+        call.is_stateful = seen.is_continuable
+        self._metrics.passed.add(choice.upstream.name)
+        entry = self._recorder.open(call)
+        if entry is not None:
+            # Reading the history takes the loop's time while the upstream thinks.
+            entry.request = _read_plain(call, seen)
+            entry.body = call.body
+            asyncio.get_running_loop().call_soon(entry.read_body)
+        wire = self.wire(call, choice, call.dialect, _kind(call), call.body)
+        return Asked(choice.upstream, call.dialect, entry, wire, is_as_it_came=True)
+
+    # --- through the model ---------------------------------------------------------------------
+
+    async def _translated(self, call: Call, seen: Glance | None) -> Asked:
+        wanted = Continuation(call.body) if _is_plain(call, seen) else take_state(call)
+        plain = None if seen is None else seen.plain
+        request = _read_plain(call, seen)
+        if request is None:
+            request, choice = await self._read(call, wanted)
+        else:
+            choice = self.choose(call)
+        if isinstance(request.stream, bool):
+            call.stream = call.stream or request.stream
+        policy = self.policy(call)
+        upstream = choice.upstream
+        entry = self._recorder.open(call)
+        if entry is not None:
+            entry.request = request
+            entry.tools = wanted.tools
+            entry.named = entry.named or wanted.conversation
+        if upstream.is_echo:
+            options = _options(call, request, _NO_ALIASES)
+            return Asked(upstream, call.dialect, entry, options=options, echoed=request)
+        target = upstream.dialect_for(call.dialect)
+        rendered = None
+        if plain is not None and not call.stream and target is not call.dialect:
+            rendered = self._render_plain(call, plain, choice, target)
+        if rendered is None:
+            rendered = self._render(call, request, choice, target, policy, wanted.restored)
+        if entry is not None:
+            asyncio.get_running_loop().call_soon(entry.read_request)
+        wire = self.wire(call, choice, target, _kind(call), rendered.body)
+        aliases = rendered.aliases
+        options = _options(call, request, aliases) if call.stream else _NO_OPTIONS
+        return Asked(upstream, target, entry, wire, options=options, aliases=aliases)
+
+    async def _read(self, call: Call, wanted: Continuation) -> tuple[Request, Choice]:
+        """The request that a call makes with its whole history, and who is to answer it."""
+        if call.model is not None:
+            choice = self.choose(call)
+            is_same = call.dialect in choice.upstream.dialects and not choice.upstream.is_echo
+            return await self._state.expand(call, wanted, is_same=is_same), choice
+        request = await self._state.expand(call, wanted, is_same=False)
+        if isinstance(request.model, str):
+            call.model = request.model
+        return request, self.choose(call)
+
+    def policy(self, call: Call) -> str:
+        """What the caller wants done about losses."""
+        asked = call.header("x-cannery-loss-policy")
+        if asked is None:
+            return self._policy
+        policy = str(asked).strip().lower()
+        if policy not in POLICIES:
+            raise refuse(400, f"X-Cannery-Loss-Policy must be one of {', '.join(POLICIES)}")
+        return policy
+
+    def _render(
+        self,
+        call: Call,
+        request: Request,
+        choice: Choice,
+        target: Dialect,
+        policy: str,
+        restored: tuple[int, int],
+    ) -> Rendered:
+        upstream = choice.upstream
+        changes: dict[str, Any] = {}
+        if choice.model is not None and request.model != choice.model:
+            changes["model"] = choice.model
+        if call.stream != request.stream and (call.stream or request.stream is not absent):
+            changes["stream"] = call.stream
+        if call.stream and target.name == "openai_chat" and target is not call.dialect:
+            changes["controls"] = msgspec.structs.replace(request.controls, include_usage=True)
+        if changes:
+            request = request.replace(**changes)
+        rendered = nativize_read_request(
+            request,
+            target.name,
+            call.body,
+            restored=restored,
+            policy=policy,
+            without=upstream.row.without_repairs,
+            rules=upstream.rules(target, choice.model),
+        )
+        call.losses, call.repairs = rendered.losses, rendered.repairs
+        return rendered
+
+    def _render_plain(
+        self, call: Call, plain: PlainRequest, choice: Choice, target: Dialect
+    ) -> Rendered | None:
+        row = choice.upstream.row
+        if row.quirks or row.without_repairs:
+            return None
+        if choice.model is not None and choice.model != plain.model:
+            plain = msgspec.structs.replace(plain, model=choice.model)
+        rendered = nativize_plain(plain, call.dialect.name, target.name, call.body)
+        if rendered is not None:
+            call.losses, call.repairs = rendered.losses, rendered.repairs
+        return rendered
+
+
+def _can_pass(call: Call, choice: Choice) -> bool:
+    return (
+        not choice.upstream.is_echo
+        and choice.model == call.model
+        and call.dialect in choice.upstream.dialects
+    )
+
+
+def _kind(call: Call) -> str:
+    return "stream" if call.stream else "generate"
+
+
+def _options(call: Call, request: Request, aliases: Aliases) -> StreamOptions:
+    asked = request.controls.include_usage is True
+    return StreamOptions(
+        include_usage=asked, aliases=aliases, model=call.model, created=int(time.time())
+    )
+
+
+def _is_plain(call: Call, seen: Glance | None) -> bool:
+    """Whether a body says nothing about state."""
+    if call.dialect.name == RESPONSES:
+        return False
+    return seen is not None and not seen.is_stateful
+
+
+def _read_plain(call: Call, seen: Glance | None) -> Request | None:
+    """The request of a call that was read at first sight."""
+    if seen is None or seen.plain is None:
+        return None
+    return plain_request(seen.plain, call.dialect.name)
