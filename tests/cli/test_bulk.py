@@ -5,14 +5,16 @@ import io
 import json
 import os
 import signal
+import time
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cannery.cli.bulk import Lines, blocks
+from cannery.cli.bulk import blocks
 from cannery.cli.complaints import Complaint
+from cannery.cli.pieces import blocks_of, pieces_of, put_pieces, unnamed
 from cannery.cli.workers import Workers
 
 WORDS = ("translate", "--from", "sharegpt", "--to", "openai_chat")
@@ -75,12 +77,32 @@ def test_a_pipe_is_shared_out_too(run):
     assert run(*WORDS, given=data) == run(*WORDS, "--jobs", "2", given=data)
 
 
+def test_an_array_is_shared_out_too(run):
+    data = b"[%b]" % b",".join(record(number) for number in range(2000))
+    alone = run(*WORDS, given=data)
+    assert alone == run(*WORDS, "--jobs", "2", given=data)
+    assert alone.out.count("\n") == 2000
+
+
 def test_strict_stops_at_the_first_bad_line_of_all(run, tmp_path):
     (tmp_path / "many.jsonl").write_bytes(many())
     ran = run(*WORDS, tmp_path / "many.jsonl", "--strict", "--jobs", "2", "-o", "out.jsonl")
     assert ran.code == 1
     assert "line 4:" in ran.err
     assert not (run.home / "out.jsonl").exists()
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 3])
+def test_strict_writes_nothing_behind_a_bad_line(run, tmp_path, jobs):
+    lines = [record(number) for number in range(5000)]
+    lines[2500] = b"no JSON"
+    (tmp_path / "many.jsonl").write_bytes(b"\n".join(lines))
+    ran = run(*WORDS, tmp_path / "many.jsonl", "--strict", "--jobs", jobs)
+    assert ran.code == 1
+    assert "line 2501:" in ran.err
+    written = [json.loads(line)["messages"][0]["content"] for line in ran.out.splitlines()]
+    assert written == [f"question {number}" for number in range(len(written))]
+    assert 0 < len(written) <= 2500
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a disk that is full")
@@ -98,47 +120,126 @@ def test_a_reader_who_has_enough_ends_all_processes_silently(run, tmp_path):
     with process.stdin, process.stdout as output, process.stderr as said:
         output.read(1)
         output.close()
-        process.wait(timeout=30)
+        assert process.wait(timeout=30) == 141
         assert said.read() == b""
 
 
-def test_a_process_that_is_killed_is_said(run, tmp_path):
-    (tmp_path / "many.jsonl").write_bytes(many() * 8)
-    process = run.start(*WORDS, "-q", "--jobs", "2", tmp_path / "many.jsonl")
-    process.stdout.read(1)
+def children_of(process):
+    """The processes of a process."""
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children")
     if not children.exists():
         process.kill()
         pytest.skip("only Linux lists the processes of a process")
-    for child in children.read_text().split():
-        os.kill(int(child), signal.SIGKILL)
+    return [int(child) for child in children.read_text().split()]
+
+
+@pytest.mark.parametrize("killed", [slice(1), slice(1, 2), slice(2)], ids=["one", "other", "both"])
+def test_a_process_that_is_killed_is_said(run, tmp_path, killed):
+    (tmp_path / "many.jsonl").write_bytes(many() * 8)
+    process = run.start(*WORDS, "-q", "--jobs", "2", tmp_path / "many.jsonl")
+    process.stdout.read(1)
+    for child in children_of(process)[killed]:
+        os.kill(child, signal.SIGKILL)
     _, said = process.communicate(timeout=30)
     assert process.returncode == 1
     assert b"has died" in said
     assert b"Traceback" not in said
 
 
+def test_processes_end_when_their_parent_is_killed(run, tmp_path):
+    (tmp_path / "many.jsonl").write_bytes(many() * 8)
+    with run.start(*WORDS, "-q", "--jobs", "3", tmp_path / "many.jsonl") as process:
+        process.stdout.read(1)
+        children = children_of(process)
+        process.kill()
+        process.wait()
+        assert len(children) == 3
+        process.stdout.read()  # ends only when nobody can write any more
+
+
+def test_an_interrupt_ends_all_processes(run, tmp_path):
+    (tmp_path / "many.jsonl").write_bytes(many() * 8)
+    process = run.start(*WORDS, "-q", "--jobs", "2", tmp_path / "many.jsonl")
+    process.stdout.read(1)
+    children = children_of(process)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=30)
+    assert process.returncode == 130
+    assert not [child for child in children if Path(f"/proc/{child}").exists()]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_memory_is_bounded_while_nobody_reads(run, tmp_path, jobs):
+    def peaks(lines):
+        """How much memory each process took in the end, in KB, if all have time to go ahead of a reader."""
+        (tmp_path / "data.jsonl").write_bytes((record(1, 5000) + b"\n") * lines)
+        with run.start(*WORDS, "-q", "--jobs", jobs, tmp_path / "data.jsonl") as process:
+            process.stdout.read(1)
+            processes = [process.pid, *children_of(process)]
+            time.sleep(0.7)
+            taken = [peak_of(each) for each in processes]
+            process.stdout.read()
+        assert process.returncode == 0
+        return taken
+
+    few, many_lines = peaks(1000), peaks(10_000)
+    assert len(few) == len(many_lines) == (jobs + 1 if jobs > 1 else 1)
+    assert max(many_lines) < max(few) + 30_000
+
+
+def peak_of(process):
+    said = Path(f"/proc/{process}/status").read_text()
+    return int(said.partition("VmHWM:")[2].split()[0])
+
+
+LINES = st.lists(st.sampled_from([b"", b"a", b"bb", b"c" * 9, b"d" * 40]), max_size=30)
+
+
 @settings(max_examples=200, deadline=None)
 @given(
-    data=st.lists(st.sampled_from([b"", b"a", b"bb", b"c" * 9]), max_size=30).map(b"\n".join),
+    data=LINES.map(b"\n".join),
     first=st.integers(0, 3),
-    size=st.integers(1, 12),
+    least=st.integers(1, 12),
+    jobs=st.integers(1, 9),
 )
-def test_ranges_have_every_line_once(tmp_path_factory, data, first, size):
+def test_pieces_have_every_line_once(tmp_path_factory, data, first, least, jobs):
     path = tmp_path_factory.getbasetemp() / "lines"
     path.write_bytes(b"#" * first + data)
     with path.open("rb") as file:
-        end = first + len(data)
-        ranges = [(at, min(at + size, end)) for at in range(first, end, size)]
-        found = [
-            io.BufferedReader(Lines(file.fileno(), first, *between), 8).read() for between in ranges
-        ]
-    assert b"".join(found) == data
-    assert all(piece.endswith(b"\n") for piece in found[:-1] if piece and piece is not _last(found))
+        found = list(pieces_of(file.fileno(), first, jobs, least))
+        lines = [os.pread(file.fileno(), end - start, start) for start, end in found]
+    assert b"".join(lines) == data
+    assert all(lines)
+    assert all(piece.endswith(b"\n") for piece in lines[:-1])
 
 
-def _last(found):
-    return [piece for piece in found if piece][-1]
+@settings(max_examples=200, deadline=None)
+@given(
+    data=LINES.map(b"\n".join),
+    first=st.integers(0, 50),
+    size=st.integers(1, 12),
+    most=st.integers(1, 3),
+)
+def test_what_is_put_has_every_line_once(data, first, size, most):
+    found = []
+    with unnamed() as shared:
+        descriptor = shared.fileno()
+        given = io.BytesIO(data[first:])
+        for piece in put_pieces(given, data[:first], descriptor, most, size):
+            found += [line for lines in blocks_of(descriptor, piece, 7) for line in lines]
+    assert found == io.BytesIO(data).readlines()
+
+
+@settings(max_examples=200, deadline=None)
+@given(data=LINES.map(b"\n".join), size=st.integers(1, 60))
+def test_blocks_of_a_piece_are_whole_lines(data, size):
+    with unnamed() as shared:
+        shared.write(b"before\n" + data)
+        shared.flush()
+        found = list(blocks_of(shared.fileno(), (7, 7 + len(data)), size))
+    assert [line for lines in found for line in lines] == io.BytesIO(data).readlines()
+    assert all(found)
+    assert all(len(b"".join(lines)) <= max(size, 2 * len(max(lines, key=len))) for lines in found)
 
 
 @settings(max_examples=100)
@@ -154,24 +255,82 @@ def test_blocks_are_whole_lines(data, first, size):
 
 
 def test_a_process_that_fails_says_why_and_ends_the_others(tmp_path, capfd):
-    def work(piece):
-        return None, [b"%d\n" % (12 // piece[0])]
+    def work(piece, write):
+        write(b"%d\n" % (12 // piece[0]))
+        return None, True
 
     with (
         (tmp_path / "out").open("wb") as file,
         pytest.raises(Complaint, match="has died"),
         Workers(2, work, file.fileno()) as workers,
     ):
-        list(workers.run([(3,), (4,), (2,), (0,), (1,)]))
+        list(workers.run([(3, 0), (4, 0), (2, 0), (0, 0), (1, 0)]))
     assert b"4\n3\n6\n".startswith((tmp_path / "out").read_bytes())
     assert "ZeroDivisionError" in capfd.readouterr().err
 
 
-def test_what_is_large_or_small_is_written_in_order(tmp_path):
-    def work(piece):
-        return len(piece), [piece[:1], piece[1:]]
+@settings(max_examples=25, deadline=None)
+@given(
+    sizes=st.lists(st.sampled_from([0, 1, 3, 70_000, 3 << 20]), max_size=12),
+    count=st.integers(1, 5),
+)
+def test_what_is_large_or_small_is_written_in_order(tmp_path_factory, sizes, count):
+    def work(piece, write):
+        number, size = piece
+        for _ in range(size % 3):
+            write(b"%d\n" % number)
+        write(bytes([65 + number]) * size)
+        return [number] * size, True
 
-    pieces = [bytes([65 + at]) * size for at, size in enumerate([1, 9 << 20, 0, 70_000, 3])]
+    path = tmp_path_factory.getbasetemp() / "written"
+    with path.open("wb") as file, Workers(count, work, file.fileno()) as workers:
+        told = list(workers.run(enumerate(sizes)))
+    assert told == [[number] * size for number, size in enumerate(sizes)]
+    assert path.read_bytes() == b"".join(
+        b"%d\n" % number * (size % 3) + bytes([65 + number]) * size
+        for number, size in enumerate(sizes)
+    )
+
+
+def test_nothing_is_written_behind_what_ends_all(tmp_path):
+    def work(piece, write):
+        write(b"%d\n" % piece[0])
+        return piece[0], piece[0] != 4
+
+    with (
+        (tmp_path / "out").open("wb") as file,
+        pytest.raises(Complaint, match="enough"),
+        Workers(3, work, file.fileno()) as workers,
+    ):
+        stop_at(4, workers.run((number, 0) for number in range(100)))
+    assert (tmp_path / "out").read_bytes() == b"0\n1\n2\n3\n4\n"
+
+
+def stop_at(last, told):
+    for number, value in enumerate(told):
+        assert value == number
+        if value == last:
+            raise Complaint("enough")
+
+
+def test_who_is_fast_goes_ahead_of_who_is_slow_but_not_far(tmp_path):
+    started = tmp_path / "started"
+
+    def begun():
+        return started.read_bytes().count(b"\n")
+
+    def work(piece, write):
+        with started.open("ab") as file:
+            file.write(b"%d\n" % piece[0])
+        if piece[0] == 0:
+            give_up = time.monotonic() + 30
+            while begun() < 3 and time.monotonic() < give_up:
+                time.sleep(0.01)
+            time.sleep(0.1)
+        write(b"%d\n" % piece[0])
+        return (begun() if piece[0] == 0 else None), True
+
     with (tmp_path / "out").open("wb") as file, Workers(2, work, file.fileno()) as workers:
-        assert list(workers.run(pieces)) == [len(piece) for piece in pieces]
-    assert (tmp_path / "out").read_bytes() == b"".join(pieces)
+        told = list(workers.run((number, 0) for number in range(20)))
+    assert told == [3, *[None] * 19]
+    assert (tmp_path / "out").read_bytes() == b"".join(b"%d\n" % number for number in range(20))

@@ -1,18 +1,17 @@
 """Bulk translation: one body a line in, one body a line out, in order, in bounded memory, on several cores.
 
 Lines are taken in blocks that fit the processor's cache, and those of common shape are translated in one go; what went
-wrong and what was lost comes back beside the output. With several processes (``workers``) each reads its own ranges of
-a file, or is handed pieces of a pipe, and writes to the output when it is its turn.
+wrong and what was lost comes back beside the output. With several processes (``workers``) each reads pieces of the
+file itself, and writes to the output when it is its turn; the pieces of a pipe are put into a file without a name.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import io
-import os
-import stat
-from collections.abc import Iterator
-from typing import IO, Any, BinaryIO
+from collections.abc import Callable, Iterator
+from typing import IO, BinaryIO
 
 import msgspec
 from msgspec import Struct
@@ -23,10 +22,6 @@ from cannery.translation import translate, translate_lines
 from cannery.wire.losses import Loss, Rendered, Repair
 
 BLOCK = 3 << 15
-# What another process does at a time is larger, so that talking about it is worth it; it holds as much at a time.
-_PIECE = 1 << 21
-# How far to look at a time for the end of a line.
-_LOOK = 1 << 12
 
 
 class Task(Struct, frozen=True):
@@ -40,6 +35,8 @@ class Task(Struct, frozen=True):
     keeps_losses: bool = False
     # Whether each line of the output tells losses, repairs and problems beside its body.
     tells_all: bool = False
+    # Whether nothing is written behind a bad line.
+    is_strict: bool = False
 
 
 class Block(Struct):
@@ -148,7 +145,7 @@ def _show(block: Block, number: int, rendered: Rendered) -> None:
 def run(file: BinaryIO, first: bytes, task: Task, jobs: int, output: IO[bytes]) -> Iterator[Block]:
     """What there is to say about the lines of a file, in order; ``first`` was read before.
 
-    So many processes translate them. What became of a block is written when the next one is asked for.
+    So many processes translate them. One alone writes what became of a block when the next one is asked for.
     """
     if jobs <= 1:
         for lines in blocks(file, first):
@@ -156,30 +153,38 @@ def run(file: BinaryIO, first: bytes, task: Task, jobs: int, output: IO[bytes]) 
             yield block
             output.write(block.output)
         return
-    from cannery.cli.workers import Workers
-
-    ranges = _ranges(file, len(first))
-    descriptor = -1 if ranges is None else file.fileno()
-
-    def work(piece: Any) -> tuple[Block, list[bytes]]:
-        given = io.BytesIO(piece) if isinstance(piece, bytes) else _opened(descriptor, piece)
-        whole = Block(failures=[], counts={}, examples={}, losses=[])
-        written: list[bytes] = []
-        for lines in blocks(given):
-            block = translate_block(lines, task)
-            written.append(block.output)
-            _add(whole, block)
-        return whole, written
-
     output.flush()
     translate_block([], task)  # loads what all processes will need, before there are several
-    with Workers(jobs, work, output.fileno()) as workers:
-        pieces: Any = map(b"".join, blocks(file, first, _PIECE)) if ranges is None else ranges
-        yield from workers.run(pieces)
+    yield from _run_beside(file, first, task, jobs, output.fileno())
 
 
-def _opened(descriptor: int, between: tuple[int, int, int]) -> Any:
-    return io.BufferedReader(Lines(descriptor, *between), BLOCK)
+def _run_beside(
+    file: BinaryIO, first: bytes, task: Task, jobs: int, output: int
+) -> Iterator[Block]:
+    """The same with several processes, which write the output."""
+    from cannery.cli import pieces
+    from cannery.cli.workers import Workers
+
+    is_plain = pieces.is_plain(file)
+    with contextlib.nullcontext(file) if is_plain else pieces.unnamed() as shared:
+        descriptor = shared.fileno()
+
+        def work(piece: pieces.Piece, write: Callable[[bytes], None]) -> tuple[Block, bool]:
+            whole = Block(failures=[], counts={}, examples={}, losses=[])
+            for lines in pieces.blocks_of(descriptor, piece, BLOCK):
+                block = translate_block(lines, task)
+                _add(whole, block)
+                if task.is_strict and block.failures:
+                    return whole, False
+                write(block.output)
+            return whole, True
+
+        with Workers(jobs, work, output) as workers:
+            if is_plain:
+                given = pieces.pieces_of(descriptor, file.tell() - len(first), jobs, BLOCK)
+            else:
+                given = pieces.put_pieces(file, first, descriptor, workers.most)
+            yield from workers.run(given)
 
 
 def _add(whole: Block, block: Block) -> None:
@@ -193,47 +198,3 @@ def _add(whole: Block, block: Block) -> None:
         whole.counts[key] = whole.counts.get(key, 0) + count
         number, found = block.examples[key]
         whole.examples.setdefault(key, (before + number, found))
-
-
-def _ranges(file: BinaryIO, already: int) -> list[tuple[int, int, int]] | None:
-    """The pieces of a plain file of which so much is read already; None for a pipe and for what is packed."""
-    if not isinstance(getattr(file, "raw", None), io.FileIO):
-        return None
-    about = os.fstat(file.fileno())
-    if not stat.S_ISREG(about.st_mode):
-        return None
-    start, end = file.tell() - already, about.st_size
-    return [(start, at, min(at + _PIECE, end)) for at in range(start, end, _PIECE)]
-
-
-class Lines(io.RawIOBase):
-    """The lines of a file that start between two places, read without moving the file's own place."""
-
-    def __init__(self, descriptor: int, first: int, start: int, end: int) -> None:
-        super().__init__()
-        self._descriptor = descriptor
-        self._first = first
-        self._at = self._line_start(start)
-        self._end = self._line_start(end)
-
-    def _line_start(self, at: int) -> int:
-        """Where the first line starts that does not start before a place."""
-        if at > self._first:
-            at -= 1
-            while data := os.pread(self._descriptor, _LOOK, at):
-                found = data.find(b"\n") + 1
-                if found:
-                    return at + found
-                at += len(data)
-        return at
-
-    def readable(self) -> bool:
-        """It is."""
-        return True
-
-    def readinto(self, memory: Any) -> int:
-        """The next bytes; none at the end."""
-        most = min(len(memory), self._end - self._at)
-        count = os.preadv(self._descriptor, [memoryview(memory)[:most]], self._at)
-        self._at += count
-        return count

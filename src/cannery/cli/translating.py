@@ -181,6 +181,7 @@ def bulk(options: argparse.Namespace, source: Source, size: int) -> int:
         options.model,
         keeps_losses=bool(options.losses),
         tells_all=options.json,
+        is_strict=options.strict,
     )
     if options.explain:
         note("--explain is for one body; these are many", quiet=options.quiet)
