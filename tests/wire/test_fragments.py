@@ -125,7 +125,10 @@ def test_only_what_is_new_is_encoded(target: str, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(fragments, "encode", counting)
     requests = [request]
     for count in range(150):
-        cannery.nativize_request(requests[-1], target)
+        written = cannery.nativize_request(requests[-1], target)
+        if count % 10 == 0:
+            anew = request.replace(conversation=apart(requests[-1].conversation))
+            assert written == cannery.nativize_request(anew, target)
         # Once somebody branches off from the first.
         longer = requests[-1 if count != 70 else 0].conversation.append(
             cannery.assistant("And?"), cannery.user("So.")

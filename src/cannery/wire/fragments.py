@@ -10,7 +10,9 @@ are kept, so that others may branch off where this one did; they share their tex
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
+
+from msgspec import Struct
 
 from cannery.messages.conversation import Conversation, begins_with
 from cannery.messages.role import Role
@@ -22,9 +24,11 @@ _REACH = 64
 # From how many pieces on the text of turns is joined.
 _MANY = 32
 _SPOKEN_BY_MODEL = frozenset({Role.Assistant, Role.Invocation})
+# What is taken out of a conversation need not be one.
+_item: Any = tuple.__getitem__
 
 
-class Known(NamedTuple):
+class Known(Struct, frozen=True, gc=False):
     """What a walk has to know of the turns before it: ids of calls, how many cache marks, and whether there are any.
 
     Where there are any, the last one is not the model's, and the model goes on.
@@ -49,7 +53,7 @@ class Known(NamedTuple):
 NOTHING_KNOWN = Known()
 
 
-class Walked(NamedTuple):
+class Walked(Struct, frozen=True, gc=False):
     """What a walk over a conversation wrote: turns, where the last assistant turn starts, and how many come before."""
 
     turns: list[Any]
@@ -69,22 +73,22 @@ class Walk(Protocol):
         """The turns."""
 
 
-class _Kept(NamedTuple):
+class _Kept(Struct, frozen=True, gc=False):
     """The turns of so many canisters as JSON text, each piece but the first with a comma before it.
 
-    ``earlier`` are all of those canisters but the last, which keeps this. ``first`` is how many canisters the first
-    beginning has that is kept of this branch.
+    ``earlier`` are the canisters before the one that keeps the first beginning of this branch, and ``more`` those from
+    there up to the one that keeps this.
     """
 
     length: int
     earlier: tuple[Any, ...]
+    more: tuple[Any, ...]
     pieces: tuple[bytes, ...]
     known: Known
     notes: Notes
-    first: int
 
 
-_NOTHING = _Kept(0, (), (), NOTHING_KNOWN, [], 0)
+_NOTHING = _Kept(0, (), (), (), NOTHING_KNOWN, [])
 
 
 def write_kept(
@@ -93,14 +97,14 @@ def write_kept(
     """The turns from a position on, all but the last taken from what was kept, and kept again."""
     was_written, kept = _find(conversation, key)
     start = kept.length or start
-    tail = tuple.__getitem__(conversation, slice(start, None))
+    tail = _item(conversation, slice(start, None))
     said: Notes = []
     walked = walk(tail, 0, said, kept.known)
     if walked is None:
         return None
     said = kept.notes + [_behind(note, start) for note in said]
     notes += said
-    turns, last, before = walked
+    turns, last, before = walked.turns, walked.last, walked.before
     if before and tail[last - 1].role not in _SPOKEN_BY_MODEL:
         if was_written:
             known = kept.known.after(tail[:last])
@@ -122,7 +126,7 @@ def _behind(note: Note, start: int) -> Note:
 
 def _find(conversation: Conversation, key: str) -> tuple[bool, _Kept]:
     """Whether this was written before, and the longest beginning whose turns are kept."""
-    recent = tuple.__getitem__(conversation, slice(-_REACH, None))
+    recent = _item(conversation, slice(-_REACH, None))
     offset = len(conversation) - len(recent)
     was_written = False
     for place in range(len(recent) - 2, -1, -1):
@@ -135,6 +139,7 @@ def _find(conversation: Conversation, key: str) -> tuple[bool, _Kept]:
             kept is not None
             and kept.length == offset + place + 1
             and recent[place + 1].role in _SPOKEN_BY_MODEL
+            and _item(conversation, slice(len(kept.earlier), kept.length - 1)) == kept.more
             and begins_with(conversation, kept.earlier)
         ):
             return True, kept
@@ -152,19 +157,22 @@ def _longer(
 ) -> _Kept:
     """Keep more turns than before."""
     text = encode(turns)[1:-1]
-    pieces = (*kept.pieces, b"," + text) if kept.pieces else (text,)
-    first = kept.first or length
-    if kept.length > first:
-        conversation[kept.length - 1].memo()[key] = None
-    if len(pieces) > _MANY:
-        pieces = (pieces[0], b"".join(pieces[1:]))
+    earlier, pieces = kept.earlier, kept.pieces
+    if kept.more:
+        _item(conversation, kept.length - 1).memo()[key] = None
+    if not pieces:
+        earlier, pieces = _item(conversation, slice(length - 1)), (text,)
+    elif len(pieces) < _MANY:
+        pieces = (*pieces, b"," + text)
+    else:
+        pieces = (pieces[0], b"".join((*pieces[1:], b",", text)))
         if len(pieces[1]) > len(pieces[0]):
             # What is no longer shared with the first beginning must not be kept twice.
-            conversation[first - 1].memo()[key] = None
-            pieces, first = (b"".join(pieces),), length
-    earlier = tuple.__getitem__(conversation, slice(length - 1))
-    longer = _Kept(length, earlier, pieces, known, notes, first)
-    conversation[length - 1].memo()[key] = longer
+            _item(conversation, len(earlier)).memo()[key] = None
+            earlier, pieces = _item(conversation, slice(length - 1)), (b"".join(pieces),)
+    more = _item(conversation, slice(len(earlier), length - 1))
+    longer = _Kept(length, earlier, more, pieces, known, notes)
+    _item(conversation, length - 1).memo()[key] = longer
     return longer
 
 
