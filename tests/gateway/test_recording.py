@@ -537,6 +537,33 @@ def test_an_unknown_thread_is_a_404_with_the_code_that_the_sdk_looks_for(statefu
     assert said["error"]["details"] == {"error_code": "thread_not_found"}
 
 
+@pytest.mark.parametrize(
+    "path, state",
+    [
+        ("/v1/responses", {"previous_response_id": 5}),
+        ("/v1/responses", {"previous_response_id": ["resp_1"]}),
+        ("/v1/responses", {"conversation": 5}),
+        ("/v1/responses", {"conversation": {}}),
+        ("/v1/responses", {"conversation": {"id": 5}}),
+        ("/v1/messages", {"thread": "continue"}),
+        ("/v1/messages", {"thread": {}}),
+        ("/v1/messages", {"thread": {"type": "resume"}}),
+        ("/v1/messages", {"thread": {"type": "continue"}}),
+        ("/v1/messages", {"thread": {"type": "continue", "previous_message_id": 5}}),
+    ],
+)
+def test_a_call_that_names_what_it_continues_wrongly_is_not_answered_without_its_history(
+    stateful: Running, upstream: Upstream, path: str, state: dict[str, object]
+) -> None:
+    words = [{"role": "user", "content": "x"}]
+    said = {"input": words} if path == "/v1/responses" else {"messages": words, "max_tokens": 9}
+    seen = len(upstream.seen)
+    status, _, told = ask(stateful, path, {"model": "chat-model", **said, **state})
+    assert status == 400
+    assert next(iter(state)) in told["error"]["message"]
+    assert len(upstream.seen) == seen
+
+
 def test_store_on_disk_passes_verification_after_everything(own: Running) -> None:
     for number in range(20):
         talk(own, *HISTORY[:3], ("user", f"branch {number % 4}"), stream=bool(number % 2))

@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from cannery.errors import DialectError
 from cannery.gateway.calls import Call
 from cannery.gateway.identifiers import is_name, new_number
 from cannery.gateway.recorder import Recorder
@@ -23,7 +24,7 @@ from cannery.messages import (
     SupervisorCanisterClass,
     Tool,
 )
-from cannery.wire.bodies import encode, read_object
+from cannery.wire.bodies import encode, kind_of, read_object
 from cannery.wire.contract import Dialect, WireError
 from cannery.wire.residues import own_residue
 
@@ -60,26 +61,44 @@ def take_state(call: Call) -> Continuation:
     if name == RESPONSES:
         # Codex warms a connection up with this field; over HTTP it means nothing.
         value.pop("generate", None)
-        previous = value.pop("previous_response_id", None)
-        found.previous = previous if isinstance(previous, str) else None
-        conversation = value.pop("conversation", None)
+        found.previous = _identifier(name, "previous_response_id", value)
+        conversation = value.get("conversation")
         if isinstance(conversation, dict):
-            conversation = conversation.get("id")
-        found.conversation = conversation if isinstance(conversation, str) else None
+            value["conversation"] = conversation.get("id", conversation)
+        found.conversation = _identifier(name, "conversation", value)
         if found.previous is not None and found.conversation is not None:
             message = "give either 'previous_response_id' or 'conversation', not both"
             raise CallError(WireError(400, message, parameter="conversation"))
         call.is_stateful = value.get("store") is not False
     else:
         thread = value.pop("thread", None)
-        if isinstance(thread, dict):
+        if thread is not None:
+            found.previous = _continued_thread(thread)
             found.is_thread = call.is_stateful = True
-            previous = thread.get("previous_message_id")
-            if thread.get("type") == "continue" and isinstance(previous, str):
-                found.previous = previous
             found.tools = value.get("tools")
     found.body = encode(value)
     return found
+
+
+def _identifier(dialect: str, field: str, value: dict[str, Any]) -> str | None:
+    """Take an id out of a body; what is no id is refused, since a call without it would say something else."""
+    found = value.pop(field, None)
+    if found is not None and not isinstance(found, str):
+        raise DialectError(dialect, field, f"expected the id, got {kind_of(found)}")
+    return found
+
+
+def _continued_thread(thread: Any) -> str | None:
+    """The reply that a thread goes on from; None for a new one."""
+    kind = thread.get("type") if isinstance(thread, dict) else None
+    if kind == "create":
+        return None
+    if kind != "continue":
+        raise DialectError(MESSAGES, "thread.type", "expected 'create' or 'continue'")
+    previous = thread.get("previous_message_id")
+    if not isinstance(previous, str):
+        raise DialectError(MESSAGES, "thread.previous_message_id", "expected the id of a message")
+    return previous
 
 
 class State:
