@@ -118,6 +118,28 @@ def test_a_stream_that_breaks_ends_with_an_error_in_the_callers_dialect(
     assert b"message_stop" not in said
 
 
+@pytest.mark.parametrize("path", [CHAT, MESSAGES])
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_page_is_no_answer_and_no_stream(
+    impatient: Running, name: str, path: str, stream: bool
+) -> None:
+    status, _, said = talk(impatient, f"{name}-page", path, stream=stream)
+    assert status == 502
+    assert "not a reply" in said["error"]["message"]
+
+
+@pytest.mark.parametrize("path", [CHAT, MESSAGES])
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("stream", [False, True])
+def test_an_error_with_status_200_is_told_as_one(
+    impatient: Running, name: str, path: str, stream: bool
+) -> None:
+    status, _, said = talk(impatient, f"{name}-sorry", path, stream=stream)
+    assert status == 429
+    assert "no provider is free" in said["error"]["message"]
+
+
 def test_a_whole_answer_that_breaks_off_is_502(impatient: Running) -> None:
     status, _, said = talk(impatient, "chat-cut")
     assert (status, said["error"]["code"]) == (502, "upstream_broken")

@@ -167,6 +167,14 @@ class _Handler(BaseHTTPRequestHandler):
             return
         self.answer(200, b"\x00\xffgarbage")
 
+    def do_page(self, dialect: str, model: str, stream: bool) -> None:
+        """What somebody on the way says, with status 200."""
+        self.answer(200, b"<html>Please log in.</html>", {"content-type": "text/html"})
+
+    def do_sorry(self, dialect: str, model: str, stream: bool) -> None:
+        """An error in the body of what is called a success, as some routers of models answer."""
+        self.answer(200, b'{"error":{"code":429,"message":"no provider is free"}}')
+
     def do_cut(self, dialect: str, model: str, stream: bool) -> None:
         if not stream:
             self.send_response(200)

@@ -23,7 +23,7 @@ from cannery.gateway.metrics import Metrics
 from cannery.gateway.model_lists import ModelLists
 from cannery.gateway.peek import gist
 from cannery.gateway.recorder import Recorder
-from cannery.gateway.refusals import CallError, Header, NoAnswerError
+from cannery.gateway.refusals import CallError, Header, NoAnswerError, not_a_reply
 from cannery.gateway.rsgi import ProtocolClosed, Transport
 from cannery.gateway.sending import Opened, Sender
 from cannery.gateway.speaking import Speaker
@@ -99,7 +99,7 @@ class Exchanges:
         if answer.status != 200:
             raise self._upstream_refusal(call, dialect, answer)
         if not _is_json(dialect, answer.body):
-            raise _invalid(upstream)
+            raise not_a_reply(upstream.name, dialect, answer.body)
         return answer.body
 
     # --- whole -----------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ class Exchanges:
         """Give the caller a reply as it came."""
         told = gist(call.dialect.name, body)
         if told is None:
-            raise _invalid(asked.upstream)
+            raise not_a_reply(asked.upstream.name, call.dialect, body)
         call.tokens = (told.input_tokens, told.output_tokens)
         call.answered = body
         entry = asked.entry
@@ -261,7 +261,7 @@ class Exchanges:
         try:
             return dialect.read_response(body, None)
         except DialectError:
-            raise _invalid(upstream) from None
+            raise not_a_reply(upstream.name, dialect, body) from None
 
     def _take_headers(self, call: Call, headers: Mapping[str, str]) -> None:
         call.upstream_id = headers.get("x-request-id") or headers.get("request-id")
@@ -329,7 +329,8 @@ def _in_reply(loss: Loss) -> Loss:
 
 def _is_stream(opened: Opened) -> bool:
     kind = opened.headers.get("content-type") or EVENT_STREAM
-    return not kind.lower().startswith("application/json")
+    # A page is what somebody on the way says, and not a stream whatever was asked for.
+    return not kind.lower().startswith(("application/json", "text/html"))
 
 
 def _is_json(dialect: Dialect, body: bytes) -> bool:
@@ -337,8 +338,3 @@ def _is_json(dialect: Dialect, body: bytes) -> bool:
         return isinstance(read_value(dialect.name, body), dict)
     except DialectError:
         return False
-
-
-def _invalid(upstream: Upstream) -> NoAnswerError:
-    problem = "answered with something that is not a reply"
-    return NoAnswerError(upstream.name, problem, "upstream_invalid")

@@ -18,6 +18,7 @@ from cannery.errors import (
     UpstreamError,
 )
 from cannery.gateway.upstreams import UnknownModelError
+from cannery.wire.bodies import read_value
 from cannery.wire.contract import Dialect, WireError
 
 JSON = "application/json"
@@ -64,6 +65,21 @@ def refuse(
     """An error of the gateway's own."""
     kind = "invalid_request_error" if status in _CALLERS_FAULT else None
     return CallError(WireError(status, message, kind, code), headers)
+
+
+def not_a_reply(upstream: str, dialect: Dialect, body: bytes) -> CanneryError:
+    """What a body is that came with status 200 and answers nothing: an error that an upstream tells of, or garbage."""
+    try:
+        value = read_value(dialect.name, body)
+    except DialectError:
+        value = None
+    error = value.get("error") if isinstance(value, dict) else None
+    if not error:
+        problem = "answered with something that is not a reply"
+        return NoAnswerError(upstream, problem, "upstream_invalid")
+    status = error.get("code") if isinstance(error, dict) else None
+    known = status if isinstance(status, int) and 400 <= status < 600 else 502
+    return CallError(dialect.read_error(known, body))
 
 
 def to_refusal(error: CanneryError) -> CallError:

@@ -144,3 +144,9 @@ def test_errors_both_ways(status, kind, word):
 )
 def test_any_error_body_is_an_error(body):
     assert read_error(502, body).message
+
+
+def test_an_error_is_no_answer():
+    body = {"error": {"code": 503, "message": "overloaded", "status": "UNAVAILABLE"}}
+    with pytest.raises(DialectError, match="tells of an error"):
+        normalize_response(body, "gemini_generate")

@@ -10,6 +10,7 @@ from cannery.dialects.gemini_generate.reading import MessageReader
 from cannery.dialects.gemini_generate.settings import whole
 from cannery.dialects.gemini_generate.spelling import NAME, Object, camel, get
 from cannery.dialects.gemini_generate.writing import MessageWriter
+from cannery.errors import DialectError
 from cannery.messages.absence import absent
 from cannery.messages.canisters import InvocationCanisterClass
 from cannery.messages.content import PLAIN, Citation, new_text
@@ -97,6 +98,8 @@ def read_response(body: bytes, paths: list[str] | None = None) -> Response:
 
 
 def _read_response(body: Object, paths: list[str] | None) -> Response:
+    if type(body.get("error")) is dict and "candidates" not in body:
+        raise DialectError(NAME, "error", "tells of an error and gives no answer")
     identifier = get(body, "responseId")
     reader = MessageReader(get(body, "modelVersion"), call_stem(identifier))
     rest, finish = _read_candidates(body, reader)
