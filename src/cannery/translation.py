@@ -22,6 +22,7 @@ from cannery.wire.bodies import Turns, encode_body, to_bytes
 from cannery.wire.contract import (
     UNKNOWN_MODEL,
     Dialect,
+    FastWriter,
     Note,
     Notes,
     Piece,
@@ -127,20 +128,28 @@ def _nativize_request(
         raise InputError(f"expected a Request, got {_kind(request)}")
     if without:
         check_repairs(without)
-    target = find_dialect(name)
-    if target.write_fast is not None and rules is None and not without:
+    write = _fast_writer(name) if rules is None and not without else None
+    if write is not None:
         notes: Notes = []
-        fast = target.write_fast(request, notes, keep=body is None)
+        fast = write(request, notes, keep=body is None)
         if fast is not None:
             rendered = _noted(fast, notes, request.source, body, restored)
             enforce(policy, request.source, name, rendered.losses)
             return rendered
+    target = find_dialect(name)
     report = Report()
     turns = None
     if rules is None and not without and target.write_turns is not None:
         turns = _write_turns(request, target.write_turns, report, keep=body is None)
     locate = partial(_locator, request.source, body, "request", restored)
     return _write_request(request, target, policy, without, rules, report, locate, turns=turns)
+
+
+@lru_cache(maxsize=64)
+def _fast_writer(name: str) -> FastWriter | None:
+    """How a dialect writes requests of common shape; None where it has no such way."""
+    write = find_dialect(name).write_fast
+    return None if write is None else loaded(write)
 
 
 def _write_request(

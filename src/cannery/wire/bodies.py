@@ -71,14 +71,14 @@ _encode = msgspec.json.Encoder(enc_hook=_known).encode
 
 def encode_body(body: Object) -> bytes:
     """The JSON text of an object whose last field may be turns; what is encoded among them is copied only once."""
-    turns = next(reversed(body.values())) if body else None
+    key = next(reversed(body), "")
+    turns = body.get(key)
     if type(turns) is not Turns:
         return encode(body)
-    rest = dict(body)
-    key, _ = rest.popitem()
-    around = encode(rest)
-    start = around[:-1] + b"," if rest else b"{"
-    return b"".join((start, b'"', key.encode(), b'":[', *turns.pieces, b"]}"))
+    rest = {**body}
+    del rest[key]
+    comma = b"," if rest else b""
+    return b"".join((encode(rest)[:-1], comma, encode(key), b":[", *turns.pieces, b"]}"))
 
 
 def to_bytes(dialect: str, body: Any) -> bytes:

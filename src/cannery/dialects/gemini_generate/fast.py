@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from functools import lru_cache, partial
+from itertools import islice
 from typing import Any
 
 import msgspec
@@ -47,7 +48,7 @@ _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 _FEW = 64
 # Whose turn it is: the model's is open before anything is said in it, the user's begins with all answers to calls.
 _NOBODYS, _USERS, _OPENED, _MODELS, _ANSWERS = "nobody's", "user's", "open", "model's", "answers"
-_CONTINUED = {"role": "user", "parts": ({"text": CONTINUE},)}
+_CONTINUED = encode({"role": "user", "parts": ({"text": CONTINUE},)})
 _SIGNATURE = f',"thoughtSignature":"{STAND_IN}"'
 # What a text starts with that is neither blank nor JSON.
 _WORDY = frozenset(map(chr, range(0x21, 0x7F))) - {"{", "["}
@@ -220,7 +221,7 @@ def write_fast(request: Request, notes: Notes, *, keep: bool = False) -> bytes |
     if _ends_with_model(request):
         contents = _continued(contents, len(conversation) - 1, notes)
     if start:
-        parts = [{"text": canister.held} for canister in conversation[:start]]
+        parts = [{"text": canister.held} for canister in islice(conversation, start)]
         body["systemInstruction"] = {"parts": parts}
     body["contents"] = contents
     return encode_body(body)
@@ -271,8 +272,8 @@ def _continued(contents: Any, place: int, notes: Notes) -> Any:
     """Contents that let the user speak last."""
     notes[:0] = ("prefill", place, ""), ("PREFILL_DROPPED", place, "")
     if type(contents) is Turns:
-        return Turns([*contents.pieces, b",", encode(_CONTINUED)])
-    return [*contents, _CONTINUED]
+        return Turns([*contents.pieces, b",", _CONTINUED])
+    return [*contents, Fragment(_CONTINUED)]
 
 
 @lru_cache(maxsize=64)

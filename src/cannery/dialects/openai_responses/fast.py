@@ -58,7 +58,8 @@ def write_plain(request: PlainRequest, _notes: Notes) -> bytes | None:
     if type(messages[-1]) is PlainAssistant:
         return None
     limit = given.limit if given.old_limit is absent else given.old_limit
-    body = _body(given.model, limit, given.temperature, given.top_p)
+    body: dict[str, Any] = {"model": given.model}
+    _put_controls(body, limit, given.temperature, given.top_p)
     if given.stream is not absent:
         body["stream"] = given.stream
     items = [{"role": _ROLES[type(message)], "content": message.held} for message in messages]
@@ -70,15 +71,13 @@ def write_plain(request: PlainRequest, _notes: Notes) -> bytes | None:
     return encode(body)
 
 
-def _body(model: str, limit: Any, temperature: Any, top_p: Any) -> dict[str, Any]:
-    body: dict[str, Any] = {"model": model}
+def _put_controls(body: dict[str, Any], limit: Any, temperature: Any, top_p: Any) -> None:
     if limit is not absent:
         body["max_output_tokens"] = limit
     if temperature is not absent:
         body["temperature"] = temperature
     if top_p is not absent:
         body["top_p"] = top_p
-    return body
 
 
 # --- the settings that most requests have ------------------------------------------------------
@@ -106,15 +105,13 @@ def usual_settings(request: Request) -> dict[str, Any] | None:
         if choice.names or not (request.tools or choice.mode in ("auto", "none")):
             return None
         body["tool_choice"] = choice.mode
-    rest = {
-        "max_output_tokens": limit,
-        "temperature": temperature,
-        "top_p": top_p,
-        "parallel_tool_calls": parallel,
-        "user": user,
-        "stream": request.stream,
-    }
-    body.update((key, value) for key, value in rest.items() if value is not absent)
+    _put_controls(body, limit, temperature, top_p)
+    if parallel is not absent:
+        body["parallel_tool_calls"] = parallel
+    if user is not absent:
+        body["user"] = user
+    if request.stream is not absent:
+        body["stream"] = request.stream
     return body
 
 
