@@ -9,6 +9,7 @@ before it waits. Nothing large goes through the pipes, and a process that ends e
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import pickle
 import select
@@ -33,6 +34,8 @@ _KEPT = 1
 _GIVEN = _KEPT + 2
 # glibc gives memory back to the system and asks for it again with every piece, until so much was free at once.
 _ROOM = 1 << 24
+# What fits into a pipe need not wait for whoever reads it, and others need not wait for who writes it.
+_PIPE = 1 << 18
 _GIFT = struct.Struct("qqq")
 _SIZE = struct.Struct("q")
 
@@ -41,6 +44,7 @@ class Workers:
     """So many processes that take pieces and write to an open file."""
 
     def __init__(self, count: int, work: Work, output: int) -> None:
+        _widen(output)
         # How many pieces are given and not told about at most.
         self.most = count * _GIVEN
         taken, self._gifts = os.pipe()
@@ -112,6 +116,14 @@ class Workers:
             poll.register(told, select.POLLIN)
         with _alive():
             return dict(_receive(told) for told, _ in poll.poll())
+
+
+def _widen(output: int) -> None:
+    """Let a pipe hold more, where that can be said."""
+    # Whatever is no pipe says so, and a system may allow no more.
+    with contextlib.suppress(OSError, AttributeError):
+        if fcntl.fcntl(output, fcntl.F_GETPIPE_SZ) < _PIPE:
+            fcntl.fcntl(output, fcntl.F_SETPIPE_SZ, _PIPE)
 
 
 @contextlib.contextmanager
