@@ -95,8 +95,11 @@ class Sender:
 
     async def send(self, request: bytes) -> Answer:
         """Send a request and take the whole answer."""
-        with contextlib.closing(await self.open(request)) as opened:
+        opened = await self.open(request)
+        try:
             body = await opened.rest()
+        finally:
+            opened.close()
         return Answer(opened.status, opened.headers, body, opened.attempts)
 
     async def fetch(self, url: str, headers: Mapping[str, str]) -> Answer:
