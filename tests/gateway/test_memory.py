@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from cannery.gateway.gateway import Gateway
-from cannery.gateway.listening import Head
+from cannery.gateway.http1 import Head
 from cannery.gateway.logs import Log
 from cannery.gateway.recorder import Recorder
 from cannery.gateway.settings import parse_settings

@@ -14,230 +14,22 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from email.utils import formatdate
-from http import HTTPStatus
 from typing import Any
-from urllib.parse import unquote
 
 import httptools
 
 from cannery.gateway.accepting import Acceptor
+from cannery.gateway.http1 import STATUS_LINES, Exchange, Head
 from cannery.gateway.rsgi import HTTPProtocol, ProtocolClosed, Scope
 
 Application = Callable[[Scope, HTTPProtocol], Any]
 Handover = Callable[[asyncio.Transport, bytes], asyncio.Protocol]
 
-_HIGH_WATER = 256 << 10
 _MOST_HEADERS = 256
 _LINGER_SECONDS = 2.0
 _HTTP2 = b"PRI * HTTP/2.0"
-_STATUS_LINES = {
-    status.value: f"HTTP/1.1 {status.value} {status.phrase}\r\n" for status in HTTPStatus
-}
-_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-_BODILESS = frozenset({204, 304})
-
-
-class Head:
-    """The head of a request; of several headers with one name, the first."""
-
-    __slots__ = (
-        "client",
-        "header_bytes",
-        "headers",
-        "http_version",
-        "method",
-        "path",
-        "query_string",
-    )
-
-    def __init__(self, client: str) -> None:
-        self.client = client
-        self.headers: dict[str, str] = {}
-        self.header_bytes = 0
-        self.method = ""
-        self.path = ""
-        self.query_string = ""
-        self.http_version = ""
-
-    def take_target(self, target: bytes) -> None:
-        """Take the path and the query out of what was asked for."""
-        if not target.startswith(b"/"):
-            try:
-                parsed = httptools.parse_url(target)
-            except httptools.HttpParserInvalidURLError:
-                return
-            target = (parsed.path or b"") + (b"?" + parsed.query if parsed.query else b"")
-        path, _, query = target.decode("latin-1").partition("#")[0].partition("?")
-        self.path = unquote(path) if "%" in path else path
-        self.query_string = query
-
-    def framing(self) -> bytes:
-        """The head of a request with nothing but the length of this one's body; nothing if it has none."""
-        coding, length = self.headers.get("transfer-encoding"), self.headers.get("content-length")
-        if coding is not None:
-            return f"POST / HTTP/1.1\r\ntransfer-encoding: {coding}\r\n\r\n".encode("latin-1")
-        if length is None or length == "0":
-            return b""
-        return f"POST / HTTP/1.1\r\ncontent-length: {length}\r\n\r\n".encode("latin-1")
-
-
-class Exchange:
-    """One request and its answer, as the gateway sees them."""
-
-    __slots__ = (
-        "_connection",
-        "_failure",
-        "_has_answered",
-        "_is_chunked",
-        "_is_streaming",
-        "_pieces",
-        "_size",
-        "_waiter",
-        "_wants_all",
-        "expects_continue",
-        "head",
-        "is_complete",
-        "keeps",
-    )
-
-    def __init__(self, connection: Connection, head: Head) -> None:
-        self._connection = connection
-        self.head = head
-        self.keeps = True
-        self.expects_continue = False
-        self.is_complete = False
-        self._pieces: list[bytes] = []
-        self._size = 0
-        self._waiter: asyncio.Future[None] | None = None
-        self._wants_all = False
-        self._has_answered = False
-        self._failure = 0
-        self._is_streaming = False
-        self._is_chunked = False
-
-    # --- the body of the request ---------------------------------------------------------------
-
-    def add(self, data: bytes) -> bool:
-        """Take some of the body; whether the client should wait until somebody wants it."""
-        if self._has_answered:
-            return False
-        self._pieces.append(data)
-        self._size += len(data)
-        self.wake()
-        return self._size > _HIGH_WATER and not self._wants_all
-
-    def complete(self) -> None:
-        """Take note that the whole request is there."""
-        self.is_complete = True
-        self.wake()
-
-    def break_off(self, status: int) -> None:
-        """Take note that no more of the request will come."""
-        self.keeps = False
-        if not self.is_complete:
-            self._failure = status
-            self.wake()
-
-    def wake(self) -> None:
-        """Let whoever waits for the body look again."""
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
-
-    async def __call__(self) -> bytes:
-        """The whole body."""
-        self._wants_all = True
-        while not self.is_complete:
-            await self._wait()
-        pieces, self._pieces = self._pieces, []
-        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        """The body piece by piece."""
-        while self._pieces or not self.is_complete:
-            if not self._pieces:
-                await self._wait()
-                continue
-            pieces, self._pieces, self._size = self._pieces, [], 0
-            for piece in pieces:
-                yield piece
-
-    async def _wait(self) -> None:
-        if self.expects_continue:
-            self.expects_continue = False
-            self._connection.write(_CONTINUE)
-        self._connection.resume()
-        if self._connection.is_gone or self._failure:
-            raise ProtocolClosed
-        self._waiter = asyncio.get_running_loop().create_future()
-        try:
-            await self._waiter
-        finally:
-            self._waiter = None
-
-    async def client_disconnect(self) -> None:
-        """Return when the client has gone."""
-        await self._connection.gone()
-
-    # --- the answer ----------------------------------------------------------------------------
-
-    def response_bytes(self, status: int, headers: list[tuple[str, str]], body: bytes) -> None:
-        """Respond whole."""
-        length = "" if status in _BODILESS else f"content-length: {len(body)}\r\n"
-        head = self._answer_head(status, headers, length)
-        self._connection.write(head if self.head.method == "HEAD" else head + body)
-
-    def response_stream(self, status: int, headers: list[tuple[str, str]]) -> Exchange:
-        """Begin a streamed response."""
-        self._is_streaming = True
-        self._is_chunked = self.head.http_version != "1.0"
-        if not self._is_chunked:
-            self.keeps = False
-        length = "transfer-encoding: chunked\r\n" if self._is_chunked else ""
-        self._connection.write(self._answer_head(status, headers, length))
-        return self
-
-    async def send_bytes(self, data: bytes) -> None:
-        """Send some more."""
-        if not self.send_now(data):
-            await self._connection.drain()
-
-    def send_now(self, data: bytes) -> bool:
-        """Send some more at once; whether the client keeps up."""
-        connection = self._connection
-        if connection.is_gone:
-            raise ProtocolClosed
-        if data and self.head.method != "HEAD":
-            connection.write(b"%x\r\n%b\r\n" % (len(data), data) if self._is_chunked else data)
-        return not connection.is_full
-
-    def _answer_head(self, status: int, headers: list[tuple[str, str]], length: str) -> bytes:
-        self._has_answered = True
-        self._pieces = []
-        if not self.is_complete:
-            # What is still to come of the body is not wanted.
-            self.keeps = False
-        lines = [f"{name}: {value}\r\n" for name, value in headers]
-        if ("connection", "close") in headers:
-            self.keeps = False
-        elif not self.keeps:
-            lines.append("connection: close\r\n")
-        elif self.head.http_version == "1.0":
-            lines.append("connection: keep-alive\r\n")
-        text = "".join(lines)
-        if text.count("\n") != len(lines) or text.count("\r") != len(lines):
-            text = "".join([line for line in lines if line.count("\n") == line.count("\r") == 1])
-        start = _STATUS_LINES.get(status) or f"HTTP/1.1 {status} \r\n"
-        date = self._connection.listener.date()
-        return f"{start}{text}{date}{length}\r\n".encode("latin-1", "replace")
-
-    def finish(self) -> None:
-        """Take note that the gateway is done with it."""
-        if not self._has_answered:
-            self.response_bytes(self._failure or 500, [], b"")
-        if self._is_streaming and self._is_chunked and self.head.method != "HEAD":
-            self._connection.write(b"0\r\n\r\n")
 
 
 class _Rest:
@@ -368,7 +160,7 @@ class Connection(asyncio.Protocol):
         if self._current is not None:
             self._current.break_off(self._refusal)
             return
-        start = _STATUS_LINES[self._refusal]
+        start = STATUS_LINES[self._refusal]
         self.write(f"{start}content-length: 0\r\nconnection: close\r\n\r\n".encode())
         self.hang_up()
 
