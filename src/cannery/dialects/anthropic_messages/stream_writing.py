@@ -1,0 +1,301 @@
+"""Messages streams, written.
+
+Blocks come one after the other, so parts that start while another is open are kept until it is their turn, and a
+call's arguments until they are complete, because they must add up to an object.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cannery.dialects.anthropic_messages.blocks import Object
+from cannery.dialects.anthropic_messages.errors import error_body
+from cannery.dialects.anthropic_messages.responses import (
+    FINISH_WORDS,
+    UNNAMED,
+    stop_word,
+    write_usage,
+)
+from cannery.dialects.anthropic_messages.settings import NAME
+from cannery.messages.absence import absent
+from cannery.messages.content import (
+    DataContentClass,
+    OpaqueContentClass,
+    TextualContentClass,
+)
+from cannery.messages.events import (
+    Delta,
+    Event,
+    Failure,
+    Finish,
+    PartEnd,
+    PartStart,
+    Start,
+    Unknown,
+    UsageReport,
+)
+from cannery.messages.json_text import decode_json
+from cannery.messages.requests import Usage
+from cannery.wire.arguments import FREEFORM_INPUT, object_input, wrapped_input
+from cannery.wire.bodies import encode
+from cannery.wire.contract import StreamOptions
+from cannery.wire.residues import own_residue, recall
+from cannery.wire.sse import named_frame, one_line
+
+# What follows the words of a delta of text, two quotes for the words themselves first.
+_AFTER_TEXT = b'""}}\n\n'
+
+
+class _Part:
+    """A part that waits for its turn, or is being written."""
+
+    def __init__(self, start: PartStart) -> None:
+        self.start = start
+        self.waiting: list[Delta] = []
+        self.is_ended = False
+        self.is_written = False
+        self.index = -1
+        self.channel = ""
+        self.segment = 0
+        self.arguments: list[str] = []
+        self.signature: list[str] = []
+        # What stands before the words of a delta of text, written once.
+        self.before_text = b""
+
+
+class MessagesStreamWriter:
+    """Takes events and gives the bytes of named events."""
+
+    def __init__(self, options: StreamOptions) -> None:
+        self._options = options
+        self._start = Start()
+        self._usage = Usage()
+        self._is_begun = False
+        self._is_over = False
+        self._parts: dict[int, _Part] = {}
+        self._queue: list[_Part] = []
+        self._count = 0
+        self._has_calls = False
+        self._is_refused = False
+
+    def write(self, event: Event) -> bytes:
+        """The bytes of one event; may be empty."""
+        if self._is_over:
+            return b""
+        match event:
+            case Delta():
+                return self._delta(event)
+            case Start():
+                self._start = event
+                return b""
+            case UsageReport():
+                self._usage = event.usage
+                return b""
+            case PartStart():
+                return self._begin() + self._part_start(event)
+            case PartEnd():
+                return self._part_end(event)
+            case Finish():
+                return self._begin() + self._finish(event)
+            case Failure():
+                self._is_over = True
+                return named_frame("error", error_body(event.message, event.kind, event.status))
+            case Unknown():
+                if event.dialect != NAME or event.name.endswith("_delta"):
+                    return b""
+                return self._begin() + named_frame(event.name, decode_json(event.json))
+
+    def close(self) -> bytes:
+        """The bytes that end the stream."""
+        return b""
+
+    def _begin(self) -> bytes:
+        if self._is_begun:
+            return b""
+        self._is_begun = True
+        start = self._start
+        named = start.model if isinstance(start.model, str) else ""
+        message: Object = {
+            "id": UNNAMED if start.identifier is absent else start.identifier,
+            "type": "message",
+            "role": "assistant",
+            "model": self._options.model or named,
+            "content": [],
+            "stop_reason": None,
+            "stop_sequence": None,
+            "usage": write_usage(self._usage),
+        }
+        return named_frame("message_start", {"type": "message_start", "message": message})
+
+    # --- parts ---------------------------------------------------------------------------------
+
+    def _part_start(self, event: PartStart) -> bytes:
+        part = self._parts[event.index] = _Part(event)
+        self._queue.append(part)
+        self._has_calls = self._has_calls or event.kind == "invocation"
+        self._is_refused = self._is_refused or event.kind == "refusal"
+        return self._open(part) if self._queue[0] is part else b""
+
+    def _delta(self, event: Delta) -> bytes:
+        part = self._parts.get(event.index)
+        if part is None or part.is_ended:
+            return b""
+        if self._queue[0] is part:
+            return self._write_delta(part, event)
+        part.waiting.append(event)
+        return b""
+
+    def _part_end(self, event: PartEnd) -> bytes:
+        part = self._parts.get(event.index)
+        if part is None or part.is_ended:
+            return b""
+        part.is_ended = True
+        return self._advance()
+
+    def _advance(self) -> bytes:
+        """Close what has ended and open what waits, in the order of the starts."""
+        written = b""
+        while self._queue and self._queue[0].is_ended:
+            written += self._close(self._queue.pop(0))
+            if self._queue:
+                following = self._queue[0]
+                written += self._open(following)
+                for delta in following.waiting:
+                    written += self._write_delta(following, delta)
+                following.waiting = []
+        return written
+
+    def _open(self, part: _Part) -> bytes:
+        """Open a part whose block is known from its start; thoughts wait for their first words."""
+        start = part.start
+        match start.kind:
+            case "text" | "refusal":
+                return self._block_start(part, {"type": "text", "text": ""})
+            case "invocation":
+                block: Object = {
+                    "type": "tool_use",
+                    "id": start.identifier,
+                    "name": start.name,
+                    "input": {},
+                }
+                return self._block_start(part, block)
+            case "whole":
+                return self._whole(part)
+            case _:
+                return b""
+
+    def _block_start(self, part: _Part, block: Object) -> bytes:
+        part.index = self._count
+        part.is_written = True
+        self._count += 1
+        residue = own_residue(part.start, NAME)
+        if residue is not None:
+            block = recall(block, residue.part)
+        event = {"type": "content_block_start", "index": part.index, "content_block": block}
+        return named_frame("content_block_start", event)
+
+    def _block_delta(self, part: _Part, tag: str, key: str, value: Any) -> bytes:
+        delta = {"type": tag, key: value}
+        event = {"type": "content_block_delta", "index": part.index, "delta": delta}
+        return named_frame("content_block_delta", event)
+
+    def _whole(self, part: _Part) -> bytes:
+        content = part.start.content
+        if isinstance(content, OpaqueContentClass) and content.dialect == NAME:
+            block = decode_json(content.json)
+            asked = block.get("input") if type(block) is dict else None
+            if type(asked) is not dict or not str(block.get("type")).endswith("tool_use"):
+                return self._block_start(part, block)
+            spelled = encode(asked).decode()
+            opened = self._block_start(part, {**block, "input": {}})
+            if not asked:
+                return opened
+            return opened + self._block_delta(part, "input_json_delta", "partial_json", spelled)
+        if isinstance(content, (TextualContentClass, DataContentClass)):
+            said = content.json if isinstance(content, DataContentClass) else content.text
+            opened = self._block_start(part, {"type": "text", "text": ""})
+            return opened + self._block_delta(part, "text_delta", "text", said)
+        return b""
+
+    def _write_delta(self, part: _Part, event: Delta) -> bytes:
+        if event.channel == "arguments":
+            part.arguments.append(event.text)
+        elif part.start.kind == "reasoning":
+            return self._think(part, event)
+        elif event.channel == "citation":
+            if event.citation is not None and event.citation.dialect == NAME:
+                raw = decode_json(event.citation.raw)
+                return self._block_delta(part, "citations_delta", "citation", raw)
+        elif event.channel == "text" and event.text and part.is_written:
+            if not part.before_text:
+                delta = self._block_delta(part, "text_delta", "text", "")
+                part.before_text = delta.removesuffix(_AFTER_TEXT)
+            return part.before_text + one_line(event.text) + _AFTER_TEXT[2:]
+        return b""
+
+    def _think(self, part: _Part, event: Delta) -> bytes:
+        origin = part.start.origin
+        is_own = origin is not None and origin.dialect == NAME
+        if event.channel == "encrypted":
+            if not is_own or part.is_written:
+                return b""
+            return self._block_start(part, {"type": "redacted_thinking", "data": event.text})
+        if event.channel == "signature":
+            if is_own:
+                part.signature.append(event.text)
+            return b""
+        if event.channel not in (part.channel or event.channel, "text") or not event.text:
+            return b""
+        words = event.text
+        if part.channel and event.segment != part.segment:
+            words = "\n\n" + words
+        part.channel, part.segment = event.channel, event.segment
+        return self._thought(part) + self._block_delta(part, "thinking_delta", "thinking", words)
+
+    def _thought(self, part: _Part) -> bytes:
+        if part.is_written:
+            return b""
+        return self._block_start(part, {"type": "thinking", "thinking": "", "signature": ""})
+
+    def _close(self, part: _Part) -> bytes:
+        start = part.start
+        written = b""
+        if start.kind == "reasoning" and part.signature:
+            signature = "".join(part.signature)
+            written = self._thought(part)
+            written += self._block_delta(part, "signature_delta", "signature", signature)
+        if start.kind == "invocation":
+            written = self._arguments(part)
+        if not part.is_written:
+            return b""
+        event = {"type": "content_block_stop", "index": part.index}
+        return written + named_frame("content_block_stop", event)
+
+    def _arguments(self, part: _Part) -> bytes:
+        said = "".join(part.arguments)
+        spelled: Any = {FREEFORM_INPUT: said} if part.start.is_freeform else object_input(said)
+        if spelled is None:
+            spelled = wrapped_input(said)
+        if spelled == {}:
+            return b""
+        return self._block_delta(part, "input_json_delta", "partial_json", encode(spelled).decode())
+
+    # --- end -----------------------------------------------------------------------------------
+
+    def _finish(self, event: Finish) -> bytes:
+        written = b""
+        for part in self._queue:
+            part.is_ended = True
+        written += self._advance()
+        self._is_over = True
+        word = stop_word(
+            FINISH_WORDS[event.reason], has_calls=self._has_calls, is_refused=self._is_refused
+        )
+        stop = None if event.stop_sequence is absent else event.stop_sequence
+        body: Object = {
+            "type": "message_delta",
+            "delta": {"stop_reason": word, "stop_sequence": stop},
+            "usage": write_usage(self._usage),
+        }
+        written += named_frame("message_delta", body)
+        return written + named_frame("message_stop", {"type": "message_stop"})
