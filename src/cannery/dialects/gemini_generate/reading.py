@@ -15,6 +15,7 @@ from typing import Any
 from msgspec import UNSET
 from msgspec.structs import force_setattr
 
+from cannery.dialects.gemini_generate.call_ids import CallIds
 from cannery.dialects.gemini_generate.outputs import OUTPUT, unwrap, wrap_text
 from cannery.dialects.gemini_generate.settings import (
     read_controls,
@@ -34,11 +35,9 @@ from cannery.dialects.gemini_generate.spelling import (
 )
 from cannery.dialects.gemini_generate.usual import (
     Body,
-    Content,
     UnusualError,
     usual_body,
     usual_content,
-    usual_ids,
     usual_system,
 )
 from cannery.dialects.gemini_generate.writing import ACCOUNT, SIGNATURE, MessageWriter
@@ -167,17 +166,7 @@ class MessageReader(CanisterReader):
     def __init__(self, model: Any = None, stem: str = "call_") -> None:
         super().__init__(NAME)
         self.model = model if type(model) is str else None
-        self._stem = stem
-        self._taken: set[str] = set()
-        # Contents whose ids nobody has looked for yet: most bodies need none to be made.
-        self._unseen: list[Any] = []
-        self._count = 0
-        self._calls: set[str] = set()
-        self._made: set[str] = set()
-        self._orphans = 0
-        # The calls that wait for a result, in their order: position -> id and name; and the positions of each id.
-        self._waiting: dict[int, tuple[str, str]] = {}
-        self._positions: dict[str, list[int]] = {}
+        self.ids = CallIds(stem)
 
     @cached_property
     def writer(self) -> MessageWriter:
@@ -189,9 +178,9 @@ class MessageReader(CanisterReader):
         value = self.field(body, "contents", "")
         shapes = ["content"] if type(value) is dict else []
         listed = [value] if shapes else self.list(value, "contents")
-        self._unseen = listed
+        self.ids.expect(listed)
         for index, item in enumerate(listed):
-            usual = usual_content(item, self.when, self._calls)
+            usual = usual_content(item, self.when, self.ids.known)
             if usual is not None:
                 if len(usual) > 1 or self.is_located or usual[0].role is Role.Result:
                     self._take_usual(usual, index, is_alone=bool(shapes))
@@ -212,15 +201,15 @@ class MessageReader(CanisterReader):
             role = canister.role
             if role is Role.Invocation:
                 if not canister.identifier:
-                    force_setattr(canister, "identifier", self.made_id())
-                self._register(canister.identifier, canister.name)
+                    force_setattr(canister, "identifier", self.ids.make())
+                self.ids.call(canister.identifier, canister.name, len(self.canisters))
             elif role is Role.Result:
                 given = canister.invocation_id
-                if given in self._calls:
-                    self._settle(given)
+                if given in self.ids.known:
+                    self.ids.settle(given)
                 else:
                     name = read_form(canister.residue.form)[1]
-                    force_setattr(canister, "invocation_id", self._answered(given, name))
+                    force_setattr(canister, "invocation_id", self.ids.answered(given, name))
             self.canisters.append(canister)
         if self.is_located:
             path = "contents" if is_alone else f"contents[{index}]"
@@ -228,19 +217,6 @@ class MessageReader(CanisterReader):
             self.paths += [path] * is_silent
             parts = range(len(canisters) - is_silent)
             self.paths += [f"{path}.parts[{part}]" for part in parts]
-
-    def take_ids(self, contents: list[Any]) -> None:
-        """Know every id that is given, so that none of them is made up for another call."""
-        for content in contents:
-            if type(content) is Content:
-                self._taken |= usual_ids(content)
-                continue
-            parts = content.get("parts") if type(content) is dict else None
-            for part in parts if type(parts) is list else [parts]:
-                for key in ("functionCall", "functionResponse"):
-                    identifier = get(get(part, key), "id")
-                    if type(identifier) is str:
-                        self._taken.add(identifier)
 
     def _role(self, content: Object, index: int) -> str | None:
         role = content.get("role")
@@ -406,8 +382,8 @@ class MessageReader(CanisterReader):
             self.fail(f"{inner}.name", "must not be empty")
         identifier = get(call, "id")
         if type(identifier) is not str or not identifier:
-            identifier = self.made_id()
-        self._register(identifier, name)
+            identifier = self.ids.make()
+        self.ids.call(identifier, name, len(self.canisters))
         arguments = call.get("args")
         words = "" if arguments is None else input_text(arguments)
         own = (identifier, name, False)
@@ -415,59 +391,19 @@ class MessageReader(CanisterReader):
         self.add(canister, path)
         self._remember(canister, self.writer.call(Piece(canister, None)), part)
 
-    def _register(self, identifier: str, name: str) -> None:
-        """Let the call that is taken next wait for its result."""
-        self._count += 1
-        self._calls.add(identifier)
-        position = len(self.canisters)
-        self._waiting[position] = (identifier, name)
-        self._positions.setdefault(identifier, []).append(position)
-
-    def made_id(self) -> str:
-        """An id from the place of the call that nobody has given to another."""
-        if self._unseen:
-            self.take_ids(self._unseen)
-            self._unseen = []
-        identifier = f"{self._stem}{self._count}"
-        while identifier in self._taken:
-            identifier += "_"
-        self._taken.add(identifier)
-        self._made.add(identifier)
-        return identifier
-
     def _result(self, part: Object, response: Object, path: str, *, joined: bool) -> None:
         inner = f"{path}.{spelled(part, 'functionResponse')}"
         name = response.get("name")
         if name is not None or get(response, "id") is None:
             name = self.text_field(response, "name", inner)
         held, error, shapes = self._answer(response, inner)
-        own = (self._answered(get(response, "id"), name), error)
+        own = (self.ids.answered(get(response, "id"), name), error)
         canister = new_result(held, self.when, joined, None, None, *own)
         self.add(canister, path)
         if name is None:
             shapes.append("nameless")
         remember(canister, dialect=NAME, form=write_form(shapes, name))
         self._remember(canister, self.writer.result(Piece(canister, None)), part)
-
-    def _settle(self, identifier: str) -> None:
-        """Let no call of an id wait any longer."""
-        for position in self._positions.pop(identifier, ()):
-            self._waiting.pop(position, None)
-
-    def _answered(self, given: Any, name: str | None) -> str:
-        """The id of the call that a result answers: the given one, or the first that waits under its name."""
-        is_given = type(given) is str and bool(given)
-        if is_given and given in self._calls:
-            self._settle(given)
-            return str(given)
-        for position, (identifier, called) in self._waiting.items():
-            if called == name and not (is_given and identifier not in self._made):
-                del self._waiting[position]
-                return identifier
-        if is_given:
-            return str(given)
-        self._orphans += 1
-        return f"orphan_{self._orphans}"
 
     def _answer(self, response: Object, path: str) -> tuple[Any, Any, list[str]]:
         value = response.get("response")

@@ -135,7 +135,7 @@ def _read_candidates(body: Object, reader: MessageReader) -> tuple[Object, Any]:
     if content is not None and (type(content) is not dict or content.get("parts")):
         path = "candidates[0].content"
         said = reader.object(content, path)
-        reader.take_ids([said])
+        reader.ids.expect([said])
         reader.content(said, "model", path)
         _cite(reader, candidate)
         rest = {key: item for key, item in candidate.items() if key != "content"}

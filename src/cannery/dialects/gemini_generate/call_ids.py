@@ -1,0 +1,80 @@
+"""Ids of calls where Gemini gives none: made from a call's place, and found again by the results that answer it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cannery.dialects.gemini_generate.spelling import get
+from cannery.dialects.gemini_generate.usual import Content, usual_ids
+
+
+class CallIds:
+    """The ids of the calls of one body, in order."""
+
+    def __init__(self, stem: str) -> None:
+        self._stem = stem
+        self._taken: set[str] = set()
+        # Contents whose ids nobody has looked for yet: most bodies need none to be made.
+        self._unseen: list[Any] = []
+        self._count = 0
+        self._made: set[str] = set()
+        self._orphans = 0
+        # The calls that wait for a result, in their order: position -> id and name; and the positions of each id.
+        self._waiting: dict[int, tuple[str, str]] = {}
+        self._positions: dict[str, list[int]] = {}
+        self.known: set[str] = set()
+
+    def expect(self, contents: list[Any]) -> None:
+        """Make up no id that is given somewhere in these contents."""
+        self._unseen = contents
+
+    def _look_at(self, contents: list[Any]) -> None:
+        for content in contents:
+            if type(content) is Content:
+                self._taken |= usual_ids(content)
+                continue
+            parts = content.get("parts") if type(content) is dict else None
+            for part in parts if type(parts) is list else [parts]:
+                for key in ("functionCall", "functionResponse"):
+                    identifier = get(get(part, key), "id")
+                    if type(identifier) is str:
+                        self._taken.add(identifier)
+
+    def make(self) -> str:
+        """An id from the place of the call that nobody has given to another."""
+        if self._unseen:
+            self._look_at(self._unseen)
+            self._unseen = []
+        identifier = f"{self._stem}{self._count}"
+        while identifier in self._taken:
+            identifier += "_"
+        self._taken.add(identifier)
+        self._made.add(identifier)
+        return identifier
+
+    def call(self, identifier: str, name: str, position: int) -> None:
+        """Let a call at a position wait for its result."""
+        self._count += 1
+        self.known.add(identifier)
+        self._waiting[position] = (identifier, name)
+        self._positions.setdefault(identifier, []).append(position)
+
+    def settle(self, identifier: str) -> None:
+        """Let no call of an id wait any longer."""
+        for position in self._positions.pop(identifier, ()):
+            self._waiting.pop(position, None)
+
+    def answered(self, given: Any, name: str | None) -> str:
+        """The id of the call that a result answers: the given one, or the first that waits under its name."""
+        is_given = type(given) is str and bool(given)
+        if is_given and given in self.known:
+            self.settle(given)
+            return str(given)
+        for position, (identifier, called) in self._waiting.items():
+            if called == name and not (is_given and identifier not in self._made):
+                del self._waiting[position]
+                return identifier
+        if is_given:
+            return str(given)
+        self._orphans += 1
+        return f"orphan_{self._orphans}"
