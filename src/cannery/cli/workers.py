@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import gc
 import os
 import pickle
 import select
@@ -52,6 +53,7 @@ class Workers:
         for waits in (taken, *(incoming for incoming, _ in turns)):
             os.set_blocking(waits, False)  # another process may have been faster
         os.write(turns[0][1], b"\n")
+        gc.freeze()  # who looks for garbage writes to each object, and so takes a copy of what all share
         self._processes: list[int] = []
         self._told: list[int] = []
         for _ in range(count):
