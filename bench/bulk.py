@@ -7,6 +7,9 @@ its own process, in the same shuffled rounds, in thread CPU time on one core. No
 names: for the others a loop renames two keys a turn, and their own types take it from there. Calls are our own row:
 nobody else reads them. We are measured twice: with a call of ``cannery.translate`` for every line, and with what
 ``cannery translate`` does with a file, which is many lines at once.
+
+What a second process gains is measured with the command itself, ``--jobs 1`` and ``--jobs 2`` in turns on a large file:
+by the clock, and in CPU time of all its processes. What it takes to start stands beside them, from a file of one line.
 """
 
 from __future__ import annotations
@@ -14,7 +17,13 @@ from __future__ import annotations
 import importlib
 import io
 import json
+import os
 import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -28,6 +37,9 @@ from workloads import WORDS
 
 CONTENDERS = ["cannery", "floor", "langchain", "litellm", "llm_rosetta"]
 GOAL = 1.2
+JOBS = 2
+LINES = 200_000
+Times = tuple[float, float]  # by the clock, and in CPU time of all processes
 
 
 def _sentence(rng: random.Random, length: int) -> str:
@@ -132,10 +144,71 @@ def measure(contender: str, rounds: int) -> Iterator[results.Row]:
             file = partial(file, sink)
             found = timing.ratios({timing.FLOOR: floor, "it": file}, rounds)["it"]
             yield {**row, "way": "a file", **timing.spread(found)}
+    if contender == "cannery":
+        yield from measure_jobs(rounds)
+
+
+def command(file: Path, jobs: int) -> Times:
+    """How many seconds it takes to translate a file with so many processes."""
+    words = ["translate", str(file), "--lines", "--from", "sharegpt", "--to", "openai_chat", "-q"]
+    start = time.perf_counter()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "cannery", *words, "--jobs", str(jobs)], stdout=subprocess.DEVNULL
+    )
+    _, status, used = os.wait4(process.pid, 0)
+    took = time.perf_counter() - start
+    process.returncode = os.waitstatus_to_exitcode(status)
+    assert process.returncode == 0
+    return took, used.ru_utime + used.ru_stime
+
+
+def measure_jobs(rounds: int) -> Iterator[results.Row]:
+    """What a second process gains."""
+    for workload in ("chats", "calls"):
+        lines = [line + b"\n" for line in WORKLOADS[workload](random.Random(5), 2000)]
+        with tempfile.TemporaryDirectory() as folder:
+            small, large = Path(folder, "small.jsonl"), Path(folder, "large.jsonl")
+            small.write_bytes(lines[0])
+            with large.open("wb") as file:
+                for _ in range(LINES // len(lines)):
+                    file.writelines(lines)
+            found = [
+                (command(large, 1), command(large, JOBS), command(small, 1))
+                for _ in range(max(5, rounds // 3))
+            ]
+        yield {"contender": "cannery", "workload": workload, "jobs": JOBS, **gain(found)}
+
+
+def gain(found: list[tuple[Times, Times, Times]]) -> results.Row:
+    """Medians over rounds of one process, of more, and of what it takes to start."""
+    wall = [[times[0] for times in each] for each in found]
+    cpu = [[times[1] for times in each] for each in found]
+    started = [(one - start) / (more - start) for one, more, start in wall]
+    return {
+        **timing.spread([one / more for one, more, _ in wall]),
+        "started": round(statistics.median(started), 4),
+        "cpu": round(statistics.median(more / one for one, more, _ in cpu), 4),
+        "wall_seconds": [round(statistics.median(times), 3) for times in zip(*wall, strict=True)],
+        "cpu_seconds": [round(statistics.median(times), 3) for times in zip(*cpu, strict=True)],
+    }
+
+
+def show_jobs(row: results.Row) -> None:
+    """What a second process gains, with the times that it is made of."""
+    print(
+        f"{row['contender']:12} {row['workload'] + ', ' + str(row['jobs']) + ' processes':24} {row['median']:8.3f} ×"
+        f" as fast as one, {row['started']:.3f} × once started, CPU {row['cpu']:.3f} ×"
+    )
+    for name in ("wall", "cpu"):
+        one, more, start = row[f"{name}_seconds"]
+        print(f"{'':37} {name}: one {one} s, more {more} s, start {start} s", flush=True)
 
 
 def show(row: results.Row) -> None:
     """One row, with its goal where it has one."""
+    if "jobs" in row:
+        show_jobs(row)
+        return
     what = f"{row['workload']}, {row['way']}"
     verdict = ""
     if row["contender"] == "cannery":

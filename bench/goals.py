@@ -87,7 +87,7 @@ def _appends(figures: Figures) -> Cells:
 
 def _bulk(figures: Figures) -> Cells:
     rows = rows_of(figures, "bulk")
-    return {f"{row['workload']}, {row['way']}": row["median"] for row in rows}
+    return {f"{row['workload']}, {row['way']}": row["median"] for row in rows if "way" in row}
 
 
 def _footprint(name: str) -> Callable[[Figures], Cells]:
