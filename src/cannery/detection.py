@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from cannery.dialects import dialect_names
-from cannery.errors import InputError
+from cannery.errors import DialectError, InputError
+from cannery.wire.bodies import read_value
 
 _LINE = 1 << 20
 _MODELS = {
@@ -63,11 +64,9 @@ def detect(body: object) -> Detection:
 
 def _decode(body: bytes) -> Any:
     try:
-        return msgspec.json.decode(body)
-    except (msgspec.MsgspecError, UnicodeError) as error:
-        raise InputError(f"not JSON: {error}") from None
-    except RecursionError:
-        raise InputError("not usable JSON: nested too deeply") from None
+        return read_value("unknown", body)
+    except DialectError as error:
+        raise InputError(error.problem) from None
 
 
 def _detect_value(value: Any) -> Detection:

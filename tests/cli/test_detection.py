@@ -74,3 +74,15 @@ def test_shapes_without_a_corpus(body, dialect):
 def test_anything_else_is_refused(body):
     with pytest.raises(InputError):
         detect(body)
+
+
+@pytest.mark.parametrize("odd", ["1e400", '"a\\ud800b"', "9" * 5000])
+def test_what_only_a_decoder_stumbles_over_is_detected(odd: str):
+    body = f'{{"model":"m","messages":[{{"role":"user","content":"q","x":{odd}}}]}}'
+    assert cannery.detect_dialect(body)[0] == "openai_chat"
+    assert cannery.detect_dialect(body.encode())[0] == "openai_chat"
+
+
+def test_what_is_no_json_is_told_with_its_place():
+    with pytest.raises(InputError, match=r"^not JSON: Expecting .* at line 1 column 2$"):
+        cannery.detect_dialect(b"{messages")

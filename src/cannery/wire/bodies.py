@@ -157,7 +157,8 @@ def _read_tolerantly(dialect: str, body: bytes) -> Any:
         raise DialectError(dialect, "$", "nested too deeply") from None
     except json.JSONDecodeError as error:
         place = f"line {error.lineno} column {error.colno}"
-        raise DialectError(dialect, "$", f"not JSON: {error.msg} at {place}") from None
+        problem = error.msg.removesuffix(" at")
+        raise DialectError(dialect, "$", f"not JSON: {problem} at {place}") from None
     except ValueError as error:
         raise DialectError(dialect, "$", f"not JSON: {error}") from None
     return _scrub(value)
