@@ -1,4 +1,4 @@
-"""What a call holds while its upstream thinks: the bytes that were sent, what is recorded, and little else."""
+"""Memory: what a call holds while its upstream thinks, and what becomes of it afterwards."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ import asyncio
 import gc
 import io
 import json
+import subprocess
+import sys
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -13,6 +15,7 @@ from typing import Any
 import pytest
 
 from cannery.gateway.gateway import Gateway
+from cannery.gateway.housekeeping import Housekeeper, find_trim
 from cannery.gateway.http1 import Head
 from cannery.gateway.logs import Log
 from cannery.gateway.recorder import Recorder
@@ -137,3 +140,75 @@ def test_a_call_under_way_holds_its_bytes_once_and_what_is_recorded_once(
     copies = (0 if stream else 1) + (1 if is_recorded else 0)
     # Connections, tasks and heads take a share that does not depend on the body.
     assert held < copies + 0.8
+
+
+MEGABYTE = 1 << 20
+
+
+class Process:
+    """A process of some size, of which all that was added since its start can be given back."""
+
+    def __init__(self) -> None:
+        self.size = 50 * MEGABYTE
+        self.in_use = self.size
+        self.is_quiet = True
+        self.trims = 0
+        self.keeper = Housekeeper(
+            lambda: self.is_quiet, resident=lambda: self.size, trim=self._give_back
+        )
+
+    def _give_back(self) -> None:
+        self.trims += 1
+        self.size = self.in_use
+
+    async def start(self) -> None:
+        self.keeper.start()
+        self.keeper.stop()
+
+
+def test_free_memory_is_given_back_when_it_is_much_and_nobody_calls() -> None:
+    process = Process()
+    asyncio.run(process.start())
+    process.size += 15 * MEGABYTE
+    process.keeper.look()
+    assert process.trims == 0
+    process.size += 2 * MEGABYTE
+    process.is_quiet = False
+    process.keeper.look()
+    assert process.trims == 0
+    process.is_quiet = True
+    process.keeper.look()
+    assert (process.trims, process.size) == (1, 50 * MEGABYTE)
+
+
+def test_memory_that_is_needed_is_not_asked_for_again_and_again() -> None:
+    process = Process()
+    asyncio.run(process.start())
+    process.size = process.in_use = 90 * MEGABYTE
+    for _ in range(3):
+        process.keeper.look()
+    assert process.trims == 1
+    process.size += 20 * MEGABYTE
+    process.keeper.look()
+    assert process.trims == 2
+
+
+def test_pages_between_what_stays_go_back_to_the_system() -> None:
+    trim = find_trim()
+    if trim is None:
+        pytest.skip("needs glibc")
+    program = """
+from cannery.gateway.housekeeping import find_trim, resident_bytes
+before = resident_bytes()
+pieces = [(b"x" * (60_000 + number), b"x" * (900 + number)) for number in range(1_000)]
+full = resident_bytes()
+pieces = [small for _, small in pieces]
+find_trim()()
+print(full - before, resident_bytes() - before)
+"""
+    said = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout
+    full, rest = map(int, said.split())
+    assert full > 55 * MEGABYTE
+    assert rest < full / 3

@@ -20,6 +20,7 @@ from typing import Any, TextIO
 from cannery.errors import CanneryError, ConfigurationError
 from cannery.gateway.doors import Doorkeeper
 from cannery.gateway.gateway import Gateway
+from cannery.gateway.housekeeping import Housekeeper
 from cannery.gateway.listening import Listener
 from cannery.gateway.logs import Bridge, Log
 from cannery.gateway.recorder import Recorder
@@ -115,6 +116,8 @@ async def _run(
         port, silent_seconds=limits.header_seconds, busy_ports=gateway.sentry.client_ports
     )
     doorkeeper.start(limits.body_seconds)
+    housekeeper = Housekeeper(lambda: not gateway.active)
+    housekeeper.start()
     announce.write(banner(settings, port, gateway))
     announce.flush()
     if ready is not None:
@@ -122,6 +125,7 @@ async def _run(
     await stopping.wait()
     await _drain(gateway, settings.server.drain_seconds)
     doorkeeper.stop()
+    housekeeper.stop()
     await listener.close()
     await tunnels.close()
     gateway.exchanges.close()

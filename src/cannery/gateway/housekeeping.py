@@ -1,0 +1,78 @@
+"""Memory that calls no longer need goes back to the system while nobody calls.
+
+What a burst of calls held is free when they are over, but it lies between things that stay, and the allocator keeps
+such pages. glibc gives them back when it is asked to (malloc_trim(3)). Elsewhere they are kept for the next burst.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+_PERIOD = 5.0
+# Less is not worth the milliseconds that it takes.
+_WORTH = 16 << 20
+_STATE = Path("/proc/self/statm")
+
+
+class Housekeeper:
+    """Looks now and then whether the gateway is quiet and holds more than it has to."""
+
+    def __init__(
+        self,
+        is_quiet: Callable[[], bool],
+        *,
+        resident: Callable[[], int] | None = None,
+        trim: Callable[[], object] | None = None,
+    ) -> None:
+        self._is_quiet = is_quiet
+        self._resident = resident or resident_bytes
+        self._trim = trim or find_trim()
+        self._needed = 0
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Begin, where there is anything to be done."""
+        if self._trim is not None and self._resident():
+            self._needed = self._resident()
+            self._later()
+
+    def stop(self) -> None:
+        """Look no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _later(self) -> None:
+        self._timer = asyncio.get_running_loop().call_later(_PERIOD, self._go_round)
+
+    def _go_round(self) -> None:
+        self.look()
+        self._later()
+
+    def look(self) -> None:
+        """Give back what is free, if that may be much and nobody waits."""
+        if self._trim is None or not self._is_quiet():
+            return
+        if self._resident() - self._needed >= _WORTH:
+            self._trim()
+            self._needed = self._resident()
+
+
+def resident_bytes() -> int:
+    """The memory of this process; 0 where the system does not tell."""
+    try:
+        return int(_STATE.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError):
+        return 0
+
+
+def find_trim() -> Callable[[], object] | None:
+    """What gives free memory back, if the C library has it."""
+    try:
+        trim = ctypes.CDLL(None).malloc_trim
+    except (OSError, AttributeError):
+        return None
+    return lambda: trim(0)
