@@ -34,6 +34,7 @@ _VISIBLE = (*range(33, 127), *range(0xC3, 0xE1), *range(0xE4, 0xF5))
 SAID = frozenset(b'"' + bytes([code]) for code in _VISIBLE if code not in b'"\\[')
 _QUOTE, _BRACKET, _BACKSLASH = b'"[\\'
 _NOTHING = frozenset((b"nu", b'""'))
+NULL = Raw(b"null")
 _decode_text = msgspec.json.Decoder(str).decode
 # Settings as the fields of a body that are written already.
 Around = Mapping[str, Raw]

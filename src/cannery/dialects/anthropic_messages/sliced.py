@@ -14,6 +14,7 @@ from cannery.wire.arguments import are_plain_calls, object_slice, read_slice
 from cannery.wire.contract import Notes
 from cannery.wire.slices import (
     MODEL,
+    NULL,
     SAID,
     TOOL,
     USER,
@@ -28,8 +29,6 @@ from cannery.wire.slices import (
     sliced_messages,
     spoken,
 )
-
-_NULL = b"nu"
 
 
 class _Source(Struct, frozen=True, gc=False, tag="base64"):
@@ -147,11 +146,11 @@ def _messages(  # noqa: C901 - one loop: a call for each message is what it save
             continue
         is_answered = True
         # What agents do all day: one call, and nothing said.
-        if len(calls) == 1 and head(text)[0] == _NULL:
+        if len(calls) == 1 and text == NULL:
             call = calls[0]
             answer = next(rest, message)
             identifier, function = call.id, call.function
-            given, text = function.arguments, answer.content
+            name, given, text = function.name, function.arguments, answer.content
             given = read_slice(given) if given[:1] == "{" else object_slice(given)
             if head(text)[0] not in SAID:
                 text = _content(text)
@@ -163,8 +162,8 @@ def _messages(  # noqa: C901 - one loop: a call for each message is what it save
             ):
                 return None
             ids.append(identifier)
-            names.add(function.name)
-            take(_Assistant((_ToolUse(identifier, function.name, given),)))
+            names.add(name)
+            take(_Assistant((_ToolUse(identifier, name, given),)))
             take(_User((_ToolResult(identifier, text),)))
             continue
         said = _calls(message, calls, ids, names)

@@ -1,7 +1,7 @@
 """Long requests on the shortest way: what stands around the slices is put together as bytes.
 
 Gemini's objects nest four deep, and making each of them would take longer than reading the body did. A piece of text
-that was JSON before stays the slice that it is; frames and slices come by turns.
+that was JSON before stays the slice that it is, and stands between frames.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from cannery.wire.arguments import object_slice, read_slice
 from cannery.wire.bodies import encode
 from cannery.wire.slices import (
     MODEL,
+    NULL,
     SAID,
     TOOL,
     USER,
@@ -33,12 +34,12 @@ from cannery.wire.slices import (
     text_of,
 )
 
-_NULL, _BRACE = b"nu", b'"{'
+# How text begins that says something and cannot be data.
+_WORDS = SAID - {b'"{'}
 # What a text begins with that may be data.
 _DATA = "{["
 _USERS, _MODELS = b']},{"role":"user","parts":[', b']},{"role":"model","parts":['
 _TEXT, _OUTPUT = b'{"text":', b'{"output":'
-_MODELS_TEXT = _MODELS + _TEXT
 
 
 def write_long(sliced: Sliced, around: Around | None) -> bytes | None:
@@ -65,7 +66,7 @@ def write_long(sliced: Sliced, around: Around | None) -> bytes | None:
 
 
 def _contents(messages: list[Any], model: Any) -> list[Any] | None:
-    """The contents of a conversation that needs no repair: frames by turns with what they frame."""
+    """The contents of a conversation that needs no repair: frames, and between them what they frame."""
     ids: list[str] = []
     names: set[str] = set()
     pieces = _pieces(messages, ids, names)
@@ -76,7 +77,7 @@ def _contents(messages: list[Any], model: Any) -> list[Any] | None:
     if ids and (is_google or not are_plain(ids, names)):
         return None
     # Whoever speaks first closes a turn that is not there.
-    pieces[0] = pieces[0][3:]
+    pieces[1] = pieces[1][3:]
     return pieces
 
 
@@ -84,7 +85,6 @@ def _pieces(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each message
     messages: list[Any], ids: list[str], names: set[str]
 ) -> list[Any] | None:
     pieces: list[Any] = []
-    take = pieces.append
     closing = b""
     after_user = is_answered = False
     index, count = 0, len(messages)
@@ -106,38 +106,35 @@ def _pieces(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each message
                 if text is None:
                     return None
                 if type(text) is list:
-                    closed = _take_parts(text, closing + glue, pieces)
+                    pieces += (closing, glue)
+                    closed = _take_parts(text, pieces)
                     if closed is None:
                         return None
                     closing = closed
                     continue
-            take(closing + glue + _TEXT)
-            take(text)
+            pieces += (closing, glue, _TEXT, text)
             closing = b"}"
             continue
         if speaker is not MODEL or not after_user:
             return None
         calls = message.tool_calls
-        start = head(text)[0]
         if calls is UNSET:
-            if start not in SAID:
+            if head(text)[0] not in SAID:
                 text = spoken(text)
                 if type(text) is not Raw:
                     return None
             after_user = is_answered = False
-            take(closing + _MODELS_TEXT)
-            take(text)
+            pieces += (closing, _MODELS, _TEXT, text)
             closing = b"}"
             continue
         is_answered = True
         glue = _MODELS
-        if start != _NULL:
+        if text != NULL:
             text = said_before(text)
             if text is UNSET:
                 return None
             if text is not None:
-                take(closing + glue + _TEXT)
-                take(text)
+                pieces += (closing, glue, _TEXT, text)
                 closing, glue = b"}", b","
         for call in calls:
             identifier, function = call.id, call.function
@@ -149,8 +146,7 @@ def _pieces(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each message
             ids.append(identifier)
             names.add(name)
             frame = f'{{"functionCall":{{"id":"{identifier}","name":"{name}","args":'
-            take(closing + glue + frame.encode())
-            take(given)
+            pieces += (closing, glue, frame.encode(), given)
             closing, glue = b"}}", b","
         glue = _USERS
         for call in calls:
@@ -160,17 +156,15 @@ def _pieces(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each message
                 return None
             index += 1
             text = answer.content
-            start = head(text)[0]
             name = call.function.name
             frame = f'{{"functionResponse":{{"id":"{identifier}","name":"{name}","response":'
-            opening = closing + glue + frame.encode()
+            pieces += (closing, glue, frame.encode())
             glue = b","
-            if start in SAID and start != _BRACE:
-                take(opening + _OUTPUT)
-                take(text)
+            if head(text)[0] in _WORDS:
+                pieces += (_OUTPUT, text)
                 closing = b"}}}"
             else:
-                closed = _take_output(text, opening, pieces)
+                closed = _take_output(text, pieces)
                 if closed is None:
                     return None
                 closing = closed
@@ -178,29 +172,30 @@ def _pieces(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each message
             return None
     if not after_user:
         return None
-    take(closing + b"]}")
+    pieces += (closing, b"]}")
     return pieces
 
 
-def _take_parts(parts: list[Any], opening: bytes, pieces: list[Any]) -> bytes | None:
-    """Take parts behind an opening, and give what closes the last; None for an image that has to be looked at."""
-    closing = b""
+def _take_parts(parts: list[Any], pieces: list[Any]) -> bytes | None:
+    """Take parts, and give what closes the last; None for an image that has to be looked at."""
+    closing = glue = b""
     for part in parts:
+        pieces += (closing, glue)
+        glue = b","
         if type(part) is TextPart:
-            pieces += (closing + opening + _TEXT, part.text)
+            pieces += (_TEXT, part.text)
             closing = b"}"
-        else:
-            image = read_image(part)
-            if image is None:
-                return None
-            frame = f'{{"inlineData":{{"mimeType":"{image[0]}","data":'
-            pieces += (closing + opening + frame.encode(), encode(image[1]))
-            closing = b"}}"
-        opening = b","
+            continue
+        image = read_image(part)
+        if image is None:
+            return None
+        frame = f'{{"inlineData":{{"mimeType":"{image[0]}","data":'
+        pieces += (frame.encode(), encode(image[1]))
+        closing = b"}}"
     return closing
 
 
-def _take_output(content: Raw, opening: bytes, pieces: list[Any]) -> bytes | None:
+def _take_output(content: Raw, pieces: list[Any]) -> bytes | None:
     """Take what a tool answered with other than plain words: data, or a text with images behind it."""
     said = spoken(content)
     if said is None:
@@ -213,12 +208,13 @@ def _take_output(content: Raw, opening: bytes, pieces: list[Any]) -> bytes | Non
         said = said.text
     first = first_of(said)
     if first.isspace() or first in _DATA:
-        pieces += (opening, encode(wrap_text(text_of(said))))
+        pieces.append(encode(wrap_text(text_of(said))))
         closing = b""
     else:
-        pieces += (opening + _OUTPUT, said)
+        pieces += (_OUTPUT, said)
         closing = b"}"
     if not images:
         return closing + b"}}"
-    closed = _take_parts(images, closing + b',"parts":[', pieces)
+    pieces += (closing, b',"parts":[')
+    closed = _take_parts(images, pieces)
     return None if closed is None else closed + b"]}}"

@@ -11,6 +11,7 @@ from cannery.messages.absence import absent
 from cannery.wire.contract import Notes
 from cannery.wire.slices import (
     MODEL,
+    NULL,
     ODD,
     SHORT,
     SYSTEM,
@@ -23,8 +24,6 @@ from cannery.wire.slices import (
     spoken,
 )
 from cannery.wire.strays import Strays
-
-_NULL = Raw(b"null")
 
 
 class _Function(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
@@ -70,7 +69,7 @@ class _SlicedAssistant(
     Struct, frozen=True, gc=False, forbid_unknown_fields=True, tag_field="role", tag="assistant"
 ):
     speaker: ClassVar[str] = MODEL
-    content: Raw = _NULL
+    content: Raw = NULL
     tool_calls: list[_Call] | UnsetType = UNSET
 
 
@@ -166,7 +165,7 @@ def _read_set(body: bytes) -> Sliced | None:
     """A request of nothing but texts, with any settings; None for any other."""
     fields = _decode_fields(body)
     try:
-        messages = _decode_texts(fields.pop("messages", _NULL))
+        messages = _decode_texts(fields.pop("messages", NULL))
     except msgspec.ValidationError:
         return None
     settings = encode_structs({**fields, "messages": ()})
@@ -232,7 +231,7 @@ def _read_long(body: bytes, notes: Notes) -> Sliced:
 def _read_apart(body: bytes, notes: Notes, *, has_strays: bool) -> Sliced:
     """A request with fields that nobody here knows: its settings for themselves, and so its messages."""
     fields = _decode_fields(body)
-    literal = fields.pop("messages", _NULL)
+    literal = fields.pop("messages", NULL)
     try:
         found: list[Any] = [] if has_strays else _decode_messages(literal)
     except msgspec.ValidationError:

@@ -11,6 +11,7 @@ from cannery.wire.arguments import are_plain_calls
 from cannery.wire.contract import Notes
 from cannery.wire.slices import (
     MODEL,
+    NULL,
     SAID,
     TOOL,
     USER,
@@ -133,17 +134,17 @@ def _items(  # noqa: C901 - one loop: a call for each message is what it saves
             after_user = False
             take(message)
             continue
-        text = said_before(text)
+        text = None if text == NULL else said_before(text)
         if text is UNSET or not calls:
             return None
         if text is not None:
             take(_Assistant(text))
         for call in calls:
-            function = call.function
-            given = function.arguments
-            ids.append(call.id)
-            names.add(function.name)
-            take(_Call(call.id, function.name, given if given and not given.isspace() else "{}"))
+            identifier, function = call.id, call.function
+            name, given = function.name, function.arguments
+            ids.append(identifier)
+            names.add(name)
+            take(_Call(identifier, name, given if given and not given.isspace() else "{}"))
         for call in calls:
             answer = messages[index] if index < count else message
             text = answer.content
