@@ -380,6 +380,8 @@ class ChatWriter:
         residue = own_residue(canister, self.dialect)
         if residue is None:
             report_residue(canister, self.report, piece.place)
+            if canister.residue is not None and canister.residue.cache:
+                self.report.lose("CACHE_MARK_DROPPED", piece.place)
             return ours
         if residue.form == "function_call":
             return {**ours, "function": recall(ours["function"], residue.part)}

@@ -8,7 +8,7 @@ from typing import Any
 
 from cannery.messages.absence import absent
 from cannery.messages.canisters import ResultCanisterClass
-from cannery.messages.requests import Controls, Request, Response
+from cannery.messages.requests import Controls, Request, Response, Tool
 from cannery.messages.residue import Residue
 from cannery.wire.contract import Notes
 from cannery.wire.losses import ENVELOPE, Place, Report
@@ -30,6 +30,8 @@ def report_residue(value: Any, report: Report, place: Place) -> None:
     is_result = isinstance(value, ResultCanisterClass)
     for code, detail, within in lost_residue(residue, is_result=is_result):
         report.lose(code, place, detail, within)
+    if residue.cache is not None and isinstance(value, Tool):
+        report.lose("CACHE_MARK_DROPPED", place)
 
 
 def note_residue(
@@ -60,7 +62,8 @@ def _lost_residue(residue: Residue, *, is_result: bool) -> tuple[tuple[str, str,
         # The name on a result is that of its call, which says it already.
         if not (is_result and path == ".name"):
             fields.append((path, held, ENVELOPE + path))
-    lost = ((lost_field(path, held), within) for path, held, within in fields)
+    is_marked = residue.cache is not None
+    lost = ((lost_field(path, held, is_marked=is_marked), within) for path, held, within in fields)
     return tuple((*said, within) for said, within in lost if said is not None)
 
 
@@ -74,13 +77,17 @@ def report_settings(
     if value.residue is None or value.residue.envelope is None:
         return
     unread = _unread(value, paths) if isinstance(value, Request) else {}
-    for path, held in dropped_keys(value.residue.envelope):
+    waiting = [*reversed([*dropped_keys(value.residue.envelope)])]
+    while waiting:
+        path, held = waiting.pop()
         place = path.removeprefix(".")
         if place not in modelled:
-            report_field(path, held, report, "")
+            report_field(path, held, report, "", is_marked=False)
         elif place in unread and _says_something(held):
             name = unread[place]
             report.lose("CONTROL_DROPPED", place, f"only its own dialect knows this {name!r}")
+        elif type(held) is dict and any(known.startswith(f"{place}.") for known in modelled):
+            waiting += [(f"{path}.{key}", held[key]) for key in reversed(held)]
 
 
 def _unread(request: Request, paths: Mapping[str, str | tuple[str, ...]]) -> dict[str, str]:
@@ -104,18 +111,25 @@ def _says_something(held: Any) -> bool:
     return held is not None and held not in ("", [])
 
 
-def report_field(path: str, held: Any, report: Report, place: Place) -> None:
+def report_field(
+    path: str, held: Any, report: Report, place: Place, *, is_marked: bool = True
+) -> None:
     """Name one field that the target will not see, if it holds anything."""
-    lost = lost_field(path, held)
+    lost = lost_field(path, held, is_marked=is_marked)
     if lost is not None:
         report.lose(lost[0], place, lost[1], path)
 
 
-def lost_field(path: str, held: Any) -> tuple[str, str] | None:
-    """The code and detail of the loss of a field; None if it says nothing that could be missed."""
+def lost_field(path: str, held: Any, *, is_marked: bool = False) -> tuple[str, str] | None:
+    """The code and detail of the loss of a field; None if it says nothing that could be missed.
+
+    Of what is marked the writer says itself what becomes of the mark.
+    """
     key = path.rpartition(".")[2]
-    if key in _MARKS or path in _SILENT or held in ("", [], {}):
+    if path in _SILENT or held is None or held in ("", [], {}):
         return None
+    if key in _MARKS:
+        return None if is_marked else ("CACHE_MARK_DROPPED", "")
     # A result that is said not to have failed is one that did not fail; words that are no thought are words.
     if path in (".is_error", ".thought") and held is False:
         return None

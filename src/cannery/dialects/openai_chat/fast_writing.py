@@ -114,7 +114,8 @@ def _tool(tool: Tool) -> Object:
     if residue is not None and (
         residue.dialect == NAME
         or residue.envelope is not None
-        or (residue.part is not None and lost_of(residue.part))
+        or residue.cache is not None
+        or (residue.part is not None and lost_of(residue.part, is_marked=False))
     ):
         raise UnusualError
     if not is_legal_name(tool.name):

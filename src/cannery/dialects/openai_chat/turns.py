@@ -211,6 +211,8 @@ class _Turns:
         self.names.add(call.name)
         if call.residue is not None:
             self._report(call, index)
+            if call.residue.cache:
+                self.notes.append(("CACHE_MARK_DROPPED", index, ""))
         arguments = call.held
         if not self.is_home and (not arguments or arguments.isspace()):
             arguments = "{}"
@@ -344,7 +346,7 @@ class _Turns:
         if residue.envelope is not None:
             report_residue(canister, Noting(self.notes), index)
         elif residue.part is not None:
-            lost = lost_of(residue.part)
+            lost = lost_of(residue.part, is_marked=residue.cache is not None)
             self.notes += [(code, index, detail, within) for code, detail, within in lost]
 
     # --- in the end ----------------------------------------------------------------------------
@@ -395,12 +397,12 @@ class Noting(Report):
 
 
 @lru_cache(maxsize=64)
-def lost_of(part: str) -> tuple[tuple[str, str, str], ...]:
-    """What of a patch is lost: nothing of a cache mark, say."""
+def lost_of(part: str, *, is_marked: bool) -> tuple[tuple[str, str, str], ...]:
+    """What of a patch is lost: nothing of a mark for a cache that is said otherwise."""
     notes: Any = []
     report = Noting(notes)
     for path, held in dropped_keys(part):
-        report_field(path, held, report, 0)
+        report_field(path, held, report, 0, is_marked=is_marked)
     return tuple((code, detail, within) for code, _, detail, within in notes)
 
 

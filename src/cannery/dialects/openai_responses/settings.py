@@ -224,8 +224,6 @@ def _write_tools(request: Request, body: Object, report: Report) -> None:
         residue = own_residue(tool, NAME)
         if residue is None:
             report_residue(tool, report, place)
-            if tool.residue is not None and tool.residue.cache:
-                report.lose("CACHE_MARK_DROPPED", place)
         if tool.hosted is not absent and (request.source or NAME) != NAME:
             report.lose("TOOL_DROPPED", place, f"Responses has no hosted tool {tool.name!r}")
             continue
