@@ -29,7 +29,7 @@ def locator(
     if dialect is None:
         return _named_place, str
     if body is None:
-        return partial(_settings_place, dialect, dict), str
+        return partial(_settings_place, dialect, dict, list), str
     places = _Places(dialect, body, kind, restored)
     return places.locate, places.fit
 
@@ -37,7 +37,7 @@ def locator(
 class _Places:
     """The places in one body, which is read when one of them is asked for."""
 
-    __slots__ = ("_body", "_dialect", "_given", "_kind", "_known", "_paths", "_restored")
+    __slots__ = ("_body", "_dialect", "_given", "_kind", "_known", "_paths", "_restored", "_tools")
 
     def __init__(self, dialect: Dialect, body: bytes, kind: str, restored: tuple[int, int]) -> None:
         self._dialect = dialect
@@ -46,13 +46,14 @@ class _Places:
         self._restored = restored
         self._given: dict[str, Any] | None = None
         self._paths: list[str] | None = None
+        self._tools: list[str] | None = None
         # Paths as the body spells them.
         self._known: dict[str, str] = {}
 
     def locate(self, place: int | str) -> str:
         """The path of a place."""
         if not isinstance(place, int):
-            return _settings_place(self._dialect, self._read, place)
+            return _settings_place(self._dialect, self._read, self._tool_paths, place)
         paths = self._read_paths()
         return paths[place] if place < len(paths) else f"conversation[{place}]"
 
@@ -69,6 +70,11 @@ class _Places:
         if self._given is None:
             self._given = read_object(self._dialect.name, self._body)
         return self._given
+
+    def _tool_paths(self) -> list[str]:
+        if self._tools is None:
+            self._tools = self._dialect.tool_paths(self._read())  # type: ignore[misc]
+        return self._tools
 
     def _read_paths(self) -> list[str]:
         if self._paths is not None:
@@ -92,7 +98,12 @@ def _named_place(place: int | str) -> str:
     return f"conversation[{place}]" if isinstance(place, int) else place.removeprefix("@")
 
 
-def _settings_place(dialect: Dialect, given: Callable[[], dict[str, Any]], place: int | str) -> str:
+def _settings_place(
+    dialect: Dialect,
+    given: Callable[[], dict[str, Any]],
+    tool_paths: Callable[[], list[str]],
+    place: int | str,
+) -> str:
     """The path of a setting or tool."""
     if isinstance(place, int):
         return f"conversation[{place}]"
@@ -102,5 +113,5 @@ def _settings_place(dialect: Dialect, given: Callable[[], dict[str, Any]], place
     tool = _TOOL.fullmatch(place) if dialect.tool_paths is not None else None
     if tool is None:
         return place
-    tools = dialect.tool_paths(given())  # type: ignore[misc]
+    tools = tool_paths()
     return place if int(tool[1]) >= len(tools) else tools[int(tool[1])]

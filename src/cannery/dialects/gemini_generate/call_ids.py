@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 from cannery.dialects.gemini_generate.spelling import get
@@ -19,9 +20,12 @@ class CallIds:
         self._count = 0
         self._made: set[str] = set()
         self._orphans = 0
-        # The calls that wait for a result, in their order: position -> id and name; and the positions of each id.
-        self._waiting: dict[int, tuple[str, str]] = {}
+        # The ids of the calls that wait for a result, by their positions; and the positions of each id, of each name,
+        # and of each name whose id was made here. A position that waits no longer may still be among these.
+        self._waiting: dict[int, str] = {}
         self._positions: dict[str, list[int]] = {}
+        self._named: dict[str, deque[int]] = {}
+        self._named_here: dict[str, deque[int]] = {}
         self.known: set[str] = set()
 
     def expect(self, contents: list[Any]) -> None:
@@ -56,8 +60,11 @@ class CallIds:
         """Let a call at a position wait for its result."""
         self._count += 1
         self.known.add(identifier)
-        self._waiting[position] = (identifier, name)
+        self._waiting[position] = identifier
         self._positions.setdefault(identifier, []).append(position)
+        self._named.setdefault(name, deque()).append(position)
+        if identifier in self._made:
+            self._named_here.setdefault(name, deque()).append(position)
 
     def settle(self, identifier: str) -> None:
         """Let no call of an id wait any longer."""
@@ -70,9 +77,11 @@ class CallIds:
         if is_given and given in self.known:
             self.settle(given)
             return str(given)
-        for position, (identifier, called) in self._waiting.items():
-            if called == name and not (is_given and identifier not in self._made):
-                del self._waiting[position]
+        index = self._named_here if is_given else self._named
+        positions = None if name is None else index.get(name)
+        while positions:
+            identifier = self._waiting.pop(positions.popleft(), None)
+            if identifier is not None:
                 return identifier
         if is_given:
             return str(given)

@@ -1,0 +1,76 @@
+"""Bodies with thousands of tools or calls take as many steps, not that many times as many."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from cannery.dialects import find_dialect
+from cannery.dialects.gemini_generate.call_ids import CallIds
+from cannery.wire.locating import locator
+from tests.behaviours.bodies import CHAT, GEMINI, told
+
+MANY = 200
+
+
+class Compared(str):
+    """A name that counts how often it is compared."""
+
+    __slots__ = ()
+    times = 0
+
+    def __eq__(self, other: object) -> bool:
+        Compared.times += 1
+        return str.__eq__(self, other)
+
+    __hash__ = str.__hash__
+
+
+def test_results_find_their_calls_without_looking_at_all_that_wait():
+    ids = CallIds("call_")
+    for position in range(MANY):
+        ids.call(ids.make(), Compared(f"f{position}"), position)
+    Compared.times = 0
+    found = [ids.answered(None, Compared(f"f{position}")) for position in reversed(range(MANY))]
+    assert found == [f"call_{position}" for position in reversed(range(MANY))]
+    assert Compared.times <= 4 * MANY
+
+
+def test_results_answer_calls_of_one_name_in_their_order():
+    ids = CallIds("call_")
+    for position, (given, name) in enumerate(
+        [(None, "f"), ("real", "f"), (None, "g"), (None, "f")]
+    ):
+        ids.call(given or ids.make(), name, position)
+    assert (
+        ids.answered("stranger", "f") == "call_0"
+    )  # an id that was made here may be another elsewhere
+    assert ids.answered("real", "f") == "real"
+    assert ids.answered(None, "f") == "call_3"
+    assert ids.answered(None, None) == "orphan_1"
+    assert ids.answered(None, "g") == "call_2"
+    assert ids.answered(None, "f") == "orphan_2"
+
+
+def test_the_places_of_tools_are_looked_up_once():
+    counted: list[Any] = []
+    chat = find_dialect(CHAT)
+
+    def count(body: dict[str, Any]) -> list[str]:
+        counted.append(body)
+        return [f"tools[{index}]" for index in range(len(body["tools"]))]
+
+    body = b'{"tools":[{},{},{}]}'
+    locate, _ = locator(msgspec.structs.replace(chat, tool_paths=count), body, "request")
+    assert [locate(f"tools[{index}]") for index in range(3)] == ["tools[0]", "tools[1]", "tools[2]"]
+    assert len(counted) == 1
+
+
+def test_a_thousand_tools_keep_their_paths():
+    tools = [{"type": "function", "function": {"name": f"t {index}"}} for index in range(1_000)]
+    body = {"model": "m", "messages": [{"role": "user", "content": "q"}], "tools": tools}
+    found = told(body, CHAT, GEMINI)
+    assert {path for code, path in found.paths if code == "NAME_CHANGED"} == {
+        f"tools[{index}]" for index in range(1_000)
+    }
