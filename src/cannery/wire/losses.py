@@ -224,6 +224,8 @@ def _path(place: Any, within: str, locate: Callable[[int | str], str]) -> str:
     if place is None:
         return "$"
     path = locate(place)
+    if not within:
+        return path or "$"
     if within.startswith(ENVELOPE):
         found = _MESSAGE.match(path)
         path, within = found.group() if found else path, within.removeprefix(ENVELOPE)
