@@ -69,11 +69,11 @@ class Cannery:
         assert "Traceback" not in ran.err
         return ran
 
-    def start(self, *arguments, **options):
+    def start(self, *arguments, stdin=subprocess.PIPE, **options):
         """Start in pipes and go on."""
         return subprocess.Popen(
             [*COMMAND, *map(str, arguments)],
-            stdin=subprocess.PIPE,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             cwd=self.home,

@@ -77,6 +77,23 @@ def test_a_pipe_is_shared_out_too(run):
     assert run(*WORDS, given=data) == run(*WORDS, "--jobs", "2", given=data)
 
 
+def test_any_number_of_processes_may_be_asked_for(run):
+    data = many()
+    assert run(*WORDS, given=data) == run(*WORDS, "--jobs", "5000", given=data)
+
+
+def test_a_file_is_read_from_where_it_stands(run, tmp_path):
+    (tmp_path / "many.jsonl").write_bytes(many())
+    outputs = []
+    for jobs in (1, 2):
+        with (tmp_path / "many.jsonl").open("rb", 0) as file:
+            file.seek(many().index(b"\n", 200_000) + 1)
+            process = run.start(*WORDS, "-q", "--jobs", jobs, stdin=file)
+            outputs.append(process.communicate(timeout=30)[0])
+    assert outputs[0] == outputs[1]
+    assert 1000 < outputs[0].count(b"\n") < 1996
+
+
 def test_an_array_is_shared_out_too(run):
     data = b"[%b]" % b",".join(record(number) for number in range(2000))
     alone = run(*WORDS, given=data)

@@ -22,6 +22,8 @@ from cannery.translation import translate, translate_lines
 from cannery.wire.losses import Loss, Rendered, Repair
 
 BLOCK = 3 << 15
+# More processes than these only wait until they may write; each takes some of the files that one may open.
+_MOST_JOBS = 64
 
 
 class Task(Struct, frozen=True):
@@ -155,7 +157,7 @@ def run(file: BinaryIO, first: bytes, task: Task, jobs: int, output: IO[bytes]) 
         return
     output.flush()
     translate_block([], task)  # loads what all processes will need, before there are several
-    yield from _run_beside(file, first, task, jobs, output.fileno())
+    yield from _run_beside(file, first, task, min(jobs, _MOST_JOBS), output.fileno())
 
 
 def _run_beside(
