@@ -9,6 +9,7 @@ import msgspec
 from cannery.dialects import find_dialect
 from cannery.dialects.gemini_generate.call_ids import CallIds
 from cannery.wire.locating import locator
+from cannery.wire.sse import FrameReader
 from tests.behaviours.bodies import CHAT, GEMINI, told
 
 MANY = 200
@@ -74,3 +75,22 @@ def test_a_thousand_tools_keep_their_paths():
     assert {path for code, path in found.paths if code == "NAME_CHANGED"} == {
         f"tools[{index}]" for index in range(1_000)
     }
+
+
+class Watched(bytes):
+    """Bytes that count how many of them are looked through for the ends of lines."""
+
+    looked_through = 0
+
+    def split(self, *how: Any, **more: Any) -> list[bytes]:
+        Watched.looked_through += len(self)
+        return super().split(*how, **more)
+
+
+def test_a_long_line_in_small_pieces_is_looked_through_once():
+    reader = FrameReader()
+    pieces = [b"data: ", *[b"x" * 100] * MANY, b"\n\n"]
+    Watched.looked_through = 0
+    frames = [frame for piece in pieces for frame in reader.feed(Watched(piece))]
+    assert [frame.data for frame in frames] == ["x" * 100 * MANY]
+    assert Watched.looked_through == sum(map(len, pieces))

@@ -25,7 +25,8 @@ class FrameReader:
     """Takes bytes and gives the frames that they complete."""
 
     def __init__(self) -> None:
-        self._buffer = b""
+        # A line under way, in the pieces that came; joining them with each would look at all of it each time.
+        self._pieces: list[bytes] = []
         self._name = ""
         self._data: list[str] = []
         self._has_data = False
@@ -41,8 +42,14 @@ class FrameReader:
         if b"\r" in chunk:
             self._after_return = chunk.endswith(b"\r")
             chunk = chunk.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
-        lines = (self._buffer + chunk).split(b"\n")
-        self._buffer = lines.pop()
+        first, *lines = chunk.split(b"\n")
+        if first:
+            self._pieces.append(first)
+        if not lines:
+            return
+        lines.insert(0, b"".join(self._pieces))
+        last = lines.pop()
+        self._pieces = [last] if last else []
         for line in lines:
             frame = self._line(line)
             if frame is not None:
@@ -53,7 +60,7 @@ class FrameReader:
 
         This is how servers send them, so most streams need nothing else.
         """
-        if self._buffer or self._has_data or self._name or self._after_return:
+        if self._pieces or self._has_data or self._name or self._after_return:
             return None
         if b"\r" in chunk:
             chunk = chunk.replace(b"\r\n", b"\n")
@@ -72,11 +79,11 @@ class FrameReader:
 
     def close(self) -> Iterator[Frame]:
         """The frame that the end of the stream completes, if one is under way."""
-        for line in (self._buffer, b""):
+        for line in (b"".join(self._pieces), b""):
             frame = self._line(line)
             if frame is not None:
                 yield frame
-        self._buffer = b""
+        self._pieces = []
 
     def _line(self, line: bytes) -> Frame | None:
         if self._is_first_line:

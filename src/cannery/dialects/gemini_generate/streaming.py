@@ -95,7 +95,7 @@ class ListReader:
     """Takes the bytes of a JSON list, or of one object, and gives the objects that they complete."""
 
     def __init__(self) -> None:
-        self._buffer = b""
+        self._buffer = bytearray()
         self._position = 0
         self._start: int | None = None
         self._depth = 0
@@ -119,7 +119,8 @@ class ListReader:
                 yield from self._bracket(mark, place)
         self._position = len(self._buffer)
         if self._start is None:
-            self._buffer, self._position = b"", 0
+            self._buffer.clear()
+            self._position = 0
 
     def _bracket(self, mark: bytes, place: int) -> Iterator[str]:
         if self._start is None:
@@ -129,7 +130,7 @@ class ListReader:
         self._depth += 1 if mark in b"{[" else -1
         if self._depth == 0:
             yield self._buffer[self._start : place + 1].decode("utf-8", "replace")
-            self._buffer = self._buffer[place + 1 :]
+            del self._buffer[: place + 1]
             self._start, self._position = None, 0
 
 
