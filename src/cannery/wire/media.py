@@ -84,6 +84,18 @@ def standard_base64(payload: Payload) -> str:
     return base64.b64encode(payload_bytes(payload)).decode()
 
 
+def sound_base64(payload: Payload) -> str | None:
+    """The same; None if the data are empty or not base64."""
+    if isinstance(payload, Base64):
+        text = payload.text
+        if text and is_standard_base64(text):
+            return text
+        data = payload.read()
+    else:
+        data = payload_bytes(payload)
+    return base64.b64encode(data).decode() if data else None
+
+
 def is_standard_base64(text: str) -> bool:
     """Whether a text passes as base64 in the standard alphabet with padding.
 

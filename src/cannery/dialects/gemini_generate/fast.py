@@ -29,7 +29,7 @@ from cannery.wire.contract import Notes
 from cannery.wire.foreign import note_residue
 from cannery.wire.fragments import NOTHING_KNOWN, Known, Walked, write_kept
 from cannery.wire.markers import CONTINUE
-from cannery.wire.media import is_broken, standard_base64, true_mime_type
+from cannery.wire.media import sound_base64, true_mime_type
 from cannery.wire.plain import (
     PlainAssistant,
     PlainDeveloper,
@@ -497,6 +497,7 @@ def _media(content: Any) -> dict[str, Any] | None:
             return None
         file = {"fileUri": payload.value}
         return {"fileData": {**file, "mimeType": mime_type} if mime_type else file}
-    if not mime_type or true_mime_type(content) != mime_type or is_broken(content):
+    if not mime_type or true_mime_type(content) != mime_type:
         return None
-    return {"inlineData": {"mimeType": mime_type, "data": standard_base64(payload)}}
+    text = sound_base64(payload)
+    return None if text is None else {"inlineData": {"mimeType": mime_type, "data": text}}

@@ -33,10 +33,9 @@ from cannery.wire.losses import Report
 from cannery.wire.markers import flag_error, media_label
 from cannery.wire.media import (
     data_url,
-    is_broken,
     is_fetchable,
     is_standard_base64,
-    standard_base64,
+    sound_base64,
     true_mime_type,
 )
 from cannery.wire.residues import dropped_keys, is_foreign_form
@@ -327,11 +326,14 @@ class _Turns:
             return {"type": "image_url", "image_url": {"url": payload.value}}
         if self.is_home:
             return {"type": "image_url", "image_url": {"url": _raw_url(image) or data_url(image)}}
-        if true_mime_type(image) != mime_type or is_broken(image):
+        if true_mime_type(image) != mime_type:
             raise UnusualError
         url: Any = _standard_url(image)
         if url is None:
-            url = f"data:{mime_type};base64,{standard_base64(payload)}"
+            text = sound_base64(payload)
+            if text is None:
+                raise UnusualError
+            url = f"data:{mime_type};base64,{text}"
         return {"type": "image_url", "image_url": {"url": url}}
 
     # --- residue -------------------------------------------------------------------------------
@@ -438,6 +440,6 @@ def _raw_url(image: ImageContentClass) -> Fragment | None:
 def _standard_url(image: ImageContentClass) -> Fragment | None:
     """The same if the text is in the standard alphabet, too."""
     raw = image.payload.raw if type(image.payload) is Base64 else None
-    if raw is None or not is_standard_base64(raw.decode("utf-8", "replace")):
+    if not raw or not is_standard_base64(raw.decode("utf-8", "replace")):
         return None
     return _raw_url(image)

@@ -22,7 +22,7 @@ from cannery.wire.bodies import encode, encode_body
 from cannery.wire.contract import UNKNOWN_MODEL, Notes
 from cannery.wire.foreign import note_residue
 from cannery.wire.fragments import NOTHING_KNOWN, Known, Walked, write_kept
-from cannery.wire.media import is_broken, is_fetchable, standard_base64, true_mime_type
+from cannery.wire.media import is_fetchable, sound_base64, true_mime_type
 from cannery.wire.plain import (
     PlainAssistant,
     PlainDeveloper,
@@ -306,10 +306,9 @@ def _image(content: Any) -> dict[str, Any] | None:
     payload, mime_type = content.payload, content.mime_type
     if type(payload) is Location:
         url = payload.value if is_fetchable(payload) else None
-    elif is_broken(content):
-        url = None
     elif mime_type in _IMAGE_TYPES and true_mime_type(content) == mime_type:
-        url = f"data:{mime_type};base64,{standard_base64(payload)}"
+        text = sound_base64(payload)
+        url = None if text is None else f"data:{mime_type};base64,{text}"
     else:
         url = None
     return None if url is None else {"type": "input_image", "detail": "auto", "image_url": url}
