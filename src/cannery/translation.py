@@ -28,8 +28,6 @@ from cannery.wire.contract import (
     Piece,
     Rules,
     StreamOptions,
-    StreamReader,
-    StreamWriter,
     TurnWriter,
 )
 from cannery.wire.cuts import LONG, Runs, cut, mend
@@ -51,6 +49,7 @@ from cannery.wire.losses import (
 )
 from cannery.wire.plain import PlainRequest
 from cannery.wire.slices import ODD
+from cannery.wire.streams import check_chunks, read_stream, write_stream
 from cannery.wire.turns import changed
 
 if TYPE_CHECKING:
@@ -560,40 +559,15 @@ def _kind(value: object) -> str:
 
 def normalize_stream(chunks: Iterable[bytes], dialect: str) -> Iterator[Event]:
     """The events of a stream, whatever the split of its bytes."""
-    _check_chunks(chunks)
-    return _read_stream(chunks, find_dialect(dialect).stream_reader())
-
-
-def _check_chunks(chunks: Any) -> None:
-    if isinstance(chunks, (bytes, str)) or not isinstance(chunks, Iterable):
-        raise InputError(f"expected chunks of bytes one after another, got {_kind(chunks)}")
-
-
-def _read_stream(chunks: Iterable[Any], reader: StreamReader) -> Iterator[Event]:
-    for chunk in chunks:
-        if not isinstance(chunk, (bytes, bytearray, memoryview)):
-            raise InputError(f"expected chunks of bytes, got {_kind(chunk)} among them")
-        yield from reader.feed(bytes(chunk))
-    yield from reader.close()
+    check_chunks(chunks)
+    return read_stream(chunks, find_dialect(dialect).stream_reader())
 
 
 def nativize_stream(
     events: Iterable[Event], dialect: str, *, options: StreamOptions | None = None
 ) -> Iterator[bytes]:
     """The bytes of a stream of events."""
-    return _write_stream(events, find_dialect(dialect).stream_writer(options or StreamOptions()))
-
-
-def _write_stream(events: Iterable[Event], writer: StreamWriter) -> Iterator[bytes]:
-    from cannery.messages.events import checked_events
-
-    for event in checked_events(events):
-        chunk = writer.write(event)
-        if chunk:
-            yield chunk
-    chunk = writer.close()
-    if chunk:
-        yield chunk
+    return write_stream(events, find_dialect(dialect).stream_writer(options or StreamOptions()))
 
 
 def translate_stream(

@@ -1,13 +1,18 @@
-"""What stream readers share: one JSON object a frame, and errors that name the dialect."""
+"""What streams share: chunks in and out, one JSON object a frame, and errors that name the dialect."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from cannery.errors import DialectError
+from cannery.errors import DialectError, InputError
 from cannery.wire.bodies import read_value
+
+if TYPE_CHECKING:
+    from cannery.messages.events import Event
+    from cannery.wire.contract import StreamReader, StreamWriter
 
 _decode = msgspec.json.Decoder().decode
 
@@ -21,3 +26,32 @@ def read_chunk(dialect: str, data: str) -> dict[str, Any]:
     if type(value) is not dict:
         raise DialectError(dialect, "$", "expected a JSON object in a stream event")
     return value
+
+
+def check_chunks(chunks: Any) -> None:
+    """Refuse what is not bytes one after another."""
+    if isinstance(chunks, (bytes, str)) or not isinstance(chunks, Iterable):
+        kind = type(chunks).__name__
+        raise InputError(f"expected chunks of bytes one after another, got {kind}")
+
+
+def read_stream(chunks: Iterable[Any], reader: StreamReader) -> Iterator[Event]:
+    """The events of chunks, whatever the split of their bytes."""
+    for chunk in chunks:
+        if not isinstance(chunk, (bytes, bytearray, memoryview)):
+            raise InputError(f"expected chunks of bytes, got {type(chunk).__name__} among them")
+        yield from reader.feed(bytes(chunk))
+    yield from reader.close()
+
+
+def write_stream(events: Iterable[Event], writer: StreamWriter) -> Iterator[bytes]:
+    """The bytes of events; what says nothing is left out."""
+    from cannery.messages.events import checked_events  # streams are not everybody's
+
+    for event in checked_events(events):
+        chunk = writer.write(event)
+        if chunk:
+            yield chunk
+    chunk = writer.close()
+    if chunk:
+        yield chunk
