@@ -121,23 +121,17 @@ def test_a_stream_that_breaks_ends_with_an_error_in_the_callers_dialect(
 @pytest.mark.parametrize("path", [CHAT, MESSAGES])
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_page_is_no_answer_and_no_stream(
-    impatient: Running, name: str, path: str, stream: bool
+@pytest.mark.parametrize(
+    "fault,expected,words",
+    [("page", 502, "not a reply"), ("sorry", 429, "no provider is free")],
+    ids=["a page", "an error"],
+)
+def test_status_200_does_not_make_an_answer_or_a_stream(
+    impatient: Running, name: str, path: str, stream: bool, fault: str, expected: int, words: str
 ) -> None:
-    status, _, said = talk(impatient, f"{name}-page", path, stream=stream)
-    assert status == 502
-    assert "not a reply" in said["error"]["message"]
-
-
-@pytest.mark.parametrize("path", [CHAT, MESSAGES])
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("stream", [False, True])
-def test_an_error_with_status_200_is_told_as_one(
-    impatient: Running, name: str, path: str, stream: bool
-) -> None:
-    status, _, said = talk(impatient, f"{name}-sorry", path, stream=stream)
-    assert status == 429
-    assert "no provider is free" in said["error"]["message"]
+    status, _, said = talk(impatient, f"{name}-{fault}", path, stream=stream)
+    assert status == expected
+    assert words in said["error"]["message"]
 
 
 def test_a_whole_answer_that_breaks_off_is_502(impatient: Running) -> None:
