@@ -174,7 +174,7 @@ def measure_jobs(rounds: int) -> Iterator[results.Row]:
                     file.writelines(lines)
             found = [
                 (command(large, 1), command(large, JOBS), command(small, 1))
-                for _ in range(max(5, rounds // 3))
+                for _ in range(max(1, rounds // 4))
             ]
         yield {"contender": "cannery", "workload": workload, "jobs": JOBS, **gain(found)}
 
