@@ -58,16 +58,17 @@ def is_plain_name(text: str) -> bool:
 
 def _is_plain_run(text: str) -> bool:
     """Whether this is nothing but letters and digits of ASCII, underscores and dashes, with one of the former."""
-    return text.isascii() and text.replace("_", "").replace("-", "").isalnum()
+    return text.isascii() and text.encode().translate(None, b"_-").isalnum()
 
 
 def are_plain_calls(identifiers: list[str], names: set[str]) -> bool:
     """Whether every provider takes these ids and names as they are, and no id comes twice."""
     if not identifiers:
         return True
+    distinct = set(identifiers)
     return (
-        len(set(identifiers)) == len(identifiers)
-        and "" not in identifiers
+        len(distinct) == len(identifiers)
+        and "" not in distinct
         and max(map(len, identifiers)) <= 40
         and _is_plain_run("".join(identifiers))
         and all(map(is_plain_name, names))

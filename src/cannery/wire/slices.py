@@ -248,6 +248,25 @@ def is_spoken(messages: list[Any]) -> bool:
     return expected is MODEL
 
 
+def is_talk(messages: list[Any]) -> bool:
+    """The same for slices, without any calls: such messages are what the commonest wires want, as they are."""
+    if not len(messages) % 2:
+        return False
+    last = messages[-1]
+    if last.speaker is not USER or head(last.content)[0] not in SAID:
+        return False
+    for user, model in zip(messages[::2], messages[1::2], strict=False):
+        if (
+            user.speaker is not USER
+            or model.speaker is not MODEL
+            or model.tool_calls is not UNSET
+            or head(user.content)[0] not in SAID
+            or head(model.content)[0] not in SAID
+        ):
+            return False
+    return True
+
+
 def text_of(text: Any) -> str:
     """The text, decoded if it was not."""
     return text if type(text) is str else _decode_text(text)

@@ -314,17 +314,19 @@ _walk_signed = partial(_walk, signature=_SIGNATURE)
 _walk_unsigned = partial(_walk, signature="")
 
 
+# The visible characters of ASCII that JSON needs no escape for, and the space.
+_UNESCAPED = bytes(code for code in range(32, 127) if code not in b'"\\')
+
+
 def are_plain(ids: list[str], names: set[str]) -> bool:
     """Whether ids and names may stay as they are, no id comes twice, and JSON needs no escape for any."""
-    run = "".join(ids)
+    run, distinct = "".join(ids), set(ids)
     return (
         run.isascii()
-        and run.isprintable()
-        and '"' not in run
-        and "\\" not in run
+        and not run.encode().translate(None, _UNESCAPED)
         and len(run) <= RULES.call_id_length
-        and "" not in ids
-        and len(set(ids)) == len(ids)
+        and "" not in distinct
+        and len(distinct) == len(ids)
         and all(len(name) <= RULES.name_length and _is_name(name) for name in names)
     )
 

@@ -6,6 +6,7 @@ that was JSON before stays the slice that it is, and stands between frames.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from msgspec import UNSET, Raw
@@ -38,8 +39,17 @@ from cannery.wire.slices import (
 _WORDS = SAID - {b'"{'}
 # What a text begins with that may be data.
 _DATA = "{["
-_USERS, _MODELS = b']},{"role":"user","parts":[', b']},{"role":"model","parts":['
+_USER, _MODEL = b'{"role":"user","parts":[', b'{"role":"model","parts":['
+_USERS, _MODELS = b"]}," + _USER, b"]}," + _MODEL
 _TEXT, _OUTPUT = b'{"text":', b'{"output":'
+_CALL, _ANSWER = b'{"functionCall":', b'{"functionResponse":'
+_ARGS, _RESPONSE = b'"args":', b'"response":'
+_SAYING = _RESPONSE + _OUTPUT
+# What stands between two texts, behind the arguments of a call, and behind an answer in words.
+_THEN_USER, _THEN_MODEL = b"}" + _USERS + _TEXT, b"}" + _MODELS
+_MODEL_SAYS = _THEN_MODEL + _TEXT
+_HEARD = b"}}" + _USERS + _ANSWER
+_JOINED, _ANSWERED = b"}}}," + _TEXT, b"}}}" + _MODELS
 
 
 def write_long(sliced: Sliced, around: Around | None) -> bytes | None:
@@ -76,8 +86,6 @@ def _contents(messages: list[Any], model: Any) -> list[Any] | None:
     is_google = type(model) is str and generation(model) is not None
     if ids and (is_google or not are_plain(ids, names)):
         return None
-    # Whoever speaks first closes a turn that is not there.
-    pieces[1] = pieces[1][3:]
     return pieces
 
 
@@ -85,37 +93,32 @@ def _pieces(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each message
     messages: list[Any], ids: list[str], names: set[str]
 ) -> list[Any] | None:
     pieces: list[Any] = []
-    closing = b""
-    after_user = is_answered = False
-    index, count = 0, len(messages)
-    while index < count:
-        message = messages[index]
-        index += 1
+    # What stands before the next text of the user and the next part of the model; None where it is not their turn.
+    user: bytes | None = _USER + _TEXT
+    model: bytes | None = None
+    rest = iter(messages)
+    for message in rest:
         speaker = message.speaker
         text = message.content
         if speaker is USER:
-            glue = _USERS
-            if is_answered:
-                is_answered = False
-                glue = b","
-            elif after_user:
+            if user is None:
                 return None
-            after_user = True
+            model = _THEN_MODEL
             if head(text)[0] not in SAID:
                 text = spoken(text)
                 if text is None:
                     return None
                 if type(text) is list:
-                    pieces += (closing, glue)
-                    closed = _take_parts(text, pieces)
-                    if closed is None:
+                    pieces.append(user[: -len(_TEXT)])
+                    closing = _take_parts(text, pieces)
+                    if closing is None:
                         return None
-                    closing = closed
+                    user, model = None, closing + _MODELS
                     continue
-            pieces += (closing, glue, _TEXT, text)
-            closing = b"}"
+            pieces += (user, text)
+            user = None
             continue
-        if speaker is not MODEL or not after_user:
+        if speaker is not MODEL or model is None:
             return None
         calls = message.tool_calls
         if calls is UNSET:
@@ -123,57 +126,79 @@ def _pieces(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each message
                 text = spoken(text)
                 if type(text) is not Raw:
                     return None
-            after_user = is_answered = False
-            pieces += (closing, _MODELS, _TEXT, text)
-            closing = b"}"
+            pieces += (_MODEL_SAYS if model is _THEN_MODEL else model + _TEXT, text)
+            user, model = _THEN_USER, None
             continue
-        is_answered = True
-        glue = _MODELS
-        if text != NULL:
-            text = said_before(text)
-            if text is UNSET:
-                return None
-            if text is not None:
-                pieces += (closing, glue, _TEXT, text)
-                closing, glue = b"}", b","
-        for call in calls:
+        # What agents do all day: one call, and nothing said.
+        if len(calls) == 1 and text == NULL:
+            call = calls[0]
+            answer = next(rest, message)
             identifier, function = call.id, call.function
-            name = function.name
-            given = function.arguments
+            name, given, text = function.name, function.arguments, answer.content
             given = read_slice(given) if given[:1] == "{" else object_slice(given)
-            if given is None:
+            if given is None or answer.speaker is not TOOL or answer.tool_call_id != identifier:
                 return None
             ids.append(identifier)
             names.add(name)
-            frame = f'{{"functionCall":{{"id":"{identifier}","name":"{name}","args":'
-            pieces += (closing, glue, frame.encode(), given)
-            closing, glue = b"}}", b","
-        glue = _USERS
-        for call in calls:
-            answer = messages[index] if index < count else message
-            identifier = call.id
-            if answer.speaker is not TOOL or answer.tool_call_id != identifier:
-                return None
-            index += 1
-            text = answer.content
-            name = call.function.name
-            frame = f'{{"functionResponse":{{"id":"{identifier}","name":"{name}","response":'
-            pieces += (closing, glue, frame.encode())
-            glue = b","
+            called = f'{{"id":"{identifier}","name":"{name}",'.encode()
             if head(text)[0] in _WORDS:
-                pieces += (_OUTPUT, text)
-                closing = b"}}}"
-            else:
-                closed = _take_output(text, pieces)
-                if closed is None:
-                    return None
-                closing = closed
-        if not calls:
+                pieces += (model, _CALL, called, _ARGS, given, _HEARD, called, _SAYING, text)
+                user, model = _JOINED, _ANSWERED
+                continue
+            pieces += (model, _CALL, called, _ARGS, given, _HEARD, called)
+            closing = _take_output(text, pieces)
+        else:
+            pieces.append(model)
+            closing = _take_calls(message, calls, pieces, rest, ids, names)
+        if closing is None:
             return None
-    if not after_user:
+        user, model = closing + b"," + _TEXT, closing + _MODELS
+    if model is None:
         return None
-    pieces += (closing, b"]}")
+    pieces.append(model[: -len(_MODELS)] + b"]}")
     return pieces
+
+
+def _take_calls(
+    message: Any,
+    calls: list[Any],
+    pieces: list[Any],
+    rest: Iterator[Any],
+    ids: list[str],
+    names: set[str],
+) -> bytes | None:
+    """Take what is said before calls, each of them, and the answers; give what closes the last."""
+    text = said_before(message.content)
+    if text is UNSET or not calls:
+        return None
+    glue = b""
+    if text is not None:
+        pieces += (_TEXT, text)
+        glue = b"},"
+    framed: list[bytes] = []
+    for call in calls:
+        name = call.function.name
+        given = object_slice(call.function.arguments)
+        if given is None:
+            return None
+        ids.append(call.id)
+        names.add(name)
+        called = f'{{"id":"{call.id}","name":"{name}",'.encode()
+        framed.append(called)
+        pieces += (glue, _CALL, called, _ARGS, given)
+        glue = b"}},"
+    closing: bytes | None = b"}}"
+    glue = _USERS
+    for call, called in zip(calls, framed, strict=True):
+        answer = next(rest, None)
+        if answer is None or answer.speaker is not TOOL or answer.tool_call_id != call.id:
+            return None
+        pieces += (closing, glue, _ANSWER, called)
+        closing = _take_output(answer.content, pieces)
+        if closing is None:
+            return None
+        glue = b","
+    return closing
 
 
 def _take_parts(parts: list[Any], pieces: list[Any]) -> bytes | None:
@@ -196,7 +221,10 @@ def _take_parts(parts: list[Any], pieces: list[Any]) -> bytes | None:
 
 
 def _take_output(content: Raw, pieces: list[Any]) -> bytes | None:
-    """Take what a tool answered with other than plain words: data, or a text with images behind it."""
+    """Take what a tool answered with, and give what closes it: words, data, or a text with images behind it."""
+    if head(content)[0] in _WORDS:
+        pieces += (_SAYING, content)
+        return b"}}}"
     said = spoken(content)
     if said is None:
         return None
@@ -206,6 +234,7 @@ def _take_output(content: Raw, pieces: list[Any]) -> bytes | None:
         if type(said) is not TextPart or TextPart in map(type, images):
             return None
         said = said.text
+    pieces.append(_RESPONSE)
     first = first_of(said)
     if first.isspace() or first in _DATA:
         pieces.append(encode(wrap_text(text_of(said))))

@@ -23,6 +23,7 @@ from cannery.wire.slices import (
     encode_structs,
     head,
     is_spoken,
+    is_talk,
     read_image,
     said_before,
     sliced_messages,
@@ -68,7 +69,8 @@ def write_slices(sliced: Sliced, around: Around | None, _notes: Notes) -> bytes 
     """The body; None for requests that need a repair."""
     items: list[Any] | None = sliced.messages
     if sliced.short is None:
-        items = _items(sliced_messages(sliced))
+        items = sliced_messages(sliced)
+        items = items if is_talk(items) else _items(items)
     elif not is_spoken(sliced.messages):
         return None
     if items is None:
