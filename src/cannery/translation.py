@@ -132,6 +132,8 @@ def _nativize_request(
         notes: Notes = []
         fast = write(request, notes, keep=body is None)
         if fast is not None:
+            if not notes:
+                return Rendered(fast)
             rendered = _noted(fast, notes, request.source, body, restored)
             enforce(policy, request.source, name, rendered.losses)
             return rendered

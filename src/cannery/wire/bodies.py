@@ -70,15 +70,18 @@ _encode = msgspec.json.Encoder(enc_hook=_known).encode
 
 
 def encode_body(body: Object) -> bytes:
-    """The JSON text of an object whose last field may be turns; what is encoded among them is copied only once."""
-    key = next(reversed(body), "")
-    turns = body.get(key)
+    """The JSON text of an object whose last field may be turns, which is taken from it.
+
+    What is encoded among them is copied only once.
+    """
+    if not body:
+        return b"{}"
+    key, turns = body.popitem()
     if type(turns) is not Turns:
+        body[key] = turns
         return encode(body)
-    rest = {**body}
-    del rest[key]
-    comma = b"," if rest else b""
-    return b"".join((encode(rest)[:-1], comma, encode(key), b":[", *turns.pieces, b"]}"))
+    start = encode(body)[:-1] + b"," if body else b"{"
+    return b"".join((start, b'"', key.encode(), b'":[', *turns.pieces, b"]}"))
 
 
 def to_bytes(dialect: str, body: Any) -> bytes:

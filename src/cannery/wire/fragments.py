@@ -102,20 +102,23 @@ def write_kept(
     walked = walk(tail, 0, said, kept.known)
     if walked is None:
         return None
-    said = kept.notes + [_behind(note, start) for note in said]
-    notes += said
+    if said or kept.notes:
+        said = kept.notes + [_behind(note, start) for note in said]
+        notes += said
     turns, last, before = walked.turns, walked.last, walked.before
     if before and tail[last - 1].role not in _SPOKEN_BY_MODEL:
         if was_written:
             known = kept.known.after(tail[:last])
-            about = [note for note in said if type(note[1]) is not int or note[1] < start + last]
+            about = said and [
+                note for note in said if type(note[1]) is not int or note[1] < start + last
+            ]
             kept = _longer(kept, conversation, start + last, turns[:before], known, about, key)
             turns = turns[before:]
         else:
             tail[last - 1].memo()[key] = None
     if not kept.pieces:
         return turns
-    return Turns([*kept.pieces, *([b",", encode(turns)[1:-1]] if turns else ())])
+    return Turns([*kept.pieces, b",", encode(turns)[1:-1]] if turns else [*kept.pieces])
 
 
 def _behind(note: Note, start: int) -> Note:

@@ -199,10 +199,13 @@ def told(
     losses: list[Loss] = []
     repairs: list[Repair] = []
     for name, place, detail, *within in notes:
-        path = fit(_path(place, within[0] if within else "", locate))
-        if name in CODES:
-            severity, usual = CODES[name]
-            losses.append(Loss(name, severity, path, detail or usual))
+        if within or place is None:
+            path = fit(_path(place, within[0] if within else "", locate))
+        else:
+            path = fit(locate(place) or "$")
+        found = CODES.get(name)
+        if found is not None:
+            losses.append(Loss(name, found[0], path, detail or found[1]))
         else:
             repairs.append(Repair(name, path, detail or REPAIRS[name]))
     return _once(losses), _once(repairs)

@@ -301,13 +301,15 @@ def _walk(
         return None
     if written is None or (ids and not (are_plain(ids, names) and known.ids.isdisjoint(ids))):
         return None
-    last = len(canisters)
-    while last > index and canisters[last - 1].role not in _SPOKEN_BY_MODEL:
+    last, count = len(canisters), len(written)
+    if last > index and canisters[last - 1].role not in _SPOKEN_BY_MODEL:
+        count -= 1
         last -= 1
-    count = len(written) - (last < len(canisters))
+        while last > index and canisters[last - 1].role not in _SPOKEN_BY_MODEL:
+            last -= 1
     while last > index and canisters[last - 1].role in _SPOKEN_BY_MODEL:
         last -= 1
-    return Walked(written, last, max(0, count - 1))
+    return Walked(written, last, count - 1 if count else 0)
 
 
 _walk_signed = partial(_walk, signature=_SIGNATURE)
