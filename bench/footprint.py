@@ -225,7 +225,7 @@ def measure(contender: str, *, quick: bool) -> results.Row:
     count = 1_000_000 if contender in {"cannery", "floor"} else 40_000 if quick else 400_000
     # This also has the compiled files written, before any import is timed.
     (row,) = programs.child(contender, Path(__file__), "--messages", str(count))
-    runs = 5 if quick else 21
+    runs = 21 if not quick else 5 if contender == "cannery" else 3
     if contender in IMPORTS:
         row |= import_costs(contender, IMPORTS[contender], runs)
     if contender == "cannery":

@@ -594,7 +594,7 @@ def main(options: argparse.Namespace) -> int:
             process = stack.enter_context(_started(launch(folder, where, port), where))
             drive(where, request_of(path, 1024), 8, 64)
             running.append(Contender(name, process, where, path))
-        rounds, peer_rounds, scale = (3, 1, 1) if options.quick else (7, 3, 4)
+        rounds, peer_rounds, scale = (2, 1, 1) if options.quick else (7, 3, 4)
         settings = settings_of(scale)
         for row in compare(running, settings, port, rounds=rounds, peer_rounds=peer_rounds):
             show(recording.add(**row))

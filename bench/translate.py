@@ -23,7 +23,7 @@ import results
 import timing
 from completeness import dropped
 from peers import PAIRS, TO_ANTHROPIC, Pair
-from workloads import CLIFFS, WORKLOADS, encoded
+from workloads import CLIFFS, WORKLOADS, encoded, said_by
 
 CONTENDERS = [
     "cannery",
@@ -60,7 +60,7 @@ def measure(contender: str, rounds: int) -> Iterator[results.Row]:
     peer: Any = importlib.import_module(f"peers.{contender}")
     translations = peer.translations()
     for pair, workload in cells(contender, translations):
-        said = {**WORKLOADS, **CLIFFS}[workload]()
+        said = said_by(workload)
         body = encoded(workload, pair[0])
         if hasattr(peer, "source"):
             body = peer.source(said, pair)

@@ -6,6 +6,7 @@ import base64
 import json
 import random
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import orjson
@@ -223,9 +224,16 @@ CLIFFS: dict[str, Callable[[], dict[str, Any]]] = {
 ESCAPED = frozenset({"spaced and escaped"})
 
 
+@cache
+def said_by(workload: str) -> dict[str, Any]:
+    """A workload as an OpenAI body, which is made once and which nobody may change."""
+    return {**WORKLOADS, **CLIFFS}[workload]()
+
+
+@cache
 def encoded(workload: str, dialect: str = "openai_chat") -> bytes:
     """A workload as the bytes of a body in a source dialect; Anthropic's is made by hand, below."""
-    body = {**WORKLOADS, **CLIFFS}[workload]()
+    body = said_by(workload)
     if dialect == "anthropic_messages":
         body = as_anthropic(body)
     if workload in ESCAPED:
