@@ -181,8 +181,6 @@ def _write_request(
             request = msgspec.structs.replace(request, model=UNKNOWN_MODEL)
     more = () if turns is None else (turns[1],)
     written = target.write_request(request, pieces, report, *more)
-    if turns is not None:
-        report.put_settings_first()
     return _rendered(written, request, name, policy, report, locate)
 
 

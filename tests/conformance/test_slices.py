@@ -415,3 +415,31 @@ def test_the_way_is_taken(monkeypatch: pytest.MonkeyPatch):
     for target in DIALECTS:
         if target != "openai_chat":
             cannery.translate(body, source="openai_chat", target=target)
+
+
+@pytest.mark.parametrize("target", [target for source, target in WAYS if source == ANTHROPIC])
+def test_losses_stand_in_the_order_of_the_body(target: str):
+    """Also where a silent turn of the model, which is written late, has lost something."""
+    call = {"type": "tool_use", "id": "call_1", "name": "look", "input": {}}
+    image = {"type": "base64", "media_type": "image/png", "data": PIXEL}
+    result = {"type": "tool_result", "tool_use_id": "call_1"}
+    body = {
+        "model": "m",
+        "max_tokens": 5,
+        "top_k": 5,
+        "messages": [
+            {"role": "user", "content": "Go.", "x_trace": 1},
+            {"role": "assistant", "content": [call], "x_trace": 2},
+            {
+                "role": "user",
+                "content": [{**result, "content": [{"type": "image", "source": image}]}],
+                "x_trace": 3,
+            },
+            {"role": "user", "content": "And?", "x_trace": 4},
+        ],
+    }
+    raw = json.dumps(body).encode()
+    compare(raw, ANTHROPIC, target)
+    losses = cannery.translate(raw, source=ANTHROPIC, target=target).losses
+    strays = [loss.path for loss in losses if loss.path.endswith("x_trace")]
+    assert strays == [f"messages[{number}].x_trace" for number in range(4)]

@@ -20,6 +20,8 @@ BUDGETS = {
 }
 # The words that OpenAI's two dialects take.
 EFFORTS = frozenset({"none", *BUDGETS})
+# What an output format is called that has no name, where it needs one.
+FORMAT_NAME = "output"
 
 
 def number(value: Any) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
+from operator import itemgetter
 from typing import Any
 
 from msgspec import Struct
@@ -39,6 +40,7 @@ CODES: Mapping[str, tuple[str, str]] = {
     ),
     "FIELD_DROPPED": (LOST, "a field that only its own dialect knows was left out"),
     "FINISH_CHANGED": (DEGRADED, "the target has no such finish reason"),
+    "FORMAT_NAME_DROPPED": (INFO, "the target has no names for output formats"),
     "FREEFORM_WRAPPED": (DEGRADED, "the free text of a custom tool was wrapped in an object"),
     "MEDIA_DROPPED": (LOST, "the target cannot carry this kind of media here"),
     "MEDIA_MOVED": (DEGRADED, "media of a tool result follow in a user message"),
@@ -168,10 +170,6 @@ class Report:
         """Record a repair."""
         self._repairs.append((name, place, detail))
 
-    def put_settings_first(self) -> None:
-        """Let what was lost of settings stand before what was lost of messages, and those in their order."""
-        self._losses.sort(key=lambda loss: loss[1] if isinstance(loss[1], int) else -1)
-
     @property
     def is_empty(self) -> bool:
         """Whether nothing was lost or repaired."""
@@ -195,8 +193,11 @@ def told(
     locate: Callable[[int | str], str],
     fit: Callable[[str], str] = str,
 ) -> tuple[tuple[Loss, ...], tuple[Repair, ...]]:
-    """The losses and the repairs that notes stand for (see ``contract.Note``), each once, with paths."""
-    losses: list[Loss] = []
+    """The losses and the repairs that notes stand for (see ``contract.Note``), each once, with paths.
+
+    What was lost of settings stands before what was lost of messages, and those in their order.
+    """
+    losses: list[tuple[int, Loss]] = []
     repairs: list[Repair] = []
     for name, place, detail, *within in notes:
         if within or place is None:
@@ -205,10 +206,16 @@ def told(
             path = fit(locate(place) or "$")
         found = CODES.get(name)
         if found is not None:
-            losses.append(Loss(name, found[0], path, detail or found[1]))
+            loss = Loss(name, found[0], path, detail or found[1])
+            losses.append((place if type(place) is int else -1, loss))
         else:
             repairs.append(Repair(name, path, detail or REPAIRS[name]))
-    return _once(losses), _once(repairs)
+    if len(losses) > 1:
+        losses.sort(key=_BY_PLACE)
+    return _once([loss for _, loss in losses]), _once(repairs)
+
+
+_BY_PLACE = itemgetter(0)
 
 
 def _once(found: list[Any]) -> tuple[Any, ...]:

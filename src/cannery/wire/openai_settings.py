@@ -20,7 +20,7 @@ from cannery.messages.requests import (
     new_usage,
 )
 from cannery.wire.bodies import Object
-from cannery.wire.controls import EFFORTS, effort_of, flag, put, text
+from cannery.wire.controls import EFFORTS, FORMAT_NAME, effort_of, flag, put, text
 from cannery.wire.losses import Report
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
@@ -53,7 +53,7 @@ def write_output(output: OutputFormat, nested: str | None = None) -> Object:
     if output.kind != "schema":
         return {"type": "text" if output.kind == "text" else "json_object"}
     name = "" if output.name is absent else _NOT_IN_NAMES.sub("_", output.name)[:64]
-    schema: Object = {"name": name or "output"}
+    schema: Object = {"name": name or FORMAT_NAME}
     put(schema, "description", output.description)
     if nested is None or isinstance(output.schema, str):
         schema["schema"] = decode_json(output.schema) if isinstance(output.schema, str) else {}

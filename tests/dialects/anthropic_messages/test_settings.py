@@ -103,6 +103,13 @@ def test_structured_output_survives_both_ways():
     assert to_chat(output_config=written["output_config"])["response_format"] == wanted
 
 
+def test_the_name_of_a_format_is_told_when_it_is_lost():
+    schema = {"name": "weather_report", "schema": {"type": "object"}, "strict": True}
+    wanted = {"type": "json_schema", "json_schema": schema}
+    _, losses = from_chat(max_tokens=9, response_format=wanted)
+    assert losses == {("FORMAT_NAME_DROPPED", "response_format")}
+
+
 def test_json_without_a_schema_is_named_as_lost():
     _, losses = from_chat(max_tokens=9, response_format={"type": "json_object"})
     assert losses == {("CONTROL_DROPPED", "response_format")}

@@ -426,6 +426,15 @@ def test_files_of_an_account_are_references_and_public_urls_are_not():
 # --- settings ----------------------------------------------------------------------------------
 
 
+def test_the_name_of_a_format_is_told_when_it_is_lost():
+    schema = {"name": "weather_report", "schema": {"type": "object"}}
+    wanted = {"type": "json_schema", "json_schema": schema}
+    _, rendered = to_gemini(chat(ASK, response_format=wanted))
+    assert [(loss.code, loss.severity, loss.path) for loss in rendered.losses] == [
+        ("FORMAT_NAME_DROPPED", "info", "response_format")
+    ]
+
+
 def test_settings_both_ways():
     settings = {
         "max_completion_tokens": 9,

@@ -29,6 +29,7 @@ from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object
 from cannery.wire.controls import (
     BUDGETS,
+    FORMAT_NAME,
     distinct,
     drop_controls,
     flag,
@@ -253,6 +254,8 @@ def _write_output(output: OutputFormat, body: Object, report: Report) -> None:
         return
     schema = decode_json(output.schema)
     body.setdefault("output_config", {})["format"] = {"type": "json_schema", "schema": schema}
+    if output.name not in (absent, FORMAT_NAME):
+        report.lose("FORMAT_NAME_DROPPED", "@output")
     if output.description is not absent or output.strict is False:
         detail = "the format has no description and is always strict"
         report.lose("CONTROL_CHANGED", "@output", detail)

@@ -229,7 +229,7 @@ def write_fast(request: Request, notes: Notes, *, keep: bool = False) -> bytes |
 
 def write_turns(request: Request, notes: Notes, *, keep: bool = False) -> tuple[int, Any] | None:
     """The contents of a well-behaved conversation behind its leading supervisors; None for any other."""
-    # Losses of settings stand behind that of the last word, and only the general way knows both.
+    # What follows a last word of the model is left to the general way.
     if request.source == NAME or _ends_with_model(request):
         return None
     start = _leading(request.conversation, [])

@@ -40,6 +40,7 @@ from cannery.messages.requests import (
 from cannery.messages.residue import Residue
 from cannery.wire.controls import (
     BUDGETS,
+    FORMAT_NAME,
     distinct,
     drop_choice,
     drop_controls,
@@ -347,6 +348,8 @@ def _write_output(output: OutputFormat, report: Report, shapes: frozenset[str]) 
             config["responseSchema"] = to_capitals(schema) if "capitals" in shapes else schema
         else:
             config["responseJsonSchema"] = schema
+    if output.name not in (absent, FORMAT_NAME):
+        report.lose("FORMAT_NAME_DROPPED", "@output")
     if output.description is not absent:
         report.lose("CONTROL_CHANGED", "@output", "Gemini has no description of an output")
     return config
