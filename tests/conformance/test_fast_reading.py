@@ -14,10 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cannery
-from cannery import translation
-from cannery.dialects import find_dialect
 from cannery.dialects.anthropic_messages import fast_reading, reading, slicing
 from cannery.errors import CanneryError
+from tests.conformance.general import the_general_way
 from tests.conformance.matrix import DIALECTS, assert_same_json, identify
 from tests.oracles.corpus import Case, request_cases
 from tests.strategies.agent_bodies import agent_bodies, plain_agent_bodies
@@ -26,17 +25,6 @@ from tests.strategies.bodies import requests, typed_requests
 NAME = "anthropic_messages"
 CASES = request_cases(NAME)
 WHEN = datetime(2026, 1, 1, tzinfo=UTC)
-SHORTCUTS = (
-    "read_paths",
-    "read_plain",
-    "read_slices",
-    "write_fast",
-    "write_plain",
-    "write_slices",
-    "write_turns",
-)
-
-
 COMMON = {
     "model": "claude-sonnet-4-5",
     "max_tokens": 9,
@@ -80,21 +68,6 @@ def block_by_block() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def the_general_way() -> Iterator[None]:
-    """No shortcut in reading or writing."""
-
-    def find(name: str) -> Any:
-        return msgspec.structs.replace(find_dialect(name), **dict.fromkeys(SHORTCUTS))
-
-    with block_by_block(), pytest.MonkeyPatch.context() as patch:
-        patch.setattr(translation, "find_dialect", find)
-        patch.setattr(translation, "_LANES", {})
-        patch.setattr(translation, "_lane", lambda *_: None)
-        patch.setattr(translation, "_ways", lambda *_: None)
-        yield
-
-
 def facts(body: bytes) -> Any:
     """All that a request says, or the error in its words."""
     try:
@@ -121,7 +94,7 @@ def assert_same_reading(body: bytes) -> None:
 
 def assert_same_translation(body: bytes, target: str) -> None:
     fast = cannery.translate(body, source=NAME, target=target)
-    with the_general_way():
+    with block_by_block(), the_general_way():
         slow = cannery.translate(body, source=NAME, target=target)
     # With the order of keys: bytes do not depend on the way.
     assert json.dumps(json.loads(fast.body)) == json.dumps(json.loads(slow.body))
@@ -268,7 +241,7 @@ def test_strict_is_strict_on_every_way(body: bytes):
         return None
 
     found = refused()
-    with the_general_way():
+    with block_by_block(), the_general_way():
         assert found == refused()
 
 

@@ -6,7 +6,6 @@ import importlib
 import json
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,6 +14,7 @@ import cannery
 from cannery import translation
 from cannery.dialects import find_dialect
 from cannery.wire.markers import MARKS
+from tests.conformance.general import general
 from tests.conformance.matrix import DIALECTS, PAIRS, identify
 from tests.oracles.corpus import Case, request_cases
 
@@ -220,29 +220,6 @@ def exchanges(draw: st.DrawFn, turn: int) -> list[dict[str, Any]]:
     if odd:
         answers = draw(st.permutations(answers))[: draw(st.integers(0, count))]
     return [said, *answers]
-
-
-def general(body: bytes, source: str, target: str, **options: Any) -> cannery.Rendered:
-    """Translation without any shortcut."""
-    with pytest.MonkeyPatch.context() as patch:
-
-        def find(name: str) -> Any:
-            found = find_dialect(name)
-            return msgspec.structs.replace(
-                found,
-                read_plain=None,
-                write_plain=None,
-                write_fast=None,
-                write_turns=None,
-                read_slices=None,
-                write_slices=None,
-            )
-
-        patch.setattr(translation, "find_dialect", find)
-        patch.setattr(translation, "_ways", lambda *_: None)
-        patch.setattr(translation, "_LANES", {})
-        patch.setattr(translation, "_lane", lambda *_: None)
-        return cannery.translate(body, source=source, target=target, **options)
 
 
 def compare(body: bytes, source: str, target: str, **options: Any) -> None:

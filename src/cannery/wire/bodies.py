@@ -113,6 +113,11 @@ def _encode_values(dialect: str, body: Any) -> bytes:
         raise DialectError(dialect, "$", f"not JSON values: {error}") from None
 
 
+def is_named(value: Any) -> bool:
+    """Whether this is text that may name something: a URL, a file, a call."""
+    return type(value) is str and value != "" and not value.isspace()
+
+
 def check_values(dialect: str, value: Any, path: str) -> None:
     """Refuse what JSON does not have, of which encoders make something else: null, base64, text."""
     if type(value) is dict:

@@ -34,7 +34,7 @@ from cannery.messages.payload import Base64, Location
 from cannery.messages.residue import Residue
 from cannery.messages.role import Role
 from cannery.roles.vocabularies import VOCABULARIES
-from cannery.wire.bodies import Object
+from cannery.wire.bodies import Object, is_named
 from cannery.wire.canister_reading import CanisterReader, join, openai_cache_mark
 from cannery.wire.chat_usual import Silent, take_common
 from cannery.wire.chat_writing import AUDIO_FORMATS, ChatWriter
@@ -229,7 +229,7 @@ class ChatReader(CanisterReader):
         if inline is None:
             return (
                 new_image(Location("url", location), "")
-                if location
+                if is_named(location)
                 else self.opaque(part, "image_url", path)
             )
         mime_type, payload = inline
@@ -243,7 +243,7 @@ class ChatReader(CanisterReader):
             inline = split_data_url(data)
             mime_type, payload = inline or ("application/pdf", Base64(data))
             return new_file(payload, mime_type, name)
-        if type(identifier) is str and identifier:
+        if is_named(identifier):
             return new_file(Location("file", identifier), "", name)
         return self.opaque(part, "file", path)
 
@@ -306,7 +306,7 @@ class ChatReader(CanisterReader):
             canister = new_assistant(new_refusal(refusal), self.when)
             self.add(canister, f"{path}.refusal")
             remember(canister, dialect=self.dialect, form="refusal")
-        if type(audio) is dict and type(audio.get("id")) is str and audio["id"]:
+        if type(audio) is dict and is_named(audio.get("id")):
             canister = new_assistant(new_audio(Location("file", audio["id"]), ""), self.when)
             self.add(canister, f"{path}.audio")
             part = patch_text({"id": audio["id"]}, audio)

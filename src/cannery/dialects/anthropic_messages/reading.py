@@ -55,7 +55,7 @@ from cannery.messages.requests import Request, new_request
 from cannery.messages.residue import Residue
 from cannery.roles.vocabularies import VOCABULARIES
 from cannery.wire.arguments import input_text
-from cannery.wire.bodies import Object, guarded, read_object
+from cannery.wire.bodies import Object, guarded, is_named, read_object
 from cannery.wire.canister_reading import CanisterReader
 from cannery.wire.contract import Piece
 from cannery.wire.controls import flag
@@ -325,10 +325,10 @@ class MessageReader(CanisterReader):
                 return payload, self.text_field(source, "media_type", path)
             case "url":
                 place = self.text_field(source, "url", path)
-                return (Location("url", place), "") if place.strip() else None
+                return (Location("url", place), "") if is_named(place) else None
             case "file":
                 place = self.text_field(source, "file_id", path)
-                return (Location("file", place), "") if place.strip() else None
+                return (Location("file", place), "") if is_named(place) else None
             case _:
                 return None
 

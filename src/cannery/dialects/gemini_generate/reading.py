@@ -70,7 +70,7 @@ from cannery.messages.residue import Residue
 from cannery.messages.role import Role
 from cannery.roles.vocabularies import VOCABULARIES
 from cannery.wire.arguments import input_text
-from cannery.wire.bodies import guarded, read_object
+from cannery.wire.bodies import guarded, is_named, read_object
 from cannery.wire.canister_reading import CanisterReader
 from cannery.wire.contract import Piece
 from cannery.wire.losses import Report
@@ -365,7 +365,7 @@ class MessageReader(CanisterReader):
     def _located(self, file: Object, part: Object, path: str) -> Any:
         key = spelled(file, "fileUri")
         uri = self.text_field(file, key, path)
-        if not uri:
+        if not is_named(uri):
             return self._opaque(part, "fileData")
         mime_type = _declared(file)
         is_public = uri.lower().startswith(("http://", "https://")) and not uri.startswith(ACCOUNT)

@@ -41,7 +41,7 @@ from cannery.messages.requests import (
 )
 from cannery.messages.residue import Residue
 from cannery.messages.role import Role
-from cannery.wire.bodies import encode
+from cannery.wire.bodies import encode, is_named
 from cannery.wire.contract import UNKNOWN_MODEL, Notes
 from cannery.wire.markers import ERROR_PREFIX, read_media_label
 from cannery.wire.plain import (
@@ -319,7 +319,7 @@ def _take_parts(message: Any, canisters: list[AnyCanister]) -> bool:
 def _image(url: str) -> Any:
     """The image of a URL, or of a data URL in its usual spelling; None for any other."""
     if not url.startswith("data:"):
-        return new_image(_new_location("url", url), "") if url else None
+        return new_image(_new_location("url", url), "") if is_named(url) else None
     at = url.find(";base64,", 5, 64)
     mime_type = url[5:at]
     if at < 0 or not mime_type.islower() or not mime_type.replace("/", "").isalpha():

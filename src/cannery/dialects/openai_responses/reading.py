@@ -48,7 +48,7 @@ from cannery.messages.requests import Request, new_request
 from cannery.messages.residue import Residue
 from cannery.messages.role import Role
 from cannery.roles.vocabularies import VOCABULARIES
-from cannery.wire.bodies import Object, guarded, read_object
+from cannery.wire.bodies import Object, guarded, is_named, read_object
 from cannery.wire.canister_reading import CanisterReader, join, openai_cache_mark
 from cannery.wire.contract import Piece
 from cannery.wire.controls import flag, integer, text
@@ -286,12 +286,12 @@ class ItemReader(CanisterReader):
 
     def _image(self, part: Object) -> Any:
         url, identifier = part.get("image_url"), part.get("file_id")
-        if type(url) is str and url:
+        if is_named(url):
             inline = split_data_url(url)
             if inline is not None:
                 return new_image(inline[1], inline[0])
             return new_image(Location("url", url), "")
-        if type(identifier) is str and identifier:
+        if is_named(identifier):
             return new_image(Location("file", identifier), "")
         return _opaque(part, "input_image")
 
@@ -301,9 +301,9 @@ class ItemReader(CanisterReader):
         if type(data) is str:
             mime_type, payload = split_data_url(data) or ("application/pdf", Base64(data))
             return new_file(payload, mime_type, name)
-        if type(url) is str and url:
+        if is_named(url):
             return new_file(Location("url", url), "", name)
-        if type(identifier) is str and identifier:
+        if is_named(identifier):
             return new_file(Location("file", identifier), "", name)
         return _opaque(part, "input_file")
 
