@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from enum import Enum
 from math import isfinite
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeGuard
 
 import msgspec
 from msgspec import Raw
@@ -113,7 +113,7 @@ def _encode_values(dialect: str, body: Any) -> bytes:
         raise DialectError(dialect, "$", f"not JSON values: {error}") from None
 
 
-def is_named(value: Any) -> bool:
+def is_named(value: Any) -> TypeGuard[str]:
     """Whether this is text that may name something: a URL, a file, a call."""
     return type(value) is str and value != "" and not value.isspace()
 
