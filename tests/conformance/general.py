@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 import cannery
-from cannery import translation
+from cannery import rendering, shortcuts, translation
 from cannery.dialects import find_dialect
 
 # What a dialect may have beside its general readers and writers.
@@ -26,8 +26,13 @@ SHORTCUTS = (
     "write_lines",
     "write_reply",
 )
-# What translation remembers of them for all time.
-_REMEMBERED = ("_fast_writer", "_ways", "_lane", "_line_way")
+# Where a translation turns to one of them.
+TURNINGS = (
+    (translation, "_fast_writer"),
+    (translation, "translate_slices"),
+    (translation, "translate_line"),
+    (translation, "translate_plain"),
+)
 
 
 def find_general(name: str) -> Any:
@@ -39,10 +44,10 @@ def find_general(name: str) -> Any:
 def the_general_way() -> Iterator[None]:
     """No shortcut from here to there."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(translation, "find_dialect", find_general)
-        patch.setattr(translation, "_LANES", {})
-        for name in _REMEMBERED:
-            patch.setattr(translation, name, lambda *_: None)
+        for module in (rendering, shortcuts, translation):
+            patch.setattr(module, "find_dialect", find_general)
+        for module, name in TURNINGS:
+            patch.setattr(module, name, lambda *_: None)
         yield
 
 

@@ -126,7 +126,7 @@ def test_results(source: str, target: str):
 @pytest.mark.parametrize("target", [target for source, target in WAYS if source == CHAT])
 def test_the_cuts_are_used(target: str, monkeypatch: pytest.MonkeyPatch):
     read: list[int] = []
-    find = translation._ways
+    find = translation.ways
 
     def ways(source: str, target: str) -> Any:
         found = find(source, target)
@@ -138,7 +138,7 @@ def test_the_cuts_are_used(target: str, monkeypatch: pytest.MonkeyPatch):
 
         return reader, found[1]
 
-    monkeypatch.setattr(translation, "_ways", ways)
+    monkeypatch.setattr(translation, "ways", ways)
     body = said(CHAT, image(CHAT, DATA))
     rendered = cannery.translate(body, source=CHAT, target=target)
     assert DATA.encode() in rendered.body

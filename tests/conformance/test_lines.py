@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import cannery
-from cannery.translation import translate_lines
+from cannery.shortcuts import translate_lines
 from cannery.wire import line_calls
 
 SOURCE = "sharegpt"

@@ -388,7 +388,7 @@ def test_the_way_is_taken(monkeypatch: pytest.MonkeyPatch):
     def refuse(*_: Any) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(translation, "_translate_plain", refuse)
+    monkeypatch.setattr(translation, "translate_plain", refuse)
     for target in DIALECTS:
         if target != "openai_chat":
             cannery.translate(body, source="openai_chat", target=target)

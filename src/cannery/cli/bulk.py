@@ -18,7 +18,8 @@ from msgspec import Struct
 
 from cannery.cli.reports import as_data
 from cannery.errors import CanneryError
-from cannery.translation import translate, translate_lines
+from cannery.shortcuts import translate_lines
+from cannery.translation import translate
 from cannery.wire.losses import Loss, Rendered, Repair
 
 BLOCK = 3 << 15

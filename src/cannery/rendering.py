@@ -1,0 +1,138 @@
+"""Values of the model rendered as wire bodies in the general way, with what that took."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from cannery.dialects import find_dialect
+from cannery.messages.canisters import AnyCanister, hold
+from cannery.messages.content import TextualContentClass, new_text
+from cannery.messages.requests import Request, Response
+from cannery.repairs import repair
+from cannery.repairs.aliases import renamed_tools
+from cannery.wire.bodies import encode_body
+from cannery.wire.contract import UNKNOWN_MODEL, Dialect, Note, Notes, Piece, Rules, TurnWriter
+from cannery.wire.foreign import report_settings
+from cannery.wire.locating import Locate, locator
+from cannery.wire.losses import REPAIRS, Aliases, Rendered, Report, enforce, told
+from cannery.wire.turns import changed
+
+
+def write_request(
+    request: Request,
+    target: Dialect,
+    policy: str,
+    without: Collection[str],
+    rules: Rules | None,
+    report: Report,
+    locate: Callable[[], Any],
+    *,
+    turns: tuple[int, Any] | None,
+) -> Rendered:
+    """A request in the general way; of ``turns`` that are written already it takes what stands before them."""
+    name = target.name
+    canisters = request.conversation if turns is None else request.conversation[: turns[0]]
+    pieces = [Piece(at_hand(canister), index) for index, canister in enumerate(canisters)]
+    if request.source != name:
+        model = request.model if isinstance(request.model, str) else None
+        rules = rules or target.rules_of(model)
+        if turns is None:
+            pieces = repair(pieces, rules, report, without)
+        if "function_names" not in without:
+            request = renamed_tools(request, rules, report)
+        report_lost_settings(request, report)
+        if target.names_model and not request.model:
+            report.lose("MODEL_UNKNOWN", "model")
+            request = msgspec.structs.replace(request, model=UNKNOWN_MODEL)
+    more = () if turns is None else (turns[1],)
+    written = target.write_request(request, pieces, report, *more)
+    return render(written, request, name, policy, report, locate)
+
+
+def at_hand(canister: AnyCanister) -> AnyCanister:
+    """A canister with its text at hand: what a store keeps elsewhere is written like what it never kept."""
+    held = canister.held
+    if type(held) is not TextualContentClass or held.is_hydrated:
+        return canister
+    return changed(canister, held=hold(new_text(held.text, held.mime_type, held.citations)))
+
+
+def write_turns(
+    request: Request, write: TurnWriter, report: Report, *, keep: bool
+) -> tuple[int, Any] | None:
+    """The turns of a conversation that needs no repair, what they had to say being reported."""
+    notes: Notes = []
+    turns = write(request, notes, keep=keep)
+    if turns is not None:
+        _note(notes, report)
+    return turns
+
+
+def _note(notes: Notes, report: Report) -> None:
+    """Report what a shortcut had to say."""
+    for name, place, detail, *within in notes:
+        if name in REPAIRS:
+            report.repair(name, place, detail)
+        else:
+            report.lose(name, place, detail, *within)
+
+
+def report_lost_settings(value: Request | Response, report: Report) -> None:
+    """Report what another dialect does not take of the fields around a conversation."""
+    if value.residue is not None:
+        source = find_dialect(value.residue.dialect)
+        report_settings(value, source.modelled, source.control_paths, report)
+
+
+def render(
+    written: Any,
+    value: Request | Response,
+    name: str,
+    policy: str,
+    report: Report,
+    find_places: Callable[[], Locate],
+) -> Rendered:
+    """What was written, encoded, with what a report has to say; the policy may forbid it."""
+    encoded = encode_body(written)
+    if report.is_empty:
+        return Rendered(encoded)
+    locate = find_places()
+    losses = report.losses(*locate)
+    enforce(policy, value.source, name, losses)
+    aliases = Aliases(report.names, report.ids, frozenset(report.freeform))
+    return Rendered(encoded, losses, report.repairs(*locate), aliases)
+
+
+def locate_in(
+    source: str | None, body: bytes | None, kind: str, restored: tuple[int, int] = (0, 0)
+) -> Locate:
+    """How places become paths of a body in the dialect of its source."""
+    return locator(None if source is None else find_dialect(source), body, kind, restored)
+
+
+def noted(
+    written: bytes,
+    notes: Notes,
+    source: str | None,
+    body: bytes | None,
+    restored: tuple[int, int] = (0, 0),
+) -> Rendered:
+    """What a shortcut wrote, with what it had to say."""
+    if not notes:
+        return Rendered(written)
+    for note in notes:
+        is_named = type(note[1]) is str and note[1].isidentifier()
+        # What a target insists on and nobody gave is nowhere in the body.
+        if not is_named and note[0] != "CONTROL_DEFAULTED":
+            return Rendered(written, *told(notes, *locate_in(source, body, "request", restored)))
+    return Rendered(written, *said_alike(tuple(notes), source))
+
+
+@lru_cache(maxsize=64)
+def said_alike(notes: tuple[Note, ...], source: str | None) -> Any:
+    """The losses and repairs of notes that are about no message: the same for every body."""
+    return told(notes, *locate_in(source, None, "request"))
