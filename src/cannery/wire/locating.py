@@ -14,8 +14,8 @@ from cannery.wire.bodies import read_object
 from cannery.wire.contract import Dialect
 from cannery.wire.places import chosen, fitted
 
-# The path of a place, and a path as the body spells it.
-Locate = tuple[Callable[[int | str], str], Callable[[str], str]]
+# The path of a place, and a path as the body spells it, where there is a body.
+Locate = tuple[Callable[[int | str], str], Callable[[str], str] | None]
 _TOOL = re.compile(r"tools\[(\d+)\]")
 
 
@@ -27,9 +27,9 @@ def locator(
     ``restored`` says which messages are not in the body, because they were put in afterwards: from where, and how many.
     """
     if dialect is None:
-        return _named_place, str
+        return _named_place, None
     if body is None:
-        return partial(_settings_place, dialect, dict, list), str
+        return partial(_settings_place, dialect, dict, list), None
     places = _Places(dialect, body, kind, restored)
     return places.locate, places.fit
 

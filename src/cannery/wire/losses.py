@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from operator import itemgetter
 from typing import Any
 
 from msgspec import Struct
@@ -176,13 +175,13 @@ class Report:
         return not (self._losses or self._repairs)
 
     def losses(
-        self, locate: Callable[[int | str], str], fit: Callable[[str], str] = str
+        self, locate: Callable[[int | str], str], fit: Callable[[str], str] | None = None
     ) -> tuple[Loss, ...]:
         """The losses, each once, with paths."""
         return told(self._losses, locate, fit)[0]
 
     def repairs(
-        self, locate: Callable[[int | str], str], fit: Callable[[str], str] = str
+        self, locate: Callable[[int | str], str], fit: Callable[[str], str] | None = None
     ) -> tuple[Repair, ...]:
         """The repairs, each once, with paths."""
         return told(self._repairs, locate, fit)[1]
@@ -191,31 +190,32 @@ class Report:
 def told(
     notes: Iterable[tuple[Any, ...]],
     locate: Callable[[int | str], str],
-    fit: Callable[[str], str] = str,
+    fit: Callable[[str], str] | None = None,
 ) -> tuple[tuple[Loss, ...], tuple[Repair, ...]]:
     """The losses and the repairs that notes stand for (see ``contract.Note``), each once, with paths.
 
     What was lost of settings stands before what was lost of messages, and those in their order.
     """
-    losses: list[tuple[int, Loss]] = []
+    losses: list[Loss] = []
     repairs: list[Repair] = []
+    places: list[int] = []
     for name, place, detail, *within in notes:
         if within or place is None:
-            path = fit(_path(place, within[0] if within else "", locate))
+            path = _path(place, within[0] if within else "", locate)
         else:
-            path = fit(locate(place) or "$")
+            path = locate(place) or "$"
+        if fit is not None:
+            path = fit(path)
         found = CODES.get(name)
         if found is not None:
-            loss = Loss(name, found[0], path, detail or found[1])
-            losses.append((place if type(place) is int else -1, loss))
+            losses.append(Loss(name, found[0], path, detail or found[1]))
+            places.append(place if type(place) is int else -1)
         else:
             repairs.append(Repair(name, path, detail or REPAIRS[name]))
     if len(losses) > 1:
-        losses.sort(key=_BY_PLACE)
-    return _once([loss for _, loss in losses]), _once(repairs)
-
-
-_BY_PLACE = itemgetter(0)
+        order = sorted(range(len(losses)), key=places.__getitem__)
+        losses = [losses[index] for index in order]
+    return _once(losses), _once(repairs)
 
 
 def _once(found: list[Any]) -> tuple[Any, ...]:
