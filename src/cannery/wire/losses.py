@@ -200,10 +200,8 @@ def told(
     repairs: list[Repair] = []
     places: list[int] = []
     for name, place, detail, *within in notes:
-        if within or place is None:
-            path = _path(place, within[0] if within else "", locate)
-        else:
-            path = locate(place) or "$"
+        inner = within[0] if within else ""
+        path = _path(place, inner, locate) if inner or place is None else locate(place) or "$"
         if fit is not None:
             path = fit(path)
         found = CODES.get(name)
