@@ -40,7 +40,6 @@ from cannery.wire.plain import (
 
 _USER, _ASSISTANT, _SUPERVISOR = Role.User, Role.Assistant, Role.Supervisor
 _INVOCATION, _RESULT = Role.Invocation, Role.Result
-_SPOKEN_BY_MODEL = (_ASSISTANT, _INVOCATION)
 _MEDIA = (ImageContentClass, AudioContentClass, VideoContentClass)
 _ROLES: dict[type, str] = {PlainUser: "user", PlainAssistant: "model"}
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
@@ -169,6 +168,14 @@ def usual_settings(request: Request) -> dict[str, Any] | None:
     config = usual_config(limit, temperature, top_p)
     if config is None:
         return None
+    body: dict[str, Any] = {"generationConfig": config} if config else {}
+    if not request.tools and request.tool_choice is absent:
+        return body
+    return _with_tools(request, body)
+
+
+def _with_tools(request: Request, rest: dict[str, Any]) -> dict[str, Any] | None:
+    """The same with tools and the choice among them before the rest."""
     body: dict[str, Any] = {}
     if request.tools:
         declared = [_declaration(tool) for tool in request.tools]
@@ -181,9 +188,7 @@ def usual_settings(request: Request) -> dict[str, Any] | None:
         if choice.mode not in _MODES or not request.tools:
             return None
         body["toolConfig"] = {"functionCallingConfig": {"mode": _MODES[choice.mode]}}
-    if config:
-        body["generationConfig"] = config
-    return body
+    return {**body, **rest}
 
 
 def _declaration(tool: Tool) -> dict[str, Any] | None:
@@ -296,20 +301,12 @@ def _walk(
     names: set[str] = set()
     turn = _USERS if known.goes_on else _NOBODYS
     try:
-        written = _written(canisters, index, notes, ids, names, turn, signature)
+        walked = _written(canisters, index, notes, ids, names, turn, signature)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
-    if written is None or (ids and not (are_plain(ids, names) and known.ids.isdisjoint(ids))):
+    if walked is None or (ids and not (are_plain(ids, names) and known.ids.isdisjoint(ids))):
         return None
-    last, count = len(canisters), len(written)
-    if last > index and canisters[last - 1].role not in _SPOKEN_BY_MODEL:
-        count -= 1
-        last -= 1
-        while last > index and canisters[last - 1].role not in _SPOKEN_BY_MODEL:
-            last -= 1
-    while last > index and canisters[last - 1].role in _SPOKEN_BY_MODEL:
-        last -= 1
-    return Walked(written, last, count - 1 if count else 0)
+    return walked
 
 
 _walk_signed = partial(_walk, signature=_SIGNATURE)
@@ -341,9 +338,10 @@ def _written(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each canist
     names: set[str],
     turn: str,
     signature: str,
-) -> list[Any] | None:
-    """The contents themselves; the ids and names of the calls that are met have to be checked afterwards."""
+) -> Walked | None:
+    """The same; the ids and names of the calls that are met have to be checked afterwards."""
     written: list[Any] = []
+    last, before = place, 0
     take = written.append
     parts: list[Any] = []
     waiting: list[Any] = []
@@ -362,6 +360,7 @@ def _written(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each canist
             return None
         if role is _ASSISTANT:
             if turn is _USERS:
+                last, before = place, len(written)
                 if held is absent and place < room:
                     # One call and its answer, which is what agents do all day.
                     call, result = canisters[place + 1], canisters[place + 2]
@@ -456,6 +455,8 @@ def _written(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each canist
             if turn is _MODELS:
                 parts.append(part)
             else:
+                if turn is _USERS:
+                    last, before = place, len(written)
                 turn = _MODELS
                 parts = [part]
                 take({"role": "model", "parts": parts})
@@ -488,7 +489,7 @@ def _written(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each canist
         else:
             return None
         place += 1
-    return None if waiting or turn is _OPENED else written
+    return None if waiting or turn is _OPENED else Walked(written, last, before)
 
 
 def _media(content: Any) -> dict[str, Any] | None:
