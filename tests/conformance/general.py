@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 import cannery
-from cannery import rendering, shortcuts, translation
+from cannery import translation
 from cannery.dialects import find_dialect
 
 # What a dialect may have beside its general readers and writers.
@@ -27,12 +27,7 @@ SHORTCUTS = (
     "write_reply",
 )
 # Where a translation turns to one of them.
-TURNINGS = (
-    (translation, "_fast_writer"),
-    (translation, "translate_slices"),
-    (translation, "translate_line"),
-    (translation, "translate_plain"),
-)
+TURNINGS = ("_fast_writer", "ways", "translate_slices", "translate_line", "translate_plain")
 
 
 def find_general(name: str) -> Any:
@@ -44,10 +39,10 @@ def find_general(name: str) -> Any:
 def the_general_way() -> Iterator[None]:
     """No shortcut from here to there."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in (rendering, shortcuts, translation):
-            patch.setattr(module, "find_dialect", find_general)
-        for module, name in TURNINGS:
-            patch.setattr(module, name, lambda *_: None)
+        # What a shortcut remembers of dialects must never be one of these.
+        patch.setattr(translation, "find_dialect", find_general)
+        for name in TURNINGS:
+            patch.setattr(translation, name, lambda *_: None)
         yield
 
 
