@@ -10,7 +10,6 @@ import json
 from datetime import UTC, datetime
 from typing import Any
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,6 +20,7 @@ from cannery.dialects import find_dialect
 from cannery.errors import CanneryError
 from cannery.messages import Request, Response, absent
 from cannery.wire.plain import plain_request
+from tests.conformance.general import the_general_way
 from tests.conformance.matrix import DIALECTS, identify
 from tests.oracles.corpus import Case, request_cases, response_cases
 
@@ -79,15 +79,9 @@ def _rendered(write: Any) -> Any:
     return json.loads(rendered.body), rendered.losses, rendered.repairs
 
 
-def _assert_written_alike(
-    response: Response, target: str, monkeypatch: pytest.MonkeyPatch, policy: str = "warn"
-) -> None:
-    def find(name: str) -> Any:
-        return msgspec.structs.replace(find_dialect(name), write_reply=None)
-
+def _assert_written_alike(response: Response, target: str, policy: str = "warn") -> None:
     fast = _rendered(lambda: cannery.nativize_response(response, target, policy=policy))
-    with monkeypatch.context() as patch:
-        patch.setattr(translation, "find_dialect", find)
+    with the_general_way():
         slow = _rendered(lambda: cannery.nativize_response(response, target, policy=policy))
     assert fast == slow
 
@@ -115,9 +109,9 @@ def test_plain_requests_of_the_corpus_are_read_alike():
 
 @pytest.mark.parametrize("policy", ["warn", "strict"])
 @pytest.mark.parametrize("case, target", MATRIX, ids=identify)
-def test_corpus_is_written_alike(case: Case, target: str, policy: str, monkeypatch):
+def test_corpus_is_written_alike(case: Case, target: str, policy: str):
     response = cannery.normalize_response(case.raw, case.dialect)
-    _assert_written_alike(response, target, monkeypatch, policy)
+    _assert_written_alike(response, target, policy)
 
 
 def _places(value: Any) -> list[tuple[Any, Any]]:
@@ -163,7 +157,7 @@ def _changed(body: Any, data: st.DataObject) -> Any:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_changed_bodies_are_read_and_written_alike(dialect: str, monkeypatch):
+def test_changed_bodies_are_read_and_written_alike(dialect: str):
     cases = response_cases(dialect)
 
     @settings(max_examples=200, deadline=None)
@@ -178,7 +172,7 @@ def test_changed_bodies_are_read_and_written_alike(dialect: str, monkeypatch):
             return
         for target in DIALECTS:
             if target != dialect:
-                _assert_written_alike(response, target, monkeypatch)
+                _assert_written_alike(response, target)
 
     run()
 

@@ -114,7 +114,7 @@ def _encode_values(dialect: str, body: Any) -> bytes:
 
 
 def is_named(value: Any) -> TypeGuard[str]:
-    """Whether this is text that may name something: a URL, a file, a call."""
+    """Whether this is text that may name something, a URL or a file: not blank."""
     return type(value) is str and value != "" and not value.isspace()
 
 

@@ -54,11 +54,6 @@ def long_messages(messages: list[Any]) -> list[Any] | None:
     return pieces if pieces is not None and are_plain_calls(ids, names) else None
 
 
-def text_blocks(parts: list[Any]) -> list[Any] | None:
-    """Parts that are nothing but texts as blocks; None for any others."""
-    return parts if all(type(part) is TextPart for part in parts) else None
-
-
 def _pieces(  # noqa: C901, PLR0912 - one loop: a call for each message is what it saves
     messages: list[Any], ids: list[str], names: set[str]
 ) -> list[Any] | None:

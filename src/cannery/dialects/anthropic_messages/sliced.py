@@ -7,11 +7,19 @@ from typing import Any
 from msgspec import UNSET, Struct
 
 from cannery.dialects.anthropic_messages.fast import DEFAULTED
-from cannery.dialects.anthropic_messages.frames import long_messages, text_blocks
+from cannery.dialects.anthropic_messages.frames import long_messages
 from cannery.dialects.anthropic_messages.settings import DEFAULT_MAX_TOKENS
 from cannery.messages.absence import absent
 from cannery.wire.contract import Notes
-from cannery.wire.slices import Around, Sliced, encode_structs, is_spoken, is_talk, sliced_messages
+from cannery.wire.slices import (
+    Around,
+    Sliced,
+    TextPart,
+    encode_structs,
+    is_spoken,
+    is_talk,
+    sliced_messages,
+)
 
 
 class _Body(Struct, frozen=True, gc=False):
@@ -40,10 +48,8 @@ def write_slices(sliced: Sliced, around: Around | None, notes: Notes) -> bytes |
             # What the pieces stand for is put behind the settings.
             messages = UNSET
     system = sliced.system
-    if type(system) is list:
-        system = text_blocks(system)
-        if system is None:
-            return None
+    if type(system) is list and any(type(part) is not TextPart for part in system):
+        return None
     body = _body(sliced, around, system, messages, notes)
     if body is None:
         return None

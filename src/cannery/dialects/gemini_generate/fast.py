@@ -43,6 +43,8 @@ _INVOCATION, _RESULT = Role.Invocation, Role.Result
 _MEDIA = (ImageContentClass, AudioContentClass, VideoContentClass)
 _ROLES: dict[type, str] = {PlainUser: "user", PlainAssistant: "model"}
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
+# The visible characters of ASCII that JSON needs no escape for, and the space.
+_UNESCAPED = bytes(code for code in range(32, 127) if code not in b'"\\')
 # Up to how many messages the frames of a conversation are remembered.
 _FEW = 64
 # Whose turn it is: the model's is open before anything is said in it, the user's begins with all answers to calls.
@@ -313,10 +315,6 @@ _walk_signed = partial(_walk, signature=_SIGNATURE)
 _walk_unsigned = partial(_walk, signature="")
 
 
-# The visible characters of ASCII that JSON needs no escape for, and the space.
-_UNESCAPED = bytes(code for code in range(32, 127) if code not in b'"\\')
-
-
 def are_plain(ids: list[str], names: set[str]) -> bool:
     """Whether ids and names may stay as they are, no id comes twice, and JSON needs no escape for any."""
     run, distinct = "".join(ids), set(ids)
@@ -339,7 +337,7 @@ def _written(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each canist
     turn: str,
     signature: str,
 ) -> Walked | None:
-    """The same; the ids and names of the calls that are met have to be checked afterwards."""
+    """What a walk gives; the ids and names of the calls that it met have to be checked afterwards."""
     written: list[Any] = []
     last, before = place, 0
     take = written.append
