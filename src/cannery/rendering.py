@@ -14,11 +14,11 @@ from cannery.messages.content import TextualContentClass, new_text
 from cannery.messages.requests import Request, Response
 from cannery.repairs import repair
 from cannery.repairs.aliases import renamed_tools
-from cannery.wire.bodies import encode_body
-from cannery.wire.contract import UNKNOWN_MODEL, Dialect, Note, Notes, Piece, Rules, TurnWriter
+from cannery.wire.bodies import encode
+from cannery.wire.contract import UNKNOWN_MODEL, Dialect, Piece, Rules
 from cannery.wire.foreign import report_settings
 from cannery.wire.locating import Locate, locator
-from cannery.wire.losses import REPAIRS, Aliases, Rendered, Report, enforce, told
+from cannery.wire.losses import REPAIRS, Aliases, Note, Notes, Rendered, Report, enforce, told
 from cannery.wire.turns import changed
 
 
@@ -61,18 +61,7 @@ def at_hand(canister: AnyCanister) -> AnyCanister:
     return changed(canister, held=hold(new_text(held.text, held.mime_type, held.citations)))
 
 
-def write_turns(
-    request: Request, write: TurnWriter, report: Report, *, keep: bool
-) -> tuple[int, Any] | None:
-    """The turns of a conversation that needs no repair, what they had to say being reported."""
-    notes: Notes = []
-    turns = write(request, notes, keep=keep)
-    if turns is not None:
-        _note(notes, report)
-    return turns
-
-
-def _note(notes: Notes, report: Report) -> None:
+def note(notes: Notes, report: Report) -> None:
     """Report what a shortcut had to say."""
     for name, place, detail, *within in notes:
         if name in REPAIRS:
@@ -97,7 +86,7 @@ def render(
     find_places: Callable[[], Locate],
 ) -> Rendered:
     """What was written, encoded, with what a report has to say; the policy may forbid it."""
-    encoded = encode_body(written)
+    encoded = encode(written)
     if report.is_empty:
         return Rendered(encoded)
     locate = find_places()

@@ -15,11 +15,9 @@ import msgspec
 from cannery.dialects import find_dialect
 from cannery.errors import DialectError
 from cannery.rendering import locate_in, noted, said_alike, write_request
-from cannery.wire.bodies import Turns
-from cannery.wire.contract import Notes
 from cannery.wire.cuts import LONG, Runs, cut, mend
 from cannery.wire.lazy import loaded
-from cannery.wire.losses import Loss, Rendered, Report, enforce, told
+from cannery.wire.losses import Loss, Notes, Rendered, Report, enforce, told
 from cannery.wire.slices import ODD
 
 # Longer settings seldom come twice.
@@ -102,7 +100,7 @@ def _known_settings(
         request = request.replace(model=model)
     locate = partial(locate_in, source, settings, "request")
     writer = find_dialect(target)
-    turns = (0, Turns([]))
+    turns: tuple[int, Any] = (0, ())
     said = write_request(request, writer, "allow", (), None, Report(), locate, turns=turns)
     fields = _read_fields(said.body)
     fields.popitem()

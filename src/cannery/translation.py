@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from cannery.messages.content import TextualContentClass
 from cannery.messages.conversation import Conversation
 from cannery.messages.requests import Request, Response, new_response
 from cannery.messages.residue import Residue
+from cannery.planned import write_planned
 from cannery.rendering import (
     at_hand,
     locate_in,
@@ -19,23 +20,18 @@ from cannery.rendering import (
     render,
     report_lost_settings,
     write_request,
-    write_turns,
 )
 from cannery.shortcuts import translate_line, translate_plain, translate_slices, ways
 from cannery.wire.aliasing import unaliased_canister
 from cannery.wire.bodies import to_bytes
-from cannery.wire.contract import (
-    FastWriter,
-    Notes,
-    Rules,
-    StreamOptions,
-)
+from cannery.wire.contract import Rules, StreamOptions
 from cannery.wire.lazy import loaded
 from cannery.wire.losses import (
     NO_ALIASES,
     POLICIES,
     Aliases,
     Loss,
+    Notes,
     Rendered,
     Report,
     check_policy,
@@ -44,6 +40,7 @@ from cannery.wire.losses import (
 )
 from cannery.wire.plain import PlainRequest
 from cannery.wire.streams import check_chunks, read_stream, write_stream
+from cannery.wire.walks import TurnPlan
 
 if TYPE_CHECKING:
     from cannery.messages.events import Event
@@ -118,30 +115,23 @@ def _nativize_request(
         raise InputError(f"expected a Request, got {_kind(request)}")
     if without:
         check_repairs(without)
-    write = _fast_writer(name) if rules is None and not without else None
-    if write is not None:
-        notes: Notes = []
-        fast = write(request, notes, keep=body is None)
-        if fast is not None:
-            if not notes:
-                return Rendered(fast)
-            rendered = noted(fast, notes, request.source, body, restored)
-            enforce(policy, request.source, name, rendered.losses)
-            return rendered
     target = find_dialect(name)
-    report = Report()
-    turns = None
-    if rules is None and not without and target.write_turns is not None:
-        turns = write_turns(request, target.write_turns, report, keep=body is None)
+    if rules is None and not without and request.conversation:
+        plan_turns = _planner(name)
+        plan = None if plan_turns is None else plan_turns(request)
+        if plan is not None:
+            rendered = write_planned(request, target, plan, policy, body, restored)
+            if rendered is not None:
+                return rendered
     locate = partial(locate_in, request.source, body, "request", restored)
-    return write_request(request, target, policy, without, rules, report, locate, turns=turns)
+    return write_request(request, target, policy, without, rules, Report(), locate, turns=None)
 
 
 @lru_cache(maxsize=64)
-def _fast_writer(name: str) -> FastWriter | None:
-    """How a dialect writes requests of common shape; None where it has no such way."""
-    write = find_dialect(name).write_fast
-    return None if write is None else loaded(write)
+def _planner(name: str) -> Callable[[Request], TurnPlan | None] | None:
+    """How a dialect plans to write a request; None where it never does."""
+    plan_turns = find_dialect(name).plan_turns
+    return None if plan_turns is None else loaded(plan_turns)
 
 
 # --- responses ---------------------------------------------------------------------------------

@@ -17,8 +17,7 @@ from cannery.dialects import find_dialect
 SHORTCUTS = (
     "read_plain",
     "write_plain",
-    "write_fast",
-    "write_turns",
+    "plan_turns",
     "read_slices",
     "write_slices",
     "read_paths",
@@ -27,7 +26,7 @@ SHORTCUTS = (
     "write_reply",
 )
 # Where a translation turns to one of them.
-TURNINGS = ("_fast_writer", "ways", "translate_slices", "translate_line", "translate_plain")
+TURNINGS = ("_planner", "ways", "translate_slices", "translate_line", "translate_plain")
 
 
 def find_general(name: str) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import json
 import weakref
 from datetime import UTC, datetime
 from typing import Any
@@ -13,7 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import cannery
+from cannery import planned
 from cannery.wire import fragments
+from tests.conformance.general import the_general_way
 from tests.conformance.matrix import DIALECTS
 
 
@@ -39,15 +42,56 @@ def test_a_conversation_that_was_written_is_freed(target: str):
     assert [moment() for moment in moments] == [None] * 7
 
 
+def apart(conversation: cannery.Conversation) -> cannery.Conversation:
+    """The same, of canisters that keep nothing."""
+    return cannery.Conversation([each.replace(joined=each.joined) for each in conversation])
+
+
+def written_anew(request: cannery.Request, target: str) -> cannery.Rendered:
+    """The same of canisters that keep nothing."""
+    anew = msgspec.structs.replace(request, conversation=apart(request.conversation))
+    return cannery.nativize_request(anew, target)
+
+
+def keeping(target: str, **settings: Any) -> cannery.Request:
+    """A request whose turns are kept: it has grown twice, and was written each time."""
+    conversation, _ = spoken(9)
+    request = cannery.Request(conversation, "m", source="sharegpt", **settings)
+    for count in (5, 7, 9):
+        cannery.nativize_request(request.replace(conversation=conversation[:count]), target)
+    assert any(memo and any(memo.values()) for memo in (each._memo for each in conversation))
+    return request
+
+
+@pytest.mark.parametrize("place", range(9))
 @pytest.mark.parametrize("target", DIALECTS)
-def test_what_is_kept_is_used_only_behind_the_same_beginning(target: str):
-    conversation, _ = spoken(5)
-    request = cannery.Request(conversation, "m", source="sharegpt")
-    cannery.nativize_request(request, target)
-    other = cannery.Conversation([cannery.user("Another beginning."), *conversation[1:]])
-    again = cannery.nativize_request(request.replace(conversation=other), target)
-    assert b"Another beginning." in again.body
-    assert b"0." not in again.body.replace(b"1.0", b"")
+def test_what_is_kept_is_used_only_behind_the_same_beginning(target: str, place: int):
+    request = keeping(target)
+    make = (cannery.user, cannery.assistant)[place % 2]
+    other = request.conversation.replaced(place, make("Something else."))
+    edited = request.replace(conversation=other)
+    again = cannery.nativize_request(edited, target)
+    assert again == written_anew(edited, target)
+    assert b"Something else." in again.body
+
+
+@pytest.mark.parametrize("target", DIALECTS)
+def test_equal_settings_may_be_written_in_two_ways(target: str):
+    request = keeping(target, controls=cannery.Controls(max_tokens=9, temperature=1))
+    other = request.replace(controls=cannery.Controls(max_tokens=9, temperature=1.0))
+    assert other == request
+    again = cannery.nativize_request(other, target)
+    assert again == written_anew(other, target)
+    assert b"1.0" in again.body
+
+
+@pytest.mark.parametrize("target", DIALECTS)
+def test_one_canister_may_stand_in_two_places(target: str):
+    asked, answered = cannery.user("Again?"), cannery.assistant("Again.")
+    conversation = cannery.Conversation([asked, answered] * 3)
+    for count in (2, 4, 6, 4, 3, 5):
+        request = cannery.Request(conversation[:count], "m", source="sharegpt")
+        assert cannery.nativize_request(request, target) == written_anew(request, target)
 
 
 WORDS = st.sampled_from(["One.", "Two.", "", " ", '{"a": 1}'])
@@ -71,42 +115,66 @@ def additions(draw: st.DrawFn) -> list[cannery.Canister]:
     return draw(st.sampled_from([[*silent, *calls], [*silent, *calls, *results], results]))
 
 
-def apart(conversation: cannery.Conversation) -> cannery.Conversation:
-    """The same, of canisters that keep nothing."""
-    return cannery.Conversation([each.replace(joined=each.joined) for each in conversation])
+LEADING = (
+    [cannery.supervisor("Be kind.")],
+    [cannery.supervisor("Be kind.", rank="developer"), cannery.supervisor("Be brief.")],
+    [],
+)
+TOOLS = (
+    (),
+    (cannery.Tool("look", schema={"type": "object"}),),
+    (
+        cannery.Tool("look at", "Any name.", {"type": "object"}),
+        cannery.Tool("say", is_freeform=True),
+    ),
+)
+# Equal ones may be written in two ways.
+CONTROLS = (
+    cannery.Controls(),
+    cannery.Controls(max_tokens=5, temperature=1),
+    cannery.Controls(max_tokens=5, temperature=1.0),
+    cannery.Controls(max_tokens=5, temperature=0.5, stop=("x",), seed=7),
+)
+SETTINGS = st.fixed_dictionaries(
+    {
+        "model": st.sampled_from(["m", "gemini-3-pro", "claude-opus-4-6", cannery.absent]),
+        "tools": st.sampled_from(TOOLS),
+        "controls": st.sampled_from(CONTROLS),
+        "stream": st.sampled_from([cannery.absent, True]),
+        "residue": st.sampled_from([None, cannery.Residue("sharegpt", envelope='{"lang":"en"}')]),
+    }
+)
 
 
 @pytest.mark.parametrize("source", [None, "openai_chat", "sharegpt"])
 @pytest.mark.parametrize("target", DIALECTS)
 def test_a_conversation_that_grows_is_written_as_if_it_were_new(target: str, source: str | None):
-    start = cannery.Conversation(
-        [
-            cannery.supervisor("Be kind."),
-            cannery.user("Hello."),
-            cannery.assistant("Hello!"),
-            cannery.user("Look."),
-        ]
-    )
-    controls = (cannery.Controls(), cannery.Controls(max_tokens=5, temperature=0.5, stop=("x",)))
+    start = (cannery.user("Hello."), cannery.assistant("Hello!"), cannery.user("Look."))
 
     @settings(max_examples=150)
     @given(
+        leading=st.sampled_from(LEADING),
+        around=st.lists(SETTINGS, min_size=1, max_size=3),
         steps=st.lists(
-            st.tuples(st.integers(0, 9), additions(), st.booleans(), st.booleans()), max_size=12
-        )
+            st.tuples(st.integers(0, 9), additions(), st.integers(0, 5), st.booleans()), max_size=12
+        ),
     )
-    def run(steps: list[Any]):
-        grown = [apart(start)]
-        for branch, more, is_controlled, is_rebuilt in steps:
+    def run(leading: list[Any], around: list[dict[str, Any]], steps: list[Any]):
+        grown = [apart(cannery.Conversation([*leading, *start]))]
+        for branch, more, which, is_rebuilt in steps:
             longer = grown[-1 - branch % min(len(grown), 4)].append(*more)
             if is_rebuilt:
                 longer = cannery.Conversation(list(longer))
             grown.append(longer)
-            request = cannery.Request(longer, "m", controls=controls[is_controlled], source=source)
+            request = cannery.Request(longer, source=source, **around[which % len(around)])
             again = cannery.nativize_request(request, target)
-            assert again == cannery.nativize_request(
-                msgspec.structs.replace(request, conversation=apart(longer)), target
-            )
+            new = msgspec.structs.replace(request, conversation=apart(longer))
+            assert again == cannery.nativize_request(new, target)
+            with the_general_way():
+                slow = cannery.nativize_request(new, target)
+            assert json.loads(again.body) == json.loads(slow.body)
+            assert (again.losses, again.aliases) == (slow.losses, slow.aliases)
+            assert again.repairs == slow.repairs
 
     run()
 
@@ -118,11 +186,13 @@ def test_only_what_is_new_is_encoded(target: str, monkeypatch: pytest.MonkeyPatc
     encode = fragments.encode
     counts: list[int] = []
 
-    def counting(turns: list[Any]) -> bytes:
-        counts.append(len(turns))
-        return encode(turns)
+    def counting(value: Any) -> bytes:
+        if type(value) is list:
+            counts.append(len(value))
+        return encode(value)
 
     monkeypatch.setattr(fragments, "encode", counting)
+    monkeypatch.setattr(planned, "encode", counting)
     requests = [request]
     for count in range(150):
         written = cannery.nativize_request(requests[-1], target)
@@ -145,3 +215,26 @@ def test_nothing_but_a_mark_is_kept_of_what_is_written_once(target: str):
     cannery.nativize_request(cannery.Request(conversation, "m", source="sharegpt"), target)
     memos = [canister.memo() for canister in conversation]
     assert [value for memo in memos for value in memo.values()] == [None]
+
+
+@pytest.mark.parametrize("target", DIALECTS)
+def test_settings_that_stay_are_written_once(target: str, monkeypatch: pytest.MonkeyPatch):
+    conversation, _ = spoken(21)
+    tools = (cannery.Tool("any name", schema={"type": "object"}), cannery.Tool("look"))
+    request = cannery.Request(conversation, "m", tools, source="sharegpt")
+    openings: list[int] = []
+    write = planned._open
+
+    def counting(*arguments: Any) -> Any:
+        openings.append(len(arguments[0].tools))
+        return write(*arguments)
+
+    monkeypatch.setattr(planned, "_open", counting)
+    for count in range(20):
+        if count == 10:
+            request = request.replace(tools=tools[1:])
+        written = cannery.nativize_request(request, target)
+        assert (b"any" in written.body) is (count < 10)
+        more = cannery.assistant("And?"), cannery.user("So.")
+        request = request.replace(conversation=request.conversation.append(*more))
+    assert openings == [2, 1]

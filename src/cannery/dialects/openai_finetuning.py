@@ -20,10 +20,10 @@ from cannery.wire.bodies import Object, guarded, read_object
 from cannery.wire.chat_reading import ChatReader
 from cannery.wire.chat_tools import read_tools, write_tools
 from cannery.wire.chat_writing import ChatWriter
-from cannery.wire.contract import Notes, Piece, Rules
+from cannery.wire.contract import Piece, Rules
 from cannery.wire.controls import flag, put
 from cannery.wire.lines import ChatLines, LineRequest
-from cannery.wire.losses import Report
+from cannery.wire.losses import Notes, Report
 from cannery.wire.records import data_set, drop_settings
 from cannery.wire.residues import own_residue, patch_text, recall
 

@@ -26,24 +26,6 @@ _MISSING: Any = object()
 Object = dict[str, Any]
 
 
-class Turns:
-    """A list on its way out, encoded already, in pieces; the brackets are not among them."""
-
-    __slots__ = ("pieces",)
-
-    def __init__(self, pieces: list[Any]) -> None:
-        self.pieces = pieces
-
-
-def after(items: list[Any], turns: Any) -> Any:
-    """Turns, encoded or not, behind what comes first in the same list."""
-    if not items:
-        return turns
-    if type(turns) is Turns:
-        return Turns([encode(items)[1:-1], b",", *turns.pieces])
-    return [*items, *turns]
-
-
 def encode(value: Any) -> bytes:
     """The JSON text of plain values, ``Raw`` and structs among them."""
     try:
@@ -56,8 +38,6 @@ def encode(value: Any) -> bytes:
 def _unknown(value: Any) -> Fragment:
     if type(value) is Raw:
         return Fragment(bytes(value))
-    if type(value) is Turns:
-        return Fragment(b"".join((b"[", *value.pieces, b"]")))
     raise TypeError(type(value).__name__)
 
 
@@ -67,21 +47,6 @@ def _known(value: Any) -> Raw:
 
 
 _encode = msgspec.json.Encoder(enc_hook=_known).encode
-
-
-def encode_body(body: Object) -> bytes:
-    """The JSON text of an object whose last field may be turns, which is taken from it.
-
-    What is encoded among them is copied only once.
-    """
-    if not body:
-        return b"{}"
-    key, turns = body.popitem()
-    if type(turns) is not Turns:
-        body[key] = turns
-        return encode(body)
-    start = encode(body)[:-1] + b"," if body else b"{"
-    return b"".join((start, b'"', key.encode(), b'":[', *turns.pieces, b"]}"))
 
 
 def to_bytes(dialect: str, body: Any) -> bytes:

@@ -14,9 +14,10 @@ from msgspec import Struct
 from cannery.messages.canisters import AnyCanister
 from cannery.messages.events import Event
 from cannery.messages.requests import Request, Response
-from cannery.wire.losses import NO_ALIASES, Aliases, Rendered, Report
+from cannery.wire.losses import NO_ALIASES, Aliases, Notes, Rendered, Report
 from cannery.wire.plain import PlainRequest
 from cannery.wire.slices import Around, Sliced
+from cannery.wire.walks import TurnPlan
 
 
 class Rules(Struct, frozen=True, gc=False):
@@ -91,27 +92,6 @@ class StreamOptions(Struct, frozen=True, gc=False):
 # What a body says where it must name a model and nobody gave one.
 UNKNOWN_MODEL = "unknown"
 
-# What a shortcut has to say: losses and repairs as (code or name, place, detail); a loss may have a path below the
-# place.
-Note = tuple[str, int | str, str] | tuple[str, int | str, str, str]
-Notes = list[Note]
-
-
-class FastWriter(Protocol):
-    """Writes a request of common shape; with ``keep`` it keeps encoded turns for the next time."""
-
-    def __call__(self, request: Request, notes: Notes, *, keep: bool = False) -> bytes | None:
-        """The body, or None for any other request."""
-
-
-class TurnWriter(Protocol):
-    """Writes turns that need no repair, whatever settings stand around them."""
-
-    def __call__(
-        self, request: Request, notes: Notes, *, keep: bool = False
-    ) -> tuple[int, Any] | None:
-        """How many leading canisters are left to the general writer, and the messages; None for any other request."""
-
 
 class Route(Struct, frozen=True, gc=False):
     """One endpoint of a dialect: ``{model}`` in the path stands for the model, ``kind`` says what is asked for.
@@ -140,7 +120,7 @@ class Dialect(Struct, frozen=True, gc=False):
 
     ``read_request(body, paths)`` appends the source path of each canister to ``paths`` when given a list.
     ``write_request(request, pieces, report)`` gives the body of pieces that the repairs have arranged; a dialect with
-    ``write_turns`` also takes the messages that it wrote.
+    ``plan_turns`` also takes the messages behind them, written by its plan.
     """
 
     name: str
@@ -172,8 +152,8 @@ class Dialect(Struct, frozen=True, gc=False):
     read_line: Callable[[bytes, Notes], Any] | None = None
     read_lines: Callable[[Sequence[bytes]], list[Any]] | None = None
     write_lines: Callable[[Iterable[Any], Notes], bytes] | None = None
-    write_fast: FastWriter | None = None
-    write_turns: TurnWriter | None = None
+    # How a request is written whose conversation needs no repair (``wire.walks``).
+    plan_turns: Callable[[Request], TurnPlan | None] | None = None
     # The shortest way (``wire.slices``). A note is placed by the number of its message. The writer takes settings that
     # are written already where there are others than the commonest.
     read_slices: Callable[[bytes, Notes], Sliced | None] | None = None

@@ -10,8 +10,7 @@ from cannery.messages.absence import absent
 from cannery.messages.canisters import ResultCanisterClass
 from cannery.messages.requests import Controls, Request, Response, Tool
 from cannery.messages.residue import Residue
-from cannery.wire.contract import Notes
-from cannery.wire.losses import ENVELOPE, Place, Report
+from cannery.wire.losses import ENVELOPE, Notes, Place, Report
 from cannery.wire.residues import dropped_keys
 
 _SIGNATURES = ("thoughtSignature", "thought_signature", "signature", "encrypted_content")

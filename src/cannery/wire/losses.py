@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
+from operator import itemgetter
 from typing import Any
 
 from msgspec import Struct
@@ -89,6 +90,10 @@ REPAIRS: Mapping[str, str] = {
 
 
 Place = int | str | None
+# What a shortcut has to say: losses and repairs as (code or name, place, detail); a loss may have a path below the
+# place.
+Note = tuple[str, int | str, str] | tuple[str, int | str, str, str]
+Notes = list[Note]
 
 
 class Loss(Struct, frozen=True, gc=False):
@@ -194,30 +199,30 @@ def told(
 ) -> tuple[tuple[Loss, ...], tuple[Repair, ...]]:
     """The losses and the repairs that notes stand for (see ``contract.Note``), each once, with paths.
 
-    What was lost of settings stands before what was lost of messages, and those in their order.
+    What is about settings stands before what is about messages, and that in their order.
     """
-    losses: list[Loss] = []
-    repairs: list[Repair] = []
-    places: list[int] = []
+    losses: list[tuple[int, Loss]] = []
+    repairs: list[tuple[int, Repair]] = []
     for name, place, detail, *within in notes:
         inner = within[0] if within else ""
         path = _path(place, inner, locate) if inner or place is None else locate(place) or "$"
         if fit is not None:
             path = fit(path)
+        order = place if type(place) is int else -1
         found = CODES.get(name)
         if found is not None:
-            losses.append(Loss(name, found[0], path, detail or found[1]))
-            places.append(place if type(place) is int else -1)
+            losses.append((order, Loss(name, found[0], path, detail or found[1])))
         else:
-            repairs.append(Repair(name, path, detail or REPAIRS[name]))
-    if len(losses) > 1:
-        order = sorted(range(len(losses)), key=places.__getitem__)
-        losses = [losses[index] for index in order]
-    return _once(losses), _once(repairs)
+            repairs.append((order, Repair(name, path, detail or REPAIRS[name])))
+    return _in_order(losses), _in_order(repairs)
 
 
-def _once(found: list[Any]) -> tuple[Any, ...]:
-    return tuple(dict.fromkeys(found) if len(found) > 1 else found)
+def _in_order(found: list[tuple[int, Any]]) -> tuple[Any, ...]:
+    """What was found, each once, by its place."""
+    if len(found) > 1:
+        found.sort(key=itemgetter(0))
+        return tuple(dict.fromkeys([each for _, each in found]))
+    return (found[0][1],) if found else ()
 
 
 def enforce(policy: str, source: str | None, target: str, losses: tuple[Loss, ...]) -> None:

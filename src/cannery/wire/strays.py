@@ -11,8 +11,8 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
-from cannery.wire.contract import Notes
 from cannery.wire.foreign import lost_field
+from cannery.wire.losses import Notes
 from cannery.wire.slices import encode_structs
 
 _NULL = b"null"

@@ -20,10 +20,10 @@ from cannery.messages.payload import Base64
 from cannery.messages.requests import Request, new_controls
 from cannery.messages.role import Role
 from cannery.wire.arguments import is_plain_identifier, is_plain_name, object_text
-from cannery.wire.bodies import encode, encode_body
-from cannery.wire.contract import UNKNOWN_MODEL, Notes
+from cannery.wire.bodies import encode
+from cannery.wire.contract import UNKNOWN_MODEL
 from cannery.wire.foreign import note_residue
-from cannery.wire.fragments import NOTHING_KNOWN, Known, Walked, leading_texts, write_kept
+from cannery.wire.losses import Notes
 from cannery.wire.media import is_standard_base64, sniff
 from cannery.wire.plain import (
     PlainAssistant,
@@ -34,6 +34,7 @@ from cannery.wire.plain import (
 )
 from cannery.wire.received import RECEIVED
 from cannery.wire.residues import is_foreign_form
+from cannery.wire.walks import Known, TurnPlan, Walked
 
 _USER, _ASSISTANT, _SUPERVISOR = Role.User, Role.Assistant, Role.Supervisor
 _INVOCATION, _RESULT = Role.Invocation, Role.Result
@@ -110,69 +111,50 @@ def settings_body(
     return body
 
 
-def write_fast(request: Request, notes: Notes, *, keep: bool = False) -> bytes | None:
-    """The body of a well-behaved request; None for any other.
+def plan_turns(request: Request) -> TurnPlan | None:
+    """How a request is written whose conversation needs no repair; None at home."""
+    return None if request.source == NAME else _PLAN
 
-    With ``keep`` the turns are kept beside the conversation, so that writing it again with more at its end encodes
-    only what is new.
-    """
+
+def _lead(canisters: tuple[Any, ...]) -> int | None:
+    """How many supervisors stand first; None if one has nothing to say or is not text, or if nobody else speaks."""
+    for index, canister in enumerate(canisters):
+        if canister.role is not _SUPERVISOR:
+            return index
+        held = canister.held
+        if type(held) is not str or not held or held.isspace():
+            return None
+    return None
+
+
+def _open(request: Request, start: int, notes: Notes) -> dict[str, Any] | None:
+    """The usual settings and one system text at most; None for any others."""
     controls = request.controls
     limit, temperature, top_p = controls.max_tokens, controls.temperature, controls.top_p
     if (
-        request.tools
+        start > 1
+        or request.tools
         or request.tool_choice is not absent
         or (request.residue is not None and request.residue.envelope is not None)
         or (temperature is not absent and temperature > 1)
         or controls != new_controls(limit, temperature, top_p)
     ):
         return None
-    system: str | None = None
-    first = request.conversation[0] if request.conversation else None
-    if first is not None and first.role is _SUPERVISOR:
-        system = _system(first)
-        if system is None:
-            return None
-    said: Notes = []
-    turns = _write(request, 0 if system is None else 1, said, keep=keep)
-    if turns is None:
+    system = _system(request.conversation[0]) if start else None
+    if start and system is None:
         return None
     model: Any = request.model
     if not model:
         notes.append(("MODEL_UNKNOWN", "model", ""))
         model = UNKNOWN_MODEL
-    body = settings_body(model, limit, temperature, top_p, request.stream, system, notes)
-    notes += said
-    body["messages"] = turns
-    return encode_body(body)
+    return settings_body(model, limit, temperature, top_p, request.stream, system, notes)
 
 
-def write_turns(request: Request, notes: Notes, *, keep: bool = False) -> tuple[int, Any] | None:
-    """The turns of a well-behaved conversation behind its leading supervisors; None for any other."""
-    start = leading_texts(request.conversation)
-    turns = None if start is None else _write(request, start, notes, keep=keep)
-    return None if turns is None else (start, turns)  # type: ignore[return-value]
-
-
-def _write(request: Request, start: int, notes: Notes, *, keep: bool) -> Any:
-    """The turns from a position on; None where the general way is needed."""
-    conversation = request.conversation
-    if start == len(conversation) or request.source == NAME:
-        return None
-    if keep:
-        turns: Any = write_kept(conversation, start, notes, f"{NAME} {start}", _walk)
-    else:
-        walked = _walk(tuple(conversation), start, notes, NOTHING_KNOWN)
-        turns = None if walked is None else walked.turns
-    if turns is None:
-        return None
-    last = conversation[-1]
-    return None if last.role is _ASSISTANT and not _may_end(last.held, request.model) else turns
-
-
-def _may_end(held: Any, model: Any) -> bool:
-    """Whether a request may end with this text of the assistant."""
-    name = model if isinstance(model, str) else None
-    return not rules_for(name).ends_with_user and not held[-1].isspace()
+def _close(request: Request, _place: int, _notes: Notes) -> bytes | None:
+    """Nothing, where a request may end with the words of the assistant."""
+    name = request.model if isinstance(request.model, str) else None
+    held: Any = request.conversation[-1].held
+    return None if rules_for(name).ends_with_user or held[-1].isspace() else b""
 
 
 def _system(canister: Any) -> str | None:
@@ -269,6 +251,9 @@ def _walk(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each turn is w
     return None if calls else Walked(written, last, last_count)
 
 
+_PLAN = TurnPlan(NAME, "messages", _lead, _open, _walk, _close)
+
+
 def _pair(
     call: Any, result: Any, used: set[str], known: frozenset[str]
 ) -> tuple[dict[str, Any], dict[str, Any]] | None:
@@ -310,8 +295,8 @@ def _calls(
 ) -> list[Any] | None:
     """The blocks of an assistant turn with calls."""
     said: list[Any] = []
-    if held is not absent and held != "":
-        if type(held) is not str or held.isspace():
+    if held is not absent:
+        if type(held) is not str or not held or held.isspace():
             return None
         said.append({"type": "text", "text": held})
     count = len(canisters)

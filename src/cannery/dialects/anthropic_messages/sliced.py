@@ -10,7 +10,7 @@ from cannery.dialects.anthropic_messages.fast import DEFAULTED
 from cannery.dialects.anthropic_messages.frames import long_messages
 from cannery.dialects.anthropic_messages.settings import DEFAULT_MAX_TOKENS
 from cannery.messages.absence import absent
-from cannery.wire.contract import Notes
+from cannery.wire.losses import Notes
 from cannery.wire.slices import (
     Around,
     Sliced,

@@ -10,7 +10,7 @@ from msgspec import UNSET, Raw, Struct
 from cannery.dialects.anthropic_messages.fast_reading import OddError, argument_text
 from cannery.dialects.anthropic_messages.shapes import Never
 from cannery.messages.absence import absent
-from cannery.wire.contract import Notes
+from cannery.wire.losses import Notes
 from cannery.wire.slices import (
     ODD,
     SHORT,

@@ -21,7 +21,6 @@ from cannery.dialects.gemini_generate.spelling import NAME, Object, read_form
 from cannery.dialects.gemini_generate.writing import MessageWriter
 from cannery.messages.requests import Request
 from cannery.wire.aliasing import aliased
-from cannery.wire.bodies import after
 from cannery.wire.contract import Dialect, Piece, Route
 from cannery.wire.lazy import later
 from cannery.wire.losses import Report
@@ -42,7 +41,7 @@ def write_request(
     messages = writer.messages(pieces)
     contents = messages["contents"]
     if turns is not None:
-        messages["contents"] = after(contents, turns)
+        messages["contents"] = turns
     elif "content" in shapes and len(contents) == 1:
         messages["contents"] = contents[0]
     return {**body, **messages}
@@ -78,7 +77,6 @@ DIALECT = Dialect(
     modelled=MODELLED,
     rules_for=rules_for,
     write_plain=later(__name__, "fast", "write_plain"),
-    write_fast=later(__name__, "fast", "write_fast"),
-    write_turns=later(__name__, "fast", "write_turns"),
+    plan_turns=later(__name__, "fast", "plan_turns"),
     write_slices=write_slices,
 )

@@ -8,9 +8,7 @@ building each of them would take longer than reading the body did.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import lru_cache, partial
-from itertools import islice
 from typing import Any
 
 import msgspec
@@ -24,10 +22,9 @@ from cannery.messages.content import AudioContentClass, ImageContentClass, Video
 from cannery.messages.payload import Location
 from cannery.messages.requests import Request, Tool, ToolChoice, new_controls
 from cannery.messages.role import Role
-from cannery.wire.bodies import Turns, encode, encode_body
-from cannery.wire.contract import Notes
+from cannery.wire.bodies import encode
 from cannery.wire.foreign import note_residue
-from cannery.wire.fragments import NOTHING_KNOWN, Known, Walked, write_kept
+from cannery.wire.losses import Notes
 from cannery.wire.markers import CONTINUE
 from cannery.wire.media import sound_base64, true_mime_type
 from cannery.wire.plain import (
@@ -37,6 +34,7 @@ from cannery.wire.plain import (
     PlainSystem,
     PlainUser,
 )
+from cannery.wire.walks import Known, TurnPlan, Walked
 
 _USER, _ASSISTANT, _SUPERVISOR = Role.User, Role.Assistant, Role.Supervisor
 _INVOCATION, _RESULT = Role.Invocation, Role.Result
@@ -49,7 +47,7 @@ _UNESCAPED = bytes(code for code in range(32, 127) if code not in b'"\\')
 _FEW = 64
 # Whose turn it is: the model's is open before anything is said in it, the user's begins with all answers to calls.
 _NOBODYS, _USERS, _OPENED, _MODELS, _ANSWERS = "nobody's", "user's", "open", "model's", "answers"
-_CONTINUED = encode({"role": "user", "parts": ({"text": CONTINUE},)})
+_CONTINUED = b"," + encode({"role": "user", "parts": ({"text": CONTINUE},)})
 _SIGNATURE = f',"thoughtSignature":"{STAND_IN}"'
 # What a text starts with that is neither blank nor JSON.
 _WORDY = frozenset(map(chr, range(0x21, 0x7F))) - {"{", "["}
@@ -215,36 +213,27 @@ def _declaration(tool: Tool) -> dict[str, Any] | None:
 # --- conversations -----------------------------------------------------------------------------
 
 
-def write_fast(request: Request, notes: Notes, *, keep: bool = False) -> bytes | None:
-    """The body of a well-behaved request with the usual settings; None for any other."""
+def plan_turns(request: Request) -> TurnPlan | None:
+    """How a request is written whose conversation needs no repair; None at home."""
+    return None if request.source == NAME else _PLANS[_demands(request.model)[1]]
+
+
+def _open(request: Request, start: int, notes: Notes) -> dict[str, Any] | None:
+    """The usual settings, and what supervisors say first; None for any others."""
     body = usual_settings(request)
-    if body is None:
-        return None
-    conversation = request.conversation
-    start = _leading(conversation, notes)
-    contents = None if start is None else _contents(request, start, notes, keep=keep)
-    if contents is None:
-        return None
-    if _ends_with_model(request):
-        contents = _continued(contents, len(conversation) - 1, notes)
-    if start:
-        parts = [{"text": canister.held} for canister in islice(conversation, start)]
-        body["systemInstruction"] = {"parts": parts}
-    body["contents"] = contents
-    return encode_body(body)
+    if body is None or not start:
+        return body
+    leading: tuple[Any, ...] = request.conversation[:start]
+    for index, canister in enumerate(leading):
+        if canister.rank == "developer":
+            notes.append(("RANK_LOWERED", index, ""))
+        if canister.residue is not None:
+            note_residue(canister.residue, NAME, index, notes)
+    body["systemInstruction"] = {"parts": [{"text": canister.held} for canister in leading]}
+    return body
 
 
-def write_turns(request: Request, notes: Notes, *, keep: bool = False) -> tuple[int, Any] | None:
-    """The contents of a well-behaved conversation behind its leading supervisors; None for any other."""
-    # What follows a last word of the model is left to the general way.
-    if request.source == NAME or _ends_with_model(request):
-        return None
-    start = _leading(request.conversation, [])
-    contents = None if start is None else _contents(request, start, notes, keep=keep)
-    return None if start is None or contents is None else (start, contents)
-
-
-def _leading(canisters: Iterable[Any], notes: Notes) -> int | None:
+def _lead(canisters: tuple[Any, ...]) -> int | None:
     """How many supervisors stand first; None if one is not plain text, or if nobody else speaks."""
     for index, canister in enumerate(canisters):
         if canister.role is not _SUPERVISOR:
@@ -252,35 +241,18 @@ def _leading(canisters: Iterable[Any], notes: Notes) -> int | None:
         held, residue = canister.held, canister.residue
         if type(held) is not str or not held or held.isspace():
             return None
-        if canister.rank == "developer":
-            notes.append(("RANK_LOWERED", index, ""))
-        if residue is not None and not note_residue(residue, NAME, index, notes):
+        if residue is not None and not note_residue(residue, NAME, index, []):
             return None
     return None
 
 
-def _contents(request: Request, start: int, notes: Notes, *, keep: bool) -> Any:
-    """The contents from a position on; None where the general way is needed."""
-    is_signed = _demands(request.model)[1]
-    walk = _walk_signed if is_signed else _walk_unsigned
-    if keep:
-        return write_kept(request.conversation, start, notes, f"{NAME} {start} {is_signed}", walk)
-    walked = walk(tuple(request.conversation), start, notes, NOTHING_KNOWN)
-    return None if walked is None else walked.turns
-
-
-def _ends_with_model(request: Request) -> bool:
-    """Whether the model has the last word where it may not."""
-    conversation = request.conversation
-    return bool(conversation and conversation[-1].role is _ASSISTANT and _demands(request.model)[0])
-
-
-def _continued(contents: Any, place: int, notes: Notes) -> Any:
-    """Contents that let the user speak last."""
+def _close(request: Request, place: int, notes: Notes) -> bytes:
+    """What lets the user speak last, where a model wants that."""
+    if not _demands(request.model)[0]:
+        return b""
+    # Before whatever else there is to say of these words.
     notes[:0] = ("prefill", place, ""), ("PREFILL_DROPPED", place, "")
-    if type(contents) is Turns:
-        return Turns([*contents.pieces, b",", _CONTINUED])
-    return [*contents, Fragment(_CONTINUED)]
+    return _CONTINUED
 
 
 @lru_cache(maxsize=64)
@@ -311,8 +283,11 @@ def _walk(
     return walked
 
 
-_walk_signed = partial(_walk, signature=_SIGNATURE)
-_walk_unsigned = partial(_walk, signature="")
+# For models that do not want calls to be signed, and for those that do.
+_PLANS = tuple(
+    TurnPlan(key, "contents", _lead, _open, partial(_walk, signature=signature), _close)
+    for key, signature in ((NAME, ""), (f"{NAME} signed", _SIGNATURE))
+)
 
 
 def are_plain(ids: list[str], names: set[str]) -> bool:

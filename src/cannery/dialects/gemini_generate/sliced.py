@@ -15,7 +15,7 @@ from orjson import dumps
 from cannery.dialects.gemini_generate.fast import usual_config
 from cannery.dialects.gemini_generate.frames import write_long
 from cannery.messages.absence import absent
-from cannery.wire.contract import Notes
+from cannery.wire.losses import Notes
 from cannery.wire.slices import MODEL, USER, Around, Sliced, encode_structs
 
 # What stands between texts that are encoded as one list, and in none of them: there a quote has a backslash before it.

@@ -42,7 +42,8 @@ from cannery.messages.requests import (
 from cannery.messages.residue import Residue
 from cannery.messages.role import Role
 from cannery.wire.bodies import encode, is_named
-from cannery.wire.contract import UNKNOWN_MODEL, Notes
+from cannery.wire.contract import UNKNOWN_MODEL
+from cannery.wire.losses import Notes
 from cannery.wire.markers import ERROR_PREFIX, read_media_label
 from cannery.wire.plain import (
     SPOKEN_NAMES,

@@ -18,38 +18,53 @@ from cannery.dialects.openai_chat.turns import (
     UnusualError,
     is_legal_name,
     lost_of,
-    write_turns,
+    walk_abroad,
+    walk_home,
 )
 from cannery.messages.absence import absent
 from cannery.messages.conversation import Conversation
 from cannery.messages.json_text import is_json_object
 from cannery.messages.requests import Request, Tool, new_request
-from cannery.wire.bodies import Object, encode_body
-from cannery.wire.contract import UNKNOWN_MODEL, Notes
+from cannery.wire.bodies import Object
+from cannery.wire.contract import UNKNOWN_MODEL
+from cannery.wire.losses import Notes
+from cannery.wire.walks import TurnPlan
 
 _NOTHING = Conversation()
 _MOST_STOPS = 4
 
 
-def write_fast(request: Request, notes: Notes, *, keep: bool = False) -> bytes | None:
-    """The body of a well-behaved request; None for any other."""
+def plan_turns(request: Request) -> TurnPlan:
+    """How a request is written whose conversation needs no repair."""
+    return _AT_HOME if request.source == NAME else _ABROAD
+
+
+def _lead(_canisters: tuple[Any, ...]) -> int:
+    """Nobody stands before the messages."""
+    return 0
+
+
+def _open(request: Request, _start: int, notes: Notes) -> Object | None:
+    """Every field of the body but the messages; None where the general writer has to."""
     residue = request.residue
     if residue is not None and residue.envelope is not None:
         return None
-    said: Notes = []
     if request.source == NAME:
-        body = write_settings(request, Noting(said))
-    else:
-        try:
-            body = write_common_settings(request, said)
-        except UnusualError:
-            return None
-    turns = write_turns(request, said, keep=keep)
-    if turns is None:
+        return write_settings(request, Noting(notes))
+    try:
+        return write_common_settings(request, notes)
+    except UnusualError:
         return None
-    notes += said
-    body["messages"] = turns[1]
-    return encode_body(body)
+
+
+def _close(_request: Request, _place: int, _notes: Notes) -> bytes:
+    """Nothing: the model goes on."""
+    return b""
+
+
+# At home blank arguments stay blank.
+_AT_HOME = TurnPlan(f"{NAME} at home", "messages", _lead, _open, walk_home, _close)
+_ABROAD = TurnPlan(NAME, "messages", _lead, _open, walk_abroad, _close)
 
 
 def write_common_settings(request: Request, notes: Notes) -> Object:

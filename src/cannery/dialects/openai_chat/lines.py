@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cannery.dialects.openai_chat.settings import NAME
-from cannery.wire.contract import UNKNOWN_MODEL, Notes
+from cannery.wire.contract import UNKNOWN_MODEL
 from cannery.wire.lines import ChatLines, LineRequest
+from cannery.wire.losses import Notes
 
 _MODEL_UNKNOWN = ("MODEL_UNKNOWN", "model", "")
 _LINES = ChatLines(NAME, UNKNOWN_MODEL)

@@ -11,7 +11,7 @@ from msgspec import UNSET, Raw, Struct
 
 from cannery.dialects.openai_chat.turns import are_legal
 from cannery.messages.absence import absent
-from cannery.wire.contract import Notes
+from cannery.wire.losses import Notes
 from cannery.wire.markers import media_label
 from cannery.wire.slices import (
     MODEL,

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from cannery.messages.absence import absent
-from cannery.wire.contract import Notes
+from cannery.wire.losses import Notes
 from cannery.wire.slices import (
     MODEL,
     NULL,

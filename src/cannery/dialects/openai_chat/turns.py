@@ -22,14 +22,12 @@ from cannery.messages.content import (
     TextualContentClass,
 )
 from cannery.messages.payload import Base64, Location
-from cannery.messages.requests import Request
 from cannery.messages.residue import Residue
 from cannery.messages.role import Role
 from cannery.wire.chat_writing import CACHE_TTL
-from cannery.wire.contract import Notes, Rules
+from cannery.wire.contract import Rules
 from cannery.wire.foreign import report_field, report_residue
-from cannery.wire.fragments import NOTHING_KNOWN, Known, Walked, write_kept
-from cannery.wire.losses import Report
+from cannery.wire.losses import Notes, Report
 from cannery.wire.markers import flag_error, media_label
 from cannery.wire.media import (
     data_url,
@@ -39,6 +37,7 @@ from cannery.wire.media import (
     true_mime_type,
 )
 from cannery.wire.residues import dropped_keys, is_foreign_form
+from cannery.wire.walks import Known, Walked
 
 _USER, _ASSISTANT, _SUPERVISOR = Role.User, Role.Assistant, Role.Supervisor
 _INVOCATION, _RESULT = Role.Invocation, Role.Result
@@ -49,21 +48,6 @@ _Object = dict[str, Any]
 
 class UnusualError(Exception):
     """Only the general writer can say this."""
-
-
-def write_turns(request: Request, notes: Notes, *, keep: bool = False) -> tuple[int, Any] | None:
-    """The messages of a well-behaved conversation; None for any other."""
-    conversation = request.conversation
-    if not conversation:
-        return None
-    is_home = request.source == NAME
-    walk = _walk_home if is_home else _walk_abroad
-    if keep:
-        # At home blank arguments stay blank.
-        turns = write_kept(conversation, 0, notes, f"{NAME} at home" if is_home else NAME, walk)
-        return None if turns is None else (0, turns)
-    walked = walk(tuple(conversation), 0, notes, NOTHING_KNOWN)
-    return None if walked is None else (0, walked.turns)
 
 
 def _walk(
@@ -148,8 +132,8 @@ def _walk(
     return Walked(written, last, before)
 
 
-_walk_home = partial(_walk, is_home=True)
-_walk_abroad = partial(_walk, is_home=False)
+walk_home = partial(_walk, is_home=True)
+walk_abroad = partial(_walk, is_home=False)
 
 
 class _Turns:

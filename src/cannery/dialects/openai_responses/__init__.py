@@ -21,7 +21,6 @@ from cannery.dialects.openai_responses.writing import ItemWriter, form_words
 from cannery.messages.canisters import SupervisorCanisterClass, text_of
 from cannery.messages.requests import Request
 from cannery.wire.aliasing import aliased
-from cannery.wire.bodies import after
 from cannery.wire.contract import Dialect, Piece, Route, Rules
 from cannery.wire.foreign import report_residue
 from cannery.wire.lazy import later
@@ -55,10 +54,7 @@ def write_request(
         pieces = pieces[1:]
     items = writer.items(pieces)
     if turns is not None:
-        last = len(request.conversation) - 1
-        if last >= len(pieces) and is_prefill(Piece(request.conversation[last], last)):
-            report.lose("PREFILL_DROPPED", last)
-        body["input"] = after(items, turns)
+        body["input"] = turns
         return body
     if not (at_home or items):
         items = [{"role": "user", "content": PLACEHOLDER}]
@@ -108,7 +104,6 @@ DIALECT = Dialect(
     control_paths=CONTROL_PATHS,
     modelled=MODELLED,
     write_plain=later(__name__, "fast", "write_plain"),
-    write_fast=later(__name__, "fast", "write_fast"),
-    write_turns=later(__name__, "fast", "write_turns"),
+    plan_turns=later(__name__, "fast", "plan_turns"),
     write_slices=write_slices,
 )

@@ -18,10 +18,10 @@ from cannery.messages.content import ImageContentClass
 from cannery.messages.payload import Location
 from cannery.messages.requests import Request, Tool, ToolChoice, new_controls
 from cannery.messages.role import Role
-from cannery.wire.bodies import encode, encode_body
-from cannery.wire.contract import UNKNOWN_MODEL, Notes
+from cannery.wire.bodies import encode
+from cannery.wire.contract import UNKNOWN_MODEL
 from cannery.wire.foreign import note_residue
-from cannery.wire.fragments import NOTHING_KNOWN, Known, Walked, write_kept
+from cannery.wire.losses import Notes
 from cannery.wire.media import is_fetchable, sound_base64, true_mime_type
 from cannery.wire.plain import (
     PlainAssistant,
@@ -30,6 +30,7 @@ from cannery.wire.plain import (
     PlainSystem,
     PlainUser,
 )
+from cannery.wire.walks import Known, TurnPlan, Walked
 
 _USER, _ASSISTANT, _SUPERVISOR = Role.User, Role.Assistant, Role.Supervisor
 _INVOCATION, _RESULT = Role.Invocation, Role.Result
@@ -134,38 +135,24 @@ def _tool(tool: Tool) -> dict[str, Any] | None:
 # --- conversations -----------------------------------------------------------------------------
 
 
-def write_fast(request: Request, notes: Notes, *, keep: bool = False) -> bytes | None:
-    """The body of a well-behaved request with the usual settings; None for any other."""
-    conversation = request.conversation
+def plan_turns(request: Request) -> TurnPlan | None:
+    """How a request is written whose conversation needs no repair; None at home."""
+    return None if request.source == NAME else _PLAN
+
+
+def _open(request: Request, start: int, notes: Notes) -> dict[str, Any] | None:
+    """The usual settings and the instructions; None for any others."""
     if not request.model:
         notes.append(("MODEL_UNKNOWN", "model", ""))
         request = replace(request, model=UNKNOWN_MODEL)
-    body = usual_settings(request) if conversation else None
-    if body is None:
-        return None
-    start = _instructions(conversation)
-    if start:
-        first = conversation[0]
-        body["instructions"] = first.held
-        if first.residue is not None:
-            note_residue(first.residue, NAME, 0, notes)
-    items = _items(request, start, notes, keep=keep)
-    if items is None:
-        return None
-    last = conversation[-1]
-    if last.role is _ASSISTANT and last.held is not absent and last.held:
-        notes.append(("PREFILL_DROPPED", len(conversation) - 1, ""))
-    body["input"] = items
-    return encode_body(body)
-
-
-def write_turns(request: Request, notes: Notes, *, keep: bool = False) -> tuple[int, Any] | None:
-    """The items of a well-behaved conversation behind its instructions; None for any other."""
-    if not request.conversation or request.source == NAME:
-        return None
-    start = _instructions(request.conversation)
-    items = _items(request, start, notes, keep=keep)
-    return None if items is None else (start, items)
+    body = usual_settings(request)
+    if body is None or not start:
+        return body
+    first = request.conversation[0]
+    body["instructions"] = first.held
+    if first.residue is not None:
+        note_residue(first.residue, NAME, 0, notes)
+    return body
 
 
 def _instructions(canisters: Any) -> int:
@@ -182,13 +169,12 @@ def _instructions(canisters: Any) -> int:
     )
 
 
-def _items(request: Request, start: int, notes: Notes, *, keep: bool) -> Any:
-    """The items from a position on; None where the general way is needed."""
-    conversation = request.conversation
-    if keep:
-        return write_kept(conversation, start, notes, f"{NAME} {start}", _walk)
-    walked = _walk(tuple(conversation), start, notes, NOTHING_KNOWN)
-    return None if walked is None else walked.turns
+def _close(request: Request, place: int, notes: Notes) -> bytes:
+    """Nothing; but here the model starts anew where it was meant to go on."""
+    held = request.conversation[-1].held
+    if held is not absent and held:
+        notes.append(("PREFILL_DROPPED", place, ""))
+    return b""
 
 
 def _walk(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each canister is what it saves
@@ -256,6 +242,8 @@ def _walk(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each canister 
                     return None
             if canister.joined and before is role:
                 _join(written[-1], held)
+            elif canister.joined and before is _ASSISTANT:
+                return None
             elif role is _USER:
                 take({"role": "user", "content": held if type(held) is str else [held]})
             else:
@@ -269,6 +257,9 @@ def _walk(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each canister 
     if ids and not (_are_plain(ids, names) and known.ids.isdisjoint(ids)):
         return None
     return Walked(written, last, last_count)
+
+
+_PLAN = TurnPlan(NAME, "input", _instructions, _open, _walk, _close)
 
 
 def _note(canister: Any, place: int, notes: Notes) -> bool:

@@ -8,7 +8,7 @@ from msgspec import UNSET, Raw, Struct
 
 from cannery.messages.absence import absent
 from cannery.wire.arguments import are_plain_calls
-from cannery.wire.contract import Notes
+from cannery.wire.losses import Notes
 from cannery.wire.slices import (
     MODEL,
     NULL,

@@ -15,11 +15,11 @@ from msgspec import Meta, Raw, Struct
 from cannery.dialects.sharegpt.tools import read_tools
 from cannery.messages.absence import absent
 from cannery.messages.requests import Tool
-from cannery.wire.contract import Notes
 from cannery.wire.foreign import lost_field
 from cannery.wire.line_calls import LineCall
 from cannery.wire.line_states import Speaker
 from cannery.wire.lines import LineTurn
+from cannery.wire.losses import Notes
 from cannery.wire.slices import ODD
 
 
