@@ -159,4 +159,7 @@ def _open(request: Request, target: Dialect, plan: TurnPlan) -> Opening | None:
         rendered = write_request(request, target, "allow", (), None, Report(), locate, turns=turns)
         text = rendered.body
         said = Said(rendered.losses, rendered.repairs, rendered.aliases)
+    # Where the turns go must be the end.
+    if not text.endswith(b'"%b":[]}' % plan.field.encode()):
+        return None
     return Opening(text[:-2], start, said, request.controls, settings_of(request))

@@ -35,7 +35,6 @@ from cannery.dialects.gemini_generate.spelling import (
 )
 from cannery.dialects.gemini_generate.usual import (
     Body,
-    UnusualError,
     usual_body,
     usual_content,
     usual_system,
@@ -76,6 +75,7 @@ from cannery.wire.contract import Piece
 from cannery.wire.losses import Report
 from cannery.wire.media import sniff
 from cannery.wire.residues import patch_text, remember
+from cannery.wire.slices import UnusualError
 from cannery.wire.wire_roles import read_role
 
 _ROLES = VOCABULARIES["gemini"]

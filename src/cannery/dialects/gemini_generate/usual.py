@@ -27,6 +27,7 @@ from cannery.messages.json_text import write_json
 from cannery.messages.residue import Residue
 from cannery.wire.arguments import RAW_ARGUMENTS
 from cannery.wire.residues import patch_text
+from cannery.wire.slices import UnusualError
 
 _MADE = {"functionCall": {"id": "", "name": "", "args": {}}}
 _NAMED = {"functionResponse": {"id": "", "name": "", "response": {}}}
@@ -111,10 +112,6 @@ class Body(
         """The settings as a body of their own."""
         fields = zip(_SETTINGS, (self.config, self.tools, self.choice), strict=True)
         return b"{%b}" % b",".join([key + bytes(raw) for key, raw in fields if raw is not _EMPTY])
-
-
-class UnusualError(Exception):
-    """A decoder took it for common, and yet only the general reader can say what it means."""
 
 
 _decode = msgspec.json.Decoder(Body).decode

@@ -15,7 +15,6 @@ from orjson import Fragment
 from cannery.dialects.openai_chat.settings import NAME, write_settings
 from cannery.dialects.openai_chat.turns import (
     Noting,
-    UnusualError,
     is_legal_name,
     lost_of,
     walk_abroad,
@@ -28,6 +27,7 @@ from cannery.messages.requests import Request, Tool, new_request
 from cannery.wire.bodies import Object
 from cannery.wire.contract import UNKNOWN_MODEL
 from cannery.wire.losses import Notes
+from cannery.wire.slices import UnusualError
 from cannery.wire.walks import TurnPlan
 
 _NOTHING = Conversation()

@@ -37,6 +37,7 @@ from cannery.wire.media import (
     true_mime_type,
 )
 from cannery.wire.residues import dropped_keys, is_foreign_form
+from cannery.wire.slices import UnusualError
 from cannery.wire.walks import Known, Walked
 
 _USER, _ASSISTANT, _SUPERVISOR = Role.User, Role.Assistant, Role.Supervisor
@@ -44,10 +45,6 @@ _INVOCATION, _RESULT = Role.Invocation, Role.Result
 _MOST_MARKS = Rules().cache_marks
 _LONGEST_ID, _LONGEST_NAME = 40, 64
 _Object = dict[str, Any]
-
-
-class UnusualError(Exception):
-    """Only the general writer can say this."""
 
 
 def _walk(
