@@ -17,12 +17,11 @@ from cannery.messages.role import Role
 from cannery.rendering import locate_in, note, noted, write_request
 from cannery.wire.bodies import encode
 from cannery.wire.contract import Dialect
-from cannery.wire.fragments import Kept, Opening, Said, find, keep, mark, settings_of
-from cannery.wire.losses import Note, Notes, Rendered, Report, enforce, told
+from cannery.wire.fragments import Kept, Opening, Said, find, item, keep, mark, settings_of
+from cannery.wire.losses import NO_ALIASES, Aliases, Note, Notes, Rendered, Report, enforce, told
 from cannery.wire.walks import NOTHING_KNOWN, SPOKEN_BY_MODEL, TurnPlan
 
 _ASSISTANT = Role.Assistant
-_item: Any = tuple.__getitem__
 
 
 def write_planned(
@@ -39,9 +38,9 @@ def write_planned(
     """
     conversation = request.conversation
     if body is None:
-        kept = find(conversation, plan.key)
+        kept, written = find(conversation, plan.key)
         if kept is not None:
-            return _write_again(request, target, plan, policy, kept)
+            return _write_again(request, target, plan, policy, kept, written)
     rendered = _write_once(request, target, plan, policy, body, restored)
     if rendered is not None and body is None:
         mark(conversation, plan.key)
@@ -68,7 +67,7 @@ def _write_once(
     if walked is None:
         return None
     turns = walked.turns
-    if _item(conversation, -1).role is _ASSISTANT:
+    if item(conversation, -1).role is _ASSISTANT:
         closing = plan.close(request, len(conversation) - 1, notes)
         if closing is None:
             return None
@@ -90,7 +89,7 @@ def _write_once(
 
 
 def _write_again(
-    request: Request, target: Dialect, plan: TurnPlan, policy: str, kept: Kept
+    request: Request, target: Dialect, plan: TurnPlan, policy: str, kept: Kept, written: int
 ) -> Rendered | None:
     """The same, all but the last turns taken from what was kept, and kept again."""
     conversation = request.conversation
@@ -99,8 +98,13 @@ def _write_again(
         opening = _open(request, target, plan)
         if opening is None:
             return None
+    if written > max(kept.length, opening.start, 1):
+        first = _walk_on(request, plan, kept, opening, written)
+        if first is None:
+            return None
+        kept = first
     start = kept.length or opening.start
-    tail = _item(conversation, slice(start, None))
+    tail = item(conversation, slice(start, None))
     notes: Notes = []
     walked = plan.walk(tail, 0, notes, kept.known)
     if walked is None:
@@ -110,7 +114,7 @@ def _write_again(
         return None
     turns, last, before = walked.turns, walked.last, walked.before
     said = kept.said
-    if before and tail[last - 1].role not in SPOKEN_BY_MODEL:
+    if before and start + last > 1 and tail[last - 1].role not in SPOKEN_BY_MODEL:
         early = [each for each in notes if _place(each) < last] if notes else notes
         if early:
             said = _more(said, early, start)
@@ -123,14 +127,32 @@ def _write_again(
             pieces.append(b",")
         pieces.append(encode(turns)[1:-1])
     pieces += closing, b"]}"
-    written = b"".join(pieces)
+    text = b"".join(pieces)
     if notes:
         said = _more(said, notes, start)
-    before_turns = opening.said
-    losses = before_turns.losses + said.losses
+    losses = opening.said.losses + said.losses
     enforce(policy, request.source, target.name, losses)
-    repairs = before_turns.repairs + said.repairs
-    return Rendered(written, losses, repairs, before_turns.aliases)
+    return Rendered(text, losses, opening.said.repairs + said.repairs, _copied(opening.aliases))
+
+
+def _walk_on(
+    request: Request, plan: TurnPlan, kept: Kept, opening: Opening, length: int
+) -> Kept | None:
+    """What is kept, up to where a conversation ended when it was written before."""
+    start = kept.length or opening.start
+    notes: Notes = []
+    walked = plan.walk(item(request.conversation, slice(start, length)), 0, notes, kept.known)
+    if walked is None or not walked.turns:
+        return None
+    said = _more(kept.said, notes, start) if notes else kept.said
+    return keep(kept, request.conversation, length, walked.turns, said, opening, plan.key)
+
+
+def _copied(aliases: Aliases) -> Aliases:
+    """Aliases that a caller may change: what is kept stays as it is."""
+    if aliases is NO_ALIASES:
+        return aliases
+    return Aliases({**aliases.names}, {**aliases.ids}, aliases.freeform)
 
 
 def _place(note: Note) -> Any:
@@ -151,15 +173,16 @@ def _open(request: Request, target: Dialect, plan: TurnPlan) -> Opening | None:
     notes: Notes = []
     locate = partial(locate_in, request.source, None, "request")
     opened = plan.open(request, start, notes)
+    aliases = NO_ALIASES
     if opened is not None:
         text = encode({**opened, plan.field: ()})
         said = Said(*told(notes, *locate()))
     else:
         turns: tuple[int, Any] = (start, ())
         rendered = write_request(request, target, "allow", (), None, Report(), locate, turns=turns)
-        text = rendered.body
-        said = Said(rendered.losses, rendered.repairs, rendered.aliases)
+        text, aliases = rendered.body, rendered.aliases
+        said = Said(rendered.losses, rendered.repairs)
     # Where the turns go must be the end.
     if not text.endswith(b'"%b":[]}' % plan.field.encode()):
         return None
-    return Opening(text[:-2], start, said, request.controls, settings_of(request))
+    return Opening(text[:-2], start, said, aliases, request.controls, settings_of(request))

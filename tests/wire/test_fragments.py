@@ -238,3 +238,112 @@ def test_settings_that_stay_are_written_once(target: str, monkeypatch: pytest.Mo
         more = cannery.assistant("And?"), cannery.user("So.")
         request = request.replace(conversation=request.conversation.append(*more))
     assert openings == [2, 1]
+
+
+@pytest.mark.parametrize("target", DIALECTS)
+def test_who_leads_is_asked_anew(target: str):
+    first, asked = cannery.supervisor("Be kind."), cannery.user("Hi.")
+    joined = [first, cannery.assistant("Hello.", joined=True), asked]
+    apart_from = [first, cannery.assistant("Hello."), asked]
+    for model, canisters in (("m", joined), ("m", joined), ("m", apart_from), ("n", apart_from)):
+        request = cannery.Request(canisters, model, source="sharegpt")
+        assert cannery.nativize_request(request, target) == written_anew(request, target)
+
+
+@pytest.mark.parametrize("target", DIALECTS)
+def test_one_canister_may_stand_twice_in_a_row(target: str):
+    rule = cannery.supervisor("Be kind.")
+    request = cannery.Request([rule, rule, cannery.user("Hi.")], "m", source="sharegpt")
+    assert cannery.nativize_request(request, target) == written_anew(request, target)
+
+
+@pytest.mark.parametrize("target", DIALECTS)
+def test_what_a_caller_does_to_aliases_changes_nothing(target: str):
+    request = keeping(target, tools=(cannery.Tool("any name"),))
+    before = cannery.nativize_request(request, target)
+    assert before.aliases.names
+    before.aliases.names.clear()
+    assert cannery.nativize_request(request, target) == written_anew(request, target)
+
+
+@pytest.mark.parametrize("target", DIALECTS)
+def test_strict_holds_for_what_is_written_again(target: str):
+    conversation, _ = spoken(9)
+    controls = cannery.Controls(metadata={"a": "b"}, top_k=3, seed=4)
+    request = cannery.Request(conversation, "m", controls=controls, source="sharegpt")
+    for count in (5, 7, 9):
+        longer = request.replace(conversation=conversation[:count])
+        assert cannery.nativize_request(longer, target).losses
+        with pytest.raises(cannery.LossError):
+            cannery.nativize_request(longer, target, policy="strict")
+
+
+@pytest.mark.parametrize("target", DIALECTS)
+def test_what_was_said_long_before_is_known(target: str):
+    """Ids of calls that come again, and cache marks beyond the limit, far behind what was kept."""
+    marked = cannery.Residue("sharegpt", cache="short")
+    conversation = cannery.Conversation([cannery.user("Look.")])
+    for name in (1, 2, 3, 4, 5, 6, 2):
+        identifier = f"call_{name}"
+        conversation = conversation.append(
+            cannery.assistant(),
+            cannery.invocation(identifier, "look", {}),
+            cannery.result(identifier, "Seen."),
+            cannery.user("And?").replace(residue=marked),
+        )
+        request = cannery.Request(conversation, "m", source="sharegpt")
+        assert cannery.nativize_request(request, target) == written_anew(request, target)
+
+
+def texts_kept(*conversations: cannery.Conversation) -> int:
+    """How much text canisters keep, what they share counted once."""
+    canisters = {id(each): each for conversation in conversations for each in conversation}
+    memos = [each._memo for each in canisters.values() if each._memo]
+    kept = [value for memo in memos for value in memo.values() if value]
+    pieces = {id(piece): piece for each in kept for piece in each.pieces}
+    return sum(map(len, pieces.values()))
+
+
+@pytest.mark.parametrize("target", DIALECTS)
+def test_a_growing_conversation_keeps_its_text_once(target: str):
+    conversation, _ = spoken(11)
+    for _ in range(200):
+        request = cannery.Request(conversation, "m", source="sharegpt")
+        size = len(cannery.nativize_request(request, target).body)
+        assert texts_kept(conversation) <= 1.1 * size
+        conversation = conversation.append(cannery.assistant("And?"), cannery.user("So."))
+
+
+@pytest.mark.parametrize("target", DIALECTS)
+def test_branches_of_what_was_written_once_share_its_text(target: str):
+    base, _ = spoken(301)
+    size = len(cannery.nativize_request(cannery.Request(base, "m", source="sharegpt"), target).body)
+    more = [
+        cannery.assistant("And?"),
+        cannery.user("So."),
+        cannery.assistant("Oh."),
+        cannery.user("I"),
+    ]
+    branches = []
+    for _ in range(20):
+        branches.append(base.append(*(each.replace(joined=False) for each in more)))
+        request = cannery.Request(branches[-1], "m", source="sharegpt")
+        assert cannery.nativize_request(request, target) == written_anew(request, target)
+    assert texts_kept(*branches) < 1.5 * size
+
+
+@pytest.mark.parametrize("target", DIALECTS)
+def test_a_conversation_that_says_the_same_canister_again_is_freed(target: str):
+    conversation, moments = spoken(3)
+    asked = conversation[-1]
+    del moments[-1]
+    for count in range(8):
+        request = cannery.Request(conversation, "m", source="sharegpt")
+        assert cannery.nativize_request(request, target) == written_anew(request, target)
+        moment = Moment(2026, 1, 2, 0, 0, count, tzinfo=UTC)
+        moments.append(weakref.ref(moment))
+        conversation = conversation.append(cannery.assistant("Again.", moment), asked)
+        del moment
+    del request, conversation, asked
+    gc.collect()
+    assert [moment() for moment in moments] == [None] * len(moments)

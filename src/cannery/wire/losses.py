@@ -197,7 +197,7 @@ def told(
     locate: Callable[[int | str], str],
     fit: Callable[[str], str] | None = None,
 ) -> tuple[tuple[Loss, ...], tuple[Repair, ...]]:
-    """The losses and the repairs that notes stand for (see ``contract.Note``), each once, with paths.
+    """The losses and the repairs that notes stand for (see ``Note``), each once, with paths.
 
     What is about settings stands before what is about messages, and that in their order.
     """

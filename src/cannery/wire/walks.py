@@ -72,7 +72,8 @@ class TurnPlan(Struct, frozen=True, gc=False):
 
     key: str
     field: str
-    # How many leading canisters are not among the turns; the same for all conversations that begin alike.
+    # How many leading canisters are not among the turns. It looks at the first that follows them, and at two at most
+    # where none leads.
     lead: Callable[[tuple[Any, ...]], int | None]
     # The fields before the turns, with so many leading canisters among them.
     open: Callable[[Request, int, Notes], dict[str, Any] | None]

@@ -1,7 +1,7 @@
 """Well-behaved conversations written straight to Messages bodies.
 
-One walk over the canisters both checks that no repair is needed and builds the wire structs; anything unusual
-(residue, blank text, turns that do not alternate, calls not answered in order, ids or names that would have to change)
+One walk over the canisters both checks that no repair is needed and builds the messages; anything unusual (residue of
+its own, blank text, turns that do not alternate, calls not answered in order, ids or names that would have to change)
 gives None, and ``writing`` takes over. The tests hold both writers against each other.
 """
 
@@ -34,11 +34,10 @@ from cannery.wire.plain import (
 )
 from cannery.wire.received import RECEIVED
 from cannery.wire.residues import is_foreign_form
-from cannery.wire.walks import Known, TurnPlan, Walked
+from cannery.wire.walks import SPOKEN_BY_MODEL, Known, TurnPlan, Walked
 
 _USER, _ASSISTANT, _SUPERVISOR = Role.User, Role.Assistant, Role.Supervisor
 _INVOCATION, _RESULT = Role.Invocation, Role.Result
-_SPOKEN_BY_MODEL = (_ASSISTANT, _INVOCATION)
 DEFAULTED = (
     "CONTROL_DEFAULTED",
     "@max_tokens",
@@ -206,7 +205,7 @@ def _walk(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each turn is w
             if held is absent:
                 # What agents do all day: one call without words, and its result.
                 call, result, then = canisters[index], ahead[index + 1], ahead[index + 2]
-                if result is not None and (then is None or then.role in _SPOKEN_BY_MODEL):
+                if result is not None and (then is None or then.role in SPOKEN_BY_MODEL):
                     pair = _pair(call, result, used, known.ids)
                     if pair is not None:
                         written += pair
@@ -229,7 +228,7 @@ def _walk(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each turn is w
                 role is _USER
                 and not calls
                 and type(held) is str
-                and (following is None or following.role in _SPOKEN_BY_MODEL)
+                and (following is None or following.role in SPOKEN_BY_MODEL)
             ):
                 residue = canister.residue
                 if not held or held.isspace():
@@ -350,7 +349,7 @@ def _user_turn(
     while index < count:
         canister = canisters[index]
         role = canister.role
-        if role in _SPOKEN_BY_MODEL:
+        if role in SPOKEN_BY_MODEL:
             break
         block = _user_block(canister, index, notes) if role is _USER else None
         if block is None:

@@ -159,8 +159,7 @@ def usual_settings(request: Request) -> dict[str, Any] | None:
     limit, temperature, top_p = controls.max_tokens, controls.temperature, controls.top_p
     parallel = controls.parallel_calls
     if (
-        request.source == NAME
-        or (residue is not None and (residue.envelope is not None or residue.dialect == NAME))
+        (residue is not None and (residue.envelope is not None or residue.dialect == NAME))
         or parallel is False
         or controls != new_controls(limit, temperature, top_p, parallel_calls=parallel)
     ):

@@ -266,11 +266,11 @@ class _Turns:
 
     def spoken(self, index: int, role: Role, media: list[_Object]) -> int:
         """Write a user or system message, behind media of results; give the position behind it."""
-        first = self.canisters[index]
+        start = index
         parts: list[_Object] = []
         while index < self.count:
             canister = self.canisters[index]
-            if canister.role is not role or (canister is not first and not canister.joined):
+            if canister.role is not role or (index > start and not canister.joined):
                 break
             held = canister.held
             if type(held) is str:
@@ -288,7 +288,7 @@ class _Turns:
         content: Any = parts[0]["text"] if is_plain else parts
         if media:
             content = [*media, *(parts if content else ())]
-        self.written.append({"role": _role_name(first), "content": content})
+        self.written.append({"role": _role_name(self.canisters[start]), "content": content})
         return index
 
     def _text(self, canister: Any, held: str, index: int) -> _Object:

@@ -52,10 +52,10 @@ def write_request(
         if own_residue(pieces[0].canister, NAME) is None:
             report_residue(pieces[0].canister, report, pieces[0].place)
         pieces = pieces[1:]
-    items = writer.items(pieces)
     if turns is not None:
         body["input"] = turns
         return body
+    items = writer.items(pieces)
     if not (at_home or items):
         items = [{"role": "user", "content": PLACEHOLDER}]
     if not at_home and pieces and is_prefill(pieces[-1]):

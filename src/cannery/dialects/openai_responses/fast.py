@@ -90,11 +90,8 @@ def usual_settings(request: Request) -> dict[str, Any] | None:
     limit, temperature, top_p = controls.max_tokens, controls.temperature, controls.top_p
     parallel, user = controls.parallel_calls, controls.user
     if (
-        request.source == NAME
-        or not model
-        or (residue is not None and (residue.envelope is not None or residue.dialect == NAME))
-        or controls != new_controls(limit, temperature, top_p, parallel_calls=parallel, user=user)
-    ):
+        residue is not None and (residue.envelope is not None or residue.dialect == NAME)
+    ) or controls != new_controls(limit, temperature, top_p, parallel_calls=parallel, user=user):
         return None
     body: dict[str, Any] = {"model": model}
     if request.tools:
