@@ -7,7 +7,8 @@ from functools import lru_cache
 from typing import Any
 
 from cannery.messages.absence import absent
-from cannery.messages.canisters import ResultCanisterClass
+from cannery.messages.canisters import AnyCanister, ResultCanisterClass
+from cannery.messages.content import TextualContentClass
 from cannery.messages.requests import Controls, Request, Response, Tool
 from cannery.messages.residue import Residue
 from cannery.wire.losses import ENVELOPE, Notes, Place, Report
@@ -15,6 +16,8 @@ from cannery.wire.residues import dropped_keys
 
 _SIGNATURES = ("thoughtSignature", "thought_signature", "signature", "encrypted_content")
 _LONG = 1024
+# Among the paths of a dialect: where an answer has citations beside its text.
+_CITATIONS = "citations"
 _SETTINGS = (*Controls.__struct_fields__, "tool_choice")
 _MARKS = ("cache_control", "prompt_cache_breakpoint")
 # Fields that carry no meaning of the conversation: server-made ids and states.
@@ -75,7 +78,7 @@ def report_settings(
     """Name the fields of a foreign request or response that its dialect does not read, or could not."""
     if value.residue is None or value.residue.envelope is None:
         return
-    unread = _unread(value, paths) if isinstance(value, Request) else {}
+    unread = _unread(value, paths) if isinstance(value, Request) else _uncited(value, paths)
     waiting = [*reversed([*dropped_keys(value.residue.envelope)])]
     while waiting:
         path, held = waiting.pop()
@@ -84,7 +87,10 @@ def report_settings(
             report_field(path, held, report, "", is_marked=False)
         elif place in unread and _says_something(held):
             name = unread[place]
-            report.lose("CONTROL_DROPPED", place, f"only its own dialect knows this {name!r}")
+            if name == _CITATIONS:
+                report.lose("CITATION_DROPPED", place, "the answer has no text to cite by")
+            else:
+                report.lose("CONTROL_DROPPED", place, f"only its own dialect knows this {name!r}")
         elif type(held) is dict and any(known.startswith(f"{place}.") for known in modelled):
             waiting += [(f"{path}.{key}", held[key]) for key in reversed(held)]
 
@@ -98,6 +104,18 @@ def _unread(request: Request, paths: Mapping[str, str | tuple[str, ...]]) -> dic
         if name != "tool_choice" or request.tool_choice is absent
         for path in _alternatives(paths.get(name, name))
     }
+
+
+def _uncited(response: Response, paths: Mapping[str, str | tuple[str, ...]]) -> dict[str, str]:
+    """Where a dialect keeps the citations of an answer beside its text, if none of them found a text."""
+    found = paths.get(_CITATIONS)
+    if found is None or any(map(_is_cited, response.canisters)):
+        return {}
+    return dict.fromkeys(_alternatives(found), _CITATIONS)
+
+
+def _is_cited(canister: AnyCanister) -> bool:
+    return isinstance(canister.held, TextualContentClass) and bool(canister.held.citations)
 
 
 def _alternatives(paths: str | tuple[str, ...]) -> tuple[str, ...]:

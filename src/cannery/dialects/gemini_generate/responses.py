@@ -17,6 +17,7 @@ from cannery.messages.content import PLAIN, Citation, new_text
 from cannery.messages.conversation import Conversation
 from cannery.messages.requests import FinishReason, Response, Usage, new_response, new_usage
 from cannery.messages.residue import Residue
+from cannery.messages.role import Role
 from cannery.wire.answers import answer_pieces, call_stem
 from cannery.wire.bodies import guarded, read_object
 from cannery.wire.controls import text
@@ -149,8 +150,12 @@ def _cite(reader: MessageReader, candidate: Object) -> None:
     spoken = [
         index for index, canister in enumerate(reader.canisters) if canister.held is not absent
     ]
-    helds = [reader.canisters[index].held for index in spoken]
-    texts = [held if type(held) is str else None for held in helds]
+    parts = [reader.canisters[index] for index in spoken]
+    # The arguments of a call are a string too, and nothing that could be cited; nor could an empty text.
+    texts = [
+        part.held or None if part.role is Role.Assistant and type(part.held) is str else None
+        for part in parts
+    ]
     cited: dict[int, list[Citation]] = {}
     for position, citation in read_citations(candidate, texts):
         cited.setdefault(position, []).append(citation)

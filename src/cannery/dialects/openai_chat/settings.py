@@ -39,6 +39,7 @@ CONTROL_PATHS: dict[str, str | tuple[str, ...]] = {
     "tool_choice": ("tool_choice", "function_call"),
     "candidates": "n",
     "finish": "choices[0].finish_reason",
+    "citations": "choices[0].message.annotations",
     "parallel_calls": "parallel_tool_calls",
     "output": "response_format",
     "thinking": "reasoning_effort",
