@@ -51,13 +51,36 @@ def test_followers_lose_their_ids_with_their_reasoning_item():
     assert [item for item in items if item.get("id") == "msg_1"]
 
 
-def test_a_message_without_its_reasoning_item_becomes_an_easy_one_with_its_phase():
-    request = normalize_request(BODY, NAME)
+def test_a_message_without_its_reasoning_item_loses_its_id_and_nothing_else():
+    annotation = {
+        "type": "url_citation",
+        "url": "u",
+        "title": "t",
+        "start_index": 0,
+        "end_index": 1,
+    }
+    said = {"type": "output_text", "text": "Warm.", "annotations": [annotation], "logprobs": []}
+    refusal = {"type": "refusal", "refusal": "no"}
+    message = {**BODY["input"][7], "x_new": 1, "content": [{**said, "x_new": 1}, refusal]}
+    body = {**BODY, "input": [*BODY["input"][:7], message, BODY["input"][8]]}
+    request = normalize_request(body, NAME)
 
-    items, _ = written(request, conversation=request.conversation.without(6))
+    items, codes = written(request, conversation=request.conversation.without(6))
 
-    assert items[6] == {"role": "assistant", "content": "Warm.", "phase": "final_answer"}
+    assert items[6] == {key: item for key, item in message.items() if key != "id"}
+    assert codes == []
     assert [item.get("id") for item in items[1:4]] == ["rs_1", "fc_1", "fc_2"]
+
+
+def test_a_message_of_a_string_without_its_reasoning_item_loses_its_id_and_nothing_else():
+    message = {"role": "assistant", "id": "msg_1", "phase": "commentary", "content": "Warm."}
+    body = {**BODY, "input": [*BODY["input"][:7], message]}
+    request = normalize_request(body, NAME)
+
+    items, codes = written(request, conversation=request.conversation.without(6))
+
+    assert items[6] == {"role": "assistant", "phase": "commentary", "content": "Warm."}
+    assert codes == []
 
 
 def test_reasoning_without_its_follower_is_not_sent():

@@ -2,8 +2,8 @@
 
 Every function gives the usual form of a value and then lets this dialect's own residue restore
 what was really said. What came from elsewhere becomes easy messages and bare calls: ids of items
-are made by the server alone, and an assistant's message with parts needs one. A reasoning item and
-what followed it stay together or lose their ids together.
+are made by the server alone, and the types want one on an assistant's message with parts. A
+reasoning item and what followed it stay together, or what followed it loses its id and no more.
 
 The residue's ``form`` is a list of words: ``list`` (the content was a list), ``empty``, ``null``,
 ``absent`` (no content at all), ``part`` (an unknown part of a message, not an item), ``custom``
@@ -159,18 +159,14 @@ class ItemWriter(PartWriter):
         residue = own_residue(head.canister, NAME)
         words = form_words(residue)
         role = role_of(head)
-        is_detached = self.is_detached(head.canister)
-        if role == "assistant" and (is_detached or not words & _SHAPES):
-            message = self._easy(group)
-        else:
-            message = self._listed(group, role, words)
+        is_easy = role == "assistant" and not words & _SHAPES
+        message = self._easy(group) if is_easy else self._listed(group, role, words)
         if residue is None:
             return message
         restored: Object = recall(message or {"role": role, "content": ""}, residue.envelope)
-        if not is_detached:
-            return restored
-        phase = {"phase": restored["phase"]} if "phase" in restored else {}
-        return None if message is None else {**message, **phase}
+        if self.is_detached(head.canister):
+            restored.pop("id", None)
+        return restored
 
     def _easy(self, group: list[Piece]) -> Object | None:
         """A message of the model without an id, which takes only text."""
@@ -261,7 +257,7 @@ class ItemWriter(PartWriter):
         """Say in the text that the tool failed."""
         if not self.at_home:
             self.report.lose("ERROR_FLAG_TO_TEXT", place)
-        texts = [part for part in parts if part.get("type") == "input_text"]
+        texts = [part for part in parts if part.get("type") in ("input_text", "output_text")]
         if any(part["text"] for part in texts):
             texts[0]["text"] = flag_error(texts[0]["text"])
         elif texts:
