@@ -37,7 +37,7 @@ from cannery.roles.vocabularies import VOCABULARIES
 from cannery.wire.bodies import Object, is_named
 from cannery.wire.canister_reading import CanisterReader, join, openai_cache_mark
 from cannery.wire.chat_usual import Silent, take_common
-from cannery.wire.chat_writing import AUDIO_FORMATS, ChatWriter
+from cannery.wire.chat_writing import ATTACHED, AUDIO_FORMATS, ChatWriter
 from cannery.wire.contract import Piece
 from cannery.wire.delta import same
 from cannery.wire.losses import Report
@@ -49,6 +49,7 @@ from cannery.wire.wire_roles import read_role
 _ROLES = VOCABULARIES["openai"]
 _AUDIO_TYPES = {sound: mime_type for mime_type, sound in AUDIO_FORMATS.items()}
 _CONTENT_KEYS = frozenset({"content", "tool_calls", "function_call"})
+_SPEAKERS = ("system", "developer", "user")
 _REASONING_KEYS = ("reasoning_content", "reasoning")
 
 
@@ -68,7 +69,8 @@ class ChatReader(CanisterReader):
         """All messages of a body."""
         common: list[tuple[AnyCanister, str]] = []
         residue = partial(_silent_residue, self.dialect)
-        for index, item in enumerate(self.list(self.field(body, "messages", ""), "messages")):
+        listed = self.list(self.field(body, "messages", ""), "messages")
+        for index, item in enumerate(listed):
             path = f"messages[{index}]"
             if take_common(item, path, self.when, common, residue):
                 for canister, place in common:
@@ -79,8 +81,8 @@ class ChatReader(CanisterReader):
             role = self.role(message, index)
             if role != message.get("role"):
                 message = {**message, "role": role}
-            if role in ("system", "developer", "user"):
-                self._spoken(message, role, path)
+            if role in _SPEAKERS:
+                self._spoken(message, role, path, listed, index)
             elif role == "assistant":
                 self.assistant(message, path)
             else:
@@ -93,15 +95,17 @@ class ChatReader(CanisterReader):
 
     # --- system, developer, user ---------------------------------------------------------------
 
-    def _spoken(self, message: Object, role: str, path: str) -> None:
+    def _spoken(
+        self, message: Object, role: str, path: str, listed: list[Any], position: int
+    ) -> None:
         start = len(self.canisters)
         content = message.get("content", absent)
         if role == "user" and type(content) is list and message.keys() == {"role", "content"}:
-            taken = self._attach(content)
+            taken = self._attach(content, listed, position)
             if taken and taken == len(content):
                 return
             if taken:
-                self._parts(content[taken:], role, f"{path}.content")
+                self._parts(content, role, f"{path}.content", taken)
                 for canister in self.canisters[start:]:
                     join(canister)
                 remember(self.canisters[start], dialect=self.dialect, form="list")
@@ -113,36 +117,51 @@ class ChatReader(CanisterReader):
         written = self.writer.spoken(pieces, role)
         remember(head, dialect=self.dialect, envelope=_envelope(written, message))
 
-    def _attach(self, content: list[Any]) -> int:
+    def _attach(self, content: list[Any], listed: list[Any], position: int) -> int:
         """Give labelled media back to the results they belong to; how many parts that took.
 
-        Only what writing would give again to the letter is taken.
+        Only what writing would give again to the letter is taken: one message behind all results of the turn has their
+        media, in the order of the results.
         """
         results = self._open_results()
-        taken = 0
+        found: list[tuple[int, list[Any]]] = []
+        taken, last = 0, -1
         while taken + 1 < len(content):
-            label = content[taken]
-            text = label.get("text") if type(label) is dict and len(label) == 2 else None
-            call_id = read_media_label(text) if type(text) is str else None
-            index = results.pop(call_id, None) if call_id is not None else None
-            if index is None:
-                break
-            media = self._media_after(content, taken + 1)
+            call_id = _labelled(content[taken])
+            index = -1 if call_id is None else results.get(call_id, -1)
+            media = self._media_after(content, taken + 1) if index > last else []
             if not media:
                 break
+            found.append((index, media))
+            taken, last = taken + 1 + len(media), index
+        if taken == len(content) and self._has_result(listed, position + 1):
+            return 0
+        for index, media in found:
             self._take_media(index, media)
-            taken += 1 + len(media)
         return taken
 
+    def _has_result(self, listed: list[Any], position: int) -> bool:
+        """Whether a message is one more result, behind which the media would go."""
+        message = listed[position] if position < len(listed) else None
+        if type(message) is not dict or "role" not in message:
+            return False
+        role = self.role(message, position)
+        return role not in _SPEAKERS and role != "assistant"
+
     def _open_results(self) -> dict[str, int]:
-        """The results at the end of what was read so far, which media may belong to."""
+        """The results at the end of what was read so far, which media may belong to.
+
+        There are none if a message before gave media to one of them: the two messages would become one.
+        """
         found: dict[str, int] = {}
         for index in range(len(self.canisters) - 1, -1, -1):
             canister: Any = self.canisters[index]
             if canister.role is not Role.Result:
                 break
-            if type(canister.held) is str and canister.residue is None:
+            if canister.residue is None and type(canister.held) is str:
                 found[canister.invocation_id] = index
+            elif canister.residue is not None and canister.residue.form == ATTACHED:
+                return {}
         return found
 
     def _media_after(self, content: list[Any], start: int) -> list[Any]:
@@ -164,11 +183,11 @@ class ChatReader(CanisterReader):
         canister: Any = self.canisters[index]
         words = (new_text(canister.held),) if canister.held else ()
         held = new_parts((*words, *media))
-        residue = Residue(self.dialect, form="attached")
+        residue = Residue(self.dialect, form=ATTACHED)
         fields = {"held": held, "residue": residue, "_memo": None}
         self.canisters[index] = msgspec.structs.replace(canister, **fields)
 
-    def _parts(self, content: Any, role: str, path: str) -> str | None:
+    def _parts(self, content: Any, role: str, path: str, start: int = 0) -> str | None:
         """Add a canister for each part; give the form of the content where it is not the usual one."""
         if type(content) is str:
             self.add(self.said_by(role, content), path)
@@ -178,7 +197,7 @@ class ChatReader(CanisterReader):
                 self.fail(path, "expected a string or a list of parts")
             self.add(self.said_by(role, ""), path)
             return "null" if content is None else "absent"
-        for index, item in enumerate(content):
+        for index, item in enumerate(content[start:], start):
             place = f"{path}[{index}]"
             part = self.object(item, place)
             canister = self.said_by(role, self.content(part, place), joined=index > 0)
@@ -427,6 +446,14 @@ def _silent_residue(dialect: str, form: str, silent: Silent) -> Residue | None:
 def _envelope(written: Object, message: Object) -> str | None:
     """The patch of a message; its parts remember themselves, so they are compared and normally the same."""
     return patch_text(written, message)
+
+
+def _labelled(part: Any) -> str | None:
+    """The call id of a part that says to which result the media behind it belong, or None."""
+    if type(part) is not dict or len(part) != 2 or part.get("type") != "text":
+        return None
+    text = part.get("text")
+    return read_media_label(text) if type(text) is str else None
 
 
 def _argument_text(value: Any) -> str:

@@ -49,6 +49,8 @@ from cannery.wire.residues import own_residue, recall
 from cannery.wire.turns import MODEL, SUPERVISOR, side, turns
 
 AUDIO_FORMATS = {"audio/wav": "wav", "audio/mpeg": "mp3"}
+# The form of a result whose media came in a user message behind it.
+ATTACHED = "attached"
 CACHE_TTL = {"short": "30m", "long": "12h"}
 Object = dict[str, Any]
 
@@ -197,9 +199,10 @@ class ChatWriter:
         return None
 
     def _report_citations(self, content: TextualContentClass, place: int | None) -> None:
-        """Name citations that nobody will see: a request has none, an answer those with a URL."""
+        """Name citations that nobody will see: a request has none, an answer those with a URL, and its own at home."""
         is_said = self.for_answer and all(
-            citation.url is not None for citation in content.citations
+            citation.url is not None or (self.at_home and citation.dialect == self.dialect)
+            for citation in content.citations
         )
         if content.citations and not is_said:
             self.report.lose("CITATION_DROPPED", place)
@@ -334,18 +337,21 @@ class ChatWriter:
             return None, []
         held = canister.held
         contents = held.parts if isinstance(held, PartsContentClass) else (held,)
-        if self.at_home and form != "attached" and isinstance(held, PartsContentClass):
+        if self.at_home and form != ATTACHED and isinstance(held, PartsContentClass):
             return [self.content_part(content, piece.place) for content in contents], []
         texts = list(self._texts(contents))
         if canister.is_error:
             texts = self._flagged(texts, canister, piece.place)
         media = self._result_media(contents, canister.invocation_id, piece.place)
+        if media and not (self.at_home and form == ATTACHED):
+            self.report.lose("MEDIA_MOVED", piece.place)
         if form == "list" or (len(texts) > 1 and not media):
             return [{"type": "text", "text": text} for text in texts], media
         return "".join(texts), media
 
     def _flagged(self, texts: list[str], canister: ResultCanisterClass, place: Any) -> list[str]:
-        self.report.lose("ERROR_FLAG_TO_TEXT", place)
+        if not self.at_home:
+            self.report.lose("ERROR_FLAG_TO_TEXT", place)
         told = str(canister.stated_error or "")
         words = texts if any(texts) or not told else [told]
         return [flag_error(words[0] if words else ""), *words[1:]]
@@ -359,10 +365,7 @@ class ChatWriter:
             )
             and (part := self.content_part(content, place)) is not None
         ]
-        if not parts:
-            return []
-        self.report.lose("MEDIA_MOVED", place)
-        return [{"type": "text", "text": media_label(call_id)}, *parts]
+        return [{"type": "text", "text": media_label(call_id)}, *parts] if parts else []
 
     def call(self, piece: Piece) -> Object:
         """One entry of ``tool_calls``."""
