@@ -1,4 +1,4 @@
-"""Lossless at home: writing what was read gives the same JSON value, for every body and after edits."""
+"""Lossless at home: writing what was read gives the same JSON value and no loss, for every body and after edits."""
 
 from __future__ import annotations
 
@@ -32,6 +32,8 @@ def test_a_response_comes_back(case: Case):
     response = cannery.normalize_response(case.raw, case.dialect)
     rendered = cannery.nativize_response(response, case.dialect)
     assert_same_json(rendered.body, case.raw)
+    assert not rendered.losses
+    assert not rendered.repairs
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -41,7 +43,10 @@ def test_any_request_comes_back(dialect: str, data: st.DataObject):
         "utf-8", "surrogatepass"
     )
     request = cannery.normalize_request(body, dialect)
-    assert_same_json(cannery.nativize_request(request, dialect).body, body)
+    rendered = cannery.nativize_request(request, dialect)
+    assert_same_json(rendered.body, body)
+    assert not rendered.losses
+    assert not rendered.repairs
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -51,7 +56,10 @@ def test_any_response_comes_back(dialect: str, data: st.DataObject):
         "utf-8", "surrogatepass"
     )
     response = cannery.normalize_response(body, dialect)
-    assert_same_json(cannery.nativize_response(response, dialect).body, body)
+    rendered = cannery.nativize_response(response, dialect)
+    assert_same_json(rendered.body, body)
+    assert not rendered.losses
+    assert not rendered.repairs
 
 
 _LISTS = {

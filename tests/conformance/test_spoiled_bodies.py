@@ -39,10 +39,13 @@ def refused_losses(raw: bytes, dialect: str, target: str, kind: str) -> list[can
 
 
 def check(dialect: str, kind: str, raw: bytes) -> None:
-    """A body comes back, and goes abroad in the same way each time."""
+    """A body comes back without a loss, and goes abroad in the same way each time."""
     normalize, nativize = KINDS[kind]
     value: Any = normalize(raw, dialect)
-    assert_same_json(nativize(value, dialect).body, raw)
+    home = nativize(value, dialect, policy="strict")
+    assert_same_json(home.body, raw)
+    assert not home.losses
+    assert not home.repairs
     for target in DIALECTS:
         rendered = cannery.translate(raw, source=dialect, target=target, kind=kind)
         assert rendered == cannery.translate(raw, source=dialect, target=target, kind=kind)

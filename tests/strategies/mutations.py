@@ -25,6 +25,8 @@ ODD: tuple[Any, ...] = (
     *(2**63, 2**64, -(2**63), 2**70, "x", "\u2028", "\x00", "\ufeff", "é", "👩‍👩‍👧"),
     *("null", "[", "{}", '{"a":1}', "data:,x", "http://", [None], [[]], [{}], [1, "a"]),
     *({"type": "hologram", "v": 1}, {"type": "text", "text": "t"}, {"a": {"b": []}}),
+    *("[tool error] x", "[attached to the result of tool call c1]", "text/csv", "6eDo"),
+    *([{"type": "url_citation", "url": "u"}], {"type": "output_text", "text": "t"}),
 )
 KEYS = ("x_new", "futureField", "id", "name", "status", "index", "type", "citations", "signature")
 BLOCKS: tuple[Any, ...] = (

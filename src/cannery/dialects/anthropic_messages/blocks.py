@@ -27,6 +27,7 @@ from cannery.messages.content import (
 )
 from cannery.messages.json_text import decode_json
 from cannery.messages.payload import Location
+from cannery.messages.residue import Residue
 from cannery.wire.losses import Report
 from cannery.wire.media import (
     NOT_BASE64,
@@ -69,6 +70,8 @@ class BlockWriter:
         self.is_foreign = is_foreign
         self.for_answer = for_answer
         self.model = model
+        # Of the canister under way.
+        self.residue: Residue | None = None
 
     def blocks(self, content: AnyContent | str, place: Place) -> list[Object]:
         """The blocks of a content: one, or none and a loss; several for several parts."""
@@ -262,8 +265,20 @@ class BlockWriter:
             text = content.data.decode()
         except UnicodeDecodeError:
             text = content.data.decode("utf-8", "replace")
-            self.report.lose("DOCUMENT_TO_TEXT", place, "bytes that are not UTF-8 became U+FFFD")
+            if not self._is_restored():
+                detail = "bytes that are not UTF-8 became U+FFFD"
+                self.report.lose("DOCUMENT_TO_TEXT", place, detail)
         return {"type": "text", "media_type": media_type, "data": text}
+
+    def _is_restored(self) -> bool:
+        """Whether residue gives back what was read, so that nothing is lost."""
+        residue = self.residue
+        return (
+            self.at_home
+            and residue is not None
+            and residue.dialect == NAME
+            and residue.part is not None
+        )
 
     def _chunked(self, content: FileContentClass, place: Place) -> Object | None:
         chunks = self._chunks(content, place)

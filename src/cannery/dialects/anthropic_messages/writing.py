@@ -153,6 +153,7 @@ class MessageWriter(BlockWriter):
     def piece_blocks(self, piece: Piece) -> list[Object]:
         """The blocks of one piece, with this dialect's residue."""
         canister = piece.canister
+        self.residue = canister.residue
         if isinstance(canister, InvocationCanisterClass):
             return [self._call(canister, piece)]
         if isinstance(canister, ResultCanisterClass):

@@ -366,7 +366,7 @@ class MessageWriter:
             return None
         spelled_object = object_input(words)
         if spelled_object is None:
-            if not (self.at_home and canister.residue is not None):
+            if not self.at_home:
                 self.report.lose("ARGUMENTS_WRAPPED", place)
             return wrapped_input(words)
         return decode_json(words) if is_plain and words.strip() else spelled_object

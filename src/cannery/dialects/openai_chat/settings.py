@@ -190,8 +190,9 @@ def _write_controls(controls: Controls, body: Object, report: Report, *, at_home
         # Most requests have no more than that.
         return
     if isinstance(controls.stop, tuple):
-        body["stop"] = list(controls.stop[:4])
-        if len(controls.stop) > 4:
+        body["stop"] = list(controls.stop)
+        if len(controls.stop) > 4 and not at_home:
+            del body["stop"][4:]
             report.lose("CONTROL_CHANGED", "@stop", "Chat takes four stop sequences")
     put(body, "seed", controls.seed)
     put(body, "presence_penalty", controls.presence_penalty)

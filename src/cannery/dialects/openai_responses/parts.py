@@ -90,9 +90,7 @@ class PartWriter:
             return [_input_text(content)]
         match content:
             case TextualContentClass():
-                if content.citations:
-                    self.report.lose("CITATION_DROPPED", place)
-                return [_input_text(content.text)]
+                return self._cited_text(content, place)
             case ImageContentClass() | FileContentClass():
                 return self._shown(content, place)
             case AudioContentClass() | VideoContentClass():
@@ -112,6 +110,14 @@ class PartWriter:
                 return [part for inner in content.parts for part in self.input_parts(inner, place)]
             case _:
                 assert_never(content)
+
+    def _cited_text(self, content: TextualContentClass, place: int | None) -> list[Object]:
+        if not content.citations:
+            return [_input_text(content.text)]
+        if self.at_home and all(citation.dialect == NAME for citation in content.citations):
+            return [_output_text(content.text, self._annotations(content, place))]
+        self.report.lose("CITATION_DROPPED", place)
+        return [_input_text(content.text)]
 
     def _refusal_text(self, content: RefusalContentClass, place: int | None) -> list[Object]:
         if self.at_home:
