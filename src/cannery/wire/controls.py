@@ -81,6 +81,12 @@ def drop_controls(controls: Controls, known: Collection[str], report: Report) ->
             report.lose("CONTROL_DROPPED", f"@{name}", f"the target has no {name!r}")
 
 
+def budget_of(effort: str, limit: Any) -> int:
+    """The tokens that an effort buys: at most half of a limit, so that the other half is left for the answer."""
+    bought = BUDGETS[effort]
+    return min(bought, limit // 2) if isinstance(limit, int) else bought
+
+
 def effort_of(budget: int) -> str:
     """The effort word whose budget comes nearest."""
     return min(("low", "medium", "high"), key=lambda word: abs(BUDGETS[word] - budget))

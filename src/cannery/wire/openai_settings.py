@@ -63,7 +63,13 @@ def write_output(output: OutputFormat, nested: str | None = None) -> Object:
 
 def write_effort(thinking: Thinking, report: Report, *, at_home: bool) -> str | None:
     """The effort word, or None and a loss where thinking was only switched on."""
+    if thinking.enabled is False:
+        if thinking.effort not in (absent, "none"):
+            report.lose("CONTROL_DROPPED", "@effort", "thinking that is off takes no effort")
+        return "none"
     if isinstance(thinking.effort, str):
+        if thinking.budget is not absent:
+            report.lose("CONTROL_DROPPED", "@budget", "beside an effort there is no token budget")
         if at_home or thinking.effort in EFFORTS:
             return thinking.effort
         report.lose("CONTROL_CHANGED", "@thinking", f"no effort {thinking.effort!r} here")
@@ -71,8 +77,6 @@ def write_effort(thinking: Thinking, report: Report, *, at_home: bool) -> str | 
     if isinstance(thinking.budget, int):
         report.lose("CONTROL_CHANGED", "@thinking", "a token budget became an effort")
         return effort_of(thinking.budget)
-    if thinking.enabled is False:
-        return "none"
     if thinking.enabled is True or thinking.adaptive:
         report.lose("CONTROL_DROPPED", "@thinking", "OpenAI has no switch for thinking")
     return None

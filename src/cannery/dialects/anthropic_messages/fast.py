@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from cannery.dialects.anthropic_messages.models import rules_for
+from cannery.dialects.anthropic_messages.models import rules_for, takes_sampling
 from cannery.dialects.anthropic_messages.settings import DEFAULT_MAX_TOKENS, NAME
 from cannery.messages.absence import absent
 from cannery.messages.content import ImageContentClass
@@ -80,6 +80,8 @@ def write_plain(request: PlainRequest, notes: Notes) -> bytes | None:
     split = split_system(request)
     if split is None or not model or (temperature is not absent and temperature > 1):
         return None
+    if not takes_sampling(model, temperature, given.top_p):
+        return None
     system, messages = split
     written = spoken_turns(messages)
     if written is None:
@@ -137,6 +139,7 @@ def _open(request: Request, start: int, notes: Notes) -> dict[str, Any] | None:
         or (request.residue is not None and request.residue.envelope is not None)
         or (temperature is not absent and temperature > 1)
         or controls != new_controls(limit, temperature, top_p)
+        or not takes_sampling(request.model, temperature, top_p)
     ):
         return None
     system = _system(request.conversation[0]) if start else None

@@ -6,13 +6,19 @@ Sources: platform.claude.com, read 2026-11-15. A name that is none of Claude's g
 from __future__ import annotations
 
 import re
+from functools import lru_cache
+from typing import Any
 
+from cannery.messages.absence import absent
 from cannery.wire.contract import Rules
 
 _NAME = re.compile(
     r"claude-(?:(?P<old>\d)(?:[-.](?P<old_minor>\d))?-)?(?P<tier>[a-z]+)"
     r"(?:-(?P<major>\d{1,2})(?!\d)(?:[-.](?P<minor>\d{1,2})(?!\d))?)?"
 )
+
+# From here on there are no budgets of tokens for thinking and no sampling settings.
+_ADAPTIVE_ONLY = (4, 7)
 
 RULES = Rules(
     alternates=True,
@@ -79,3 +85,35 @@ def thinks_by_budget(model: str | None) -> bool:
     """Whether a model wants a budget of tokens: adaptive thinking came with Claude 4.6."""
     known = tier_and_version(model)
     return known is not None and known[1] < (4, 6)
+
+
+def takes_budgets(model: str | None) -> bool:
+    """Whether a model takes a budget of tokens at all: Opus 4.7 and everything later think adaptively or not at all."""
+    known = tier_and_version(model)
+    return known is None or known[1] < _ADAPTIVE_ONLY
+
+
+def can_think(model: str | None) -> bool:
+    """Whether a model thinks: the first was Sonnet 3.7. A name without a version tells nothing."""
+    known = tier_and_version(model)
+    return known is None or not (0, 0) < known[1] < (3, 7)
+
+
+@lru_cache(maxsize=256)
+def samplers(model: str | None) -> int:
+    """How many of temperature and top_p a model takes in one request.
+
+    From Opus 4.1, Sonnet 4.5 and Haiku 4.5 on "temperature and top_p cannot both be specified for this model"
+    (BerriAI/litellm#15097); from Opus 4.7 and Sonnet 5 on "temperature is deprecated for this model", and so are top_p
+    and top_k (The-PR-Agent/pr-agent#2456, simstudioai/sim#5328). Read 2026-11-15.
+    """
+    known = tier_and_version(model)
+    if known is None or known[1] < (4, 1):
+        return 2
+    return 1 if known[1] < _ADAPTIVE_ONLY else 0
+
+
+def takes_sampling(model: Any, temperature: object, top_p: object) -> bool:
+    """Whether a model takes these two settings as they are; most requests have none of them, or one."""
+    given = (temperature is not absent) + (top_p is not absent)
+    return not given or given <= samplers(model)

@@ -6,10 +6,16 @@ the temperature ends at 1, thinking needs room below the limit and no forced too
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from cannery.dialects.anthropic_messages.blocks import NAME as NAME  # noqa: PLC0414 - named here
-from cannery.dialects.anthropic_messages.models import thinks_by_budget
+from cannery.dialects.anthropic_messages.models import (
+    can_think,
+    samplers,
+    takes_budgets,
+    thinks_by_budget,
+)
 from cannery.messages.absence import absent
 from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import (
@@ -32,6 +38,7 @@ from cannery.wire.controls import (
     FORMAT_NAME,
     distinct,
     drop_controls,
+    effort_of,
     flag,
     integer,
     number,
@@ -44,12 +51,18 @@ from cannery.wire.residues import own_residue, patch_text, recall
 
 DEFAULT_MAX_TOKENS = 4096
 LEAST_BUDGET = 1024
+# Where nobody gave a limit: with it the answer's share stays within the 32 000 tokens that Opus 4 may write at most.
+_MOST_BUDGET = 32_000 - DEFAULT_MAX_TOKENS
+# What the shortest thinking has to leave for the answer.
+_LEAST_ANSWER = 512
 CACHE = {"5m": "short", "1h": "long"}
 CONTROL_PATHS: dict[str, str | tuple[str, ...]] = {
     "stop": "stop_sequences",
     "parallel_calls": "tool_choice.disable_parallel_tool_use",
     "output": ("output_config.format", "output_format"),
     "thinking": ("thinking", "output_config.effort"),
+    "effort": "output_config.effort",
+    "budget": "thinking.budget_tokens",
     "user": "metadata.user_id",
     "finish": "stop_reason",
 }
@@ -212,6 +225,7 @@ def write_settings(request: Request, report: Report) -> Object:
         None if controls.max_tokens is absent and not at_home else controls.max_tokens,
     )
     _write_sampling(controls, body, report, at_home=at_home)
+    _write_stop(controls, body, report, at_home=at_home)
     if isinstance(controls.output, OutputFormat):
         _write_output(controls.output, body, report)
     if isinstance(controls.thinking, Thinking):
@@ -231,6 +245,11 @@ def write_settings(request: Request, report: Report) -> Object:
 
 
 def _write_sampling(controls: Controls, body: Object, report: Report, *, at_home: bool) -> None:
+    if not at_home and not samplers(body.get("model")):
+        for name in ("temperature", "top_p", "top_k"):
+            if getattr(controls, name) is not absent:
+                report.lose("CONTROL_DROPPED", f"@{name}", f"this model takes no {name}")
+        return
     for name in ("temperature", "top_p"):
         value: Any = getattr(controls, name)
         if value is not absent and not at_home and not 0 <= value <= 1:
@@ -238,6 +257,9 @@ def _write_sampling(controls: Controls, body: Object, report: Report, *, at_home
             report.lose("CONTROL_CHANGED", f"@{name}", f"{name} is within 0 and 1")
         put(body, name, value)
     put(body, "top_k", controls.top_k)
+
+
+def _write_stop(controls: Controls, body: Object, report: Report, *, at_home: bool) -> None:
     if isinstance(controls.stop, tuple):
         stops = [stop for stop in controls.stop if at_home or stop.strip()]
         if len(stops) < len(controls.stop):
@@ -281,22 +303,34 @@ def _write_own_thinking(thinking: Thinking, body: Object) -> None:
 def _write_thinking(thinking: Thinking, body: Object, report: Report) -> None:
     """Thinking as a server takes it: a budget, an effort with adaptive thinking, or a switch."""
     model = body.get("model")
-    effort = _effort(thinking, report)
-    if thinking.enabled is False or effort == "none" or thinking.budget == 0:
-        body["thinking"] = {"type": "disabled"}
+    is_off = thinking.enabled is False or thinking.effort == "none" or thinking.budget == 0
+    if not can_think(model):
+        if not is_off:
+            report.lose("CONTROL_DROPPED", "@thinking", "this model cannot think")
         return
-    budget = thinking.budget
-    if effort is not None and budget is absent and thinks_by_budget(model):
+    by_budget = thinking.budget is absent and thinks_by_budget(model)
+    effort = _effort(thinking, BUDGETS if by_budget else _EFFORTS, report)
+    if is_off:
+        body["thinking"] = {"type": "disabled"}
+        if effort not in (None, "none"):
+            report.lose("CONTROL_DROPPED", "@effort", "thinking that is off takes no effort")
+        return
+    budget = thinking.budget if isinstance(thinking.budget, int) else None
+    if budget is not None and (thinking.adaptive or not takes_budgets(model)):
+        effort = _effort_for(budget, effort, report)
+        budget = None
+    mode: Object = {"type": "adaptive"}
+    if effort is not None and by_budget:
         budget = BUDGETS[effort]
-        report.lose("CONTROL_CHANGED", "@thinking", "an effort became a token budget")
     elif effort is not None:
         body.setdefault("output_config", {})["effort"] = effort
-    mode: Object | None = None
-    if isinstance(budget, int) and budget > 0 and not thinking.adaptive:
-        mode = {"type": "enabled", "budget_tokens": _budget(budget, report)}
-    elif effort is not None or thinking.enabled or thinking.adaptive or budget is not absent:
-        mode = {"type": "adaptive"}
-    if mode is None:
+    if budget is not None and budget > 0:
+        fit = _bought(budget, body, report) if by_budget else _fitted(budget, body, report)
+        if fit is None:
+            report.lose("CONTROL_DROPPED", "@thinking", "max_tokens leaves no room for thinking")
+            return
+        mode = {"type": "enabled", "budget_tokens": fit}
+    elif effort is None and not thinking.enabled and not thinking.adaptive and budget is None:
         report.lose("CONTROL_DROPPED", "@thinking", "thoughts are shown only when thinking is on")
         return
     if thinking.summary is not absent:
@@ -305,21 +339,54 @@ def _write_thinking(thinking: Thinking, body: Object, report: Report) -> None:
     body["thinking"] = mode
 
 
-def _effort(thinking: Thinking, report: Report) -> str | None:
+def _effort(thinking: Thinking, known: Collection[str], report: Report) -> str | None:
     word = thinking.effort
     if not isinstance(word, str):
         return None
-    if word in _EFFORTS or word == "none":
+    if word in known or word == "none":
         return word
     nearest = "low" if word == "minimal" else "medium"
     report.lose("CONTROL_CHANGED", "@thinking", f"effort {word!r} became {nearest!r}")
     return nearest
 
 
-def _budget(budget: int, report: Report) -> int:
+def _effort_for(budget: int, effort: str | None, report: Report) -> str:
+    """The effort that stands for a budget where a model decides itself how much it thinks."""
+    if effort is not None:
+        report.lose("CONTROL_DROPPED", "@budget", "adaptive thinking has no token budget")
+        return effort
+    report.lose("CONTROL_CHANGED", "@thinking", "a token budget became an effort")
+    return effort_of(budget)
+
+
+def _bought(budget: int, body: Object, report: Report) -> int | None:
+    """The budget that an effort buys; None where the limit leaves no room for one.
+
+    The answer keeps half of the limit, or at least what the shortest thinking has to leave.
+    """
+    limit = body["max_tokens"]
+    if limit is None:
+        budget = min(budget, _MOST_BUDGET)
+    elif limit < LEAST_BUDGET + _LEAST_ANSWER:
+        return None
+    else:
+        budget = max(min(budget, limit // 2), LEAST_BUDGET)
+    report.lose("CONTROL_CHANGED", "@thinking", "an effort became a token budget")
+    return budget
+
+
+def _fitted(budget: int, body: Object, report: Report) -> int | None:
+    """A given budget, raised to the least there is and kept below the limit; None where that cannot be."""
+    limit = body["max_tokens"]
+    if limit is not None and limit < LEAST_BUDGET + _LEAST_ANSWER:
+        return budget if LEAST_BUDGET <= budget < limit else None
     if budget < LEAST_BUDGET:
         report.lose("CONTROL_CHANGED", "@thinking", f"a budget is at least {LEAST_BUDGET} tokens")
-    return max(budget, LEAST_BUDGET)
+        return LEAST_BUDGET
+    if limit is not None and budget >= limit:
+        report.lose("CONTROL_CHANGED", "@thinking", "half of max_tokens is left for the answer")
+        return max(limit // 2, LEAST_BUDGET)  # type: ignore[no-any-return]
+    return budget
 
 
 def _make_room(body: Object, report: Report) -> None:
@@ -330,24 +397,19 @@ def _make_room(body: Object, report: Report) -> None:
         report.lose("CONTROL_DROPPED", "@thinking", "a forced tool leaves no room for thinking")
         del body["thinking"]
         is_thinking = False
-    budget = thinking.get("budget_tokens") if is_thinking else None
     if body["max_tokens"] is None:
-        body["max_tokens"] = DEFAULT_MAX_TOKENS + (budget or 0)
+        budget = thinking.get("budget_tokens", 0) if is_thinking else 0
+        body["max_tokens"] = DEFAULT_MAX_TOKENS + budget
         detail = f"max_tokens is required; {body['max_tokens']} was sent"
         report.lose("CONTROL_DEFAULTED", "@max_tokens", detail)
-    elif budget is not None and budget >= body["max_tokens"]:
-        if body["max_tokens"] > LEAST_BUDGET:
-            thinking["budget_tokens"] = body["max_tokens"] - 1
-            report.lose("CONTROL_CHANGED", "@thinking", "the budget stays below max_tokens")
-        else:
-            del body["thinking"]
-            is_thinking = False
-            report.lose("CONTROL_DROPPED", "@thinking", "max_tokens leaves no room for thinking")
     if is_thinking:
         for name in ("temperature", "top_k"):
             if body.get(name, 1) != 1 or (name == "top_k" and name in body):
                 del body[name]
                 report.lose("CONTROL_DROPPED", f"@{name}", f"thinking allows no {name}")
+    if "temperature" in body and "top_p" in body and samplers(body.get("model")) < 2:
+        del body["top_p"]
+        report.lose("CONTROL_DROPPED", "@top_p", "this model takes temperature or top_p, not both")
 
 
 # --- tools

@@ -8,6 +8,7 @@ from msgspec import UNSET, Struct
 
 from cannery.dialects.anthropic_messages.fast import DEFAULTED
 from cannery.dialects.anthropic_messages.frames import long_messages
+from cannery.dialects.anthropic_messages.models import takes_sampling
 from cannery.dialects.anthropic_messages.settings import DEFAULT_MAX_TOKENS
 from cannery.messages.absence import absent
 from cannery.wire.losses import Notes
@@ -68,6 +69,8 @@ def _body(
         return encode_structs({**around, **said, **spoken})
     temperature, model, limit = sliced.temperature, sliced.model, sliced.limit
     if not model or (temperature is not absent and temperature > 1):
+        return None
+    if not takes_sampling(model, temperature, sliced.top_p):
         return None
     if limit is absent:
         notes.append(DEFAULTED)

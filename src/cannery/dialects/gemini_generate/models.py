@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from msgspec import Struct
+
 from cannery.wire.contract import Rules
 
 STAND_IN = "context_engineering_is_the_way_to_go"
@@ -49,6 +51,47 @@ def takes_levels(model: str | None) -> bool:
     """Whether thinking is set by a level and not by a budget of tokens."""
     version = generation(model)
     return version is None or version >= (3, 0)
+
+
+class Budgets(Struct, frozen=True, gc=False):
+    """How many tokens a model may be told to think."""
+
+    least: int
+    most: int
+    may_be_off: bool
+
+
+# https://ai.google.dev/gemini-api/docs/thinking, read 2026-11-15.
+_BUDGETS = {
+    "pro": Budgets(128, 32_768, may_be_off=False),
+    "flash": Budgets(1, 24_576, may_be_off=True),
+    "flash-lite": Budgets(512, 24_576, may_be_off=True),
+}
+
+
+def thinks(model: str | None) -> bool:
+    """Whether a model takes settings of its thinking: Gemini 2.5 was the first that did."""
+    version = generation(model)
+    return version is None or version >= (2, 5)
+
+
+def budgets(model: str | None) -> Budgets | None:
+    """The budgets that a model takes; None where that is not known."""
+    if generation(model) != (2, 5):
+        return None
+    return _BUDGETS.get(_MODEL.search(model or "")[3])  # type: ignore[index]
+
+
+def least_level(model: str | None) -> str | None:
+    """The least that a model with levels can think, since it cannot be switched off; None where that is not known.
+
+    Pro models and Flash from 3.7 on refuse MINIMAL (dograh-hq/dograh#689, read 2026-11-15).
+    """
+    version = generation(model)
+    tier = _MODEL.search(model or "")[3] if version is not None else None  # type: ignore[index]
+    if version is None or version < (3, 0) or tier not in _BUDGETS:
+        return None
+    return "LOW" if tier == "pro" or (tier == "flash" and version >= (3, 7)) else "MINIMAL"
 
 
 def same_family(one: str | None, other: str | None) -> bool:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import Any
 
-from cannery.dialects.gemini_generate.models import takes_levels
+from cannery.dialects.gemini_generate.models import budgets, least_level, takes_levels, thinks
 from cannery.dialects.gemini_generate.schemas import is_capital, to_capitals, to_json_schema
 from cannery.dialects.gemini_generate.spelling import (
     NAME,
@@ -22,7 +22,7 @@ from cannery.dialects.gemini_generate.spelling import (
     usual_keys,
     write_form,
 )
-from cannery.messages.absence import absent
+from cannery.messages.absence import Absential, absent
 from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import (
     Controls,
@@ -41,6 +41,7 @@ from cannery.messages.residue import Residue
 from cannery.wire.controls import (
     BUDGETS,
     FORMAT_NAME,
+    budget_of,
     distinct,
     drop_choice,
     drop_controls,
@@ -70,6 +71,8 @@ CONTROL_PATHS: dict[str, str | tuple[str, ...]] = {
     **{name: f"{CONFIG}.{key}" for name, key in _FIELDS.items()},
     "output": (f"{CONFIG}.responseMimeType", *(f"{CONFIG}.{key}" for key in _SCHEMA_KEYS)),
     "thinking": f"{CONFIG}.thinkingConfig",
+    "effort": f"{CONFIG}.thinkingConfig.thinkingLevel",
+    "budget": f"{CONFIG}.thinkingConfig.thinkingBudget",
     "tool_choice": CHOICE,
     "finish": "candidates[0].finishReason",
 }
@@ -93,7 +96,6 @@ MODELLED = frozenset(
     for path in (
         *(path for path in CONTROL_PATHS.values() if isinstance(path, str)),
         *CONTROL_PATHS["output"],
-        *(f"{CONFIG}.thinkingConfig.{key}" for key in ("thinkingBudget", "thinkingLevel")),
         f"{CONFIG}.thinkingConfig.includeThoughts",
         f"{CHOICE}.mode",
         f"{CHOICE}.allowedFunctionNames",
@@ -316,9 +318,12 @@ def _write_controls(request: Request, report: Report, shapes: frozenset[str]) ->
         config.update(_write_output(controls.output, report, shapes))
     if isinstance(controls.thinking, Thinking):
         model = request.model if isinstance(request.model, str) and not at_home else None
-        thinking = _write_thinking(controls.thinking, model, report)
-        if thinking:
-            config["thinkingConfig"] = thinking
+        if thinks(model):
+            thinking = _write_thinking(controls.thinking, model, controls.max_tokens, report)
+            if thinking:
+                config["thinkingConfig"] = thinking
+        elif not _is_off(controls.thinking):
+            report.lose("CONTROL_DROPPED", "@thinking", "this model cannot think")
     if controls.parallel_calls is False:
         report.lose("CONTROL_DROPPED", "@parallel_calls", "Gemini may always call in parallel")
     drop_controls(controls, _KNOWN, report)
@@ -355,30 +360,69 @@ def _write_output(output: OutputFormat, report: Report, shapes: frozenset[str]) 
     return config
 
 
-def _write_thinking(thinking: Thinking, model: str | None, report: Report) -> Object:
+def _is_off(thinking: Thinking) -> bool:
+    return thinking.enabled is False or thinking.effort == "none" or thinking.budget == 0
+
+
+def _write_thinking(
+    thinking: Thinking, model: str | None, limit: Absential[int], report: Report
+) -> Object:
     config: Object = {}
-    if isinstance(thinking.budget, int):
-        config["thinkingBudget"] = thinking.budget
-    elif thinking.enabled is False or thinking.effort == "none":
-        config["thinkingBudget"] = 0
-    elif isinstance(thinking.effort, str):
-        _write_effort(thinking.effort, model, config, report)
+    effort = thinking.effort
+    if _is_off(thinking):
+        _write_off(model, config, report)
+    elif isinstance(thinking.budget, int):
+        config["thinkingBudget"] = budget = _within(thinking.budget, model)
+        if budget != thinking.budget:
+            report.lose(
+                "CONTROL_CHANGED", "@thinking", f"this model thinks {budget} tokens instead"
+            )
+    elif isinstance(effort, str):
+        _write_effort(effort, model, limit, config, report)
     elif thinking.adaptive or thinking.enabled is True:
         config["thinkingBudget"] = -1
+    is_settled = thinking.budget is not absent or thinking.enabled is False
+    if is_settled and effort not in (absent, "none"):
+        report.lose("CONTROL_DROPPED", "@effort", "beside a budget there is no effort")
     if isinstance(thinking.summary, str):
         config["includeThoughts"] = thinking.summary not in ("none", "omitted")
     return config
 
 
-def _write_effort(effort: str, model: str | None, config: Object, report: Report) -> None:
+def _write_off(model: str | None, config: Object, report: Report) -> None:
+    """Thinking switched off, or as short as a model can make it."""
+    level, known = least_level(model), budgets(model)
+    if level is not None:
+        config["thinkingLevel"] = level
+        report.lose("CONTROL_CHANGED", "@thinking", f"this model always thinks, at least {level!r}")
+    elif known is not None and not known.may_be_off:
+        config["thinkingBudget"] = known.least
+        detail = f"this model always thinks, at least {known.least} tokens"
+        report.lose("CONTROL_CHANGED", "@thinking", detail)
+    else:
+        config["thinkingBudget"] = 0
+
+
+def _within(budget: int, model: str | None) -> int:
+    """A budget that a model takes; what is negative leaves it to the model."""
+    known = budgets(model)
+    return budget if known is None or budget < 0 else min(max(budget, known.least), known.most)
+
+
+def _write_effort(
+    effort: str, model: str | None, limit: Absential[int], config: Object, report: Report
+) -> None:
     if effort not in BUDGETS:
         report.lose("CONTROL_DROPPED", "@thinking", f"Gemini has no effort {effort!r}")
     elif takes_levels(model):
-        config["thinkingLevel"] = _LEVELS.get(effort, "HIGH")
-        if effort not in _LEVELS:
-            report.lose("CONTROL_CHANGED", "@thinking", f"effort {effort!r} became 'HIGH'")
+        level = _LEVELS.get(effort, "HIGH")
+        if effort == "minimal":
+            level = least_level(model) or level
+        config["thinkingLevel"] = level
+        if level != _LEVELS.get(effort):
+            report.lose("CONTROL_CHANGED", "@thinking", f"effort {effort!r} became {level!r}")
     else:
-        config["thinkingBudget"] = BUDGETS[effort]
+        config["thinkingBudget"] = _within(budget_of(effort, limit), model)
         report.lose("CONTROL_CHANGED", "@thinking", "an effort became a budget of tokens")
 
 
