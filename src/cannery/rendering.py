@@ -44,7 +44,7 @@ def write_request(
             pieces = repair(pieces, rules, report, without)
         if "function_names" not in without:
             request = renamed_tools(request, rules, report)
-        report_lost_settings(request, report)
+        report_lost_settings(request, report, target)
         if target.names_model and not request.model:
             report.lose("MODEL_UNKNOWN", "model")
             request = msgspec.structs.replace(request, model=UNKNOWN_MODEL)
@@ -70,11 +70,16 @@ def note(notes: Notes, report: Report) -> None:
             report.lose(name, place, detail, *within)
 
 
-def report_lost_settings(value: Request | Response, report: Report) -> None:
+def report_lost_settings(
+    value: Request | Response, report: Report, target: Dialect | None = None
+) -> None:
     """Report what another dialect does not take of the fields around a conversation."""
-    if value.residue is not None:
-        source = find_dialect(value.residue.dialect)
-        report_settings(value, source.modelled, source.control_paths, report)
+    residue = value.residue
+    if residue is not None:
+        source = find_dialect(residue.dialect)
+        take = None if target is None else target.takes_over
+        taken = () if take is None else take(residue)
+        report_settings(value, source.modelled, source.control_paths, report, taken)
 
 
 def render(

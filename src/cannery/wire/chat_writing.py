@@ -45,6 +45,7 @@ from cannery.wire.media import (
     standard_base64,
     true_mime_type,
 )
+from cannery.wire.openai_shared import detail_place, image_detail
 from cannery.wire.residues import own_residue, recall
 from cannery.wire.turns import MODEL, SUPERVISOR, side, turns
 
@@ -166,7 +167,12 @@ class ChatWriter:
             return ours
         if residue.dialect == self.dialect:
             return recall(ours, residue.part)  # type: ignore[no-any-return]
-        report_residue(canister, self.report, piece.place)
+        detail = image_detail(residue)
+        if detail is not None and ours["type"] == "image_url":
+            ours["image_url"]["detail"] = detail
+            report_residue(canister, self.report, piece.place, detail_place(residue))
+        else:
+            report_residue(canister, self.report, piece.place)
         if residue.cache:
             ours["prompt_cache_breakpoint"] = {"mode": "explicit", "ttl": CACHE_TTL[residue.cache]}
         return ours

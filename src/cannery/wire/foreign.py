@@ -24,14 +24,15 @@ _MARKS = ("cache_control", "prompt_cache_breakpoint")
 _SILENT = frozenset({".id", ".status", ".type", ".index", ".object", ".role", ".strict"})
 
 
-def report_residue(value: Any, report: Report, place: Place) -> None:
-    """Name what the foreign residue of a canister or tool holds and the target will not see."""
+def report_residue(value: Any, report: Report, place: Place, taken: str | None = None) -> None:
+    """Name what the foreign residue of a canister or tool holds and the target will not see, but for what it took."""
     residue = value.residue
     if residue is None or isinstance(value, (Request, Response)):
         return
     is_result = isinstance(value, ResultCanisterClass)
     for code, detail, within in lost_residue(residue, is_result=is_result):
-        report.lose(code, place, detail, within)
+        if within != taken:
+            report.lose(code, place, detail, within)
     if residue.cache is not None and isinstance(value, Tool):
         report.lose("CACHE_MARK_DROPPED", place)
 
@@ -74,8 +75,12 @@ def report_settings(
     modelled: Collection[str],
     paths: Mapping[str, str | tuple[str, ...]],
     report: Report,
+    taken: Collection[str] = (),
 ) -> None:
-    """Name the fields of a foreign request or response that its dialect does not read, or could not."""
+    """Name the fields of a foreign request or response that its dialect does not read, or could not.
+
+    Those that the target has ``taken`` over are no loss.
+    """
     if value.residue is None or value.residue.envelope is None:
         return
     unread = _unread(value, paths) if isinstance(value, Request) else _uncited(value, paths)
@@ -83,7 +88,11 @@ def report_settings(
     while waiting:
         path, held = waiting.pop()
         place = path.removeprefix(".")
-        if place not in modelled:
+        if place in taken:
+            continue
+        if type(held) is dict and any(known.startswith(f"{place}.") for known in taken):
+            waiting += [(f"{path}.{key}", held[key]) for key in reversed(held)]
+        elif place not in modelled:
             report_field(path, held, report, "", is_marked=False)
         elif place in unread and _says_something(held):
             name = unread[place]

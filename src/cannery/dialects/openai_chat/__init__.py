@@ -9,7 +9,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from cannery.dialects.openai_chat.settings import CONTROL_PATHS, MODELLED, NAME, write_settings
+from cannery.dialects.openai_chat.settings import (
+    CONTROL_PATHS,
+    MODELLED,
+    NAME,
+    takes_over,
+    write_settings,
+)
 from cannery.dialects.openai_chat.sliced import read_slices
 from cannery.messages.requests import Request
 from cannery.wire.aliasing import aliased
@@ -59,6 +65,7 @@ DIALECT = Dialect(
     control_paths=CONTROL_PATHS,
     tool_paths=tool_paths,
     modelled=MODELLED,
+    takes_over=takes_over,
     read_paths=later(__name__, "paths", "read_paths"),
     read_plain=later(__name__, "fast", "read_plain"),
     plan_turns=later(__name__, "fast_writing", "plan_turns"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from cannery.messages.absence import absent
@@ -17,6 +17,7 @@ from cannery.messages.requests import (
     new_thinking,
     new_tool_choice,
 )
+from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object
 from cannery.wire.chat_tools import write_tools
 from cannery.wire.controls import (
@@ -31,6 +32,7 @@ from cannery.wire.controls import (
 )
 from cannery.wire.losses import Report
 from cannery.wire.openai_settings import read_output, write_effort, write_metadata, write_output
+from cannery.wire.openai_shared import put_shared, shared_settings
 from cannery.wire.residues import own_residue
 
 NAME = "openai_chat"
@@ -163,7 +165,14 @@ def write_settings(request: Request, report: Report) -> Object:
     put(body, limit_key, controls.max_tokens)
     _write_controls(controls, body, report, at_home=at_home)
     put(body, "stream", request.stream)
+    if request.source != NAME:
+        put_shared(request.residue, NAME, body)
     return body
+
+
+def takes_over(residue: Residue) -> Collection[str]:
+    """The settings that are taken from the residue of the sibling."""
+    return shared_settings(residue, NAME).places
 
 
 def old_names(body: Object) -> str | None:

@@ -36,6 +36,7 @@ from cannery.wire.media import (
     sound_base64,
     true_mime_type,
 )
+from cannery.wire.openai_shared import image_detail
 from cannery.wire.residues import dropped_keys, is_foreign_form
 from cannery.wire.slices import UnusualError
 from cannery.wire.walks import Known, Walked
@@ -278,6 +279,8 @@ class _Turns:
             elif type(held) is ImageContentClass and role is _USER:
                 part = self._image(held)
                 if canister.residue is not None:
+                    if image_detail(canister.residue) is not None:
+                        raise UnusualError
                     self._report(canister, index)
                     _mark(part, canister.residue)
                 parts.append(part)

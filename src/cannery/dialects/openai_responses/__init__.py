@@ -14,6 +14,7 @@ from cannery.dialects.openai_responses.settings import (
     CONTROL_PATHS,
     MODELLED,
     NAME,
+    takes_over,
     write_settings,
 )
 from cannery.dialects.openai_responses.sliced import write_slices
@@ -103,6 +104,7 @@ DIALECT = Dialect(
     ),
     control_paths=CONTROL_PATHS,
     modelled=MODELLED,
+    takes_over=takes_over,
     write_plain=later(__name__, "fast", "write_plain"),
     plan_turns=later(__name__, "fast", "plan_turns"),
     write_slices=write_slices,

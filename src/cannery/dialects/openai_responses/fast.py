@@ -23,6 +23,7 @@ from cannery.wire.contract import UNKNOWN_MODEL
 from cannery.wire.foreign import note_residue
 from cannery.wire.losses import Notes
 from cannery.wire.media import is_fetchable, sound_base64, true_mime_type
+from cannery.wire.openai_shared import image_detail
 from cannery.wire.plain import (
     PlainAssistant,
     PlainDeveloper,
@@ -235,7 +236,7 @@ def _walk(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each canister 
         elif role is _USER or role is _SUPERVISOR:
             if type(held) is not str:
                 held = _image(held) if role is _USER else None
-                if held is None:
+                if held is None or image_detail(canister.residue) is not None:
                     return None
             if canister.joined and before is role:
                 _join(written[-1], held)

@@ -42,6 +42,7 @@ from cannery.wire.media import (
     standard_base64,
     true_mime_type,
 )
+from cannery.wire.openai_shared import detail_place, image_detail
 from cannery.wire.residues import recall
 
 CACHE_TTL = {"short": "30m", "long": "12h"}
@@ -70,7 +71,12 @@ class PartWriter:
             return written
         if residue.dialect == NAME:
             return [recall(part, residue.part) for part in written]
-        report_residue(canister, self.report, piece.place)
+        detail = image_detail(residue)
+        if detail is not None and written and written[0]["type"] == "input_image":
+            written[0]["detail"] = detail
+            report_residue(canister, self.report, piece.place, detail_place(residue))
+        else:
+            report_residue(canister, self.report, piece.place)
         if residue.cache and not self.mark(written, residue.cache, role):
             self.report.lose("CACHE_MARK_DROPPED", piece.place)
         return written

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from cannery.messages.absence import absent
@@ -18,6 +19,7 @@ from cannery.messages.requests import (
     new_tool,
     new_tool_choice,
 )
+from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object
 from cannery.wire.controls import (
     distinct,
@@ -39,6 +41,7 @@ from cannery.wire.openai_settings import (
     write_metadata,
     write_output,
 )
+from cannery.wire.openai_shared import put_shared, shared_settings
 from cannery.wire.residues import own_residue, patch_text, recall, remember
 
 NAME = "openai_responses"
@@ -189,7 +192,14 @@ def write_settings(request: Request, report: Report) -> Object:
     _write_choice(request, body, report)
     _write_controls(request.controls, body, report, at_home=request.source == NAME)
     put(body, "stream", request.stream)
+    if request.source != NAME:
+        put_shared(request.residue, NAME, body)
     return body
+
+
+def takes_over(residue: Residue) -> Collection[str]:
+    """The settings that are taken from the residue of the sibling."""
+    return shared_settings(residue, NAME).places
 
 
 def _write_controls(controls: Controls, body: Object, report: Report, *, at_home: bool) -> None:

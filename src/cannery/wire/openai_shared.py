@@ -1,0 +1,129 @@
+"""What OpenAI's two dialects have in common beyond the model: each takes it from the other's residue.
+
+A setting that both know under one meaning is no loss between them. Each row says where it stands in Chat Completions,
+where in Responses, and what values both take (openai 3.49.0, 2026-11-15); what has another type stays a loss.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from msgspec import Struct
+
+from cannery.messages.absence import absent
+from cannery.messages.residue import Residue
+from cannery.wire.bodies import Object
+from cannery.wire.controls import flag, integer, text
+from cannery.wire.residues import dropped_keys
+
+_CHAT, _RESPONSES = "openai_chat", "openai_responses"
+_LOGPROBS = "message.output_text.logprobs"
+_DETAILS = frozenset({"auto", "low", "high", "original"})
+# Where the detail of an image stands in its part.
+_DETAIL_PLACES = {_CHAT: ".image_url.detail", _RESPONSES: ".detail"}
+
+
+def _tier(value: Any) -> Any:
+    """A tier that both have; Responses also have ultrafast."""
+    return absent if value == "ultrafast" else text(value)
+
+
+def _moderation(value: Any) -> Any:
+    return value if type(value) is dict else absent
+
+
+_ROWS: tuple[tuple[str, str, Callable[[Any], Any]], ...] = (
+    ("service_tier", "service_tier", _tier),
+    ("store", "store", flag),
+    ("prompt_cache_key", "prompt_cache_key", text),
+    ("prompt_cache_retention", "prompt_cache_retention", text),
+    ("prompt_cache_options.mode", "prompt_cache_options.mode", text),
+    ("prompt_cache_options.ttl", "prompt_cache_options.ttl", text),
+    ("safety_identifier", "safety_identifier", text),
+    ("moderation", "moderation", _moderation),
+    ("verbosity", "text.verbosity", text),
+    ("top_logprobs", "top_logprobs", integer),
+    ("stream_options.include_obfuscation", "stream_options.include_obfuscation", flag),
+)
+_Places = dict[str, tuple[str, Callable[[Any], Any]]]
+_PLACES: dict[tuple[str, str], _Places] = {
+    (_CHAT, _RESPONSES): {chat: (responses, read) for chat, responses, read in _ROWS},
+    (_RESPONSES, _CHAT): {responses: (chat, read) for chat, responses, read in _ROWS},
+}
+# Where each dialect says that log probabilities are wanted.
+_WISHES = {_CHAT: "logprobs", _RESPONSES: "include"}
+
+
+class Shared(Struct, frozen=True, gc=False):
+    """Settings that a dialect takes over: the paths where they stand here, and the places there that are all said."""
+
+    fields: Object
+    places: frozenset[str]
+
+
+_NOTHING = Shared({}, frozenset())
+
+
+def shared_settings(residue: Residue | None, dialect: str) -> Shared:
+    """What a dialect takes over from the residue of a request of its sibling."""
+    if residue is None or residue.envelope is None:
+        return _NOTHING
+    places = _PLACES.get((residue.dialect, dialect))
+    if places is None:
+        return _NOTHING
+    wish = _WISHES[residue.dialect]
+    given = dict(_leaves(dropped_keys(residue.envelope), (*places, wish)))
+    fields = {}
+    said = set()
+    for place, (here, read) in places.items():
+        value = read(given.get(place))
+        if value is not absent:
+            fields[here] = value
+            said.add(place)
+    wanted = given.get(wish)
+    if wanted is False or wanted == [_LOGPROBS]:
+        said.add(wish)
+    if wanted is True or (type(wanted) is list and _LOGPROBS in wanted):
+        said.update(() if type(wanted) is list else (wish,))
+        fields[_WISHES[dialect]] = [_LOGPROBS] if dialect == _RESPONSES else True
+    elif fields.pop("top_logprobs", None) is not None:
+        # How many are wanted says nothing where none are.
+        said.discard("top_logprobs")
+    return Shared(fields, frozenset(said))
+
+
+def _leaves(found: Iterable[tuple[str, Any]], wanted: Iterable[str]) -> Iterator[tuple[str, Any]]:
+    """The fields that stand at wanted places."""
+    waiting = [(path.removeprefix("."), held) for path, held in found]
+    for place, held in waiting:
+        if place in wanted:
+            yield place, held
+        elif type(held) is dict and any(known.startswith(f"{place}.") for known in wanted):
+            waiting += [(f"{place}.{key}", inner) for key, inner in held.items()]
+
+
+def put_shared(residue: Residue | None, dialect: str, body: Object) -> None:
+    """Put the settings of a sibling into a body."""
+    for path, value in shared_settings(residue, dialect).fields.items():
+        field, _, key = path.partition(".")
+        if key:
+            body.setdefault(field, {})[key] = value
+        else:
+            body[field] = value
+
+
+def image_detail(residue: Residue | None) -> str | None:
+    """How closely an image of one of the two dialects is to be looked at, where its residue says it."""
+    if residue is None or residue.part is None or '"detail"' not in residue.part:
+        return None
+    place = _DETAIL_PLACES.get(residue.dialect)
+    for path, held in dropped_keys(residue.part) if place is not None else ():
+        if path == place and type(held) is str and held in _DETAILS:
+            return held
+    return None
+
+
+def detail_place(residue: Residue) -> str:
+    """Where the residue of an image says it."""
+    return _DETAIL_PLACES[residue.dialect]
