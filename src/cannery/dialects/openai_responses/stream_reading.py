@@ -3,11 +3,13 @@
 Events name an item by ``output_index`` and a part of it by ``content_index`` or ``summary_index``,
 so items may interleave. Deltas pass through as they come; the finished item has the last word, and
 whatever no delta said is made up from it: servers may leave deltas out, and a reasoning item is
-sealed only when it is done.
+sealed only when it is done. Parts start in the order of the output: what comes of an item while a
+message or a hosted call before it is under way waits for that to be done.
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
 from typing import Any, Literal
 
@@ -114,8 +116,12 @@ class ResponsesStreamReader:
         self._is_started = False
         self._is_over = False
         self._items: dict[int, _Item] = {}
+        self._ids: dict[str, int] = {}
         self._last: _Item | None = None
         self._count = 0
+        # Items that have yet to start a part, and the events of items behind them.
+        self._unsettled: set[int] = set()
+        self._behind: dict[int, list[tuple[Object, str]]] = {}
 
     def feed(self, chunk: bytes) -> Iterator[Event]:
         """The events that these bytes complete."""
@@ -152,6 +158,7 @@ class ResponsesStreamReader:
             yield from self._frame(frame.data)
         if not self._is_over:
             self._is_over = True
+            yield from guarded(NAME, lambda: list(self._catch_up(is_all=True)))
             yield Failure("the stream ended before the answer was complete", "incomplete")
 
     def _frame(self, data: str) -> Iterator[Event]:
@@ -169,17 +176,47 @@ class ResponsesStreamReader:
             error = response.get("error") or {}
         if type(error) is dict:
             self._is_over = True
+            yield from self._catch_up(is_all=True)
             yield _failure(error, data)
             return
         yield from self._start(response if type(response) is dict else {})
         if kind in _ENDS:
             yield from self._end(response if type(response) is dict else {})
-        elif kind in _DELTAS:
+            return
+        index = event.get("output_index")
+        if type(index) is int and self._is_behind(index):
+            self._behind.setdefault(index, []).append((event, data))
+            return
+        yield from self._item_event(kind, event, data)
+        if self._behind:
+            yield from self._catch_up()
+
+    def _is_behind(self, index: int) -> bool:
+        """Whether an item before this one may yet start a part."""
+        return any(other < index for other in self._unsettled)
+
+    def _catch_up(self, *, is_all: bool = False) -> Iterator[Event]:
+        """Take what waited, as far as nothing before it is under way."""
+        for index in sorted(self._behind):
+            if not is_all and self._is_behind(index):
+                return
+            yield from self._admit(index)
+
+    def _admit(self, index: int) -> Iterator[Event]:
+        """Take what waited of one item."""
+        for event, data in self._behind.pop(index, ()):
+            yield from self._item_event(str(event.get("type")), event, data)
+
+    def _item_event(self, kind: str, event: Object, data: str) -> Iterator[Event]:
+        if kind in _DELTAS:
             yield from self._delta(event, *_DELTAS[kind])
         elif kind == "response.output_item.added":
             yield from self._added(event)
         elif kind == "response.output_item.done":
-            yield from self._done(event.get("output_index"), event.get("item"))
+            index, value = event.get("output_index"), event.get("item")
+            if type(value) is dict and type(index) is int and index not in self._items:
+                index = self._ids.get(str(value.get("id")), index)
+            yield from self._done(index, value)
         elif kind == "response.content_part.added":
             yield from self._part_added(event)
         elif kind == "response.output_text.annotation.added":
@@ -202,12 +239,16 @@ class ResponsesStreamReader:
         if type(index) is not int or type(value) is not dict or index in self._items:
             return
         item = self._items[index] = _Item(value)
+        if type(value.get("id")) is str and value["id"]:
+            self._ids.setdefault(value["id"], index)
         if item.kind == "reasoning":
             yield self._open(item, 0, "reasoning")
         elif item.kind in _CALLS:
             yield self._open(item, 0, "invocation")
-        elif item.kind != "message":
-            self._part(item, 0)
+        else:
+            self._unsettled.add(index)
+            if item.kind != "message":
+                self._part(item, 0)
         self._last = item
 
     def _part(self, item: _Item, position: int) -> _Part:
@@ -315,6 +356,7 @@ class ResponsesStreamReader:
             if position not in range(len(canisters)) and part.kind is not None:
                 yield PartEnd(part.index)
         item.is_done = True
+        self._unsettled.discard(index)
 
     def _finish_part(self, item: _Item, position: int, canister: AnyCanister) -> Iterator[Event]:
         held: Any = canister.held
@@ -345,8 +387,13 @@ class ResponsesStreamReader:
     def _end(self, response: Object) -> Iterator[Event]:
         self._is_over = True
         output = response.get("output")
-        for index, value in enumerate(output if type(output) is list else ()):
-            yield from self._done(index, value)
+        listed = output if type(output) is list else []
+        values: list[Object] = [value if type(value) is dict else {} for value in listed]
+        for index, value in zip(self._places(values), values, strict=True):
+            yield from self._admit(index)
+            yield from self._done(index, value or None)
+            yield from self._catch_up()
+        yield from self._catch_up(is_all=True)
         for item in self._items.values():
             for part in item.parts.values():
                 if not item.is_done and part.kind is not None:
@@ -356,6 +403,60 @@ class ResponsesStreamReader:
             yield UsageReport(usage)
         finish = read_finish(response, self._reader.canisters)
         yield Finish(finish if isinstance(finish, FinishReason) else FinishReason.Other)
+
+    def _places(self, values: list[Object]) -> list[int]:
+        """Where the items of the finished output stand in the stream.
+
+        Not every server counts its output as its events do, nor keeps the ids of its items: an item is known by its
+        id, else by its call, else by its position.
+        """
+        streamed = {index: item.value for index, item in self._items.items()}
+        for index, events in self._behind.items():
+            item = events[0][0].get("item")
+            streamed[index] = item if type(item) is dict else {}
+        named: dict[tuple[Any, ...], deque[int]] = {}
+        for index in sorted(streamed):
+            for name in _names(streamed[index]):
+                named.setdefault(name, deque()).append(index)
+        free = set(streamed)
+        places = [_claim(_names(value), named, free) for value in values]
+        fresh = max(len(values), *streamed, 0) + 1
+        for position, value in enumerate(values):
+            if places[position] is not None:
+                continue
+            places[position] = position
+            if position in streamed and not (
+                position in free and self._is_like(position, value, streamed[position])
+            ):
+                places[position] = fresh
+                fresh += 1
+            free.discard(position)
+        return places  # type: ignore[return-value]
+
+    def _is_like(self, index: int, value: Object, streamed: Object) -> bool:
+        """Whether a finished item may be the one that was streamed at its place."""
+        item = self._items.get(index)
+        return streamed.get("type") == value.get("type") or (item is not None and not item.is_done)
+
+
+def _names(value: Object) -> list[tuple[Any, ...]]:
+    """What an item may be known by, the surest first."""
+    names = (("id", value.get("id")), ("call_id", str(value.get("type")), value.get("call_id")))
+    return [name for name in names if type(name[-1]) is str and name[-1]]
+
+
+def _claim(
+    names: list[tuple[Any, ...]], named: dict[tuple[Any, ...], deque[int]], free: set[int]
+) -> int | None:
+    """The first item with one of these names that nobody has taken."""
+    for name in names:
+        indices = named.get(name, ())
+        while indices:
+            index = indices.popleft()
+            if index in free:
+                free.discard(index)
+                return index
+    return None
 
 
 def _kind_of(canister: AnyCanister) -> str:
