@@ -11,7 +11,7 @@ from cannery.errors import DialectError, InputError
 from cannery.wire.bodies import read_value
 
 if TYPE_CHECKING:
-    from cannery.messages.events import Event
+    from cannery.messages.events import Delta, Event
     from cannery.wire.contract import StreamReader, StreamWriter
 
 _decode = msgspec.json.Decoder().decode
@@ -26,6 +26,20 @@ def read_chunk(dialect: str, data: str) -> dict[str, Any]:
     if type(value) is not dict:
         raise DialectError(dialect, "$", "expected a JSON object in a stream event")
     return value
+
+
+class Thoughts:
+    """Joins thoughts to one text as whole answers do: raw words go on, a summary follows a blank line."""
+
+    def __init__(self) -> None:
+        self._last: tuple[int, str, int] | None = None
+
+    def joined(self, delta: Delta) -> str:
+        """The words of a delta, with what parts them from the words before."""
+        place = (delta.index, delta.channel, delta.segment)
+        last, self._last = self._last, place
+        goes_on = last in (None, place) or (last[:2] == place[:2] and delta.channel == "text")
+        return delta.text if goes_on else f"\n\n{delta.text}"
 
 
 def check_chunks(chunks: Any) -> None:

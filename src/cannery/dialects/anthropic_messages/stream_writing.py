@@ -41,6 +41,7 @@ from cannery.wire.bodies import encode
 from cannery.wire.contract import StreamOptions
 from cannery.wire.residues import own_residue, recall
 from cannery.wire.sse import named_frame, one_line
+from cannery.wire.streams import Thoughts
 
 # What follows the words of a delta of text, two quotes for the words themselves first.
 _AFTER_TEXT = b'""}}\n\n'
@@ -56,7 +57,7 @@ class _Part:
         self.is_written = False
         self.index = -1
         self.channel = ""
-        self.segment = 0
+        self.thoughts = Thoughts()
         self.arguments: list[str] = []
         self.signature: list[str] = []
         # What stands before the words of a delta of text, written once.
@@ -246,10 +247,8 @@ class MessagesStreamWriter:
             return b""
         if event.channel not in (part.channel or event.channel, "text") or not event.text:
             return b""
-        words = event.text
-        if part.channel and event.segment != part.segment:
-            words = "\n\n" + words
-        part.channel, part.segment = event.channel, event.segment
+        part.channel = event.channel
+        words = part.thoughts.joined(event)
         return self._thought(part) + self._block_delta(part, "thinking_delta", "thinking", words)
 
     def _thought(self, part: _Part) -> bytes:

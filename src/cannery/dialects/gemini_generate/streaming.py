@@ -1,9 +1,10 @@
 """Gemini streams, both ways.
 
 Every chunk is a whole answer in miniature. Neighbouring text parts with nothing beside them join; whatever carries a
-signature or a field nobody knows stays a part of its own; calls come whole. There is no last frame: the finish is held
-back until the bytes end, because usage and metadata may follow it. Without ``alt=sse`` the chunks are the items of one
-JSON list, which is read as well.
+signature or a field nobody knows stays a part of its own; calls come whole. What grounds a text comes with the finish,
+so that a text ends there or where other words begin, and whatever else follows it waits for that. There is no last
+frame: the finish is held back until the bytes end, because usage and metadata may follow it. Without ``alt=sse`` the
+chunks are the items of one JSON list, which is read as well.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ from cannery.messages.canisters import (
     new_invocation,
 )
 from cannery.messages.checked import now
-from cannery.messages.content import Origin, ReasoningContentClass, new_reasoning
+from cannery.messages.content import Citation, Origin, ReasoningContentClass, new_reasoning
 from cannery.messages.events import (
     Delta,
     Event,
@@ -57,7 +58,7 @@ from cannery.wire.controls import text
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue
 from cannery.wire.sse import FrameReader, data_frame
-from cannery.wire.streams import read_chunk
+from cannery.wire.streams import Thoughts, read_chunk
 
 _BARE = frozenset({"text", "thought"})
 _CHUNK_KEYS = ("candidates", "usageMetadata", "modelVersion", "responseId")
@@ -145,6 +146,10 @@ class GeminiStreamReader:
         self._count = 0
         self._open: tuple[str, int] | None = None
         self._words: list[str] = []
+        # The texts that ended: grounding may be about one of them.
+        self._texts: dict[int, str] = {}
+        # Parts that came behind the text under way.
+        self._behind: list[Object] = []
         self._has_calls = False
         self._finish: Any = absent
         self._usage: Any = absent
@@ -178,7 +183,7 @@ class GeminiStreamReader:
 
     def _more_text(self, data: bytes) -> Event | None:
         """More of the words under way, if a chunk says nothing else."""
-        if self._open is None or self._is_over:
+        if self._open is None or self._is_over or self._behind:
             return None
         try:
             said = _decode_text(data)
@@ -200,7 +205,7 @@ class GeminiStreamReader:
         if self._is_over:
             return
         self._is_over = True
-        yield from self._end_open()
+        yield from guarded(NAME, lambda: list(self._catch_up()))
         if not isinstance(self._finish, FinishReason):
             yield Failure("the stream ended before the answer was complete", "incomplete")
             return
@@ -218,7 +223,7 @@ class GeminiStreamReader:
             message, kind, _ = facts_of(error)
             code = error.get("code")
             status = code if type(code) is int else None
-            yield from self._end_open()
+            yield from guarded(NAME, lambda: list(self._catch_up()))
             yield Failure(message or "unknown error", kind or "api_error", status, data)
             return
         yield from guarded(NAME, lambda: list(self._chunk(chunk)))
@@ -263,8 +268,13 @@ class GeminiStreamReader:
                 yield from self._part(part, reader)
         if self._open is not None and self._open[0] == "text":
             # What comes after its text has ended is left to the event that nobody else knows.
-            for _, citation in read_citations(candidate, ["".join(self._words)]):
-                yield Delta(self._open[1], "", "citation", citation=citation)
+            index = self._open[1]
+            texts = [self._texts.get(at) for at in range(index)]
+            for position, citation in read_citations(candidate, [*texts, "".join(self._words)]):
+                if position == index:
+                    yield Delta(index, "", "citation", citation=citation)
+        if self._behind and get(candidate, "finishReason") is not None:
+            yield from self._catch_up()
         finish = read_finish(get(candidate, "finishReason"), has_calls=self._has_calls)
         if finish is not absent and self._finish is absent:
             self._finish = finish
@@ -272,9 +282,24 @@ class GeminiStreamReader:
     def _part(self, part: Object, reader: MessageReader) -> Iterator[Event]:
         words = part.get("text")
         if isinstance(words, str) and part.keys() <= _BARE:
+            if words and self._behind:
+                yield from self._catch_up()
             yield from self._say("reasoning" if part.get("thought") is True else "text", words)
-            return
+        elif self._open is not None and self._open[0] == "text":
+            self._behind.append(part)
+        else:
+            yield from self._end_open()
+            yield from self._other(part, reader)
+
+    def _catch_up(self) -> Iterator[Event]:
+        """End what is open, and take what came behind it."""
+        behind, self._behind = self._behind, []
         yield from self._end_open()
+        for part in behind:
+            yield from self._other(part, self._reader)  # type: ignore[arg-type]
+
+    def _other(self, part: Object, reader: MessageReader) -> Iterator[Event]:
+        """A part that is not only words."""
         start = len(reader.canisters)
         reader.content({"role": "model", "parts": [part]}, "model", "parts")
         for canister in reader.canisters[start:]:
@@ -325,6 +350,8 @@ class GeminiStreamReader:
     def _end_open(self) -> Iterator[Event]:
         if self._open is not None:
             yield PartEnd(self._open[1])
+            if self._open[0] == "text":
+                self._texts[self._open[1]] = "".join(self._words)
             self._open = None
 
 
@@ -338,7 +365,8 @@ class _Part:
     def __init__(self, start: PartStart) -> None:
         self.start = start
         self.deltas: list[Delta] = []
-        self.words = ""
+        self.citations: list[Citation] = []
+        self.length = 0
         self.is_ended = False
         own = own_residue(start, NAME)
         # What has to be written as one part waits for its end.
@@ -358,7 +386,11 @@ class GeminiStreamWriter:
         self._usage: Usage | None = None
         self._writer = MessageWriter(Report(), at_home=False)
         self._grounding = Grounding()
-        self._position = 0
+        # Neighbouring words of one kind are one part to a reader: the last part as it sees it, and what it says.
+        self._position = -1
+        self._run: str | None = None
+        self._said: list[str] = []
+        self._thoughts = Thoughts()
         self._is_over = False
 
     def write(self, event: Event) -> bytes:
@@ -418,14 +450,42 @@ class GeminiStreamWriter:
                 if not part.is_ended:
                     return written
                 parts = list(self._complete(part))
+                for written_part in parts:
+                    self._count(written_part)
                 written += self._chunk(parts) if parts else b""
             else:
                 written += b"".join(self._spoken(part))
                 if not part.is_ended:
                     return written
+                self._cite(part)
             del self._parts[index]
-            self._position += 1
         return written
+
+    def _count(self, part: Object) -> None:
+        """Take note of a part that is written."""
+        kind = "thought" if part.get("thought") else "text"
+        run = kind if part.keys() <= _BARE and "text" in part else None
+        if run is None or run != self._run:
+            self._position += 1
+            self._said = []
+            if run != "thought":
+                self._thoughts = Thoughts()
+        self._run = run
+        if run == "text":
+            self._said.append(part["text"])
+
+    def _cite(self, part: _Part) -> None:
+        """Ground a text that is complete; its places count from where its neighbours began."""
+        if not part.citations or not part.length:
+            return
+        said = "".join(self._said)
+        before = len(said) - part.length
+        for citation in part.citations:
+            start, end = citation.start, citation.end
+            if start is None or end is None:
+                start, end = 0, part.length
+            placed = msgspec.structs.replace(citation, start=before + start, end=before + end)
+            self._grounding.add(self._position, said, placed)
 
     def _spoken(self, part: _Part) -> Iterator[bytes]:
         """What has come of a part that is written as it comes."""
@@ -434,17 +494,27 @@ class GeminiStreamWriter:
             if start.kind == "reasoning":
                 yield from self._thought(delta, start.origin)
             elif delta.channel == "text" and delta.text:
-                part.words += delta.text
-                yield self._chunk([{"text": delta.text}])
+                part.length += len(delta.text)
+                if self._run == "text":
+                    self._said.append(delta.text)
+                    yield self._chunk([{"text": delta.text}])
+                else:
+                    yield self._words({"text": delta.text})
             elif delta.citation is not None:
-                self._grounding.add(self._position, part.words, delta.citation)
+                part.citations.append(delta.citation)
         part.deltas = []
 
+    def _words(self, part: Object) -> bytes:
+        self._count(part)
+        return self._chunk([part])
+
     def _thought(self, delta: Delta, origin: Origin | None) -> Iterator[bytes]:
+        is_own = origin is not None and origin.dialect == NAME
         if delta.channel in ("text", "summary") and delta.text:
-            yield self._chunk([{"text": delta.text, "thought": True}])
-        elif delta.channel == "signature" and origin is not None and origin.dialect == NAME:
-            yield self._chunk([{"text": "", "thought": True, SIGNATURE: delta.text}])
+            words = delta.text if is_own else self._thoughts.joined(delta)
+            yield self._words({"text": words, "thought": True})
+        elif delta.channel == "signature" and is_own:
+            yield self._words({"text": "", "thought": True, SIGNATURE: delta.text})
 
     def _complete(self, part: _Part) -> Iterator[Object]:
         """A part that was waited for."""

@@ -21,7 +21,7 @@ from cannery.dialects.openai_responses.settings import NAME
 from cannery.dialects.openai_responses.writing import ItemWriter
 from cannery.messages.absence import absent
 from cannery.messages.canisters import AnyCanister, ResultCanisterClass
-from cannery.messages.content import OpaqueContentClass, ReasoningContentClass
+from cannery.messages.content import Citation, OpaqueContentClass, ReasoningContentClass
 from cannery.messages.events import (
     Delta,
     Event,
@@ -80,6 +80,8 @@ class _Part:
         self.content_index = 0
         self.words: list[str] = []
         self.annotations: list[Any] = []
+        # Citations of the whole text, and those behind them, wait until it is complete.
+        self.late: list[Citation] = []
         self.encrypted: list[str] = []
         # Channel and segment -> position on the wire and what was said.
         self.segments: dict[tuple[str, int], tuple[int, list[str]]] = {}
@@ -355,9 +357,19 @@ class ResponsesStreamWriter:
         return self._emit("output_text.delta", **place, delta=event.text, logprobs=[])
 
     def _cite(self, part: _Part, event: Delta) -> bytes:
-        if event.citation is None or not is_sayable(event.citation) or part.item is None:
+        citation = event.citation
+        if citation is None or not is_sayable(citation):
             return b""
-        annotation = write_citation(event.citation, sum(map(len, part.words)))
+        has_place = citation.dialect == NAME or None not in (citation.start, citation.end)
+        if part.late or not has_place:
+            part.late.append(citation)
+            return b""
+        return self._annotate(part, citation, 0)
+
+    def _annotate(self, part: _Part, citation: Citation, length: int) -> bytes:
+        if part.item is None:
+            return b""
+        annotation = write_citation(citation, length)
         part.annotations.append(annotation)
         return self._emit(
             "output_text.annotation.added",
@@ -406,6 +418,7 @@ class ResponsesStreamWriter:
     def _end_text(self, part: _Part, message: _Item, own: Residue | None) -> bytes:
         tag, key = _TEXT[part.start.kind]
         words = "".join(part.words)
+        written = b"".join(self._annotate(part, citation, len(words)) for citation in part.late)
         value = _spoken_part(part, words)
         if own is not None:
             value = recall(value, own.part)
@@ -413,7 +426,7 @@ class ResponsesStreamWriter:
         message.value["content"][part.content_index] = value
         place = {**message.place, "content_index": part.content_index}
         extra: Object = {"logprobs": []} if tag == "output_text" else {}
-        written = self._emit(f"{tag}.done", **place, **{key: words}, **extra)
+        written += self._emit(f"{tag}.done", **place, **{key: words}, **extra)
         written += self._emit("content_part.done", **place, part=value)
         message.open_parts -= 1
         if message.is_sealed and not message.open_parts:
