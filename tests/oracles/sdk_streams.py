@@ -132,6 +132,8 @@ def _chat_stream(chunks: list[bytes], _beta: bool) -> Accumulated:
 def _drop_parsed(message: dict[str, Any]) -> None:
     """Remove what the helper adds to the wire's own message."""
     message.pop("parsed", None)
+    for annotation in message.get("annotations") or ():
+        annotation.pop("index", None)  # what the helper joins them by
     for call in message.get("tool_calls") or ():
         call.pop("index", None)
         if call.get("function") is None:

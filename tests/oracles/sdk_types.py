@@ -13,6 +13,8 @@ Exceptions from the plain types, each with its reason:
 - `parsed`, `automaticFunctionCallingHistory`, `sdkHttpResponse` of a Gemini response are made by
   the SDK itself and are unknown on the wire; `citationMetadata.citations` is `citationSources` on
   the Developer API's wire.
+- Chat's `delta.annotations` is not typed (openai 3.49.0), yet the search models send it in a chunk
+  of its own (openai-java issue 297): it is judged by the type of a whole message.
 """
 
 from __future__ import annotations
@@ -29,6 +31,7 @@ from anthropic.types.beta import message_create_params as anthropic_beta_params
 from google.genai import types as gemini
 from openai.types.chat import ChatCompletion
 from openai.types.chat import completion_create_params as chat_params
+from openai.types.chat.chat_completion_message import Annotation
 from openai.types.responses import Response
 from openai.types.responses import response_create_params as responses_params
 from pydantic.alias_generators import to_camel
@@ -85,7 +88,25 @@ def validate_response(dialect: str, body: Any, *, beta: bool = False) -> list[st
 def validate_chunk(dialect: str, body: Any, *, beta: bool = False) -> list[str]:
     """The problems of one decoded stream event by the SDK's event models."""
     walker, hint = _chunk_judge(dialect, beta)
+    if dialect == "openai_chat" and isinstance(body, dict):
+        body, annotations = _without_annotations(body)
+        found = [walker.check(Annotation, item, "annotations") for item in annotations]
+        return [*walker.check(hint, body), *(problem for one in found for problem in one)]
     return walker.check(hint, body)
+
+
+def _without_annotations(body: dict[str, Any]) -> tuple[dict[str, Any], list[Any]]:
+    """A chunk as the types know it, and the annotations of its deltas; later chunks number theirs."""
+    choices: list[Any] = []
+    annotations: list[Any] = []
+    for choice in body.get("choices") or ():
+        delta = dict(choice.get("delta") or {})
+        annotations += [
+            {key: value for key, value in item.items() if key != "index"}
+            for item in delta.pop("annotations", None) or ()
+        ]
+        choices.append({**choice, "delta": delta})
+    return {**body, "choices": choices}, annotations
 
 
 def _validate_anthropic(body: Any, *, beta: bool) -> list[str]:

@@ -133,7 +133,7 @@ def read_citation(item: Any) -> Citation:
     )
 
 
-def _write_citation(citation: Citation, offset: int, length: int) -> Object:
+def write_citation(citation: Citation, offset: int, length: int) -> Object:
     """A URL citation; one without a span covers the whole of its text, which starts at an offset."""
     if citation.dialect == NAME and not offset:
         return decode_json(citation.raw)  # type: ignore[no-any-return]
@@ -212,8 +212,10 @@ def _annotations(response: Response) -> Iterator[Object]:
     offset = 0
     for canister in response.canisters:
         held = canister.held
+        if type(canister) is InvocationCanisterClass:
+            continue
         if isinstance(held, TextualContentClass):
             for citation in held.citations:
                 if citation.url is not None:
-                    yield _write_citation(citation, offset, len(held.text))
+                    yield write_citation(citation, offset, len(held.text))
         offset += len(text_of(held))

@@ -1,7 +1,8 @@
 """Chat Completions streams, both ways.
 
 Chunks name tool calls by index and nothing else by anything: text ends where something else begins, calls end with the
-answer. The finish is held back until the stream ends, because usage comes after it.
+answer. The finish is held back until the stream ends, because usage comes after it. Annotations come behind the text
+that they are about, in a chunk of their own.
 """
 
 from __future__ import annotations
@@ -11,12 +12,26 @@ from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
-from cannery.dialects.openai_chat.responses import FINISH, FINISH_WORDS, read_usage, write_usage
+from cannery.dialects.openai_chat.responses import (
+    FINISH,
+    FINISH_WORDS,
+    read_citation,
+    read_usage,
+    write_usage,
+)
 from cannery.dialects.openai_chat.settings import NAME
 from cannery.dialects.openai_chat.stream_calls import StreamedCall, StreamedCalls
+from cannery.dialects.openai_chat.stream_speech import Citations, Turns
 from cannery.messages.absence import absent
-from cannery.messages.content import Origin
+from cannery.messages.content import (
+    Citation,
+    DataContentClass,
+    Origin,
+    TextualContentClass,
+    new_audio,
+)
 from cannery.messages.events import (
     Delta,
     Event,
@@ -28,12 +43,16 @@ from cannery.messages.events import (
     Unknown,
     UsageReport,
 )
+from cannery.messages.json_text import write_json
+from cannery.messages.payload import Location
 from cannery.messages.requests import FinishReason, Usage
+from cannery.messages.residue import Residue
 from cannery.wire.answers import call_stem
+from cannery.wire.bodies import guarded, is_named
 from cannery.wire.contract import StreamOptions
 from cannery.wire.controls import integer, text
 from cannery.wire.sse import FrameReader, data_frame, one_line
-from cannery.wire.streams import read_chunk
+from cannery.wire.streams import Thoughts, read_chunk
 
 _SPOKEN = {"content": "text", "refusal": "refusal"}
 _REASONING = ("reasoning_content", "reasoning")
@@ -48,6 +67,8 @@ class _TextDelta(Struct, gc=False):
     refusal: None = None
     tool_calls: None = None
     function_call: None = None
+    annotations: None = None
+    audio: None = None
 
 
 class _TextChoice(Struct, gc=False):
@@ -75,6 +96,12 @@ class ChatStreamReader:
         self._model: str | None = None
         self._count = 0
         self._spoken: tuple[str, int] | None = None
+        # Characters of the texts that ended, and of the one under way: annotations count them all.
+        self._before = 0
+        self._length = 0
+        # What was cited before any text.
+        self._early: list[Any] = []
+        self._audio: str | None = None
         self._calls = StreamedCalls()
         self._call_count = 0
         self._call_stem = "call_"
@@ -93,6 +120,7 @@ class ChatStreamReader:
             if words is None:
                 yield from self._frame(data.decode("utf-8", "replace"))
             else:
+                self._length += len(words)
                 yield Delta(self._spoken[1], words)  # type: ignore[index]
 
     def _more_text(self, data: bytes) -> str | None:
@@ -151,6 +179,11 @@ class ChatStreamReader:
             for key, kind in _SPOKEN.items():
                 if isinstance(delta.get(key), str) and delta[key]:
                     yield from self._say(kind, delta[key])
+            annotations, audio = delta.get("annotations"), delta.get("audio")
+            if isinstance(annotations, list) and annotations:
+                yield from self._cite(annotations)
+            if isinstance(audio, dict) and is_named(audio.get("id")):
+                self._audio = self._audio or audio["id"]
             calls = delta.get("tool_calls")
             for position, call in enumerate(calls if isinstance(calls, list) else ()):
                 if isinstance(call, dict):
@@ -171,7 +204,47 @@ class ChatStreamReader:
             origin = Origin(NAME, self._model) if kind == "reasoning" else None
             yield PartStart(self._count, kind, origin=origin)
             self._count += 1
+            if self._early and kind == "text":
+                early, self._early = self._early, []
+                yield from self._cite(early)
+        if kind == "text":
+            self._length += len(words)
         yield Delta(self._spoken[1], words)
+
+    def _cite(self, annotations: list[Any]) -> Iterator[Event]:
+        """Citations of the text under way, or of the first to come; those of a text that has ended stay at home."""
+        part = self._spoken[1] if self._spoken is not None and self._spoken[0] == "text" else None
+        if part is None and not self._before:
+            self._early += annotations
+            return
+        late: list[Any] = []
+        for item in annotations:
+            citation = guarded(NAME, lambda item=item: self._citation(item))  # type: ignore[misc]
+            if part is None or citation is None:
+                late.append(item)
+            else:
+                yield Delta(part, "", "citation", citation=citation)
+        yield from _leave(late)
+
+    def _citation(self, item: Any) -> Citation | None:
+        """A citation, its places counted from the beginning of its own text; None if that has ended."""
+        citation = read_citation(item)
+        if not self._before or citation.start is None or citation.end is None:
+            return citation
+        if citation.end <= self._before:
+            return None
+        start = max(0, citation.start - self._before)
+        return replace(citation, start=start, end=citation.end - self._before)
+
+    def _sound(self) -> Iterator[Event]:
+        """Speech that the server keeps: no request may hold more of it than its id."""
+        if self._audio:
+            content = new_audio(Location("file", self._audio), "")
+            self._audio = ""
+            residue = Residue(NAME, form="audio")
+            yield PartStart(self._count, "whole", content=content, residue=residue)
+            yield PartEnd(self._count)
+            self._count += 1
 
     def _call(self, fragment: dict[str, Any], position: int) -> Iterator[Event]:
         kind = "custom" if isinstance(fragment.get("custom"), dict) else "function"
@@ -181,6 +254,7 @@ class ChatStreamReader:
         call = self._calls.find(fragment, name, position)
         if call is None:
             yield from self._end_spoken()
+            yield from self._sound()
             identifier = fragment.get("id") or f"{self._call_stem}{self._call_count}"
             self._call_count += 1
             call = self._calls.begin(fragment, position, str(identifier))
@@ -205,9 +279,14 @@ class ChatStreamReader:
         if self._spoken is not None:
             yield PartEnd(self._spoken[1])
             self._spoken = None
+            self._before += self._length
+            self._length = 0
 
     def _end_parts(self) -> Iterator[Event]:
         yield from self._end_spoken()
+        yield from self._sound()
+        early, self._early = self._early, []
+        yield from _leave(early)
         for call in self._calls.open:
             yield from self._tell(call)
             yield PartEnd(call.part)  # type: ignore[arg-type]
@@ -220,6 +299,13 @@ class ChatStreamReader:
             yield Failure("the stream ended without a finish reason", "incomplete")
         else:
             yield Finish(self._finish)
+
+
+def _leave(annotations: list[Any]) -> Iterator[Event]:
+    """Annotations that only this dialect can make something of."""
+    if annotations:
+        choice = {"index": 0, "delta": {"annotations": annotations}, "finish_reason": None}
+        yield Unknown(NAME, "chunk", guarded(NAME, lambda: write_json({"choices": [choice]})))
 
 
 def _failure(error: dict[str, Any], raw: str) -> Failure:
@@ -243,6 +329,9 @@ class ChatStreamWriter:
         self._around: dict[str, tuple[bytes, bytes]] = {}
         self._kinds: dict[int, PartStart] = {}
         self._calls: dict[int, int] = {}
+        self._turns = Turns()
+        self._citations = Citations()
+        self._thoughts = Thoughts()
         self._usage: Usage | None = None
         self._is_over = False
 
@@ -264,7 +353,9 @@ class ChatStreamWriter:
                 self._is_over = True
                 error = {"message": event.message, "type": event.kind, "param": None, "code": None}
                 return data_frame({"error": error})
-            case PartEnd() | Unknown():
+            case PartEnd():
+                return self._part_end(event)
+            case Unknown():
                 return b""
 
     def close(self) -> bytes:
@@ -298,7 +389,13 @@ class ChatStreamWriter:
         self._kinds[event.index] = event
         begun = self._begin()
         if event.kind != "invocation":
-            return begun
+            self._turns.start(event.index)
+            content = event.content
+            if not isinstance(content, (TextualContentClass, DataContentClass)):
+                return begun
+            said = content.json if isinstance(content, DataContentClass) else content.text
+            return begun + self._delta(Delta(event.index, said))
+        begun += self._annotations()
         index = self._calls[event.index] = len(self._calls)
         kind = "custom" if event.is_freeform else "function"
         key = "input" if event.is_freeform else "arguments"
@@ -309,18 +406,52 @@ class ChatStreamWriter:
     def _delta(self, event: Delta) -> bytes:
         start = self._kinds[event.index]
         if not event.text:
-            return b""
+            return self._cite(event)
         if event.channel == "arguments":
             kind = "custom" if start.is_freeform else "function"
             key = "input" if start.is_freeform else "arguments"
             call = {"index": self._calls[event.index], kind: {key: event.text}}
             return self._chunk({"tool_calls": [call]})
+        if self._turns.open != event.index and self._turns.keeps(event):
+            return b""
         if start.kind == "reasoning":
-            shown = self._options.reasoning and event.channel in ("text", "summary")
-            return self._chunk({"reasoning_content": event.text}) if shown else b""
+            return self._think(start, event)
         if event.channel != "text":
             return b""
-        return self._words("refusal" if start.kind == "refusal" else "content", event.text)
+        if start.kind == "refusal":
+            return self._words("refusal", event.text)
+        self._citations.length += len(event.text)
+        return self._words("content", event.text)
+
+    def _think(self, start: PartStart, event: Delta) -> bytes:
+        if not self._options.reasoning or event.channel not in ("text", "summary"):
+            return b""
+        is_own = start.origin is not None and start.origin.dialect == NAME
+        words = event.text if is_own else self._thoughts.joined(event)
+        return self._chunk({"reasoning_content": words})
+
+    def _cite(self, event: Delta) -> bytes:
+        if event.citation is not None and not self._turns.keeps(event):
+            self._citations.cite(event.citation)
+        return b""
+
+    def _annotations(self) -> bytes:
+        """A chunk with what complete texts cite."""
+        annotations = self._citations.taken()
+        return self._chunk({"annotations": annotations}) if annotations else b""
+
+    def _part_end(self, event: PartEnd) -> bytes:
+        if event.index != self._turns.open:
+            self._turns.keeps(event)
+            return b""
+        self._citations.end()
+        written = b""
+        for late in self._turns.end():
+            if isinstance(late, Delta):
+                written += self._delta(late)
+            else:
+                self._citations.end()
+        return written
 
     def _words(self, key: str, words: str) -> bytes:
         """A chunk with nothing but words: all but these is written once."""
@@ -332,7 +463,10 @@ class ChatStreamWriter:
 
     def _finish(self, event: Finish) -> bytes:
         self._is_over = True
-        written = self._begin() + self._chunk({}, FINISH_WORDS[event.reason])
+        written = self._begin()
+        while self._turns.open is not None:
+            written += self._part_end(PartEnd(self._turns.open))
+        written += self._annotations() + self._chunk({}, FINISH_WORDS[event.reason])
         if self._options.include_usage and self._usage is not None:
             body = {**self._head, "choices": [], "usage": write_usage(self._usage)}
             written += data_frame(body)
