@@ -36,6 +36,7 @@ from cannery.messages.content import (
     is_content,
     new_text,
 )
+from cannery.messages.hidden import Hidden, hidden
 from cannery.messages.immutable import Dictionary, freeze
 from cannery.messages.json_text import read_object, write_json
 from cannery.messages.protocols import (
@@ -52,24 +53,20 @@ from cannery.messages.protocols import (
 from cannery.messages.residue import Residue
 from cannery.messages.role import Role
 
-# Wire decoders build canisters from JSON objects; a name from the private use area cannot meet a
-# wire's own key.
-_HIDDEN_NAMES = {
-    name: f"\ue000{name}"
-    for name in (
-        "timestamp",
-        "joined",
-        "residue",
-        "_memo",
-        "rank",
-        "title",
-        "identifier",
-        "name",
-        "is_freeform",
-        "invocation_id",
-        "_error",
-    )
-}
+# Wire decoders build canisters from JSON objects, and only what a shape of theirs names is its own.
+_HIDDEN_NAMES = hidden(
+    "timestamp",
+    "joined",
+    "residue",
+    "_memo",
+    "rank",
+    "title",
+    "identifier",
+    "name",
+    "is_freeform",
+    "invocation_id",
+    "_error",
+)
 
 
 class CanisterStruct(
@@ -81,10 +78,10 @@ class CanisterStruct(
     public_class: ClassVar[type[CanisterStruct]]
 
     held: Any
-    timestamp: datetime
-    joined: bool = False
-    residue: Residue | None = None
-    _memo: dict[str, Any] | None = None
+    timestamp: Hidden[datetime]
+    joined: Hidden[bool] = False
+    residue: Hidden[Residue | None] = None
+    _memo: Hidden[dict[str, Any] | None] = None
 
     def memo(self) -> dict[str, Any]:
         """The cache of what can be derived from this canister."""
@@ -243,7 +240,7 @@ class SupervisorCanisterClass(
 
     role = Role.Supervisor
 
-    rank: Absential[str] = absent
+    rank: Hidden[Absential[str]] = absent
 
     if TYPE_CHECKING:
 
@@ -290,7 +287,7 @@ class DocumentCanisterClass(
 
     role = Role.Document
 
-    title: Absential[str] = absent
+    title: Hidden[Absential[str]] = absent
 
     if TYPE_CHECKING:
 
@@ -338,9 +335,9 @@ class InvocationCanisterClass(
 
     role = Role.Invocation
 
-    identifier: str = ""
-    name: str = ""
-    is_freeform: bool = False
+    identifier: Hidden[str] = ""
+    name: Hidden[str] = ""
+    is_freeform: Hidden[bool] = False
 
     if TYPE_CHECKING:
 
@@ -418,8 +415,8 @@ class ResultCanisterClass(CanisterStruct, frozen=True, gc=False, eq=False, renam
 
     role = Role.Result
 
-    invocation_id: str = ""
-    _error: Absential[str | bool] = absent
+    invocation_id: Hidden[str] = ""
+    _error: Hidden[Absential[str | bool]] = absent
 
     if TYPE_CHECKING:
 

@@ -19,12 +19,13 @@ from cannery.messages.canisters import (
     new_supervisor,
 )
 from cannery.messages.conversation import Conversation
+from cannery.messages.hidden import Hidden, hidden
 from cannery.messages.requests import Request, new_controls, new_request
 from cannery.messages.residue import Residue
 from cannery.wire.received import RECEIVED
 
-SPOKEN_NAMES = {"held": "content", "timestamp": "\ue000timestamp"}
-SUPERVISOR_NAMES = {**SPOKEN_NAMES, "rank": "\ue000rank"}
+SPOKEN_NAMES = {"held": "content", **hidden("timestamp")}
+SUPERVISOR_NAMES = {**SPOKEN_NAMES, **hidden("rank")}
 
 
 class PlainUser(
@@ -40,7 +41,7 @@ class PlainUser(
     """A user message of text."""
 
     held: str
-    timestamp: datetime = field(default_factory=RECEIVED.get)
+    timestamp: Hidden[datetime] = field(default_factory=RECEIVED.get)
 
 
 class PlainAssistant(
@@ -56,7 +57,7 @@ class PlainAssistant(
     """An assistant message of text."""
 
     held: str
-    timestamp: datetime = field(default_factory=RECEIVED.get)
+    timestamp: Hidden[datetime] = field(default_factory=RECEIVED.get)
 
 
 class PlainSystem(
@@ -72,8 +73,8 @@ class PlainSystem(
     """A system message of text."""
 
     held: str
-    timestamp: datetime = field(default_factory=RECEIVED.get)
-    rank: Any = "system"
+    timestamp: Hidden[datetime] = field(default_factory=RECEIVED.get)
+    rank: Hidden[Any] = "system"
 
 
 class PlainDeveloper(
@@ -89,8 +90,8 @@ class PlainDeveloper(
     """A developer message of text."""
 
     held: str
-    timestamp: datetime = field(default_factory=RECEIVED.get)
-    rank: Any = "developer"
+    timestamp: Hidden[datetime] = field(default_factory=RECEIVED.get)
+    rank: Hidden[Any] = "developer"
 
 
 class PlainRequest(Struct, frozen=True, gc=False, kw_only=True):

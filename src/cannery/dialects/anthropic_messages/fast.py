@@ -16,6 +16,7 @@ from cannery.dialects.anthropic_messages.models import rules_for, takes_sampling
 from cannery.dialects.anthropic_messages.settings import DEFAULT_MAX_TOKENS, NAME
 from cannery.messages.absence import absent
 from cannery.messages.content import ImageContentClass
+from cannery.messages.hidden import Hidden, hidden
 from cannery.messages.payload import Base64
 from cannery.messages.requests import Request, new_controls
 from cannery.messages.role import Role
@@ -51,13 +52,13 @@ class PlainBody(
     gc=False,
     forbid_unknown_fields=True,
     kw_only=True,
-    rename={"limit": "max_tokens", "old_limit": "\ue000limit"},
+    rename={"limit": "max_tokens", **hidden("old_limit")},
 ):
     """A request whose messages are canisters as they are."""
 
     messages: list[PlainUser | PlainAssistant]  # type: ignore[assignment]
     limit: int = absent  # type: ignore[assignment]
-    old_limit: int = absent  # type: ignore[assignment]
+    old_limit: Hidden[int] = absent  # type: ignore[assignment]
 
 
 _decode_plain = msgspec.json.Decoder(PlainBody).decode

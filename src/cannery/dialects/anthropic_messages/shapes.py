@@ -19,14 +19,17 @@ from cannery.messages.canisters import (
     SupervisorCanisterClass,
     UserCanisterClass,
 )
+from cannery.messages.hidden import Hidden, hidden
 from cannery.wire.plain import SPOKEN_NAMES, SUPERVISOR_NAMES
 from cannery.wire.received import RECEIVED
 
 _TEXT_NAMES = {**SPOKEN_NAMES, "held": "text"}
 
 
-class Never(Struct, frozen=True, gc=False, tag="\ue000never"):
-    """No block: a decoder insists on a tag only where it has a choice."""
+class Never(Struct, frozen=True, gc=False, tag="never"):
+    """No block: a decoder insists on a tag only where it has a choice, and nothing can be this one."""
+
+    nothing: Hidden[None]
 
 
 class UserText(
@@ -42,7 +45,7 @@ class UserText(
     """A text block of the user; a canister already unless it is marked."""
 
     held: str
-    timestamp: datetime = field(default_factory=RECEIVED.get)
+    timestamp: Hidden[datetime] = field(default_factory=RECEIVED.get)
     cache_control: Raw | UnsetType = UNSET
 
 
@@ -59,7 +62,7 @@ class AssistantText(
     """A text block of the assistant; a canister already unless it is marked."""
 
     held: str
-    timestamp: datetime = field(default_factory=RECEIVED.get)
+    timestamp: Hidden[datetime] = field(default_factory=RECEIVED.get)
     cache_control: Raw | UnsetType = UNSET
     citations: UnsetType | None = UNSET
 
@@ -77,8 +80,8 @@ class SystemText(
     """A text block of the system field; a canister already unless it is marked."""
 
     held: str
-    timestamp: datetime = field(default_factory=RECEIVED.get)
-    rank: Any = "system"
+    timestamp: Hidden[datetime] = field(default_factory=RECEIVED.get)
+    rank: Hidden[Any] = "system"
     cache_control: Raw | UnsetType = UNSET
 
 
@@ -92,8 +95,7 @@ class ToolUse(
     tag="tool_use",
     rename={
         "held": "input",
-        "timestamp": "\ue000timestamp",
-        "joined": "\ue000joined",
+        **hidden("timestamp", "joined"),
         "identifier": "id",
         "name": "name",
     },
@@ -101,8 +103,8 @@ class ToolUse(
     """A call; a canister as soon as its input, a JSON object that is not decoded, is text."""
 
     held: Raw
-    timestamp: datetime = field(default_factory=RECEIVED.get)
-    joined: bool = True
+    timestamp: Hidden[datetime] = field(default_factory=RECEIVED.get)
+    joined: Hidden[bool] = True
     identifier: str = ""
     name: str = ""
     cache_control: Raw | UnsetType = UNSET
@@ -165,7 +167,7 @@ class ToolResult(
     tag="tool_result",
     rename={
         "held": "content",
-        "timestamp": "\ue000timestamp",
+        **hidden("timestamp"),
         "invocation_id": "tool_use_id",
         "_error": "is_error",
     },
@@ -173,7 +175,7 @@ class ToolResult(
     """The answer to a call; a canister already when it is unmarked text."""
 
     held: str | list[PartText | PartImage]
-    timestamp: datetime = field(default_factory=RECEIVED.get)
+    timestamp: Hidden[datetime] = field(default_factory=RECEIVED.get)
     invocation_id: str = ""
     _error: bool = absent  # type: ignore[assignment]
     cache_control: Raw | UnsetType = UNSET
@@ -192,7 +194,7 @@ class User(
     """A user message; a canister already when its content is a string."""
 
     held: str | list[UserText | Image | ToolResult]
-    timestamp: datetime = field(default_factory=RECEIVED.get)
+    timestamp: Hidden[datetime] = field(default_factory=RECEIVED.get)
 
 
 class Assistant(
@@ -208,7 +210,7 @@ class Assistant(
     """An assistant message; a canister already when its content is a string."""
 
     held: str | list[AssistantText | ToolUse | Thinking | RedactedThinking]
-    timestamp: datetime = field(default_factory=RECEIVED.get)
+    timestamp: Hidden[datetime] = field(default_factory=RECEIVED.get)
 
 
 class ToolDefinition(Struct, frozen=True, gc=False, forbid_unknown_fields=True):

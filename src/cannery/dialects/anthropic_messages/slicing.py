@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, Raw, Struct
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from cannery.dialects.anthropic_messages.fast_reading import OddError, argument_text
 from cannery.dialects.anthropic_messages.shapes import Never
 from cannery.messages.absence import absent
+from cannery.messages.hidden import Hidden, hidden
 from cannery.wire.losses import Notes
 from cannery.wire.slices import (
     ODD,
@@ -48,8 +49,10 @@ class _Source(Struct, frozen=True, gc=False, tag="base64", forbid_unknown_fields
     data: str
 
 
-class _NoSource(Struct, frozen=True, gc=False, tag="\ue000never"):
-    """A decoder insists on a tag only where it has a choice."""
+class _NoSource(Struct, frozen=True, gc=False, tag="never"):
+    """A decoder insists on a tag only where it has a choice; nothing can be this one."""
+
+    nothing: Hidden[None]
 
 
 class _Image(Struct, frozen=True, gc=False, tag="image", forbid_unknown_fields=True):
@@ -117,9 +120,10 @@ class _SlicedAssistant(
     tag_field="role",
     tag="assistant",
     forbid_unknown_fields=True,
-    rename={"tool_calls": "\ue000tool_calls"},
+    rename=hidden("tool_calls"),
 ):
     content: Raw
+    tool_calls: Hidden[UnsetType] = UNSET
 
 
 class _SlicedBody(_Settings, frozen=True, gc=False, kw_only=True):

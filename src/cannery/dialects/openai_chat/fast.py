@@ -29,6 +29,7 @@ from cannery.messages.canisters import (
 from cannery.messages.checked import maker
 from cannery.messages.content import new_image
 from cannery.messages.conversation import Conversation
+from cannery.messages.hidden import Hidden, hidden
 from cannery.messages.payload import Base64, Location
 from cannery.messages.requests import (
     Controls,
@@ -108,7 +109,7 @@ class User(
     """A user message; a canister already when its content is a string."""
 
     held: str | list[TextPart | ImagePart]
-    timestamp: datetime = field(default_factory=RECEIVED.get)
+    timestamp: Hidden[datetime] = field(default_factory=RECEIVED.get)
 
 
 class Assistant(
@@ -124,7 +125,7 @@ class Assistant(
     """An assistant message; a canister already when it is text without calls."""
 
     held: str | UnsetType | None = UNSET
-    timestamp: datetime = field(default_factory=RECEIVED.get)
+    timestamp: Hidden[datetime] = field(default_factory=RECEIVED.get)
     tool_calls: list[Call] | UnsetType = UNSET
 
 
@@ -136,14 +137,14 @@ class ToolMessage(
     forbid_unknown_fields=True,
     tag_field="role",
     tag="tool",
-    rename={**SPOKEN_NAMES, "invocation_id": "tool_call_id", "_error": "\ue000error"},
+    rename={**SPOKEN_NAMES, "invocation_id": "tool_call_id", **hidden("_error")},
 ):
     """A tool message with text; a canister already."""
 
     held: str
-    timestamp: datetime = field(default_factory=RECEIVED.get)
+    timestamp: Hidden[datetime] = field(default_factory=RECEIVED.get)
     invocation_id: str = ""
-    _error: Any = absent
+    _error: Hidden[Any] = absent
 
 
 class ToolFunction(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
@@ -179,12 +180,13 @@ class PlainBody(
     gc=False,
     forbid_unknown_fields=True,
     kw_only=True,
-    rename={"limit": "max_completion_tokens", "old_limit": "max_tokens"},
+    rename={"limit": "max_completion_tokens", "old_limit": "max_tokens", **hidden("system")},
 ):
     """A request whose messages are canisters as they are."""
 
     limit: int = absent  # type: ignore[assignment]
     old_limit: int = absent  # type: ignore[assignment]
+    system: Hidden[str] = absent  # type: ignore[assignment]
 
 
 class Body(Settings, frozen=True, gc=False, forbid_unknown_fields=True, kw_only=True):

@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from cannery.messages.absence import absent
+from cannery.messages.hidden import Hidden, hidden
 from cannery.messages.role import Role
 from cannery.wire.plain import PlainRequest
 
@@ -56,21 +57,18 @@ class PlainRecord(
     kw_only=True,
     rename={
         "messages": "conversations",
-        **{
-            name: f"\ue000{name}"
-            for name in ("model", "limit", "old_limit", "temperature", "top_p", "stream")
-        },
+        **hidden("model", "limit", "old_limit", "temperature", "top_p", "stream"),
     },
 ):
     """A record of plain turns; its id means nothing elsewhere."""
 
     messages: list[Human | Gpt | System]  # type: ignore[assignment]
-    model: str = absent  # type: ignore[assignment]
-    limit: int = absent  # type: ignore[assignment]
-    old_limit: int = absent  # type: ignore[assignment]
-    temperature: int | float = absent  # type: ignore[assignment]
-    top_p: int | float = absent  # type: ignore[assignment]
-    stream: bool = absent  # type: ignore[assignment]
+    model: Hidden[str] = absent  # type: ignore[assignment]
+    limit: Hidden[int] = absent  # type: ignore[assignment]
+    old_limit: Hidden[int] = absent  # type: ignore[assignment]
+    temperature: Hidden[int | float] = absent  # type: ignore[assignment]
+    top_p: Hidden[int | float] = absent  # type: ignore[assignment]
+    stream: Hidden[bool] = absent  # type: ignore[assignment]
     id: str | int = absent  # type: ignore[assignment]
 
 
