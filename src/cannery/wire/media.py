@@ -24,6 +24,8 @@ from cannery.messages.content import (
 from cannery.messages.payload import Base64, Location, Payload
 
 _DATA_URL = re.compile(r"data:([^;,]*)((?:;[^;,]*)*?);base64,", re.IGNORECASE)
+# What the four providers take as an image, each with a signature of its own.
+WEB_IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),
@@ -32,10 +34,52 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"%PDF-", "application/pdf"),
     (b"OggS", "audio/ogg"),
     (b"fLaC", "audio/flac"),
-    (b"ID3", "audio/mpeg"),
     (b"\x1aE\xdf\xa3", "video/webm"),
 )
 _RIFF = {b"WEBP": "image/webp", b"WAVE": "audio/wav", b"AVI ": "video/x-msvideo"}
+# The major brand of an ISO base media file (mp4ra.org registers them): exact ones, then families by their beginning.
+# Any other brand tells nothing.
+_BRANDS = {
+    **dict.fromkeys((b"heic", b"heix", b"heim", b"heis"), "image/heic"),
+    **dict.fromkeys((b"hevc", b"hevx", b"hevm", b"hevs"), "image/heic-sequence"),
+    b"mif1": "image/heif",
+    b"msf1": "image/heif-sequence",
+    b"avif": "image/avif",
+    b"avis": "image/avif",
+    b"qt  ": "video/quicktime",
+}
+_BRAND_FAMILIES = {
+    **dict.fromkeys((b"M4A", b"M4B", b"M4P", b"F4A", b"F4B"), "audio/mp4"),
+    **dict.fromkeys((b"iso", b"mp4", b"M4V", b"F4V", b"avc", b"das", b"MSN", b"mmp"), "video/mp4"),
+    b"3gp": "video/3gpp",
+    b"3g2": "video/3gpp2",
+}
+_MP4_SOUND = frozenset({"audio/mp4", "audio/m4a", "audio/x-m4a", "audio/x-m4b", "audio/aac"})
+_MP4 = _MP4_SOUND | {"video/mp4", "video/x-m4v", "video/quicktime"}
+_HEIF = frozenset({"image/heif", "image/heic", "image/heif-sequence", "image/heic-sequence"})
+_AVIF = frozenset({"image/avif", "image/avif-sequence", "image/heif", "image/heif-sequence"})
+# What else the same first bytes may be: containers hold sound or pictures, and say little of which.
+_ALSO: dict[str, frozenset[str]] = {
+    "audio/ogg": frozenset({"video/ogg", "audio/opus", "audio/vorbis", "audio/speex"}),
+    "audio/mpeg": frozenset({"audio/aac", "audio/flac", "audio/pcm", "audio/l16", "audio/basic"}),
+    "video/webm": frozenset(
+        {
+            *("audio/webm", "video/x-matroska", "audio/x-matroska"),
+            *("video/matroska", "audio/matroska"),
+        }
+    ),
+    "video/x-msvideo": frozenset({"video/avi", "video/msvideo", "video/vnd.avi"}),
+    "image/heic": _HEIF,
+    "image/heic-sequence": _HEIF,
+    "image/heif": _HEIF | _AVIF,
+    "image/heif-sequence": _HEIF | _AVIF,
+    "image/avif": _AVIF,
+    "video/quicktime": frozenset({"video/mov", "video/x-quicktime"}),
+    "audio/mp4": _MP4_SOUND,
+    "video/mp4": _MP4 | {"video/3gpp", "audio/3gpp", "video/3gpp2", "audio/3gpp2"},
+    "video/3gpp": _MP4 | {"audio/3gpp"},
+    "video/3gpp2": _MP4 | {"audio/3gpp2"},
+}
 _ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 # Less than what is left of long base64 when it is cut out of a body.
 _CLOSELY = 4_000
@@ -46,6 +90,8 @@ _SPELLINGS = {
     "audio/mp3": "audio/mpeg",
     "audio/x-wav": "audio/wav",
     "audio/wave": "audio/wav",
+    "audio/vnd.wave": "audio/wav",
+    "audio/x-flac": "audio/flac",
     "application/x-pdf": "application/pdf",
 }
 _MAKERS: dict[str, tuple[type[Any], Any]] = {
@@ -120,16 +166,22 @@ def is_broken(content: BinaryContentStruct) -> bool:
 
 
 def true_mime_type(content: BinaryContentStruct) -> str:
-    """The MIME type in its usual spelling, corrected where the bytes say otherwise."""
+    """The MIME type in its usual spelling, corrected where the bytes contradict it."""
     declared = content.mime_type.partition(";")[0].strip().lower()
     declared = _SPELLINGS.get(declared, declared)
     if isinstance(content.payload, Location):
         return declared
-    return sniff(content.payload) or declared
+    return contradiction(declared, content.payload) or declared
+
+
+def contradiction(declared: str, payload: Payload) -> str | None:
+    """The MIME type that the first bytes give away, if they cannot be what was declared."""
+    seen = sniff(payload)
+    return None if seen is None or seen == declared or declared in _ALSO.get(seen, ()) else seen
 
 
 def sniff(payload: Payload) -> str | None:
-    """The MIME type that the first bytes give away, or None."""
+    """The MIME type that the first bytes give away, or None; see ``contradiction`` for what else they may be."""
     head = _head(payload)
     for magic, mime_type in _MAGIC:
         if head.startswith(magic):
@@ -137,10 +189,17 @@ def sniff(payload: Payload) -> str | None:
     if head[:4] == b"RIFF":
         return _RIFF.get(head[8:12])
     if head[4:8] == b"ftyp":
-        return "audio/mp4" if head[8:11] == b"M4A" else "video/mp4"
-    if len(head) > 2 and head[0] == 0xFF and head[1] & 0xE6 == 0xE2:
-        return "audio/mpeg"
-    return None
+        return _BRANDS.get(head[8:12]) or _BRAND_FAMILIES.get(head[8:11])
+    return "audio/mpeg" if _is_mpeg_sound(head) else None
+
+
+def _is_mpeg_sound(head: bytes) -> bool:
+    """Whether bytes begin with an ID3 tag or a frame of layer III."""
+    if head[:3] == b"ID3":
+        return len(head) > 4 and head[3] < 5 and head[4] < 0xFF
+    if len(head) < 3 or head[0] != 0xFF or head[1] & 0xE6 != 0xE2:
+        return False
+    return head[2] < 0xF0 and head[2] & 12 != 12
 
 
 def _head(payload: Payload) -> bytes:

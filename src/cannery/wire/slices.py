@@ -20,7 +20,7 @@ from orjson import dumps
 from cannery.messages.absence import absent
 from cannery.messages.payload import Base64
 from cannery.wire.markers import MARKS
-from cannery.wire.media import is_standard_base64, sniff
+from cannery.wire.media import WEB_IMAGES, is_standard_base64, sniff
 
 # The shorter bodies are decoded to the end: looking into a slice costs more than a few characters.
 SHORT = 8_192
@@ -233,7 +233,7 @@ def read_image(part: ImagePart) -> tuple[str, str] | None:
     url = part.image_url.url
     at = url.find(";base64,", 5, 64)
     mime_type, data = url[5:at], url[at + 8 :]
-    is_plain = at > 0 and url.startswith("data:") and is_standard_base64(data)
+    is_plain = mime_type in WEB_IMAGES and url.startswith("data:") and is_standard_base64(data)
     return (mime_type, data) if is_plain and sniff(Base64(data)) == mime_type else None
 
 

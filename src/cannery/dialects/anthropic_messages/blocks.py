@@ -31,6 +31,7 @@ from cannery.messages.residue import Residue
 from cannery.wire.losses import Report
 from cannery.wire.media import (
     NOT_BASE64,
+    WEB_IMAGES,
     base64_text,
     is_broken,
     is_text_file,
@@ -42,7 +43,6 @@ NAME = "anthropic_messages"
 PDF = "application/pdf"
 # A search result is a file of chunks that says so by its type; its source stands in the context.
 SEARCH_RESULT = "text/x-search-result"
-IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _TEXTUAL = ("json", "xml", "yaml", "javascript", "sql", "csv", "markdown", "toml")
 _BARE = {"type", "text"}
 Object = dict[str, Any]
@@ -177,7 +177,7 @@ class BlockWriter:
         mime_type = self._mime_type(content, place)
         if mime_type == PDF:
             return {"type": "document", "source": self._inline(content, PDF)}
-        if mime_type not in IMAGE_TYPES:
+        if mime_type not in WEB_IMAGES:
             self.report.lose("MEDIA_TYPE_UNSUPPORTED", place, f"Messages take no {mime_type}")
             return None
         return {"type": "image", "source": self._inline(content, mime_type)}

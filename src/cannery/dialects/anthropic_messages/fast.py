@@ -25,7 +25,7 @@ from cannery.wire.bodies import encode
 from cannery.wire.contract import UNKNOWN_MODEL
 from cannery.wire.foreign import note_residue
 from cannery.wire.losses import Notes
-from cannery.wire.media import is_standard_base64, sniff
+from cannery.wire.media import WEB_IMAGES, is_standard_base64, sniff
 from cannery.wire.plain import (
     PlainAssistant,
     PlainRequest,
@@ -377,7 +377,9 @@ def _user_block(canister: Any, place: int, notes: Notes) -> dict[str, Any] | Non
         return None
     payload = held.payload
     text = payload.text
-    if not is_standard_base64(text) or sniff(payload) != held.mime_type:
+    if held.mime_type not in WEB_IMAGES or not is_standard_base64(text):
+        return None
+    if sniff(payload) != held.mime_type:
         return None
     source = {"type": "base64", "media_type": held.mime_type, "data": text}
     return {"type": "image", "source": source}

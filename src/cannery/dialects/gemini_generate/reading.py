@@ -73,7 +73,7 @@ from cannery.wire.bodies import guarded, is_named, read_object
 from cannery.wire.canister_reading import CanisterReader
 from cannery.wire.contract import Piece
 from cannery.wire.losses import Report
-from cannery.wire.media import sniff
+from cannery.wire.media import contradiction
 from cannery.wire.residues import patch_text, remember
 from cannery.wire.slices import UnusualError
 from cannery.wire.wire_roles import read_role
@@ -354,7 +354,8 @@ class MessageReader(CanisterReader):
 
     def _inline(self, blob: Object, part: Object, path: str) -> Any:
         payload = Base64(self.text_field(blob, "data", path))
-        seen, mime_type = sniff(payload), _declared(blob)
+        mime_type = _declared(blob)
+        seen = contradiction(mime_type.partition(";")[0].strip().lower(), payload)
         if seen is not None and _family(seen) != _family(mime_type):
             mime_type = seen
         mime_type = mime_type or "application/octet-stream"

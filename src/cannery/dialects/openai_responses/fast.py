@@ -22,7 +22,7 @@ from cannery.wire.bodies import encode
 from cannery.wire.contract import UNKNOWN_MODEL
 from cannery.wire.foreign import note_residue
 from cannery.wire.losses import Notes
-from cannery.wire.media import is_fetchable, sound_base64, true_mime_type
+from cannery.wire.media import WEB_IMAGES, is_fetchable, sound_base64, true_mime_type
 from cannery.wire.openai_shared import image_detail
 from cannery.wire.plain import (
     PlainAssistant,
@@ -41,7 +41,6 @@ _ROLES: dict[type, str] = {
     PlainSystem: "system",
     PlainDeveloper: "developer",
 }
-_IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _NO_PARAMETERS = {"type": "object", "properties": {}}
 _ID_LENGTH = 64
 _is_name = re.compile(r"[A-Za-z0-9_-]{1,64}").fullmatch
@@ -295,7 +294,7 @@ def _image(content: Any) -> dict[str, Any] | None:
     payload, mime_type = content.payload, content.mime_type
     if type(payload) is Location:
         url = payload.value if is_fetchable(payload) else None
-    elif mime_type in _IMAGE_TYPES and true_mime_type(content) == mime_type:
+    elif mime_type in WEB_IMAGES and true_mime_type(content) == mime_type:
         text = sound_base64(payload)
         url = None if text is None else f"data:{mime_type};base64,{text}"
     else:

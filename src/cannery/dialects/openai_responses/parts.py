@@ -36,6 +36,7 @@ from cannery.wire.losses import Report
 from cannery.wire.markers import supplement
 from cannery.wire.media import (
     NOT_BASE64,
+    WEB_IMAGES,
     data_url,
     is_broken,
     is_fetchable,
@@ -46,7 +47,6 @@ from cannery.wire.openai_shared import detail_place, image_detail
 from cannery.wire.residues import recall
 
 CACHE_TTL = {"short": "30m", "long": "12h"}
-_IMAGE_TYPES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 _FILE_NAMES = {"application/pdf": "file.pdf", "text/plain": "file.txt"}
 
 
@@ -168,7 +168,7 @@ class PartWriter:
         mime_type = self._mime_type(content, place)
         if mime_type == "application/pdf":
             return [self._inline_file(content, mime_type, None)]
-        if mime_type not in _IMAGE_TYPES:
+        if mime_type not in WEB_IMAGES:
             detail = f"Responses takes no {mime_type or 'image of unknown type'}"
             self.report.lose("MEDIA_TYPE_UNSUPPORTED", place, detail)
             return []
