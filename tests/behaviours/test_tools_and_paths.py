@@ -15,6 +15,24 @@ F: dict[str, Any] = {"name": "f", "parameters": {"type": "object", "properties":
 LARK = {"syntax": "lark", "definition": "start: /x/"}
 
 
+COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties")
+
+
+@pytest.mark.parametrize("target", [CHAT, RESPONSES, CLAUDE])
+@pytest.mark.parametrize("count", COUNTS)
+def test_a_count_in_quotes_is_named_as_lost_although_it_is_sent(count: str, target: str):
+    field = {"type": "ARRAY", count: "2", "items": {"type": "STRING", count: 3}}
+    schema = {"type": "OBJECT", "properties": {"a": field}}
+    body = {
+        "contents": [{"role": "user", "parts": [{"text": "q"}]}],
+        "tools": [{"functionDeclarations": [{"name": "f", "parameters": schema}]}],
+        "generationConfig": {"responseMimeType": "application/json", "responseSchema": schema},
+    }
+    found = told(body, GEMINI, target, model="m", policy="strict")
+    assert found.rendered.body.decode().count(f'"{count}":2') == 2
+    assert told(body, GEMINI, GEMINI).body == body
+
+
 @pytest.mark.parametrize("key", ["max_tokens", "max_completion_tokens"])
 def test_the_limit_is_named_as_the_body_names_it(key: str):
     found = told(chat(user("q"), **{key: 5}), CHAT, "sharegpt")

@@ -35,6 +35,14 @@ def test_numbers_and_booleans_are_told_apart():
     assert not same([0], [False])
 
 
+def test_a_number_in_quotes_is_the_same_number():
+    assert delta({"a": [2]}, {"a": ["2"]}) == {"d": {"a": {"i": {"0": {"q": True}}}}}
+    for ours, theirs in ((2, "2"), (-7, "-7"), (2, "02"), (2, "2.0"), (10**5000, "1"), (1, "True")):
+        patch = delta(ours, theirs)
+        assert restore(ours, patch) == theirs
+    assert delta(True, "True") == {"v": "True"}
+
+
 def test_a_big_payload_with_another_wrapper_is_kept_once():
     payload = "A" * 100_000
     patch = delta(

@@ -6,7 +6,7 @@ The comparison tells true from 1 and 1 from 1.0, because somebody chose that spe
 
 A patch is a JSON object: ``v`` (the whole value), or ``s`` (keys set), ``x`` (keys dropped), ``d`` (keys patched),
 ``r`` (keys spelled otherwise), or ``i`` (items patched), or ``p`` (characters kept at the front, characters kept at
-the back, what stands between).
+the back, what stands between), or ``q`` (the whole number, in quotes: the JSON of protobuf writes them so).
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ from collections.abc import Callable
 from typing import Any
 
 _LONG = 64
+# Beyond 64 bits, which is all that protobuf has.
+_VAST = 2**64
 Spell = Callable[[str], str]
 
 
@@ -40,7 +42,8 @@ def delta(ours: Any, theirs: Any, spell: Spell | None = None) -> dict[str, Any] 
     and its value is not kept twice.
     """
     if type(ours) is not type(theirs):
-        return {"v": theirs}
+        is_quoted = type(ours) is int and abs(ours) < _VAST and theirs == str(ours)
+        return {"q": True} if is_quoted else {"v": theirs}
     if type(ours) is dict:
         # The commonest case by far, and comparing in C is quick; only numbers need a closer look.
         if ours == theirs and (_is_all_text(ours) or same(ours, theirs)):
@@ -73,6 +76,8 @@ def restore(ours: Any, patch: dict[str, Any] | None) -> Any:
     if "p" in patch and type(ours) is str:
         front, back, middle = patch["p"]
         return ours[:front] + middle + (ours[len(ours) - back :] if back else "")
+    if "q" in patch and type(ours) is int:
+        return str(ours)
     if type(ours) is list:
         items = list(ours)
         for key, inner in patch.get("i", {}).items():

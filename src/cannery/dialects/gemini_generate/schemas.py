@@ -15,6 +15,7 @@ _TYPES = frozenset({"STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT",
 _COUNTS = frozenset(
     {"minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"}
 )
+_DIGITS = 19
 _KEYWORDS = frozenset({"anyOf", "propertyOrdering", "additionalProperties"}) | _COUNTS
 _MAPS = frozenset({"properties", "defs", "$defs"})
 _LISTS = frozenset({"anyOf", "any_of", "allOf", "oneOf", "prefixItems"})
@@ -55,8 +56,7 @@ def _standard(schema: Object) -> Object:
     for key, value in schema.items():
         usual = camel(key)
         word = usual if usual in _KEYWORDS and usual not in schema else key
-        is_count = word in _COUNTS and type(value) is str and value.isdecimal() and value.isascii()
-        found[word] = int(value[:18]) if is_count else value
+        found[word] = int(value) if word in _COUNTS and _is_quoted(value) else value
     kind = found.get("type")
     if type(kind) is str and kind in _TYPES:
         found["type"] = kind.lower()
@@ -64,6 +64,17 @@ def _standard(schema: Object) -> Object:
             found["type"] = [kind.lower(), "null"]
             del found["nullable"]
     return found
+
+
+def _is_quoted(value: Any) -> bool:
+    """Whether this is a whole number of 64 bits in quotes, as the JSON of protobuf writes it."""
+    return (
+        type(value) is str
+        and value.isdecimal()
+        and value.isascii()
+        and len(value) < _DIGITS
+        and (value == "0" or value[0] != "0")
+    )
 
 
 def _capital(schema: Object) -> Object:
