@@ -5,8 +5,9 @@ give theirs again. Long strings that share an end are patched in place, so that 
 The comparison tells true from 1 and 1 from 1.0, because somebody chose that spelling.
 
 A patch is a JSON object: ``v`` (the whole value), or ``s`` (keys set), ``x`` (keys dropped), ``d`` (keys patched),
-``r`` (keys spelled otherwise), or ``i`` (items patched), or ``p`` (characters kept at the front, characters kept at
-the back, what stands between), or ``q`` (the whole number, in quotes: the JSON of protobuf writes them so).
+``r`` (keys spelled otherwise), or ``i`` (items patched) and ``a`` (items added, by position), or ``p`` (characters
+kept at the front, characters kept at the back, what stands between), or ``q`` (the whole number, in quotes: the JSON
+of protobuf writes them so).
 """
 
 from __future__ import annotations
@@ -79,11 +80,7 @@ def restore(ours: Any, patch: dict[str, Any] | None) -> Any:
     if "q" in patch and type(ours) is int:
         return str(ours)
     if type(ours) is list:
-        items = list(ours)
-        for key, inner in patch.get("i", {}).items():
-            if int(key) < len(items):
-                items[int(key)] = restore(items[int(key)], inner)
-        return items
+        return _restored_list(ours, patch)
     if type(ours) is not dict:
         return ours
     result = {key: value for key, value in ours.items() if key not in patch.get("x", ())}
@@ -95,6 +92,17 @@ def restore(ours: Any, patch: dict[str, Any] | None) -> Any:
         result = {renamed.get(key, key): value for key, value in result.items()}
     result.update(patch.get("s", {}))
     return result
+
+
+def _restored_list(ours: list[Any], patch: dict[str, Any]) -> list[Any]:
+    items = list(ours)
+    for key, inner in patch.get("i", {}).items():
+        if int(key) < len(items):
+            items[int(key)] = restore(items[int(key)], inner)
+    for key, item in patch.get("a", {}).items():
+        if int(key) == len(items):
+            items.append(item)
+    return items
 
 
 def _object_delta(

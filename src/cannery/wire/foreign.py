@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 from functools import lru_cache
 from typing import Any
@@ -20,6 +21,7 @@ _LONG = 1024
 _CITATIONS = "citations"
 _SETTINGS = (*Controls.__struct_fields__, "tool_choice")
 _MARKS = ("cache_control", "prompt_cache_breakpoint")
+_FURTHER = re.compile(r"(?:choices|candidates)\[[1-9]\d*\]")
 # Fields that carry no meaning of the conversation: server-made ids and states.
 _SILENT = frozenset({".id", ".status", ".type", ".index", ".object", ".role", ".strict"})
 
@@ -90,7 +92,9 @@ def report_settings(
         place = path.removeprefix(".")
         if place in taken:
             continue
-        if type(held) is dict and any(known.startswith(f"{place}.") for known in taken):
+        if isinstance(value, Response) and _FURTHER.fullmatch(place):
+            report.lose("CHOICE_DROPPED", "", "", path)
+        elif type(held) is dict and any(known.startswith(f"{place}.") for known in taken):
             waiting += [(f"{path}.{key}", held[key]) for key in reversed(held)]
         elif place not in modelled:
             report_field(path, held, report, "", is_marked=False)

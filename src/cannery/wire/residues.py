@@ -14,6 +14,7 @@ import msgspec
 from cannery.messages.canisters import CanisterStruct
 from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.residue import Residue
+from cannery.wire.bodies import Object
 from cannery.wire.delta import Spell, delta, restore
 
 
@@ -21,6 +22,17 @@ def patch_text(ours: Any, theirs: Any, spell: Spell | None = None) -> str | None
     """The patch from ours to theirs as JSON text; None when they are the same."""
     patch = delta(ours, theirs, spell)
     return None if patch is None else write_json(patch)
+
+
+def answer_patch(ours: Object, theirs: Object, key: str, spell: Spell | None = None) -> str | None:
+    """The patch of an answer that has its choices under a key: only the first is carried, the others are added."""
+    listed = theirs.get(key)
+    if type(listed) is not list or len(listed) < 2:
+        return patch_text(ours, theirs, spell)
+    patch = delta(ours, {**theirs, key: listed[:1]}, spell) or {}
+    inner = patch.setdefault("d", {}).setdefault(key, {})
+    inner["a"] = {str(index): item for index, item in enumerate(listed) if index}
+    return write_json(patch)
 
 
 def recall(ours: Any, patch: str | None) -> Any:
@@ -69,5 +81,7 @@ def _keys(patch: dict[str, Any], path: str) -> Iterator[tuple[str, Any]]:
         yield from _keys(inner, f"{path}.{spelled.get(key, key)}")
     for index, inner in patch.get("i", {}).items():
         yield from _keys(inner, f"{path}[{index}]")
+    for index, item in patch.get("a", {}).items():
+        yield f"{path}[{index}]", item
     if "v" in patch and patch["v"] is not None and path:
         yield path, patch["v"]

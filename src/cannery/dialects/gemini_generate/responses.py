@@ -23,7 +23,7 @@ from cannery.wire.bodies import guarded, read_object
 from cannery.wire.controls import text
 from cannery.wire.endings import report_ending
 from cannery.wire.losses import Report
-from cannery.wire.residues import own_residue, patch_text, recall
+from cannery.wire.residues import answer_patch, own_residue, recall
 from cannery.wire.turns import changed
 
 FINISH = {
@@ -117,7 +117,7 @@ def _read_response(body: Object, paths: list[str] | None) -> Response:
     )
     created = read_time(get(body, "createTime"))
     response = new_response(*known, source=NAME, created=created)
-    patch = patch_text(_write_settings(response), rest, camel)
+    patch = answer_patch(_write_settings(response), rest, "candidates", camel)
     if patch is None:
         return response  # type: ignore[no-any-return]
     residue = Residue(NAME, envelope=patch)

@@ -23,7 +23,7 @@ from cannery.wire.chat_writing import ChatWriter
 from cannery.wire.controls import integer, text
 from cannery.wire.endings import report_ending
 from cannery.wire.losses import Report
-from cannery.wire.residues import own_residue, patch_text, recall
+from cannery.wire.residues import answer_patch, own_residue, recall
 
 FINISH = {
     "stop": FinishReason.Stop,
@@ -82,7 +82,7 @@ def _read_response(body: Object, paths: list[str] | None) -> Response:
         source=NAME,
         created=integer(body.get("created")),
     )
-    patch = patch_text(_write_body(response, Report()), body)
+    patch = answer_patch(_write_body(response, Report()), body, "choices")
     if patch is None:
         return response  # type: ignore[no-any-return]
     return msgspec.structs.replace(response, residue=Residue(NAME, envelope=patch))  # type: ignore[no-any-return]
