@@ -77,7 +77,11 @@ def _read_response(body: Object, paths: list[str] | None) -> Response:
         source=NAME,
         created=integer(body.get("created_at")),
     )
-    patch = patch_text(_write_body(response, Report()), body)
+    written = _write_body(response, Report())
+    if written["error"] is not None:
+        # What a writer makes up is nothing that an answer said, even where it says the same.
+        written["error"] = dict.fromkeys(written["error"], absent)
+    patch = patch_text(written, body)
     remember(response, dialect=NAME, envelope=patch)
     return response  # type: ignore[no-any-return]
 
