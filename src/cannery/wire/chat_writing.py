@@ -31,6 +31,7 @@ from cannery.messages.content import (
 from cannery.messages.json_text import decode_json
 from cannery.messages.payload import Location
 from cannery.messages.role import Role
+from cannery.wire.citations import report_approximated
 from cannery.wire.contract import Piece
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
@@ -206,12 +207,15 @@ class ChatWriter:
 
     def _report_citations(self, content: TextualContentClass, place: int | None) -> None:
         """Name citations that nobody will see: a request has none, an answer those with a URL, and its own at home."""
-        is_said = self.for_answer and all(
-            citation.url is not None or (self.at_home and citation.dialect == self.dialect)
-            for citation in content.citations
-        )
-        if content.citations and not is_said:
+        said = [
+            each
+            for each in content.citations
+            if self.for_answer
+            and (each.url is not None or (self.at_home and each.dialect == self.dialect))
+        ]
+        if len(said) < len(content.citations):
             self.report.lose("CITATION_DROPPED", place)
+        report_approximated(said, self.dialect, self.report, place)
 
     def opaque(self, content: OpaqueContentClass, place: int | None) -> Object | None:
         """A block that only this dialect understands, or a loss."""

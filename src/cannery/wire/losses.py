@@ -27,6 +27,10 @@ CODES: Mapping[str, tuple[str, str]] = {
     "CALL_DROPPED": (LOST, "the target has no tool calls"),
     "CALL_ID_DROPPED": (INFO, "the target pairs calls and results by their order, without ids"),
     "CHOICE_DROPPED": (LOST, "of several choices only the first is carried"),
+    "CITATION_APPROXIMATED": (
+        DEGRADED,
+        "the target says only the address, the title and the span of a citation",
+    ),
     "CITATION_DROPPED": (LOST, "the target cannot carry this citation"),
     "CONTROL_CHANGED": (DEGRADED, "a setting has only an approximate counterpart in the target"),
     "CONTROL_DEFAULTED": (INFO, "the target insists on a setting that was not given"),

@@ -40,6 +40,7 @@ from cannery.messages.payload import Location
 from cannery.messages.residue import Residue
 from cannery.messages.role import Role
 from cannery.wire.arguments import FREEFORM_INPUT, object_input, wrapped_input
+from cannery.wire.citations import report_approximated
 from cannery.wire.contract import Piece
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
@@ -244,12 +245,14 @@ class MessageWriter:
     def _cite(self, content: TextualContentClass, place: int | None) -> None:
         """Carry the citations of a text, or name them as lost."""
         kept = [
-            self.grounding is not None
-            and self.grounding.add(self._position, content.text, citation)
+            citation
             for citation in content.citations
+            if self.grounding is not None
+            and self.grounding.add(self._position, content.text, citation)
         ]
-        if not all(kept):
+        if len(kept) < len(content.citations):
             self.report.lose("CITATION_DROPPED", place)
+        report_approximated(kept, NAME, self.report, place)
 
     def _opaque(self, content: OpaqueContentClass, place: int | None) -> tuple[Object, ...]:
         if content.dialect == NAME:

@@ -30,6 +30,7 @@ from cannery.messages.content import (
 from cannery.messages.json_text import decode_json
 from cannery.messages.payload import Location
 from cannery.wire.bodies import Object
+from cannery.wire.citations import report_approximated
 from cannery.wire.contract import Piece
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
@@ -267,6 +268,7 @@ class PartWriter:
         said = [citation for citation in content.citations if is_sayable(citation)]
         if len(said) < len(content.citations):
             self.report.lose("CITATION_DROPPED", place)
+        report_approximated(said, NAME, self.report, place)
         return [write_citation(citation, len(content.text)) for citation in said]
 
     def spoken_texts(self, piece: Piece) -> Iterator[str]:

@@ -1,0 +1,39 @@
+"""Citations abroad: an address, a title and a span are what dialects share; what else one says is named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from cannery.messages.content import Citation
+from cannery.messages.json_text import decode_json
+from cannery.wire.losses import Place, Report
+
+# What the URL citation of any target says again, in the words of all dialects. A search result has its address as
+# source; a segment is the span and the words that it covers.
+_SHARED = frozenset(
+    {
+        *("type", "url", "uri", "source", "title"),
+        *("start_index", "end_index", "startIndex", "endIndex", "segment"),
+        *("groundingChunkIndices", "grounding_chunk_indices"),
+    }
+)
+
+
+def report_approximated(
+    said: Iterable[Citation], dialect: str, report: Report, place: Place
+) -> None:
+    """Name citations that were written for a dialect and do not say there all that they said."""
+    if any(citation.dialect != dialect and _says_more(citation.raw) for citation in said):
+        report.lose("CITATION_APPROXIMATED", place)
+
+
+def _says_more(raw: str) -> bool:
+    """Whether a citation says what no target could."""
+    fields: Any = decode_json(raw) if raw else {}
+    if type(fields) is not dict:
+        return True
+    inner = fields.get("url_citation")
+    if type(inner) is dict:
+        fields = {**fields, **inner, "url_citation": None}
+    return any(value is not None and key not in _SHARED for key, value in fields.items())
