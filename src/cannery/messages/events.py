@@ -101,12 +101,13 @@ class Finish(Struct, frozen=True, gc=False, tag=True):
 
 
 class Failure(Struct, frozen=True, gc=False, tag=True):
-    """The provider gave up in mid-stream."""
+    """The provider gave up in mid-stream; ``raw`` is how it said so, in its own ``dialect``."""
 
     message: str
     kind: str = "api_error"
     status: int | None = None
     raw: str | None = None
+    dialect: str | None = None
 
 
 class Unknown(Struct, frozen=True, gc=False, tag=True):

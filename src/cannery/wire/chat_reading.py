@@ -355,7 +355,7 @@ class ChatReader(CanisterReader):
             return
         name = self.text_field(inner, "name", f"{path}.{kind}")
         key = "input" if kind == "custom" else "arguments"
-        arguments = _argument_text(inner.get(key, ""))
+        arguments = argument_text(inner.get(key, ""))
         identifier = call.get("id")
         if self.call_stem and not identifier:
             identifier = f"{self.call_stem}{index}"
@@ -372,7 +372,7 @@ class ChatReader(CanisterReader):
         identifier = f"function_call_{self._legacy_count}"
         self._legacy_count += 1
         self._legacy.setdefault(name, []).append(identifier)
-        arguments = _argument_text(function.get("arguments", ""))
+        arguments = argument_text(function.get("arguments", ""))
         own = (identifier, name, False)
         canister = new_invocation(arguments, self.when, True, None, None, *own)
         self.add(canister, path)
@@ -456,7 +456,8 @@ def _labelled(part: Any) -> str | None:
     return read_media_label(text) if type(text) is str else None
 
 
-def _argument_text(value: Any) -> str:
+def argument_text(value: Any) -> str:
+    """The text of a call's arguments, however they are spelled."""
     if value is None:
         return ""
     return value if type(value) is str else write_json(value)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from cannery.errors import DialectError
+from cannery.messages.events import Failure
 from cannery.wire.bodies import encode, read_value
 from cannery.wire.contract import WireError
 
@@ -16,6 +19,46 @@ _KINDS = {
     422: "invalid_request_error",
     429: "rate_limit_error",
 }
+# What only a stream has to be told by: a body comes with its status.
+_STREAMED_KINDS = {
+    **_KINDS,
+    402: "billing_error",
+    408: "timeout_error",
+    413: "request_too_large",
+    503: "overloaded_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+# The words for codes and types, with the status that a body with them has: those of OpenAI's ``ResponseError`` (openai
+# 2.46.0) and its guide to errors (https://platform.openai.com/docs/guides/error-codes, 2026-11-15), and those that
+# servers which resemble it send.
+_STATUSES = {
+    **{kind: status for status, kind in reversed(_STREAMED_KINDS.items())},
+    "api_error": 500,
+    "content_filter": 400,
+    "context_length_exceeded": 400,
+    "failed_to_download_image": 400,
+    "insufficient_quota": 429,
+    "internal_server_error": 500,
+    "invalid_api_key": 401,
+    "invalid_prompt": 400,
+    "invalid_request": 400,
+    "model_not_found": 404,
+    "overloaded_error": 503,
+    "rate_limit_exceeded": 429,
+    "requests": 429,
+    "server_error": 500,
+    "server_overloaded": 503,
+    "service_unavailable": 503,
+    "slow_down": 503,
+    "timeout": 504,
+    "timeout_error": 504,
+    "tokens": 429,
+    "too_many_requests": 429,
+    "unsupported_image_media_type": 400,
+    "vector_store_timeout": 504,
+}
+_CLIENT_ERRORS = ("image_", "invalid_", "empty_image")
 
 
 def read_openai_error(dialect: str, status: int, body: bytes) -> WireError:
@@ -37,6 +80,25 @@ def read_openai_error(dialect: str, status: int, body: bytes) -> WireError:
             for key in ("type", "code", "param")
         ),
     )
+
+
+def read_openai_failure(dialect: str, error: dict[str, Any] | str, raw: str) -> Failure:
+    """The failure that an error in mid-stream is, in words and with a status that every dialect knows."""
+    if isinstance(error, str):
+        error = {"message": error}
+    words = [str(error[key]) for key in ("code", "type") if error.get(key) not in (None, "")]
+    # The event of that name is its own error.
+    words = [word for word in words if word != "error"]
+    status = next(filter(None, map(_status_of, words)), None)
+    named = next((word for word in words if not word.isdecimal()), "api_error")
+    kind = _STREAMED_KINDS.get(status or 0, named)
+    return Failure(str(error.get("message") or "unknown error"), kind, status, raw, dialect)
+
+
+def _status_of(word: str) -> int | None:
+    if len(word) == 3 and word.isascii() and word.isdecimal() and word >= "400":
+        return int(word)
+    return _STATUSES.get(word) or (400 if word.startswith(_CLIENT_ERRORS) else None)
 
 
 def write_openai_error(error: WireError) -> bytes:

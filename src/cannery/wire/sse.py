@@ -118,6 +118,9 @@ _LINE_ENDS = (
 def one_line(value: Any) -> bytes:
     """The JSON of a value, with nothing in it that anybody takes for the end of a line."""
     encoded = encode(value)
+    if b"\n" in encoded or b"\r" in encoded:
+        # Text that is JSON already goes out as it came; its line ends can only stand between the tokens.
+        encoded = encoded.translate(None, b"\r\n")
     if not encoded.isascii():
         for character, escape in _LINE_ENDS:
             encoded = encoded.replace(character, escape)
@@ -132,3 +135,8 @@ def data_frame(value: Any) -> bytes:
 def named_frame(name: str, value: Any) -> bytes:
     """A frame with a name whose data is JSON."""
     return b"event: " + name.encode() + b"\ndata: " + one_line(value) + b"\n\n"
+
+
+def foreign_frame(name: str, value: Any) -> bytes:
+    """The same for a name that somebody else chose: one that no line can hold is left to the data."""
+    return named_frame(name, value) if name.isprintable() else data_frame(value)

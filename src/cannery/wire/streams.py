@@ -11,7 +11,7 @@ from cannery.errors import DialectError, InputError
 from cannery.wire.bodies import read_value
 
 if TYPE_CHECKING:
-    from cannery.messages.events import Delta, Event
+    from cannery.messages.events import Delta, Event, Failure
     from cannery.wire.contract import StreamReader, StreamWriter
 
 _decode = msgspec.json.Decoder().decode
@@ -40,6 +40,18 @@ class Thoughts:
         last, self._last = self._last, place
         goes_on = last in (None, place) or (last[:2] == place[:2] and delta.channel == "text")
         return delta.text if goes_on else f"\n\n{delta.text}"
+
+
+def too_deep(dialect: str) -> DialectError:
+    """The error of a writer that what it was given is nested deeper than anything can be written."""
+    return DialectError(dialect, "$", "nested too deeply")
+
+
+def own_failure(event: Failure, dialect: str) -> dict[str, Any] | None:
+    """What a failure was in a dialect, if it comes from there."""
+    if event.dialect != dialect or event.raw is None:
+        return None
+    return read_chunk(dialect, event.raw)
 
 
 def check_chunks(chunks: Any) -> None:

@@ -173,8 +173,11 @@ class MessagesStreamReader:
     def _message_delta(self, value: Object) -> None:
         delta = value.get("delta")
         if type(delta) is dict:
-            self._finish = read_finish(delta.get("stop_reason"))
-            self._stop_sequence = text(delta.get("stop_sequence"))
+            # A later one that only counts tokens takes nothing back.
+            if delta.get("stop_reason"):
+                self._finish = read_finish(delta["stop_reason"])
+            if delta.get("stop_sequence") is not None:
+                self._stop_sequence = text(delta["stop_sequence"])
         self._count_tokens(value.get("usage"))
 
     def _end(self) -> Iterator[Event]:
@@ -234,6 +237,8 @@ class _OpenBlock:
         if self.kind == "invocation" and not _is_call(block):
             self.kind = None
         self.json: list[str] = []
+        # What texts of a block that nobody here knows have grown by.
+        self.texts: dict[str, list[str]] = {}
 
     def start(self, model: str | None) -> Iterator[Event]:
         block = self.block
@@ -281,9 +286,11 @@ class _OpenBlock:
             if key == "partial_json" and type(value) is str:
                 self.json.append(value)
             elif key != "type":
-                old = self.block.get(key)
-                grows = type(old) is str and type(value) is str
-                self.block[key] = old + value if grows else value
+                if type(value) is str and type(self.block.get(key)) is str:
+                    self.texts.setdefault(key, []).append(value)
+                else:
+                    self.texts.pop(key, None)
+                    self.block[key] = value
 
     def stop(self) -> Iterator[Event]:
         spelled = "".join(self.json)
@@ -291,6 +298,8 @@ class _OpenBlock:
             words = _arguments(spelled, self.block.get("input"))
             yield Delta(self.index, words, "arguments")
         elif self.kind is None:
+            for key, pieces in self.texts.items():
+                self.block[key] += "".join(pieces)
             if spelled.strip():
                 try:
                     self.block["input"] = decode_json(spelled)
@@ -325,6 +334,7 @@ def _residue(block: Object, ours: Object, *apart: str) -> Residue | None:
 
 def _failure(value: Object, raw: str) -> Failure:
     found = value.get("error")
-    error: Object = found if type(found) is dict else {}
+    error: Object = found if type(found) is dict else {"message": found}
     message = str(error.get("message") or "unknown error")
-    return Failure(message, str(error.get("type") or "api_error"), raw=raw)
+    kind = str(error.get("type") or "api_error")
+    return Failure(message, kind, raw=raw, dialect=NAME)

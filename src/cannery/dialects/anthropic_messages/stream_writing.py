@@ -40,8 +40,8 @@ from cannery.wire.arguments import FREEFORM_INPUT, object_input, wrapped_input
 from cannery.wire.bodies import encode
 from cannery.wire.contract import StreamOptions
 from cannery.wire.residues import own_residue, recall
-from cannery.wire.sse import named_frame, one_line
-from cannery.wire.streams import Thoughts
+from cannery.wire.sse import foreign_frame, named_frame, one_line
+from cannery.wire.streams import Thoughts, own_failure, read_chunk, too_deep
 
 # What follows the words of a delta of text, two quotes for the words themselves first.
 _AFTER_TEXT = b'""}}\n\n'
@@ -83,28 +83,33 @@ class MessagesStreamWriter:
         """The bytes of one event; may be empty."""
         if self._is_over:
             return b""
-        match event:
-            case Delta():
-                return self._delta(event)
-            case Start():
-                self._start = event
-                return b""
-            case UsageReport():
-                self._usage = event.usage
-                return b""
-            case PartStart():
-                return self._begin() + self._part_start(event)
-            case PartEnd():
-                return self._part_end(event)
-            case Finish():
-                return self._begin() + self._finish(event)
-            case Failure():
-                self._is_over = True
-                return named_frame("error", error_body(event.message, event.kind, event.status))
-            case Unknown():
-                if event.dialect != NAME or event.name.endswith("_delta"):
+        try:
+            match event:
+                case Delta():
+                    return self._delta(event)
+                case Start():
+                    self._start = event
                     return b""
-                return self._begin() + named_frame(event.name, decode_json(event.json))
+                case UsageReport():
+                    self._usage = event.usage
+                    return b""
+                case PartStart():
+                    return self._begin() + self._part_start(event)
+                case PartEnd():
+                    return self._part_end(event)
+                case Finish():
+                    return self._begin() + self._finish(event)
+                case Failure():
+                    self._is_over = True
+                    own = own_failure(event, NAME)
+                    error = error_body(event.message, event.kind, event.status)
+                    return named_frame("error", error if own is None else own)
+                case Unknown():
+                    if event.dialect != NAME or event.name.endswith("_delta"):
+                        return b""
+                    return self._begin() + foreign_frame(event.name, read_chunk(NAME, event.json))
+        except RecursionError:
+            raise too_deep(NAME) from None
 
     def close(self) -> bytes:
         """The bytes that end the stream."""

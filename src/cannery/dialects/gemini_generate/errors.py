@@ -42,6 +42,8 @@ _CODES = {
     "authentication_error": 401,
     "permission_error": 403,
     "not_found_error": 404,
+    "conflict_error": 409,
+    "request_too_large": 413,
     "rate_limit_error": 429,
     "overloaded_error": 503,
     "timeout_error": 504,

@@ -72,7 +72,7 @@ _SAYS = frozenset(FinishReason)
 
 def read_finish(word: Any, *, has_calls: bool) -> Any:
     """Why the model stopped; Gemini says STOP also when it waits for tools."""
-    if type(word) is not str or word == "FINISH_REASON_UNSPECIFIED":
+    if type(word) is not str or word in ("", "FINISH_REASON_UNSPECIFIED"):
         return absent
     finish = FINISH.get(word, FinishReason.Other)
     return FinishReason.Tool if has_calls and finish is FinishReason.Stop else finish

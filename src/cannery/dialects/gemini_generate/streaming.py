@@ -18,6 +18,7 @@ from msgspec import Struct
 
 from cannery.dialects.gemini_generate.citations import Grounding, read_citations
 from cannery.dialects.gemini_generate.errors import error_body, facts_of, status_of
+from cannery.dialects.gemini_generate.partial_calls import PartialCall, is_fragment
 from cannery.dialects.gemini_generate.reading import MessageReader
 from cannery.dialects.gemini_generate.responses import (
     FINISH_WORDS,
@@ -49,7 +50,7 @@ from cannery.messages.events import (
     Unknown,
     UsageReport,
 )
-from cannery.messages.json_text import decode_json, write_json
+from cannery.messages.json_text import write_json
 from cannery.messages.requests import FinishReason, Usage
 from cannery.wire.answers import call_stem
 from cannery.wire.bodies import guarded
@@ -58,11 +59,12 @@ from cannery.wire.controls import text
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue
 from cannery.wire.sse import FrameReader, data_frame
-from cannery.wire.streams import Thoughts, read_chunk
+from cannery.wire.streams import Thoughts, own_failure, read_chunk, too_deep
 
 _BARE = frozenset({"text", "thought"})
 _CHUNK_KEYS = ("candidates", "usageMetadata", "modelVersion", "responseId")
 _CANDIDATE_KEYS = ("content", "finishReason", "index")
+_CITING = ("groundingMetadata", "citationMetadata")
 _MARKS = re.compile(rb'["\\{}\[\]]')
 
 
@@ -141,7 +143,8 @@ class GeminiStreamReader:
     def __init__(self) -> None:
         self._frames = FrameReader()
         self._list: ListReader | None = None
-        self._head: bytes | None = b""
+        # Blank bytes before the first that tells how the chunks are framed.
+        self._head: list[bytes] | None = []
         self._reader: MessageReader | None = None
         self._count = 0
         self._open: tuple[str, int] | None = None
@@ -151,6 +154,7 @@ class GeminiStreamReader:
         # Parts that came behind the text under way.
         self._behind: list[Object] = []
         self._has_calls = False
+        self._partial: PartialCall | None = None
         self._finish: Any = absent
         self._usage: Any = absent
         self._is_over = False
@@ -158,11 +162,11 @@ class GeminiStreamReader:
     def feed(self, chunk: bytes) -> Iterator[Event]:
         """The events that these bytes complete."""
         if self._head is not None:
-            chunk = self._head + chunk
             begun = chunk.lstrip(b"\xef\xbb\xbf \t\r\n")
+            self._head.append(chunk)
             if not begun:
-                self._head = chunk
                 return
+            chunk = b"".join(self._head)
             self._head = None
             self._list = ListReader() if begun[:1] in b"[{" else None
         if self._list is not None:
@@ -205,6 +209,9 @@ class GeminiStreamReader:
         if self._is_over:
             return
         self._is_over = True
+        if self._reader is not None:
+            reader = self._reader
+            yield from guarded(NAME, lambda: list(self._end_partial(reader)))
         yield from guarded(NAME, lambda: list(self._catch_up()))
         if not isinstance(self._finish, FinishReason):
             yield Failure("the stream ended before the answer was complete", "incomplete")
@@ -224,7 +231,7 @@ class GeminiStreamReader:
             code = error.get("code")
             status = code if type(code) is int else None
             yield from guarded(NAME, lambda: list(self._catch_up()))
-            yield Failure(message or "unknown error", kind or "api_error", status, data)
+            yield Failure(message or "unknown error", kind or "api_error", status, data, NAME)
             return
         yield from guarded(NAME, lambda: list(self._chunk(chunk)))
 
@@ -266,16 +273,20 @@ class GeminiStreamReader:
         for part in parts if isinstance(parts, list) else ():
             if isinstance(part, dict):
                 yield from self._part(part, reader)
-        if self._open is not None and self._open[0] == "text":
+        is_cited = any(get(candidate, key) is not None for key in _CITING)
+        if is_cited and self._open is not None and self._open[0] == "text":
             # What comes after its text has ended is left to the event that nobody else knows.
             index = self._open[1]
             texts = [self._texts.get(at) for at in range(index)]
             for position, citation in read_citations(candidate, [*texts, "".join(self._words)]):
                 if position == index:
                     yield Delta(index, "", "citation", citation=citation)
-        if self._behind and get(candidate, "finishReason") is not None:
-            yield from self._catch_up()
-        finish = read_finish(get(candidate, "finishReason"), has_calls=self._has_calls)
+        word = get(candidate, "finishReason")
+        if word:
+            yield from self._end_partial(reader)
+            if self._behind:
+                yield from self._catch_up()
+        finish = read_finish(word, has_calls=self._has_calls)
         if finish is not absent and self._finish is absent:
             self._finish = finish
 
@@ -285,21 +296,42 @@ class GeminiStreamReader:
             if words and self._behind:
                 yield from self._catch_up()
             yield from self._say("reasoning" if part.get("thought") is True else "text", words)
-        elif self._open is not None and self._open[0] == "text":
+            return
+        call = get(part, "functionCall")
+        if isinstance(call, dict) and (self._partial is not None or is_fragment(call)):
+            yield from self._more_call(part, call, reader)
+        else:
+            yield from self._take(part, reader)
+
+    def _more_call(self, part: Object, call: Object, reader: MessageReader) -> Iterator[Event]:
+        if self._partial is not None and self._partial.is_another(call):
+            yield from self._end_partial(reader)
+        if self._partial is None:
+            self._partial = PartialCall()
+        if not self._partial.add(part, call):
+            yield from self._end_partial(reader)
+
+    def _end_partial(self, reader: MessageReader) -> Iterator[Event]:
+        if self._partial is not None:
+            whole, self._partial = self._partial.whole(), None
+            yield from self._take(whole, reader)
+
+    def _take(self, part: Object, reader: MessageReader) -> Iterator[Event]:
+        """A part that is not only words; it waits while the text before it may yet be cited."""
+        if self._open is not None and self._open[0] == "text":
             self._behind.append(part)
         else:
             yield from self._end_open()
-            yield from self._other(part, reader)
+            yield from self._read(part, reader)
 
     def _catch_up(self) -> Iterator[Event]:
         """End what is open, and take what came behind it."""
         behind, self._behind = self._behind, []
         yield from self._end_open()
         for part in behind:
-            yield from self._other(part, self._reader)  # type: ignore[arg-type]
+            yield from self._read(part, self._reader)  # type: ignore[arg-type]
 
-    def _other(self, part: Object, reader: MessageReader) -> Iterator[Event]:
-        """A part that is not only words."""
+    def _read(self, part: Object, reader: MessageReader) -> Iterator[Event]:
         start = len(reader.canisters)
         reader.content({"role": "model", "parts": [part]}, "model", "parts")
         for canister in reader.canisters[start:]:
@@ -397,28 +429,31 @@ class GeminiStreamWriter:
         """The bytes of one event; may be empty."""
         if self._is_over:
             return b""
-        match event:
-            case Start():
-                self._start(event)
-                return b""
-            case PartStart():
-                self._parts[event.index] = _Part(event)
-                return self._flush()
-            case Delta():
-                self._parts[event.index].deltas.append(event)
-                return self._flush()
-            case PartEnd():
-                self._parts[event.index].is_ended = True
-                return self._flush()
-            case UsageReport():
-                self._usage = event.usage
-                return b""
-            case Finish():
-                return self._finish(event)
-            case Failure():
-                return self._failure(event)
-            case Unknown():
-                return self._unknown(event)
+        try:
+            match event:
+                case Start():
+                    self._start(event)
+                    return b""
+                case PartStart():
+                    self._parts[event.index] = _Part(event)
+                    return self._flush()
+                case Delta():
+                    self._parts[event.index].deltas.append(event)
+                    return self._flush()
+                case PartEnd():
+                    self._parts[event.index].is_ended = True
+                    return self._flush()
+                case UsageReport():
+                    self._usage = event.usage
+                    return b""
+                case Finish():
+                    return self._finish(event)
+                case Failure():
+                    return self._failure(event)
+                case Unknown():
+                    return self._unknown(event)
+        except RecursionError:
+            raise too_deep(NAME) from None
 
     def close(self) -> bytes:
         """The bytes that end the stream."""
@@ -443,23 +478,25 @@ class GeminiStreamWriter:
 
     def _flush(self) -> bytes:
         """Write what may be written: the first part that is not complete, and all before it."""
-        written = b""
-        for index in list(self._parts):
-            part = self._parts[index]
+        written: list[bytes] = []
+        complete: list[int] = []
+        for index, part in self._parts.items():
             if part.waits:
                 if not part.is_ended:
-                    return written
+                    break
                 parts = list(self._complete(part))
                 for written_part in parts:
                     self._count(written_part)
-                written += self._chunk(parts) if parts else b""
+                written += [self._chunk(parts)] if parts else []
             else:
-                written += b"".join(self._spoken(part))
+                written += self._spoken(part)
                 if not part.is_ended:
-                    return written
+                    break
                 self._cite(part)
+            complete.append(index)
+        for index in complete:
             del self._parts[index]
-        return written
+        return b"".join(written)
 
     def _count(self, part: Object) -> None:
         """Take note of a part that is written."""
@@ -546,10 +583,13 @@ class GeminiStreamWriter:
 
     def _failure(self, event: Failure) -> bytes:
         self._is_over = True
+        own = own_failure(event, NAME)
+        if own is not None:
+            return data_frame(own)
         status = event.status or status_of(event.kind)
         return data_frame(error_body(WireError(status, event.message, event.kind)))
 
     def _unknown(self, event: Unknown) -> bytes:
         if event.dialect != NAME:
             return b""
-        return data_frame({**decode_json(event.json), **self._tail})
+        return data_frame({**read_chunk(NAME, event.json), **self._tail})

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 Object = dict[str, Any]
 
@@ -21,7 +21,7 @@ class StreamedCall(Struct, gc=False):
     name: str = ""
     is_freeform: bool = False
     part: int | None = None
-    waiting: str = ""
+    waiting: list[str] = field(default_factory=list)
     has_arguments: bool = False
 
 
@@ -31,13 +31,15 @@ class StreamedCalls:
     def __init__(self) -> None:
         self.open: list[StreamedCall] = []
         self._by_index: dict[Any, StreamedCall] = {}
+        self._by_identifier: dict[Any, StreamedCall] = {}
 
     def find(self, call: Object, name: Any, position: int) -> StreamedCall | None:
         """The call that a fragment goes on with; None if it begins one."""
         identifier, is_indexed = call.get("id"), type(call.get("index")) is int
         known = self._by_index.get(call["index"] if is_indexed else position)
         if identifier and (known is None or identifier != known.identifier):
-            other = None if known is None and is_indexed else self._with(identifier)
+            is_new = known is None and is_indexed
+            other = None if is_new else self._by_identifier.get(str(identifier))
             if other is not None:
                 return other
             return None if name and known is not None and known.name else known
@@ -45,14 +47,12 @@ class StreamedCalls:
             return None if known.has_arguments else known
         return known
 
-    def _with(self, identifier: Any) -> StreamedCall | None:
-        return next((call for call in self.open if call.identifier == identifier), None)
-
     def begin(self, call: Object, position: int, identifier: str) -> StreamedCall:
         """A new call; later fragments with its index go on with it."""
         begun = StreamedCall(identifier)
         index = call.get("index")
         self._by_index[position if type(index) is not int else index] = begun
+        self._by_identifier.setdefault(identifier, begun)
         self.open.append(begun)
         return begun
 
@@ -60,3 +60,4 @@ class StreamedCalls:
         """Nothing is under way any more."""
         self.open.clear()
         self._by_index.clear()
+        self._by_identifier.clear()

@@ -49,19 +49,26 @@ from cannery.messages.requests import FinishReason, Usage
 from cannery.messages.residue import Residue
 from cannery.wire.answers import call_stem
 from cannery.wire.bodies import guarded, is_named
+from cannery.wire.chat_reading import argument_text
 from cannery.wire.contract import StreamOptions
 from cannery.wire.controls import integer, text
+from cannery.wire.openai_errors import read_openai_failure
 from cannery.wire.sse import FrameReader, data_frame, one_line
-from cannery.wire.streams import Thoughts, read_chunk
+from cannery.wire.streams import Thoughts, own_failure, read_chunk, too_deep
 
 _SPOKEN = {"content": "text", "refusal": "refusal"}
 _REASONING = ("reasoning_content", "reasoning")
+# What events say of a choice and of its delta.
+_SEEN = frozenset({"index", "delta", "finish_reason"})
+_DELTA = frozenset({"role", "annotations", "tool_calls", "function_call", *_SPOKEN, *_REASONING})
+_NOTHING: tuple[Any, ...] = (None, {}, [])
 
 
-class _TextDelta(Struct, gc=False):
-    """A delta of text; what else a delta may say must not be there, and what nobody reads may."""
+class _TextDelta(Struct, gc=False, forbid_unknown_fields=True):
+    """A delta of text, and nothing else that a delta may say."""
 
     content: str
+    role: str | None = None
     reasoning_content: None = None
     reasoning: None = None
     refusal: None = None
@@ -71,10 +78,22 @@ class _TextDelta(Struct, gc=False):
     audio: None = None
 
 
-class _TextChoice(Struct, gc=False):
+class _Empty(Struct, gc=False, forbid_unknown_fields=True):
+    """An object without anything in it."""
+
+
+class _TextChoice(Struct, gc=False, forbid_unknown_fields=True):
+    """A choice with some words, and nothing else but what many servers leave empty."""
+
     delta: _TextDelta
     index: Literal[0] = 0
     finish_reason: None = None
+    logprobs: None = None
+    content_filter_results: _Empty | None = None
+    matched_stop: None = None
+    native_finish_reason: None = None
+    stop_reason: None = None
+    token_ids: None = None
 
 
 class _TextChunk(Struct, gc=False):
@@ -91,7 +110,8 @@ class ChatStreamReader:
 
     def __init__(self) -> None:
         self._frames = FrameReader()
-        self._is_started = False
+        # What the answer is called, until its start is told.
+        self._head: dict[str, Any] | None = {}
         self._is_over = False
         self._model: str | None = None
         self._count = 0
@@ -150,24 +170,42 @@ class ChatStreamReader:
             yield from self._end()
             return
         chunk = read_chunk(NAME, data)
-        if isinstance(chunk.get("error"), dict):
+        error = chunk.get("error")
+        if isinstance(error, dict) or (isinstance(error, str) and error):
             self._failed = True
-            yield _failure(chunk["error"], data)
+            yield read_openai_failure(NAME, error, data)
             return
-        if not self._is_started:
-            self._is_started = True
-            model = chunk.get("model")
-            self._model = model if isinstance(model, str) else None
-            self._call_stem = call_stem(chunk.get("id"))
-            yield Start(text(chunk.get("id")), text(model), integer(chunk.get("created")))
         usage = read_usage(chunk.get("usage"))
-        choices = chunk.get("choices")
-        if isinstance(choices, list):
-            for choice in choices:
-                if isinstance(choice, dict) and choice.get("index", 0) == 0:
-                    yield from self._choice(choice)
+        found = chunk.get("choices")
+        choices = found if isinstance(found, list) else []
+        if self._head is not None:
+            for key in ("id", "model", "created"):
+                if not self._head.get(key) and key in chunk:
+                    self._head[key] = chunk[key]
+            # Azure filters the prompt in a first chunk that has no id, no model and no time.
+            if self._head.get("id") or usage is not absent or any(map(_says, choices)):
+                yield from self._start()
+        others = []
+        for choice in choices:
+            if isinstance(choice, dict) and choice.get("index", 0) == 0:
+                yield from self._choice(choice)
+                others += _unsaid(choice)
+            else:
+                others.append(choice)
+        if others:
+            value = guarded(NAME, lambda: write_json({"choices": others}))
+            yield Unknown(NAME, "chunk", value)
         if isinstance(usage, Usage):
             yield UsageReport(usage)
+
+    def _start(self) -> Iterator[Event]:
+        if self._head is None:
+            return
+        head, self._head = self._head, None
+        model = head.get("model")
+        self._model = model if isinstance(model, str) else None
+        self._call_stem = call_stem(head.get("id"))
+        yield Start(text(head.get("id")), text(model), integer(head.get("created")))
 
     def _choice(self, choice: dict[str, Any]) -> Iterator[Event]:
         delta = choice.get("delta")
@@ -193,7 +231,7 @@ class ChatStreamReader:
                 call = {"id": "function_call_0", "type": "function", "function": legacy}
                 yield from self._call(call, -1)
         reason = choice.get("finish_reason")
-        if isinstance(reason, str) and self._finish is None:
+        if isinstance(reason, str) and reason and self._finish is None:
             self._finish = FINISH.get(reason, FinishReason.Other)
             yield from self._end_parts()
 
@@ -261,8 +299,8 @@ class ChatStreamReader:
             call.is_freeform = kind == "custom" or fragment.get("type") == "custom"
         call.name = call.name or str(name or "")
         words = function.get("input" if kind == "custom" else "arguments")
-        if isinstance(words, str):
-            call.waiting += words
+        if words is not None and words != "":
+            call.waiting.append(guarded(NAME, lambda: argument_text(words)))
         if call.name:
             yield from self._tell(call)
 
@@ -272,7 +310,7 @@ class ChatStreamReader:
             self._count += 1
             yield PartStart(call.part, "invocation", call.identifier, call.name, call.is_freeform)
         if call.waiting:
-            words, call.waiting, call.has_arguments = call.waiting, "", True
+            words, call.waiting, call.has_arguments = "".join(call.waiting), [], True
             yield Delta(call.part, words, "arguments")
 
     def _end_spoken(self) -> Iterator[Event]:
@@ -294,6 +332,7 @@ class ChatStreamReader:
 
     def _end(self) -> Iterator[Event]:
         self._is_over = True
+        yield from self._start()
         yield from self._end_parts()
         if self._finish is None:
             yield Failure("the stream ended without a finish reason", "incomplete")
@@ -308,9 +347,21 @@ def _leave(annotations: list[Any]) -> Iterator[Event]:
         yield Unknown(NAME, "chunk", guarded(NAME, lambda: write_json({"choices": [choice]})))
 
 
-def _failure(error: dict[str, Any], raw: str) -> Failure:
-    kind = error.get("type") or error.get("code") or "api_error"
-    return Failure(str(error.get("message") or "unknown error"), str(kind), raw=raw)
+def _says(choice: Any) -> bool:
+    return isinstance(choice, dict) and isinstance(choice.get("delta"), dict)
+
+
+def _unsaid(choice: dict[str, Any]) -> list[dict[str, Any]]:
+    """What no event says of the first choice, as a choice of its own."""
+    delta = choice.get("delta")
+    delta = delta if isinstance(delta, dict) else {}
+    rest = {key: item for key, item in delta.items() if key not in _DELTA and item not in _NOTHING}
+    around = {
+        key: item for key, item in choice.items() if key not in _SEEN and item not in _NOTHING
+    }
+    if not rest and not around:
+        return []
+    return [{"index": 0, "delta": rest, **around, "finish_reason": None}]
 
 
 class ChatStreamWriter:
@@ -332,31 +383,34 @@ class ChatStreamWriter:
         self._turns = Turns()
         self._citations = Citations()
         self._thoughts = Thoughts()
+        # Calls under way of whose arguments nothing has come.
+        self._silent: set[int] = set()
         self._usage: Usage | None = None
         self._is_over = False
 
     def write(self, event: Event) -> bytes:
         """The bytes of one event; may be empty."""
-        match event:
-            case Start():
-                return self._start(event)
-            case PartStart():
-                return self._part_start(event)
-            case Delta():
-                return self._delta(event)
-            case UsageReport():
-                self._usage = event.usage
-                return b""
-            case Finish():
-                return self._finish(event)
-            case Failure():
-                self._is_over = True
-                error = {"message": event.message, "type": event.kind, "param": None, "code": None}
-                return data_frame({"error": error})
-            case PartEnd():
-                return self._part_end(event)
-            case Unknown():
-                return b""
+        try:
+            match event:
+                case Start():
+                    return self._start(event)
+                case PartStart():
+                    return self._part_start(event)
+                case Delta():
+                    return self._delta(event)
+                case UsageReport():
+                    self._usage = event.usage
+                    return b""
+                case Finish():
+                    return self._finish(event)
+                case Failure():
+                    return self._failure(event)
+                case PartEnd():
+                    return self._part_end(event)
+                case Unknown():
+                    return self._unknown(event) if event.dialect == NAME else b""
+        except RecursionError:
+            raise too_deep(NAME) from None
 
     def close(self) -> bytes:
         """The bytes that end the stream."""
@@ -401,6 +455,8 @@ class ChatStreamWriter:
         key = "input" if event.is_freeform else "arguments"
         call: dict[str, Any] = {"index": index, "id": event.identifier, "type": kind}
         call[kind] = {"name": event.name, key: ""}
+        if not event.is_freeform:
+            self._silent.add(event.index)
         return begun + self._chunk({"tool_calls": [call]})
 
     def _delta(self, event: Delta) -> bytes:
@@ -408,10 +464,7 @@ class ChatStreamWriter:
         if not event.text:
             return self._cite(event)
         if event.channel == "arguments":
-            kind = "custom" if start.is_freeform else "function"
-            key = "input" if start.is_freeform else "arguments"
-            call = {"index": self._calls[event.index], kind: {key: event.text}}
-            return self._chunk({"tool_calls": [call]})
+            return self._arguments(event.index, event.text)
         if self._turns.open != event.index and self._turns.keeps(event):
             return b""
         if start.kind == "reasoning":
@@ -441,6 +494,8 @@ class ChatStreamWriter:
         return self._chunk({"annotations": annotations}) if annotations else b""
 
     def _part_end(self, event: PartEnd) -> bytes:
+        if event.index in self._silent:
+            return self._arguments(event.index, "{}")
         if event.index != self._turns.open:
             self._turns.keeps(event)
             return b""
@@ -453,6 +508,13 @@ class ChatStreamWriter:
                 self._citations.end()
         return written
 
+    def _arguments(self, index: int, words: str) -> bytes:
+        self._silent.discard(index)
+        is_freeform = self._kinds[index].is_freeform
+        kind, key = ("custom", "input") if is_freeform else ("function", "arguments")
+        call = {"index": self._calls[index], kind: {key: words}}
+        return self._chunk({"tool_calls": [call]})
+
     def _words(self, key: str, words: str) -> bytes:
         """A chunk with nothing but words: all but these is written once."""
         around = self._around.get(key)
@@ -464,6 +526,7 @@ class ChatStreamWriter:
     def _finish(self, event: Finish) -> bytes:
         self._is_over = True
         written = self._begin()
+        written += b"".join(self._arguments(index, "{}") for index in sorted(self._silent))
         while self._turns.open is not None:
             written += self._part_end(PartEnd(self._turns.open))
         written += self._annotations() + self._chunk({}, FINISH_WORDS[event.reason])
@@ -471,3 +534,18 @@ class ChatStreamWriter:
             body = {**self._head, "choices": [], "usage": write_usage(self._usage)}
             written += data_frame(body)
         return written + b"data: [DONE]\n\n"
+
+    def _failure(self, event: Failure) -> bytes:
+        self._is_over = True
+        own = own_failure(event, NAME)
+        if own is not None:
+            return data_frame(own)
+        error = {"message": event.message, "type": event.kind, "param": None, "code": None}
+        return data_frame({"error": error})
+
+    def _unknown(self, event: Unknown) -> bytes:
+        """What only this dialect understands: other choices, probabilities, sound."""
+        body = {**self._head, **read_chunk(NAME, event.json)}
+        if self._options.include_usage:
+            body["usage"] = None
+        return self._begin() + data_frame(body)

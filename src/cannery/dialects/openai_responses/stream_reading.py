@@ -38,6 +38,7 @@ from cannery.messages.requests import FinishReason, Usage
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object, guarded
 from cannery.wire.controls import integer, text
+from cannery.wire.openai_errors import read_openai_failure
 from cannery.wire.residues import patch_text
 from cannery.wire.sse import FrameReader
 from cannery.wire.streams import read_chunk
@@ -93,8 +94,15 @@ class _Part:
     def __init__(self, index: int) -> None:
         self.index = index
         self.kind: str | None = None
-        self.said: dict[tuple[str, int], str] = {}
+        self.said: dict[tuple[str, int], list[str]] = {}
         self.citations = 0
+
+    def say(self, channel: str, segment: int, words: str) -> None:
+        pieces = self.said.get((channel, segment))
+        if pieces is None:
+            self.said[channel, segment] = [words]
+        else:
+            pieces.append(words)
 
 
 class _Item:
@@ -115,6 +123,7 @@ class ResponsesStreamReader:
         self._reader = ItemReader(is_answer=True)
         self._is_started = False
         self._is_over = False
+        self._waiting: list[Event] = []
         self._items: dict[int, _Item] = {}
         self._ids: dict[str, int] = {}
         self._last: _Item | None = None
@@ -149,7 +158,7 @@ class ResponsesStreamReader:
         part = item.parts.get(said.content_index)
         if part is None or part.kind is None:
             return None
-        part.said["text", 0] = part.said.get(("text", 0), "") + said.delta
+        part.say("text", 0, said.delta)
         return Delta(part.index, said.delta)
 
     def close(self) -> Iterator[Event]:
@@ -170,14 +179,17 @@ class ResponsesStreamReader:
 
     def _event(self, event: Object, data: str) -> Iterator[Event]:
         kind = str(event.get("type"))
-        error = event if kind == "error" else event.get("error")
+        error = error_of(event)
         response = event.get("response")
-        if kind == "response.failed" and type(response) is dict:
-            error = response.get("error") or {}
-        if type(error) is dict:
+        if error is not None:
             self._is_over = True
             yield from self._catch_up(is_all=True)
-            yield _failure(error, data)
+            yield read_openai_failure(NAME, error, data)
+            return
+        if not self._is_started and type(response) is not dict and not self._says(event, kind):
+            # What comes before the answer has a name must not take it the chance to get one.
+            if kind not in _SILENT:
+                self._waiting.append(Unknown(NAME, kind, data))
             return
         yield from self._start(response if type(response) is dict else {})
         if kind in _ENDS:
@@ -224,6 +236,11 @@ class ResponsesStreamReader:
         elif kind not in _SILENT:
             yield Unknown(NAME, kind, data, self._item_id(event))
 
+    @staticmethod
+    def _says(event: Object, kind: str) -> bool:
+        """Whether an event is about the answer itself."""
+        return kind in _ENDS or kind in _DELTAS or "output_index" in event
+
     def _start(self, response: Object) -> Iterator[Event]:
         if self._is_started:
             return
@@ -231,6 +248,7 @@ class ResponsesStreamReader:
         model = text(response.get("model"))
         self._reader.model = None if model is absent else model
         yield Start(text(response.get("id")), model, integer(response.get("created_at")))
+        yield from self._waiting
 
     # --- items ---------------------------------------------------------------------------------
 
@@ -321,14 +339,15 @@ class ResponsesStreamReader:
         yield from self._say(part, channel, words, segment)
 
     def _say(self, part: _Part, channel: str, words: str, segment: int = 0) -> Iterator[Event]:
-        part.said[channel, segment] = part.said.get((channel, segment), "") + words
+        part.say(channel, segment, words)
         yield Delta(part.index, words, channel, segment)
 
     def _complete(self, part: _Part, channel: str, whole: str, segment: int = 0) -> Iterator[Event]:
         """Say what no delta has said."""
-        said = part.said.get((channel, segment))
-        if said is None or (whole.startswith(said) and len(whole) > len(said)):
-            rest = whole[len(said or "") :]
+        pieces = part.said.get((channel, segment))
+        said = "".join(pieces or ())
+        if pieces is None or (whole.startswith(said) and len(whole) > len(said)):
+            rest = whole[len(said) :]
             if rest or part.kind == "reasoning":
                 yield from self._say(part, channel, rest, segment)
 
@@ -459,6 +478,20 @@ def _claim(
     return None
 
 
+def error_of(event: Object) -> Object | None:
+    """The error that an event tells of, if it does."""
+    kind, error, response = event.get("type"), event.get("error"), event.get("response")
+    if kind == "response.failed" and type(response) is dict:
+        error = response.get("error") or {}
+    elif kind == "error" and not error:
+        # The SDK's type of this event has the fields side by side; the API nests them.
+        keys = ("type", "code", "message", "param")
+        error = {key: event[key] for key in keys if key in event}
+    if type(error) is str and error:
+        error = {"message": error}
+    return error if type(error) is dict else None
+
+
 def _kind_of(canister: AnyCanister) -> str:
     role = canister.role.value
     if role != "assistant":
@@ -483,8 +516,3 @@ def _first_residue(item: _Item, position: int) -> Residue | None:
         base = {key: rest.get(key) for key in ("type", "call_id", "name", _CALLS[item.kind])}
         return Residue(NAME, part=patch_text(base, rest))
     return None
-
-
-def _failure(error: Object, raw: str) -> Failure:
-    kind = error.get("code") or error.get("type") or "api_error"
-    return Failure(str(error.get("message") or "unknown error"), str(kind), raw=raw)

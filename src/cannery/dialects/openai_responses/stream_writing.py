@@ -18,6 +18,7 @@ from cannery.dialects.openai_responses.responses import (
     item_id,
 )
 from cannery.dialects.openai_responses.settings import NAME
+from cannery.dialects.openai_responses.stream_reading import error_of
 from cannery.dialects.openai_responses.writing import ItemWriter
 from cannery.messages.absence import absent
 from cannery.messages.canisters import AnyCanister, ResultCanisterClass
@@ -40,7 +41,8 @@ from cannery.wire.bodies import Object
 from cannery.wire.contract import Piece, StreamOptions
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, recall
-from cannery.wire.sse import named_frame
+from cannery.wire.sse import foreign_frame, named_frame
+from cannery.wire.streams import own_failure, read_chunk, too_deep
 
 _TEXT = {"text": ("output_text", "text"), "refusal": ("refusal", "refusal")}
 _SEGMENTS = {
@@ -52,7 +54,13 @@ _SEGMENTS = {
     ),
     "text": ("content_part", "reasoning_text", "content_index", "reasoning_text"),
 }
-_LIMITED = frozenset({"rate_limit_error", "rate_limit_exceeded", "429"})
+# The kinds of errors that the SDK has a code for; anything else is the server's fault.
+_CODES = {
+    "invalid_request_error": "invalid_prompt",
+    "rate_limit_error": "rate_limit_exceeded",
+    "rate_limit_exceeded": "rate_limit_exceeded",
+    "request_too_large": "invalid_prompt",
+}
 
 
 class _Item:
@@ -85,6 +93,8 @@ class _Part:
         self.encrypted: list[str] = []
         # Channel and segment -> position on the wire and what was said.
         self.segments: dict[tuple[str, int], tuple[int, list[str]]] = {}
+        # The last position of each channel.
+        self.counts: dict[str, int] = {}
 
     @property
     def is_own(self) -> bool:
@@ -115,26 +125,29 @@ class ResponsesStreamWriter:
         """The bytes of one event; may be empty."""
         if self._is_over:
             return b""
-        match event:
-            case Start():
-                return self._start(event)
-            case PartStart():
-                return self._begin() + self._part_start(event)
-            case Delta():
-                part = self._parts.get(event.index)
-                return b"" if part is None else self._delta(part, event)
-            case PartEnd():
-                part = self._parts.pop(event.index, None)
-                return b"" if part is None else self._part_end(part, event.residue)
-            case UsageReport():
-                self._usage = event.usage
-                return b""
-            case Finish():
-                return self._finish(event.reason)
-            case Failure():
-                return self._fail(event)
-            case Unknown():
-                return self._unknown(event) if event.dialect == NAME else b""
+        try:
+            match event:
+                case Start():
+                    return self._start(event)
+                case PartStart():
+                    return self._begin() + self._part_start(event)
+                case Delta():
+                    part = self._parts.get(event.index)
+                    return b"" if part is None else self._delta(part, event)
+                case PartEnd():
+                    part = self._parts.pop(event.index, None)
+                    return b"" if part is None else self._part_end(part, event.residue)
+                case UsageReport():
+                    self._usage = event.usage
+                    return b""
+                case Finish():
+                    return self._finish(event.reason)
+                case Failure():
+                    return self._fail(event)
+                case Unknown():
+                    return self._unknown(event) if event.dialect == NAME else b""
+        except RecursionError:
+            raise too_deep(NAME) from None
 
     def close(self) -> bytes:
         """The bytes that end the stream."""
@@ -155,9 +168,9 @@ class ResponsesStreamWriter:
         return written + self._again(event)
 
     def _again(self, event: Unknown) -> bytes:
-        value: Object = decode_json(event.json)
+        value: Object = read_chunk(NAME, event.json)
         known = {} if event.item is None else {"output_index": self._places[event.item]}
-        frame = named_frame(event.name, {**value, **known, "sequence_number": self._number})
+        frame = foreign_frame(event.name, {**value, **known, "sequence_number": self._number})
         self._number += 1
         return frame
 
@@ -191,8 +204,12 @@ class ResponsesStreamWriter:
     def _fail(self, event: Failure) -> bytes:
         written = self._begin()
         self._is_over = True
-        code = "rate_limit_exceeded" if event.kind in _LIMITED else "server_error"
+        code = _CODES.get(event.kind, "server_error")
         error = {"code": code, "message": event.message, "type": event.kind}
+        own = own_failure(event, NAME)
+        if own is not None:
+            told = error_of(own) or {}
+            error |= {key: told[key] for key in told if told[key] not in (None, "error")}
         fields = {**ending(None, self._usage), "status": "failed", "error": error}
         return written + self._emit("failed", response={**self._answer(), **fields})
 
@@ -390,7 +407,7 @@ class ResponsesStreamWriter:
         key = (event.channel, event.segment)
         place = part.item.place if part.item is not None else {}
         if key not in part.segments:
-            position = sum(1 for other, _ in part.segments if not part.is_own or other == channel)
+            position = part.counts[channel] = part.counts.get(channel, -1) + 1
             part.segments[key] = (position, [])
             empty = {"type": tag, "text": ""}
             written += self._emit(f"{added}.added", **place, **{counter: position}, part=empty)

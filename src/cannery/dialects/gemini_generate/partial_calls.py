@@ -1,0 +1,98 @@
+"""Calls whose arguments stream: Vertex says them leaf by leaf, each with its JSON path, and ends with an empty call.
+
+https://cloud.google.com/vertex-ai/generative-ai/docs/multimodal/function-calling, 2026-11-15
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from cannery.dialects.gemini_generate.spelling import Object, get, spelled
+
+# A step of a path by RFC 9535, as far as it names one place.
+_STEP = r"""\.([^.\[\]'"\s]+)|\[(\d{1,9})\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]"""
+_VALUES = ("stringValue", "numberValue", "boolValue", "nullValue")
+
+
+def is_fragment(call: Object) -> bool:
+    """Whether a call is one of several pieces."""
+    return get(call, "partialArgs") is not None or get(call, "willContinue") is not None
+
+
+class PartialCall:
+    """A call under way."""
+
+    def __init__(self) -> None:
+        self._part: Object = {}
+        self._call: Object = {}
+        self._arguments: Object = {}
+        # Path -> the pieces of a string, or the last value of another kind.
+        self._leaves: dict[str, Any] = {}
+
+    def is_another(self, call: Object) -> bool:
+        """Whether a piece belongs to another call than this."""
+        return any(call.get(key) not in (None, self._call.get(key)) for key in self._call)
+
+    def add(self, part: Object, call: Object) -> bool:
+        """Take a piece; whether more is to come."""
+        key = spelled(part, "functionCall")
+        self._part |= {name: item for name, item in part.items() if name != key}
+        self._call |= {name: call[name] for name in ("id", "name") if call.get(name)}
+        arguments, leaves = call.get("args"), get(call, "partialArgs")
+        if isinstance(arguments, dict):
+            self._arguments |= arguments
+        for leaf in leaves if isinstance(leaves, list) else ():
+            if isinstance(leaf, dict):
+                self._add_leaf(leaf)
+        return get(call, "willContinue") is True
+
+    def _add_leaf(self, leaf: Object) -> None:
+        path = str(get(leaf, "jsonPath"))
+        kind = next((kind for kind in _VALUES if spelled(leaf, kind) in leaf), None)
+        if kind is None:
+            return
+        value = None if kind == "nullValue" else get(leaf, kind)
+        if type(value) is not str:
+            self._leaves[path] = value
+        elif type(self._leaves.get(path)) is list:
+            self._leaves[path].append(value)
+        else:
+            self._leaves[path] = [value]
+
+    def whole(self) -> Object:
+        """The part that all pieces amount to."""
+        for path, leaf in self._leaves.items():
+            value = "".join(leaf) if type(leaf) is list else leaf
+            if not _put(self._arguments, _steps(path), value):
+                self._arguments[path] = value
+        return {**self._part, "functionCall": {**self._call, "args": self._arguments}}
+
+
+def _steps(path: str) -> list[str | int]:
+    """The keys and positions that lead to a place; none if the path names no single place."""
+    if re.fullmatch(rf"\$(?:{_STEP})+", path) is None:
+        return []
+    steps: list[str | int] = []
+    for name, position, single, double in re.findall(_STEP, path[1:]):
+        quoted = re.sub(r"\\(.)", r"\1", single or double)
+        steps.append(int(position) if position else name or quoted)
+    return steps
+
+
+def _put(place: Any, steps: list[str | int], value: Any) -> bool:
+    """Put a value where the steps lead, making what is missing on the way; whether that was possible."""
+    for step, following in zip(steps, [*steps[1:], None], strict=False):
+        fits = type(place) is (list if type(step) is int else dict)
+        if not fits or (type(step) is int and step > len(place)):
+            return False
+        if type(step) is int and step == len(place):
+            place.append(None)
+        if following is None:
+            place[step] = value
+            return True
+        inner = place[step] if type(step) is int else place.get(step)
+        if inner is None:
+            inner = place[step] = [] if type(following) is int else {}
+        place = inner
+    return False
