@@ -6,6 +6,7 @@ call's arguments until they are complete, because they must add up to an object.
 
 from __future__ import annotations
 
+from collections import deque
 from typing import Any
 
 from cannery.dialects.anthropic_messages.blocks import Object
@@ -74,7 +75,7 @@ class MessagesStreamWriter:
         self._is_begun = False
         self._is_over = False
         self._parts: dict[int, _Part] = {}
-        self._queue: list[_Part] = []
+        self._queue: deque[_Part] = deque()
         self._count = 0
         self._has_calls = False
         self._is_refused = False
@@ -160,16 +161,15 @@ class MessagesStreamWriter:
 
     def _advance(self) -> bytes:
         """Close what has ended and open what waits, in the order of the starts."""
-        written = b""
+        written: list[bytes] = []
         while self._queue and self._queue[0].is_ended:
-            written += self._close(self._queue.pop(0))
+            written.append(self._close(self._queue.popleft()))
             if self._queue:
                 following = self._queue[0]
-                written += self._open(following)
-                for delta in following.waiting:
-                    written += self._write_delta(following, delta)
+                written.append(self._open(following))
+                written += [self._write_delta(following, delta) for delta in following.waiting]
                 following.waiting = []
-        return written
+        return b"".join(written)
 
     def _open(self, part: _Part) -> bytes:
         """Open a part whose block is known from its start; thoughts wait for their first words."""

@@ -81,18 +81,26 @@ def _steps(path: str) -> list[str | int]:
 
 
 def _put(place: Any, steps: list[str | int], value: Any) -> bool:
-    """Put a value where the steps lead, making what is missing on the way; whether that was possible."""
-    for step, following in zip(steps, [*steps[1:], None], strict=False):
-        fits = type(place) is (list if type(step) is int else dict)
-        if not fits or (type(step) is int and step > len(place)):
+    """Put a value where the steps lead, with what is missing on the way; whether that was possible."""
+    for count, step in enumerate(steps, 1):
+        inner = None
+        if type(step) is int and type(place) is list and step <= len(place):
+            inner = place[step] if step < len(place) else None
+        elif type(step) is str and type(place) is dict:
+            inner = place.get(step)
+        else:
             return False
-        if type(step) is int and step == len(place):
-            place.append(None)
-        if following is None:
+        rest = steps[count:]
+        if inner is not None and rest:
+            place = inner
+            continue
+        if any(type(later) is int and later for later in rest):
+            return False
+        for later in reversed(rest):
+            value = [value] if type(later) is int else {later: value}
+        if type(place) is list and step == len(place):
+            place.append(value)
+        else:
             place[step] = value
-            return True
-        inner = place[step] if type(step) is int else place.get(step)
-        if inner is None:
-            inner = place[step] = [] if type(following) is int else {}
-        place = inner
+        return True
     return False

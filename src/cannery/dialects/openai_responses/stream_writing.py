@@ -194,8 +194,8 @@ class ResponsesStreamWriter:
 
     def _finish(self, reason: FinishReason) -> bytes:
         written = self._begin()
-        for index in list(self._parts):
-            written += self._part_end(self._parts.pop(index), None)
+        parts, self._parts = self._parts, {}
+        written += b"".join([self._part_end(part, None) for part in parts.values()])
         written += self._seal()
         fields = ending(reason, self._usage)
         self._is_over = True
@@ -466,21 +466,21 @@ class ResponsesStreamWriter:
         return written + self._done(item, call)
 
     def _end_thought(self, part: _Part, item: _Item, own: Residue | None) -> bytes:
-        written = b""
+        written: list[bytes] = []
         value: Object = {"type": "reasoning", "summary": []}
         for (channel, _), (position, words) in part.segments.items():
             shown = channel if part.is_own else "summary"
             added, name, counter, tag = _SEGMENTS[shown]
             whole = {"type": tag, "text": "".join(words)}
             place = {**item.place, counter: position}
-            written += self._emit(f"{name}.done", **place, text=whole["text"])
-            written += self._emit(f"{added}.done", **place, part=whole)
+            written.append(self._emit(f"{name}.done", **place, text=whole["text"]))
+            written.append(self._emit(f"{added}.done", **place, part=whole))
             value.setdefault("summary" if shown == "summary" else "content", []).append(whole)
         if part.is_own and part.encrypted:
             value["encrypted_content"] = "".join(part.encrypted)
         if own is not None:
             value = recall(value, own.part)
-        return written + self._done(item, value)
+        return b"".join(written) + self._done(item, value)
 
 
 def _spoken_part(part: _Part, words: str) -> Object:
