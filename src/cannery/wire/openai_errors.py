@@ -29,20 +29,22 @@ _STREAMED_KINDS = {
     504: "timeout_error",
     529: "overloaded_error",
 }
-# The words for codes and types, with the status that a body with them has: those of OpenAI's ``ResponseError`` (openai
-# 2.46.0) and its guide to errors (https://platform.openai.com/docs/guides/error-codes, 2026-11-15), and those that
-# servers which resemble it send.
+# The words for codes and types, with the status that goes with them: those of ``ResponseError`` in openai 3.49.0, those
+# that bodies of errors have, and those of servers that resemble OpenAI's.
 _STATUSES = {
     **{kind: status for status, kind in reversed(_STREAMED_KINDS.items())},
     "api_error": 500,
+    "bio_policy": 400,
     "content_filter": 400,
     "context_length_exceeded": 400,
+    "data_residency_mismatch": 400,
     "failed_to_download_image": 400,
     "insufficient_quota": 429,
     "internal_server_error": 500,
     "invalid_api_key": 401,
     "invalid_prompt": 400,
     "invalid_request": 400,
+    "misalignment_policy_violation": 400,
     "model_not_found": 404,
     "overloaded_error": 503,
     "rate_limit_exceeded": 429,

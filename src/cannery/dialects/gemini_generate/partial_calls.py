@@ -1,6 +1,6 @@
 """Calls whose arguments stream: Vertex says them leaf by leaf, each with its JSON path, and ends with an empty call.
 
-https://cloud.google.com/vertex-ai/generative-ai/docs/multimodal/function-calling, 2026-11-15
+``FunctionCall.partial_args`` and ``PartialArg`` of google-genai 3.1.0; the Developer API has neither.
 """
 
 from __future__ import annotations
