@@ -86,3 +86,10 @@ def test_a_pass_that_is_off_does_nothing(canisters: list[Any], off: set[str]):
     report = Report()
     repair(pieces(canisters), STRICT, report, off)
     assert not {repair.name for repair in report.repairs(str)} & off
+
+
+@given(canisters=CANISTERS)
+def test_an_answer_that_is_made_moves_no_other(canisters: list[Any]):
+    given_pieces = pieces(canisters)
+    arranged = PASSES["unanswered_calls"](given_pieces, STRICT, Report())
+    assert [piece for piece in arranged if not piece.is_synthetic] == given_pieces

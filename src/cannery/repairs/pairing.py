@@ -142,28 +142,41 @@ def result_order(pieces: list[Piece], rules: Rules, report: Report) -> list[Piec
 
 
 def unanswered_calls(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:
-    """Give every call without a result a synthetic error result, in its place among the others."""
+    """Give every call without a result a synthetic error result, in its place among those right behind the turn."""
     if not rules.pairs_calls:
         return pieces
     answers = _answers(pieces)
-    placed = {id(result) for result in answers.values()}
-    kept: list[Piece] = []
+    made: dict[int, list[Piece]] = {}
+    end = 0
     for turn in turns(pieces):
-        kept.extend(piece for piece in turn if id(piece) not in placed)
-        if rules.ends_with_calls and turn[-1] is pieces[-1]:
+        end += len(turn)
+        calls = [piece for piece in turn if isinstance(piece.canister, InvocationCanisterClass)]
+        if len(calls) == sum(id(call) in answers for call in calls):
             continue
-        for piece in turn:
-            call = piece.canister
-            if not isinstance(call, InvocationCanisterClass):
+        if rules.ends_with_calls and end == len(pieces):
+            continue
+        ranks = {id(answers.get(id(call))): rank for rank, call in enumerate(calls)}
+        place = end
+        for rank, call in enumerate(calls):
+            if id(call) in answers:
                 continue
-            answer = answers.get(id(piece))
-            if answer is None:
-                report.repair("unanswered_calls", piece.place)
-                own = (call.identifier, True)
-                made = new_result(NO_RESULT, call.timestamp, False, None, None, *own)
-                answer = Piece(made, piece.place, is_synthetic=True)
-            kept.append(answer)
-    return kept
+            while place < len(pieces) and ranks.get(id(pieces[place]), rank) < rank:
+                place += 1
+            report.repair("unanswered_calls", call.place)
+            made.setdefault(place, []).append(_no_result(call))
+    if not made:
+        return pieces
+    kept: list[Piece] = []
+    for index, piece in enumerate(pieces):
+        kept += [*made.get(index, ()), piece]
+    return [*kept, *made.get(len(pieces), ())]
+
+
+def _no_result(call: Piece) -> Piece:
+    canister: Any = call.canister
+    own = (canister.identifier, True)
+    result = new_result(NO_RESULT, canister.timestamp, False, None, None, *own)
+    return Piece(result, call.place, is_synthetic=True)
 
 
 def _answers(pieces: list[Piece]) -> dict[int, Piece]:

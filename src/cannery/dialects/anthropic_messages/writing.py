@@ -116,12 +116,7 @@ class MessageWriter(BlockWriter):
 
     def _user_blocks(self, turn: list[Piece]) -> list[Object]:
         blocks = [block for piece in turn for block in self.piece_blocks(piece)]
-        if self.at_home:
-            return blocks
-        if not blocks:
-            return _omitted(turn)
-        # The server wants the results first in the turn after the calls.
-        return sorted(blocks, key=lambda block: block["type"] != "tool_result")
+        return blocks if blocks or self.at_home else _omitted(turn)
 
     def answer(self, turn: list[Piece]) -> list[Object]:
         """The blocks of an assistant turn."""
