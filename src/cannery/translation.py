@@ -21,10 +21,11 @@ from cannery.rendering import (
     report_lost_settings,
     write_request,
 )
+from cannery.repairs.media import media_types
 from cannery.shortcuts import translate_line, translate_plain, translate_slices, ways
 from cannery.wire.aliasing import unaliased_canister
 from cannery.wire.bodies import to_bytes
-from cannery.wire.contract import Rules, StreamOptions
+from cannery.wire.contract import Piece, Rules, StreamOptions
 from cannery.wire.lazy import loaded
 from cannery.wire.losses import (
     NO_ALIASES,
@@ -124,7 +125,8 @@ def _nativize_request(
             if rendered is not None:
                 return rendered
     locate = partial(locate_in, request.source, body, "request", restored)
-    return write_request(request, target, policy, without, rules, Report(), locate, turns=None)
+    report = Report(without)
+    return write_request(request, target, policy, without, rules, report, locate, turns=None)
 
 
 @lru_cache(maxsize=64)
@@ -165,6 +167,7 @@ def _nativize_response(
         canisters = Conversation.trusted(map(at_hand, response.canisters))
         response = response.replace(canisters=canisters)
     if response.source != name:
+        response = _typed(response, name, report)
         report_lost_settings(response, report)
     written = find_dialect(name).write_response(response, report)
     locate = partial(locate_in, response.source, body, "response")
@@ -203,6 +206,15 @@ def _lost_settings(dialect: str, envelope: str) -> tuple[Loss, ...]:
     return report.losses(*locate_in(dialect, None, "response"))
 
 
+def _typed(response: Response, name: str, report: Report) -> Response:
+    """An answer with the media types that the bytes say."""
+    pieces = [Piece(canister, index) for index, canister in enumerate(response.canisters)]
+    typed = media_types(pieces, find_dialect(name).rules, report)
+    if all(one is other for one, other in zip(pieces, typed, strict=True)):
+        return response
+    return response.replace(canisters=Conversation.trusted(piece.canister for piece in typed))
+
+
 def unaliased(response: Response, aliases: Aliases) -> Response:
     """An answer with the names and call ids that the request used before it was repaired."""
     if aliases == NO_ALIASES:
@@ -236,10 +248,10 @@ def translate(
         check_repairs(without)
     data = body if type(body) is bytes else to_bytes(source, body)
     if kind == "request":
-        # With a repair switched off, the tools among the settings may have to stay as they are.
+        # Only the general way knows of repairs that are switched off.
         way = None if without else ways(source, target)
         plain = None if way is None else translate_slices(data, way, source, target, policy, model)
-        if plain is None and model is None:
+        if plain is None and model is None and not without:
             plain = translate_line(data, source, target, policy)
             if plain is None:
                 plain = translate_plain(data, source, target)

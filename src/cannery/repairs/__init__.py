@@ -19,6 +19,7 @@ from cannery.repairs.arrangement import (
     single_system,
 )
 from cannery.repairs.cache import cache_marks
+from cannery.repairs.media import media_types
 from cannery.repairs.pairing import (
     duplicate_results,
     is_paired,
@@ -45,6 +46,7 @@ PASSES: Mapping[str, Pass] = {
     "call_ids": call_ids,
     "function_names": function_names,
     "cache_marks": cache_marks,
+    "media_types": media_types,
 }
 
 

@@ -7,6 +7,7 @@ said. A part that cannot be said gives None and a loss.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
 from typing import Any, assert_never
 
 from cannery.messages.absence import absent
@@ -44,7 +45,6 @@ from cannery.wire.media import (
     is_fetchable,
     is_text_file,
     standard_base64,
-    true_mime_type,
 )
 from cannery.wire.openai_shared import detail_place, image_detail
 from cannery.wire.residues import own_residue, recall
@@ -104,22 +104,20 @@ class ChatWriter:
     def _user_side(
         self, turn: list[Piece], media: list[Object], written: list[Object]
     ) -> list[Object]:
-        """Write tool messages, then what the user said behind the waiting media; give what still waits."""
-        spoken: list[Piece] = []
-        for piece in turn:
-            if isinstance(piece.canister, ResultCanisterClass):
-                message, more = self.result(piece)
-                written.append(self._as_called(message, piece))
-                media = [*media, *more]
-            else:
-                spoken.append(piece)
-        if not spoken:
-            return media
-        message = self.spoken(spoken, "user")
-        if media:
-            message["content"] = [*media, *_as_list(message["content"])]
-        written.append(message)
-        return []
+        """Write tool messages, and what the user said behind the waiting media; give what still waits."""
+        for is_result, run in groupby(turn, _is_result):
+            if is_result:
+                for piece in run:
+                    message, more = self.result(piece)
+                    written.append(self._as_called(message, piece))
+                    media = [*media, *more]
+                continue
+            message = self.spoken([*run], "user")
+            if media:
+                message["content"] = [*media, *_as_list(message["content"])]
+                media = []
+            written.append(message)
+        return media
 
     def _as_called(self, message: Object, piece: Piece) -> Object:
         """A tool message, in the old way if its call was made so and nothing says how it came."""
@@ -251,12 +249,11 @@ class ChatWriter:
             return {"type": "image_url", "image_url": {"url": payload.value}}
         if self.at_home:
             return {"type": "image_url", "image_url": {"url": data_url(content)}}
-        mime_type = self._mime_type(content, place)
-        url = f"data:{mime_type};base64,{standard_base64(payload)}"
+        url = f"data:{content.mime_type};base64,{standard_base64(payload)}"
         return {"type": "image_url", "image_url": {"url": url}}
 
     def _audio(self, content: AudioContentClass, place: int | None) -> Object | None:
-        known = AUDIO_FORMATS.get(self._mime_type(content, place))
+        known = AUDIO_FORMATS.get(content.mime_type)
         if isinstance(content.payload, Location) or (known is None and not self.at_home):
             self.report.lose("MEDIA_TYPE_UNSUPPORTED", place, "Chat takes wav and mp3 as base64")
             return None
@@ -284,8 +281,7 @@ class ChatWriter:
         if content.chunks or is_text_file(content):
             self.report.lose("DOCUMENT_TO_TEXT", place)
             return {"type": "text", "text": supplement(self._file_text(content), content.name)}
-        mime_type = self._mime_type(content, place)
-        url = f"data:{mime_type};base64,{standard_base64(payload)}"
+        url = f"data:{content.mime_type};base64,{standard_base64(payload)}"
         return {"type": "file", "file": {"file_data": url, "filename": content.name or "file"}}
 
     def _file_facts(self, content: FileContentClass, place: int | None) -> None:
@@ -310,13 +306,6 @@ class ChatWriter:
         self.report.lose("DOCUMENT_TO_TEXT", piece.place)
         title = None if canister.title is absent else canister.title
         return {"type": "text", "text": supplement(content.text, title)}
-
-    def _mime_type(self, content: Any, place: int | None) -> str:
-        corrected = true_mime_type(content)
-        if not self.at_home and corrected != content.mime_type:
-            was = content.mime_type or "nothing"
-            self.report.repair("media_types", place, f"{was} became {corrected}")
-        return corrected
 
     def _texts(self, contents: Any) -> Iterator[str]:
         for content in contents:
@@ -493,6 +482,10 @@ _FIELDS = frozenset(
 def _say_more(message: Object, field: str, text: str) -> None:
     """Add to a field that has room for one text."""
     message[field] = f"{message[field]}\n\n{text}" if field in message else text
+
+
+def _is_result(piece: Piece) -> bool:
+    return isinstance(piece.canister, ResultCanisterClass)
 
 
 def _system_role(piece: Piece) -> str:

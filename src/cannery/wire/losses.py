@@ -161,10 +161,11 @@ class Report:
 
     A place is the position of a canister in the source conversation, the
     path of a request field, or ``@`` and the name of a control. Places become paths of the source only when there is
-    something to report.
+    something to report. ``off`` are the repairs that are switched off, for writers that would make one of them.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, off: Collection[str] = ()) -> None:
+        self.off = off
         self._losses: list[tuple[str, Place, str, str]] = []
         self._repairs: list[tuple[str, Place, str]] = []
         self.names: dict[str, str] = {}

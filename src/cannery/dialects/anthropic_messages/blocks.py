@@ -36,7 +36,6 @@ from cannery.wire.media import (
     is_broken,
     is_text_file,
     standard_base64,
-    true_mime_type,
 )
 
 NAME = "anthropic_messages"
@@ -109,9 +108,11 @@ class BlockWriter:
 
     def _is_refused(self, text: str, place: Place) -> bool:
         """Whether the server refuses a text because there is nothing to see in it."""
-        if self.at_home or text.strip():
+        if self.at_home or text.strip() or "empty_text" in self.report.off:
             return False
         if text:
+            if not self.for_answer:
+                self.report.repair("empty_text", place)
             self.report.lose("TEXT_DROPPED", place)
         return True
 
@@ -174,7 +175,7 @@ class BlockWriter:
             return None if source is None else {"type": "image", "source": source}
         if self.at_home:
             return {"type": "image", "source": self._inline(content, content.mime_type)}
-        mime_type = self._mime_type(content, place)
+        mime_type = content.mime_type
         if mime_type == PDF:
             return {"type": "document", "source": self._inline(content, PDF)}
         if mime_type not in WEB_IMAGES:
@@ -197,13 +198,6 @@ class BlockWriter:
     def _inline(self, content: BinaryContentStruct, mime_type: str) -> Object:
         spell = base64_text if self.at_home else standard_base64
         return {"type": "base64", "media_type": mime_type, "data": spell(content.payload)}
-
-    def _mime_type(self, content: BinaryContentStruct, place: Place) -> str:
-        corrected = true_mime_type(content)
-        if not self.at_home and corrected != content.mime_type:
-            was = content.mime_type or "nothing"
-            self.report.repair("media_types", place, f"{was} became {corrected}")
-        return corrected
 
     def _file(self, content: FileContentClass, place: Place) -> Object | None:
         if content.mime_type == SEARCH_RESULT and content.chunks:
@@ -250,12 +244,14 @@ class BlockWriter:
             return self._inline(content, content.mime_type)
         if is_text_file(content):
             return self._text_source(content, PLAIN, place)
-        mime_type = self._mime_type(content, place)
+        mime_type = content.mime_type
         if mime_type == PDF:
             return self._inline(content, PDF)
         subtype = mime_type.partition("/")[2].rpartition("+")[2]
         if subtype in _TEXTUAL or mime_type.startswith("text/"):
-            self.report.repair("media_types", place, f"{mime_type} became {PLAIN}")
+            if mime_type != PLAIN:
+                # The server knows no other text, so this is said whether or not the repair is switched off.
+                self.report.repair("media_types", place, f"{mime_type} became {PLAIN}")
             return self._text_source(content, PLAIN, place)
         self.report.lose("MEDIA_TYPE_UNSUPPORTED", place, f"Messages take no {mime_type}")
         return None
@@ -302,7 +298,5 @@ def is_bare_text(blocks: list[Any]) -> bool:
 
 
 def _is_picture(content: FileContentClass) -> bool:
-    """Whether a file is an image, by its name or by its bytes."""
-    if content.chunks:
-        return False
-    return content.mime_type.startswith("image/") or true_mime_type(content).startswith("image/")
+    """Whether a file is an image by its type."""
+    return not content.chunks and content.mime_type.startswith("image/")

@@ -42,7 +42,6 @@ from cannery.wire.media import (
     is_broken,
     is_fetchable,
     standard_base64,
-    true_mime_type,
 )
 from cannery.wire.openai_shared import detail_place, image_detail
 from cannery.wire.residues import recall
@@ -166,7 +165,7 @@ class PartWriter:
             return [{**image, key: payload.value}]
         if isinstance(payload, Location):
             return self._image_elsewhere(image, payload, place)
-        mime_type = self._mime_type(content, place)
+        mime_type = content.mime_type
         if mime_type == "application/pdf":
             return [self._inline_file(content, mime_type, None)]
         if mime_type not in WEB_IMAGES:
@@ -197,7 +196,7 @@ class PartWriter:
         if content.chunks:
             return self._chunks(content, place)
         if not isinstance(payload, Location):
-            return [self._inline_file(content, self._mime_type(content, place), content.name)]
+            return [self._inline_file(content, content.mime_type, content.name)]
         if not is_fetchable(payload):
             self.report.lose("REFERENCE_UNRESOLVABLE", place)
             return []
@@ -225,13 +224,6 @@ class PartWriter:
         self.report.lose("DOCUMENT_TO_TEXT", place)
         title = canister.title if isinstance(canister.title, str) else None
         return [_input_text(supplement(content.text, title))]
-
-    def _mime_type(self, content: BinaryContentStruct, place: int | None) -> str:
-        corrected = true_mime_type(content)
-        if corrected != content.mime_type:
-            was = content.mime_type or "nothing"
-            self.report.repair("media_types", place, f"{was} became {corrected}")
-        return corrected
 
     # --- what the model says -------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from cannery.wire.bodies import Object
 from cannery.wire.contract import Piece
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Place, Report
-from cannery.wire.media import data_url, standard_base64, true_mime_type
+from cannery.wire.media import data_url, standard_base64
 from cannery.wire.records import TextWriter, drop_settings
 from cannery.wire.residues import own_residue, recall
 from cannery.wire.turns import turns
@@ -100,7 +100,7 @@ class TurnWriter(TextWriter):
         if self.at_home:
             self.images.append(data_url(content))
         else:
-            self.images.append(f"data:{true_mime_type(content)};base64,{standard_base64(payload)}")
+            self.images.append(f"data:{content.mime_type};base64,{standard_base64(payload)}")
         return IMAGE
 
 
