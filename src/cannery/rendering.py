@@ -41,7 +41,7 @@ def write_request(
         model = request.model if isinstance(request.model, str) else None
         rules = rules or target.rules_of(model)
         if turns is None:
-            pieces = repair(pieces, rules, report, without)
+            pieces = repair(pieces, rules, report, {*without} - target.fixed_repairs)
         if "function_names" not in without:
             request = renamed_tools(request, rules, report)
         report_lost_settings(request, report, target)

@@ -180,4 +180,5 @@ DIALECT = data_set(
     ),
     read_request,
     write_request,
+    fixed_repairs=frozenset({"late_supervisors", "single_system"}),
 )

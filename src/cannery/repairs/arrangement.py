@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import groupby
+
+from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AssistantCanisterClass,
     SupervisorCanisterClass,
@@ -38,6 +42,13 @@ def single_system(pieces: list[Piece], rules: Rules, report: Report) -> list[Pie
         return pieces
     text = "\n\n".join(text_of(piece.canister.held) for piece in pieces[:count])
     report.repair("single_system", pieces[0].place)
+    for piece in pieces[:count]:
+        canister = piece.canister
+        report_residue(canister, report, piece.place)
+        if canister.residue is not None and canister.residue.cache:
+            report.lose("CACHE_MARK_DROPPED", piece.place)
+        if not isinstance(canister.held, (str, TextualContentClass)):
+            report.lose("MEDIA_DROPPED", piece.place, "one system message for all is text")
     first = pieces[0]
     joined = new_supervisor(text, first.canister.timestamp)
     return [Piece(joined, first.place), *pieces[count:]]
@@ -77,7 +88,7 @@ def empty_text(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]
     if not rules.refuses_blank_text:
         return pieces
     kept: list[Piece] = []
-    for piece in pieces:
+    for piece in _heard(pieces, report):
         canister = piece.canister
         if not (isinstance(canister, _SPOKEN) and _is_blank(canister.held)):
             kept.append(piece)
@@ -90,6 +101,17 @@ def empty_text(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]
         if mark and kept and side(kept[-1]) == side(piece):
             kept[-1] = Piece(_marked(kept[-1], mark), kept[-1].place)
     return kept
+
+
+def _heard(pieces: list[Piece], report: Report) -> Iterator[Piece]:
+    """The pieces without turns of the model in which nothing was said: they part nobody."""
+    for whose, run in groupby(pieces, side):
+        turn = [*run]
+        if whose == MODEL and all(piece.canister.held is absent for piece in turn):
+            for piece in turn:
+                report_residue(piece.canister, report, piece.place)
+        else:
+            yield from turn
 
 
 def _is_blank(held: object) -> bool:

@@ -148,6 +148,8 @@ class Dialect(Struct, frozen=True, gc=False):
     # Whether a request body must name its model; elsewhere the URL does.
     names_model: bool = True
     rules_for: Callable[[str | None], Rules] | None = None
+    # Repairs that nobody can switch off, since the format cannot say what they change.
+    fixed_repairs: frozenset[str] = frozenset()
     # Shortcuts for common shapes; None where a dialect has none, and each gives None for what it does not take.
     read_plain: Callable[[bytes], PlainRequest | None] | None = None
     write_plain: Callable[[PlainRequest, Notes], bytes | None] | None = None

@@ -76,6 +76,7 @@ DIALECT = Dialect(
     tool_paths=tool_paths,
     modelled=MODELLED,
     rules_for=rules_for,
+    fixed_repairs=frozenset({"late_supervisors"}),
     write_plain=later(__name__, "fast", "write_plain"),
     plan_turns=later(__name__, "fast", "plan_turns"),
     write_slices=write_slices,

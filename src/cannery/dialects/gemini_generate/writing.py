@@ -45,7 +45,7 @@ from cannery.wire.contract import Piece
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
 from cannery.wire.markers import supplement, system_envelope
-from cannery.wire.media import NOT_BASE64, base64_text, is_broken, standard_base64, true_mime_type
+from cannery.wire.media import NOT_BASE64, base64_text, is_broken, standard_base64
 from cannery.wire.residues import own_residue, recall
 from cannery.wire.turns import MODEL, SUPERVISOR, changed, side, turns
 
@@ -91,16 +91,37 @@ class MessageWriter:
         if count:
             self._system(pieces[:count], body)
         contents: list[Object] = []
-        for turn in turns(list(_arranged(pieces[count:]))):
+        for turn in turns(list(self._arranged(pieces[count:]))):
             content = self.content(turn, "model" if side(turn[0]) == MODEL else "user")
-            if content is None:
-                continue
-            if not self.at_home and contents and contents[-1]["role"] == content["role"]:
-                contents[-1]["parts"].extend(content["parts"])
-            else:
+            if content is not None:
                 contents.append(content)
         body["contents"] = contents
         return body
+
+    def _arranged(self, pieces: list[Piece]) -> Iterator[Piece]:
+        """Pieces of which no supervisor is one, and results that answer one turn together.
+
+        The repairs have seen to supervisors, unless the pieces are at home, where somebody may have added to them, or
+        the rules of an endpoint say that it takes them.
+        """
+        before: Piece | None = None
+        for piece in pieces:
+            canister = piece.canister
+            if canister.role is Role.Supervisor:
+                self.report.repair("late_supervisors", piece.place)
+                words = text_of(canister.held)
+                held = system_envelope(words) if words else canister.held
+                before = Piece(new_user(held, canister.timestamp), piece.place)
+            elif (
+                canister.role is Role.Result
+                and (canister.residue is None or not self.at_home)
+                and before is not None
+                and before.canister.role is Role.Result
+            ):
+                before = Piece(changed(canister, joined=True), piece.place)
+            else:
+                before = piece
+            yield before
 
     # --- system --------------------------------------------------------------------------------
 
@@ -296,10 +317,11 @@ class MessageWriter:
         if self.at_home:
             blob = {"mimeType": content.mime_type, "data": base64_text(payload)}
             return ({"inlineData": blob},)
-        mime_type = true_mime_type(content) or "application/octet-stream"
-        if mime_type != content.mime_type:
-            was = content.mime_type or "nothing"
-            self.report.repair("media_types", place, f"{was} became {mime_type}")
+        mime_type = content.mime_type
+        if not mime_type:
+            # Data must have a type here, so this is said whether or not the repair is switched off.
+            mime_type = "application/octet-stream"
+            self.report.repair("media_types", place, f"nothing became {mime_type}")
         return ({"inlineData": {"mimeType": mime_type, "data": standard_base64(payload)}},)
 
     def _file(self, content: FileContentClass, place: int | None) -> tuple[Object, ...]:
@@ -345,7 +367,7 @@ class MessageWriter:
         canister: Any = piece.canister
         residue = self._report_foreign(piece)
         is_plain = self.is_plain or residue is not None
-        inner: Object = {"id": canister.identifier, "name": canister.name or _NAMELESS}
+        inner: Object = {"id": canister.identifier, "name": self._name(canister.name)}
         arguments = self._arguments(canister, piece.place, is_plain=is_plain)
         if arguments is not None:
             inner["args"] = arguments
@@ -357,6 +379,12 @@ class MessageWriter:
         if "id" not in (get(part, "functionCall") or ()):
             self._idless.add(canister.identifier)
         return part
+
+    def _name(self, name: str | None) -> str:
+        """The name of a function; one that is empty stays so where names are not to be repaired."""
+        if name == "" and not self.at_home and "function_names" in self.report.off:
+            return name
+        return name or _NAMELESS
 
     def _arguments(
         self, canister: InvocationCanisterClass, place: int | None, *, is_plain: bool
@@ -383,7 +411,10 @@ class MessageWriter:
         inner: Object = {"id": canister.invocation_id}
         called = self._names.get(canister.invocation_id)
         if name is None or (called is not None and not self.at_home):
-            name = called or _NAMELESS
+            name = self._name(called)
+            if called is None and not self.at_home:
+                detail = f"a result must have a name here; one without its call got {name!r}"
+                self.report.lose("NAME_CHANGED", piece.place, detail)
         if "nameless" not in shapes:
             inner["name"] = name
         media, texts = self._result_media(canister.held, piece.place)
@@ -443,30 +474,6 @@ class MessageWriter:
         ]
         media = [part for part in parts if "text" not in part]
         return media, [part["text"] for part in parts if "text" in part]
-
-
-def _arranged(pieces: list[Piece]) -> Iterator[Piece]:
-    """Pieces of which no supervisor is one, and results that answer one turn together.
-
-    The repairs have seen to it unless the pieces are at home, where somebody may have added to them.
-    """
-    before: Piece | None = None
-    for piece in pieces:
-        canister = piece.canister
-        if canister.role is Role.Supervisor:
-            words = text_of(canister.held)
-            held = system_envelope(words) if words else canister.held
-            before = Piece(new_user(held, canister.timestamp), piece.place)
-        elif (
-            canister.role is Role.Result
-            and canister.residue is None
-            and before is not None
-            and before.canister.role is Role.Result
-        ):
-            before = Piece(changed(canister, joined=True), piece.place)
-        else:
-            before = piece
-        yield before
 
 
 def _is_single(shape: str, shapes: frozenset[str], parts: list[Object]) -> bool:

@@ -57,7 +57,9 @@ def write_request(
         body["input"] = turns
         return body
     items = writer.items(pieces)
-    if not (at_home or items):
+    if not (at_home or items or "first_user" in report.off):
+        # Of what came nothing is left.
+        report.repair("first_user", pieces[0].place if pieces else None)
         items = [{"role": "user", "content": PLACEHOLDER}]
     if not at_home and pieces and is_prefill(pieces[-1]):
         report.lose("PREFILL_DROPPED", pieces[-1].place)
