@@ -251,6 +251,7 @@ FUNCTION: Object = {"functionCall": {"id": "call_1", "name": "f", "args": {"a": 
 USE: Object = {"type": "tool_use", "id": "call_1", "name": "f"}
 FINISH: Object = {"finishReason": "STOP"}
 CITED = message(1, "é hi", cites=True)
+REFUSED: Object = {**message(2), "content": [{"type": "refusal", "refusal": "No."}]}
 TWO = (message(0, "Hello "), message(1, "World"))
 WORLD = (message(0, "hi"), CALL)
 THOUGHTS = summarized(0, "**A** one.", "**B** two.")
@@ -326,6 +327,11 @@ STREAMS: dict[str, tuple[str, bytes, Object]] = {
             {"type": "text", "text": "Two.", "citations": [LOCATION]},
             stop="tool_use",
         ),
+    ),
+    "responses cites before a refusal": (
+        RESPONSES,
+        responses(done(0, CITED), done(1, REFUSED), output=(CITED, REFUSED)),
+        responses_whole(CITED, REFUSED),
     ),
     "gemini grounds at the end": (
         GEMINI,

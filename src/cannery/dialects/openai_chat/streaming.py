@@ -472,7 +472,7 @@ class ChatStreamWriter:
         if event.channel != "text":
             return b""
         if start.kind == "refusal":
-            return self._words("refusal", event.text)
+            return self._annotations() + self._words("refusal", event.text)
         self._citations.length += len(event.text)
         return self._words("content", event.text)
 
@@ -481,7 +481,7 @@ class ChatStreamWriter:
             return b""
         is_own = start.origin is not None and start.origin.dialect == NAME
         words = event.text if is_own else self._thoughts.joined(event)
-        return self._chunk({"reasoning_content": words})
+        return self._annotations() + self._chunk({"reasoning_content": words})
 
     def _cite(self, event: Delta) -> bytes:
         if event.citation is not None and not self._turns.keeps(event):
