@@ -463,6 +463,9 @@ class ChatStreamWriter:
         start = self._kinds[event.index]
         if not event.text:
             return self._cite(event)
+        if start.kind == "text" and event.channel == "text" and self._turns.open == event.index:
+            self._citations.length += len(event.text)
+            return self._words("content", event.text)
         if event.channel == "arguments":
             return self._arguments(event.index, event.text)
         if self._turns.open != event.index and self._turns.keeps(event):
