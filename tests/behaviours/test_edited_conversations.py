@@ -91,6 +91,180 @@ def test_a_call_that_has_lost_the_words_before_it_stays_in_a_message_of_its_own(
     assert written(request, kept, CHAT) == [*body["messages"][:2], calls(call("c1"))]
 
 
+def test_the_same_when_the_conversation_is_asked_to_leave_them_out():
+    body = chat(user("q"), {"role": "assistant", "content": "a"}, calls(call("c1"), content="b"))
+    request = cannery.normalize_request(body, CHAT)
+    kept = request.conversation.without(2)
+    assert written(request, kept, CHAT) == [*body["messages"][:2], calls(call("c1"))]
+    changed = request.conversation.insert(3, cannery.user("new"))
+    found = written(request, changed, CHAT)
+    assert found[:2] == body["messages"][:2]
+    assert found[3:] == [user("new"), calls(call("c1"))]
+
+
+def test_what_is_put_behind_a_silent_turn_stands_before_its_calls():
+    body = chat(user("q"), {**calls(call("c1")), "refusal": None})
+    request = cannery.normalize_request(body, CHAT)
+    q, c1 = body["messages"]
+    for new in (cannery.user("new"), cannery.assistant("new")):
+        found = written(request, request.conversation.insert(2, new), CHAT)
+        assert found == [q, {"role": new.role.value, "content": "new"}, c1]
+
+
+# --- the fields of a message --------------------------------------------------------------------
+
+FIELDS: dict[str, Any] = {
+    CHAT: chat({**user(said("x", "y", "z")), "name": "alice"}),
+    CLAUDE: claude({**user(said("x", "y", "z")), "extra": {"a": 1}}),
+    GEMINI: {"contents": [{"role": "user", "parts": [{"text": t} for t in "xyz"], "extra": 1}]},
+    RESPONSES: {
+        "model": "m",
+        "input": [
+            {
+                "type": "message",
+                "id": "msg_1",
+                "status": "completed",
+                "role": "assistant",
+                "content": [{"type": "output_text", "text": t, "annotations": []} for t in "xyz"],
+            }
+        ],
+    },
+}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_the_fields_of_a_message_outlive_its_first_part(dialect: str):
+    body = FIELDS[dialect]
+    request = cannery.normalize_request(body, dialect)
+    (message,) = body[KEYS[dialect]]
+    key = "parts" if dialect == GEMINI else "content"
+    conversation = request.conversation
+    rest = {**message, key: message[key][1:]}
+    assert written(request, conversation.without(0), dialect) == [rest]
+    assert written(request, list(conversation)[1:], dialect) == [rest]
+    twice = request.replace(conversation=conversation.without(0))
+    (last,) = written(twice, twice.conversation.without(0), dialect)
+    assert {**last, key: None} == {**message, key: None}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_the_fields_of_a_message_stay_when_one_of_its_parts_is_replaced(dialect: str):
+    body = FIELDS[dialect]
+    request = cannery.normalize_request(body, dialect)
+    (message,) = body[KEYS[dialect]]
+    new = request.conversation[0].replace(content=cannery.user("new").content)
+    for index, letter in enumerate("xyz"):
+        changed = json.dumps(message).replace(f'"{letter}"', '"new"')
+        (found,) = written(request, request.conversation.replaced(index, new), dialect)
+        assert found == json.loads(changed)
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_the_fields_of_a_message_go_with_all_of_it(dialect: str):
+    request = cannery.normalize_request(FIELDS[dialect], dialect)
+    (found,) = written(request, [cannery.user("new")], dialect)
+    assert found in (user("new"), {"role": "user", "parts": [{"text": "new"}]})
+
+
+def test_reasoning_stays_with_a_message_that_has_lost_its_first_part():
+    thought = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "e"}
+    body = {"model": "m", "input": [user("q"), thought, *FIELDS[RESPONSES]["input"]]}
+    request = cannery.normalize_request(body, RESPONSES)
+    message = body["input"][2]
+    rest = {**message, "content": message["content"][1:]}
+    expected = [user("q"), thought, rest]
+    assert written(request, request.conversation.without(2), RESPONSES) == expected
+
+
+def test_fields_that_were_handed_on_are_named_abroad():
+    request = cannery.normalize_request(FIELDS[CHAT], CHAT)
+    edited = request.replace(conversation=request.conversation.without(0))
+    losses = cannery.nativize_request(edited, CLAUDE).losses
+    assert ("FIELD_DROPPED", "conversation[0].name") in {(loss.code, loss.path) for loss in losses}
+
+
+# --- the preamble --------------------------------------------------------------------------------
+
+MARK = {"cache_control": {"type": "ephemeral"}}
+PREAMBLES: list[tuple[str, dict[str, Any]]] = [
+    (CLAUDE, {"system": "S"}),
+    (CLAUDE, {"system": said("S")}),
+    (CLAUDE, {"system": said("S", "T")}),
+    (CLAUDE, {"system": [{**said("S")[0], **MARK}, *said("T")]}),
+    (GEMINI, {"systemInstruction": {"parts": [{"text": "S"}]}}),
+    (GEMINI, {"systemInstruction": {"parts": [{"text": "S"}, {"text": "T"}], "x": 1}}),
+    (GEMINI, {"system_instruction": {"parts": [{"text": "S"}, {"text": "T"}]}}),
+    (GEMINI, {"systemInstruction": "S"}),
+    (RESPONSES, {"instructions": "S"}),
+]
+
+
+@pytest.mark.parametrize("dialect, preamble", PREAMBLES)
+def test_the_preamble_is_one_whatever_is_put_before_it(dialect: str, preamble: dict[str, Any]):
+    body = {**TWO_USER_MESSAGES[dialect], **preamble}
+    request = cannery.normalize_request(body, dialect)
+    conversation = request.conversation
+    for new in (cannery.user("new"), cannery.assistant("new")):
+        alone = written(request, [new], dialect)
+        expected = {**body, KEYS[dialect]: [*alone, *body[KEYS[dialect]]]}
+        for edited in (conversation.insert(0, new), [new, *conversation]):
+            changed = request.replace(conversation=edited)
+            rendered = cannery.nativize_request(changed, dialect)
+            assert json.loads(rendered.body) == expected
+            assert not rendered.losses
+            again = changed.replace(conversation=changed.conversation.without(0))
+            assert json.loads(cannery.nativize_request(again, dialect).body) == body
+
+
+@pytest.mark.parametrize("dialect, preamble", PREAMBLES)
+def test_abroad_a_preamble_stands_where_it_was_put(dialect: str, preamble: dict[str, Any]):
+    body = {**TWO_USER_MESSAGES[dialect], **preamble}
+    request = cannery.normalize_request(body, dialect)
+    changed = request.replace(conversation=[cannery.user("new"), *request.conversation])
+    found = json.loads(cannery.nativize_request(changed, CHAT).body)["messages"]
+    assert [message["role"] for message in found[:2]] == ["user", "system"]
+
+
+@pytest.mark.parametrize("dialect, preamble", PREAMBLES)
+def test_late_instructions_of_ones_own_keep_their_place(dialect: str, preamble: dict[str, Any]):
+    late = cannery.supervisor("late")
+    for body in (TWO_USER_MESSAGES[dialect], {**TWO_USER_MESSAGES[dialect], **preamble}):
+        request = cannery.normalize_request(body, dialect)
+        changed = request.replace(conversation=request.conversation.append(late))
+        found = json.loads(cannery.nativize_request(changed, dialect).body)
+        assert "late" in json.dumps(found[KEYS[dialect]][-1])
+        assert {**found, KEYS[dialect]: None} == {**body, KEYS[dialect]: None}
+
+
+def test_a_record_of_instructions_has_no_input_where_a_preamble_was_moved():
+    record = {"system": "S", "instruction": "i", "input": "", "output": "o"}
+    request = cannery.normalize_request(record, "alpaca")
+    lead, _, answer = request.conversation
+    edited = request.replace(conversation=[cannery.assistant("new"), lead, answer])
+    found = json.loads(cannery.nativize_request(edited, "alpaca").body)
+    assert (found["instruction"], found["input"], found["output"]) == ("S", "", "o")
+
+
+def test_the_rest_of_a_preamble_has_its_fields():
+    preamble = {"parts": [{"text": "S"}, {"text": "T"}], "x": 1}
+    body = {**TWO_USER_MESSAGES[GEMINI], "system_instruction": preamble}
+    request = cannery.normalize_request(body, GEMINI)
+    for kept in (request.conversation.without(0), list(request.conversation)[1:]):
+        found = cannery.nativize_request(request.replace(conversation=kept), GEMINI).body
+        assert json.loads(found)["system_instruction"] == {**preamble, "parts": [{"text": "T"}]}
+
+
+def test_system_messages_among_others_stay_among_them():
+    late = {"role": "system", "content": said("x", "y")}
+    body = claude(late, user("q"), late, user("r"))
+    request = cannery.normalize_request(body, CLAUDE)
+    found = written(request, request.conversation.insert(0, cannery.user("new")), CLAUDE)
+    assert found == [user("new"), *body["messages"]]
+
+
+# --- all cases -----------------------------------------------------------------------------------
+
+
 @pytest.mark.parametrize("case", CASES, ids=identify)
 def test_messages_of_which_nothing_was_removed_come_back(case: Case):
     request = cannery.normalize_request(case.raw, case.dialect)

@@ -131,8 +131,9 @@ def _said(pieces: list[Piece], writer: TextWriter) -> list[Said]:
             continue
         if canister.held is absent:
             continue
-        residue = own_residue(canister, NAME)
-        whose = USER if said and side(piece) == SUPERVISOR else side(piece)
+        is_led = side(piece) == SUPERVISOR
+        residue = None if is_led else own_residue(canister, NAME)
+        whose = USER if said and is_led else side(piece)
         own = Said(whose, writer.spoken(piece), None if residue is None else residue.form)
         _take(own, piece, said, writer)
     return said

@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 from operator import is_
 from typing import Any, NamedTuple, Self, SupportsIndex, overload
 
+import msgspec
+
 from cannery.errors import MessageError
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
@@ -22,9 +24,12 @@ from cannery.messages.canisters import (
 from cannery.messages.checked import check_items
 from cannery.messages.identity import conversation_digest, prefix_digests
 from cannery.messages.protocols import Canister
+from cannery.messages.residue import PREAMBLE, Residue
 from cannery.messages.role import Role
 
 _SPOKEN_BY_MODEL = frozenset({Role.Assistant, Role.Invocation})
+_SPEAKING = frozenset({Role.User, Role.Assistant, Role.Supervisor})
+_SIDES = {role: role in _SPOKEN_BY_MODEL for role in Role} | {Role.Supervisor: None}
 
 
 class Exchange(NamedTuple):
@@ -66,29 +71,30 @@ class Conversation(tuple[AnyCanister, ...]):
     def insert(self, index: int, *canisters: Canister) -> Conversation:
         """A new conversation with more before the given position.
 
-        New messages in the middle of a wire message end it there; what follows opens another.
+        New messages in the middle of a wire message end it there; what follows opens another. Behind
+        nothing but a silent canister they stand before the wire message.
         """
-        more = Conversation(canisters)
-        rest = tuple(self)[index:]
-        if not all(canister.joined for canister in more):
-            rest = _opened(rest)
-        return Conversation.trusted(tuple(self)[:index] + tuple(more) + rest)
+        position = len(tuple(self)[:index])
+        return _edited(self, position, position, Conversation(canisters))
 
     def without(self, index: int) -> Conversation:
         """A new conversation without the canister at a position.
 
-        When it opened a wire message, the next canister of that message opens it now.
+        When it opened a wire message, the next canister of that message opens it now; a call that
+        would fall to the message before it gets a silent turn to stand in.
         """
         position = self._position(index)
-        rest = tuple(self)[position + 1 :]
-        if not self[position].joined:
-            rest = _opened(rest)
-        return Conversation.trusted(tuple(self)[:position] + rest)
+        return _edited(self, position, position + 1, ())
 
     def replaced(self, index: int, canister: Canister) -> Conversation:
-        """A new conversation with another canister at a position."""
+        """A new conversation with another canister at a position, in the wire message of the one that stood there."""
         position = self._position(index)
-        return Conversation((*tuple(self[:position]), canister, *tuple(self[position + 1 :])))
+        (given,) = Conversation((canister,))
+        stood = self[position]
+        is_joined = stood.joined and _speaks_for(given, stood)
+        if given.joined is not is_joined:
+            given = given.replace(joined=is_joined)
+        return _edited(self, position, position + 1, (given,))
 
     def turns(self) -> tuple[Conversation, ...]:
         """The groups that a wire would send as one message each.
@@ -186,13 +192,6 @@ class Conversation(tuple[AnyCanister, ...]):
         return self
 
 
-def _opened(canisters: tuple[AnyCanister, ...]) -> tuple[AnyCanister, ...]:
-    """The canisters, the first of which opens a wire message."""
-    if canisters and canisters[0].joined:
-        return (canisters[0].replace(joined=False), *canisters[1:])
-    return canisters
-
-
 def group_turns(canisters: Iterable[AnyCanister]) -> Iterator[list[AnyCanister]]:
     """The groups that a wire would send as one message each."""
     group: list[AnyCanister] = []
@@ -221,31 +220,157 @@ def begins_with(conversation: tuple[AnyCanister, ...], canisters: tuple[AnyCanis
         return False
 
 
-def regrouped(before: Conversation, after: Conversation) -> Conversation:
+def regrouped(before: Conversation, after: Conversation, source: str | None = None) -> Conversation:
     """A conversation that was edited, its wire messages as they were before.
 
-    What has lost the canister that opened its wire message opens one itself, and does not fall to the
-    message before it. A canister in the place of another stands in its message.
+    What has lost the canister that opened its wire message opens one itself, does not fall to the
+    message before it, and has the fields of the message. A canister in the place of another stands
+    in its message. Instructions that led the conversation are told from others if something stands
+    before them now; ``source`` is the dialect that knows them.
     """
     if begins_with(after, before):
         return after
     places = _places(before, after)
+    edited = after if source is None else _led(before, after, places, source)
+    return _regrouped(before, edited, places)
+
+
+def _edited(
+    before: Conversation, start: int, end: int, more: tuple[AnyCanister, ...]
+) -> Conversation:
+    """A conversation with other canisters between two places; only the wire messages around them are looked at."""
+    every = tuple(before)
+    first, last = max(start - 1, 0), end
+    while first and _follows(every[first], every[first - 1]):
+        first -= 1
+    while 0 < last < len(every) and _follows(every[last], every[last - 1]):
+        last += 1
+    last += 1
+    behind = range(end, min(last, len(every)))
+    places = {place - first: place - first for place in range(first, start)}
+    places |= {start - first + len(more) + n: place - first for n, place in enumerate(behind)}
+    around = Conversation.trusted(every[first:last])
+    edited = _regrouped(around, every[first:start] + tuple(more) + every[end:last], places)
+    return Conversation.trusted(every[:first] + tuple(edited) + every[last:])
+
+
+def _regrouped(
+    before: Conversation, after: tuple[AnyCanister, ...], places: dict[int, int]
+) -> Conversation:
+    """The same where it is known at which place before each canister stood."""
     groups = [number for number, group in enumerate(group_turns(before)) for _ in group]
     kept = frozenset(places.values())
+    bequests = _bequests(before, kept)
     found: list[AnyCanister] = []
+    news: list[bool] = []
     current: int | None = None
+    # The group of which nothing but a silent canister was taken yet.
+    silent: int | None = None
+    last: AnyCanister | None = None
     for index, canister in enumerate(after):
         place = places.get(index)
-        last = after[index - 1] if index else None
-        if last is None or not _follows(canister, last):
-            current = None if place is None else groups[place]
-        elif place is not None and current != groups[place]:
-            is_heir = current is None and place - 1 not in kept and index - 1 not in places
-            if not (is_heir and groups[place - 1] == groups[place]):
-                canister = _opener(canister, last, found)  # noqa: PLW2901 - it opens a message now
-            current = groups[place]
-        found.append(canister)
+        group = None if place is None else groups[place]
+        taken = canister
+        if group is not None and group == silent and group != current:
+            taken = _behind_silence(canister, found, news)
+            current = group
+        elif last is None or not _follows(canister, last):
+            current = group
+            if place and canister.joined:
+                taken = canister.replace(joined=False)
+        elif group is not None and place is not None and current != group:
+            is_heir = current is None and place > 0 and place - 1 not in kept
+            is_heir = is_heir and index - 1 not in places and _speaks_for(last, canister)
+            if not (is_heir and groups[place - 1] == group):
+                taken = _opener(canister, last, found)
+                news.extend([True] * (len(found) - len(news)))
+            current = group
+        found.append(taken)
+        news.append(place is None)
+        if place in bequests:
+            _inherit(found, news, bequests[place])
+        if group is not None:
+            silent = group if canister.held is absent else None
+        last = canister
     return Conversation.trusted(found)
+
+
+def _behind_silence(
+    canister: AnyCanister, found: list[AnyCanister], news: list[bool]
+) -> AnyCanister:
+    """The canister behind the silent one that opened its wire message, which comes with it from where it was taken."""
+    at = max(index for index, is_new in enumerate(news) if not is_new)
+    silent = found.pop(at)
+    found.append(silent.replace(joined=False) if silent.joined else silent)
+    news.append(news.pop(at))
+    return canister if canister.joined else canister.replace(joined=True)
+
+
+def _bequests(before: Conversation, kept: frozenset[int]) -> dict[int | None, Residue]:
+    """What is said of wire messages by canisters that are gone, for the place of the first that is left of each."""
+    found: dict[int | None, Residue] = {}
+    gone: AnyCanister | None = None
+    said: Residue | None = None
+    for place, canister in enumerate(before):
+        residue = canister.residue
+        if not canister.joined or (residue is not None and residue.envelope is not None):
+            gone = None
+        if place not in kept:
+            if gone is None:
+                gone, said = canister, residue
+        elif gone is not None:
+            if said is not None:
+                found[place] = _bequest(said, gone, canister)
+            gone = None
+    return found
+
+
+def _bequest(said: Residue, gone: AnyCanister, sibling: AnyCanister) -> Residue:
+    """What a canister says of its whole wire message: the envelope, and a form that the next one has too."""
+    own = sibling.residue
+    is_common = own is not None and own.form == said.form and gone.role is sibling.role
+    form = said.form if is_common and gone.role is not Role.Result else None
+    return Residue(said.dialect, envelope=said.envelope, form=form)
+
+
+def _inherit(found: list[AnyCanister], news: list[bool], said: Residue) -> None:
+    """Let the canister that opens the last wire message say what another said of it."""
+    at = len(found) - 1
+    while at > 0 and news[at - 1] and found[at].joined:
+        at -= 1
+    heir = found[at]
+    own = heir.residue or Residue(said.dialect)
+    if own.dialect != said.dialect or own.envelope is not None:
+        return
+    form = own.form or (said.form if heir.role in _SPEAKING else None)
+    if (said.envelope, form) != (None, own.form):
+        residue = msgspec.structs.replace(own, envelope=said.envelope, form=form)
+        found[at] = heir.replace(residue=residue)
+
+
+def _led(
+    before: Conversation, after: Conversation, places: dict[int, int], source: str
+) -> tuple[AnyCanister, ...]:
+    """The canisters, those marked that led the conversation and are now behind what is no instruction."""
+    count = 0
+    while count < len(before) and before[count].role is Role.Supervisor:
+        count += 1
+    if not count or all(canister.role is Role.Supervisor for canister in after[:count]):
+        return after
+    edited: list[AnyCanister] = list(after)
+    front = next(i for i, canister in enumerate(after) if canister.role is not Role.Supervisor)
+    for index, place in places.items():
+        if place < count and index > front:
+            residue = edited[index].residue or Residue(source)
+            if residue.dialect == source and residue.form is None:
+                residue = msgspec.structs.replace(residue, form=PREAMBLE)
+                edited[index] = edited[index].replace(residue=residue)
+    return tuple(edited)
+
+
+def _speaks_for(one: AnyCanister, other: AnyCanister) -> bool:
+    """Whether one canister can stand in a wire message for another."""
+    return _SIDES[one.role] == _SIDES[other.role]
 
 
 def _follows(canister: AnyCanister, last: AnyCanister) -> bool:

@@ -309,7 +309,7 @@ class Request(CheckedStruct, frozen=True, gc=False):
         """A new request with some facts changed; the others are kept as they are."""
         if "conversation" in changes:
             edited = _conversation("Request.conversation", changes["conversation"])
-            changes["conversation"] = regrouped(self.conversation, edited)
+            changes["conversation"] = regrouped(self.conversation, edited, self.source)
             if len(changes) == 1:
                 return with_fields(self, changes)  # type: ignore[no-any-return]
         return super().replace(**changes)

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+# The form of instructions that led their conversation, once something was put before them.
+PREAMBLE = "preamble"
+
 
 class Residue(Struct, frozen=True, gc=False):
     """The leftovers of one value in one dialect.
@@ -15,7 +18,8 @@ class Residue(Struct, frozen=True, gc=False):
     ``part`` belongs to the value itself, ``envelope`` to the wire message that it opens, ``form``
     names the shape that the message's content had where that is not the usual one, ``model`` is who
     made a signature among them, and ``cache`` is a cache mark in words that every dialect
-    understands: ``short`` or ``long``.
+    understands: ``short`` or ``long``. When a message is edited, its envelope goes to the value that
+    opens it then; a form that must survive that stands on each value of the message.
     """
 
     dialect: str

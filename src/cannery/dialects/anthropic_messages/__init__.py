@@ -42,9 +42,12 @@ def write_request(
         body = recall(body, residue.envelope)
     leading, others = writer.split(pieces)
     system = writer.system(leading)
+    messages = writer.messages(others) if turns is None else turns
+    if writer.displaced:
+        system = writer.system([*leading, *writer.displaced])
     if system is not absent:
         body["system"] = system
-    body["messages"] = writer.messages(others) if turns is None else turns
+    body["messages"] = messages
     return body
 
 

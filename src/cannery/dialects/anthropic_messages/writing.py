@@ -24,7 +24,7 @@ from cannery.messages.content import (
     TextualContentClass,
     new_file,
 )
-from cannery.messages.residue import Residue
+from cannery.messages.residue import PREAMBLE, Residue
 from cannery.messages.role import Role
 from cannery.wire.arguments import FREEFORM_INPUT, object_input, wrapped_input
 from cannery.wire.contract import Piece
@@ -42,18 +42,22 @@ _MEDIA = frozenset({"image", "document", "search_result"})
 class MessageWriter(BlockWriter):
     """Writes messages and the system field."""
 
+    # What was the system field when it was read, and now stands behind messages.
+    displaced: tuple[Piece, ...] = ()
+    _has_lead = False
     _has_short_mark = False
     _last_place: int | None = None
 
     # --- messages ------------------------------------------------------------------------------
 
     def split(self, pieces: list[Piece]) -> tuple[list[Piece], list[Piece]]:
-        """The pieces of the system field, and all others."""
+        """The pieces of the system field, and all others; at home ``messages`` finds those that were displaced."""
         count = 0
         for piece in pieces:
             if side(piece) != SUPERVISOR or (self.at_home and is_inline(piece.canister)):
                 break
             count += 1
+        self._has_lead = count > 0
         return pieces[:count], pieces[count:]
 
     def system(self, pieces: list[Piece]) -> Any:
@@ -80,6 +84,9 @@ class MessageWriter(BlockWriter):
         residue = own_residue(head, NAME)
         kind = side(turn[0])
         if kind == SUPERVISOR:
+            if self.at_home and self._is_displaced(residue):
+                self.displaced = (*self.displaced, *turn)
+                return None
             role, blocks = "system", self._system_blocks(turn)
         elif kind == MODEL:
             role, blocks = "assistant", self.answer(turn)
@@ -97,6 +104,12 @@ class MessageWriter(BlockWriter):
             return None
         message["content"] = self._shape(blocks, shape)
         return message
+
+    def _is_displaced(self, residue: Residue | None) -> bool:
+        """Whether a supervisor was the system field, and something was put before it."""
+        form = None if residue is None else residue.form
+        # Only the system field has this form without saying that it is a message.
+        return form == PREAMBLE or (form == "list" and not self._has_lead)
 
     def _shape(self, blocks: list[Object], form: str | None) -> Any:
         return blocks[0]["text"] if form != "list" and is_bare_text(blocks) else blocks

@@ -258,7 +258,9 @@ class MessageReader(CanisterReader):
             place = path if is_single or "object" in shapes else f"{path}[{index}]"
             self._spoken(self.object(item, place), "system", place, joined=index > 0)
         form = write_form(shapes)
-        remember(self.canisters[0], dialect=NAME, envelope=patch_text({}, rest), form=form)
+        for canister in self.canisters:
+            remember(canister, dialect=NAME, form=form)
+        remember(self.canisters[0], dialect=NAME, envelope=patch_text({}, rest))
         return key
 
     # --- contents ------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from cannery.dialects.gemini_generate.outputs import ERROR, OUTPUT, raw, wrap_da
 from cannery.dialects.gemini_generate.spelling import NAME, Object, get, read_form, spelled
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
+    AnyCanister,
     InvocationCanisterClass,
     ResultCanisterClass,
     SupervisorCanisterClass,
@@ -37,7 +38,7 @@ from cannery.messages.content import (
 )
 from cannery.messages.json_text import decode_json
 from cannery.messages.payload import Location
-from cannery.messages.residue import Residue
+from cannery.messages.residue import PREAMBLE, Residue
 from cannery.messages.role import Role
 from cannery.wire.arguments import FREEFORM_INPUT, object_input, wrapped_input
 from cannery.wire.citations import report_approximated
@@ -88,26 +89,35 @@ class MessageWriter:
             (i for i, piece in enumerate(pieces) if side(piece) != SUPERVISOR), len(pieces)
         )
         body: Object = {}
-        if count:
-            self._system(pieces[:count], body)
+        leading, others = pieces[:count], pieces[count:]
+        displaced: list[Piece] | None = [] if self.at_home else None
+        arranged = list(self._arranged(others, displaced, has_lead=count > 0))
+        if leading or displaced:
+            self._system([*leading, *(displaced or ())], body)
         contents: list[Object] = []
-        for turn in turns(list(self._arranged(pieces[count:]))):
+        for turn in turns(arranged):
             content = self.content(turn, "model" if side(turn[0]) == MODEL else "user")
             if content is not None:
                 contents.append(content)
         body["contents"] = contents
         return body
 
-    def _arranged(self, pieces: list[Piece]) -> Iterator[Piece]:
+    def _arranged(
+        self, pieces: list[Piece], displaced: list[Piece] | None, *, has_lead: bool
+    ) -> Iterator[Piece]:
         """Pieces of which no supervisor is one, and results that answer one turn together.
 
         The repairs have seen to supervisors, unless the pieces are at home, where somebody may have added to them, or
-        the rules of an endpoint say that it takes them.
+        the rules of an endpoint say that it takes them. What was the system instruction at home, and now stands behind
+        contents, is left to ``displaced``.
         """
         before: Piece | None = None
         for piece in pieces:
             canister = piece.canister
             if canister.role is Role.Supervisor:
+                if displaced is not None and _is_displaced(canister, has_lead=has_lead):
+                    displaced.append(piece)
+                    continue
                 self.report.repair("late_supervisors", piece.place)
                 words = text_of(canister.held)
                 held = system_envelope(words) if words else canister.held
@@ -474,6 +484,13 @@ class MessageWriter:
         ]
         media = [part for part in parts if "text" not in part]
         return media, [part["text"] for part in parts if "text" in part]
+
+
+def _is_displaced(canister: AnyCanister, *, has_lead: bool) -> bool:
+    """Whether a supervisor was the system instruction, and something was put before it."""
+    residue = own_residue(canister, NAME)
+    form = None if residue is None else residue.form
+    return form == PREAMBLE or (form is not None and not has_lead)
 
 
 def _is_single(shape: str, shapes: frozenset[str], parts: list[Object]) -> bool:

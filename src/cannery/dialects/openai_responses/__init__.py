@@ -53,10 +53,14 @@ def write_request(
         if own_residue(pieces[0].canister, NAME) is None:
             report_residue(pieces[0].canister, report, pieces[0].place)
         pieces = pieces[1:]
+    else:
+        writer.has_lead = not at_home
     if turns is not None:
         body["input"] = turns
         return body
     items = writer.items(pieces)
+    if writer.displaced is not None:
+        body["instructions"] = writer.displaced
     if not (at_home or items or "first_user" in report.off):
         # Of what came nothing is left.
         report.repair("first_user", pieces[0].place if pieces else None)
@@ -79,13 +83,18 @@ def _leads_as_instructions(pieces: list[Piece], *, at_home: bool, has_turns: boo
     if not isinstance(canister, SupervisorCanisterClass) or canister.content.kind != "text":
         return False
     residue = canister.residue
-    if "instructions" in form_words(own_residue(canister, NAME)):
+    if _is_instructions(pieces[0]):
         return True
     if at_home:
-        return residue is None and not isinstance(canister.rank, str)
+        is_own = residue is None and not isinstance(canister.rank, str)
+        return is_own and not any(map(_is_instructions, pieces[1:]))
     is_marked = residue is not None and (residue.dialect == NAME or bool(residue.cache))
     is_single = not pieces[1].canister.joined if len(pieces) > 1 else has_turns
     return is_single and not is_marked and canister.rank != "developer" and bool(canister.text)
+
+
+def _is_instructions(piece: Piece) -> bool:
+    return "instructions" in form_words(own_residue(piece.canister, NAME))
 
 
 DIALECT = Dialect(

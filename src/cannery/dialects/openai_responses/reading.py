@@ -210,6 +210,10 @@ class ItemReader(CanisterReader):
         mark = after(self._reasoning_id) if role == "assistant" else ""
         own = "" if head.residue is None else head.residue.form or ""
         remember(head, dialect=NAME, form=" ".join(filter(None, (words, own, mark))))
+        if words or mark:
+            for canister in self.canisters[start + 1 :]:
+                own = "" if canister.residue is None else canister.residue.form or ""
+                remember(canister, dialect=NAME, form=" ".join(filter(None, (words, own, mark))))
         self.writer.reasoning_id = self._reasoning_id
         written = self.writer.message(
             [Piece(canister, None) for canister in self.canisters[start:]]

@@ -27,6 +27,7 @@ from cannery.messages.canisters import (
     InvocationCanisterClass,
     ResultCanisterClass,
     SupervisorCanisterClass,
+    text_of,
 )
 from cannery.messages.content import (
     OpaqueContentClass,
@@ -110,6 +111,9 @@ class ItemWriter(PartWriter):
         self.is_stored = is_stored
         self.model = model if isinstance(model, str) else None
         self.reasoning_id: str | None = None
+        # The instructions, if something was put before them; no others are looked for where some lead.
+        self.displaced: str | None = None
+        self.has_lead = True
         self._freeform: set[str] = set()
 
     def items(self, pieces: list[Piece]) -> list[Object]:
@@ -158,6 +162,9 @@ class ItemWriter(PartWriter):
         head = group[0]
         residue = own_residue(head.canister, NAME)
         words = form_words(residue)
+        if not self.has_lead and self.displaced is None and "instructions" in words:
+            self.displaced = text_of(head.canister.held)
+            return None
         role = role_of(head)
         is_easy = role == "assistant" and not words & _SHAPES
         message = self._easy(group) if is_easy else self._listed(group, role, words)
