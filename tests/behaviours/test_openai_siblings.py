@@ -103,6 +103,7 @@ def test_others_have_no_such_settings(source: str, target: str):
         (RESPONSES, {"include": ["reasoning.encrypted_content", LOGPROBS]}, ["include"]),
         (RESPONSES, {"top_logprobs": 3}, ["top_logprobs"]),
         (RESPONSES, {"service_tier": "ultrafast"}, ["service_tier"]),
+        (RESPONSES, {"prompt_cache_options": {"ttl": "12h"}}, ["prompt_cache_options"]),
         (
             RESPONSES,
             {"prompt_cache_options": {"mode": "explicit", "comparison_response_id": "r"}},

@@ -24,9 +24,9 @@ _DETAILS = frozenset({"auto", "low", "high", "original"})
 _DETAIL_PLACES = {_CHAT: ".image_url.detail", _RESPONSES: ".detail"}
 
 
-def _tier(value: Any) -> Any:
-    """A tier that both have; Responses also have ultrafast."""
-    return absent if value == "ultrafast" else text(value)
+def _but(word: str) -> Callable[[Any], Any]:
+    """Any text but one that only Responses know."""
+    return lambda value: absent if value == word else text(value)
 
 
 def _moderation(value: Any) -> Any:
@@ -34,12 +34,12 @@ def _moderation(value: Any) -> Any:
 
 
 _ROWS: tuple[tuple[str, str, Callable[[Any], Any]], ...] = (
-    ("service_tier", "service_tier", _tier),
+    ("service_tier", "service_tier", _but("ultrafast")),
     ("store", "store", flag),
     ("prompt_cache_key", "prompt_cache_key", text),
     ("prompt_cache_retention", "prompt_cache_retention", text),
     ("prompt_cache_options.mode", "prompt_cache_options.mode", text),
-    ("prompt_cache_options.ttl", "prompt_cache_options.ttl", text),
+    ("prompt_cache_options.ttl", "prompt_cache_options.ttl", _but("12h")),
     ("safety_identifier", "safety_identifier", text),
     ("moderation", "moderation", _moderation),
     ("verbosity", "text.verbosity", text),

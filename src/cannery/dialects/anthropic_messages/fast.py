@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from cannery.dialects.anthropic_messages.models import rules_for, takes_sampling
+from cannery.dialects.anthropic_messages.models import rules_for, samplers
 from cannery.dialects.anthropic_messages.settings import DEFAULT_MAX_TOKENS, NAME
 from cannery.messages.absence import absent
 from cannery.messages.content import ImageContentClass
@@ -81,7 +81,8 @@ def write_plain(request: PlainRequest, notes: Notes) -> bytes | None:
     split = split_system(request)
     if split is None or not model or (temperature is not absent and temperature > 1):
         return None
-    if not takes_sampling(model, temperature, given.top_p):
+    sampling = (temperature is not absent) + (given.top_p is not absent)
+    if sampling and sampling > samplers(model):
         return None
     system, messages = split
     written = spoken_turns(messages)
@@ -133,6 +134,7 @@ def _open(request: Request, start: int, notes: Notes) -> dict[str, Any] | None:
     """The usual settings and one system text at most; None for any others."""
     controls = request.controls
     limit, temperature, top_p = controls.max_tokens, controls.temperature, controls.top_p
+    sampling = (temperature is not absent) + (top_p is not absent)
     if (
         start > 1
         or request.tools
@@ -140,7 +142,7 @@ def _open(request: Request, start: int, notes: Notes) -> dict[str, Any] | None:
         or (request.residue is not None and request.residue.envelope is not None)
         or (temperature is not absent and temperature > 1)
         or controls != new_controls(limit, temperature, top_p)
-        or not takes_sampling(request.model, temperature, top_p)
+        or (sampling and sampling > samplers(request.model or None))
     ):
         return None
     system = _system(request.conversation[0]) if start else None

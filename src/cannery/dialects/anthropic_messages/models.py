@@ -7,9 +7,7 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Any
 
-from cannery.messages.absence import absent
 from cannery.wire.contract import Rules
 
 _NAME = re.compile(
@@ -111,9 +109,3 @@ def samplers(model: str | None) -> int:
     if known is None or known[1] < (4, 1):
         return 2
     return 1 if known[1] < _ADAPTIVE_ONLY else 0
-
-
-def takes_sampling(model: Any, temperature: object, top_p: object) -> bool:
-    """Whether a model takes these two settings as they are; most requests have none of them, or one."""
-    given = (temperature is not absent) + (top_p is not absent)
-    return not given or given <= samplers(model)

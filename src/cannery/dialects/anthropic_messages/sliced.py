@@ -8,7 +8,7 @@ from msgspec import UNSET, Struct
 
 from cannery.dialects.anthropic_messages.fast import DEFAULTED
 from cannery.dialects.anthropic_messages.frames import long_messages
-from cannery.dialects.anthropic_messages.models import takes_sampling
+from cannery.dialects.anthropic_messages.models import samplers
 from cannery.dialects.anthropic_messages.settings import DEFAULT_MAX_TOKENS
 from cannery.messages.absence import absent
 from cannery.wire.losses import Notes
@@ -70,7 +70,8 @@ def _body(
     temperature, model, limit = sliced.temperature, sliced.model, sliced.limit
     if not model or (temperature is not absent and temperature > 1):
         return None
-    if not takes_sampling(model, temperature, sliced.top_p):
+    sampling = (temperature is not absent) + (sliced.top_p is not absent)
+    if sampling and sampling > samplers(model):
         return None
     if limit is absent:
         notes.append(DEFAULTED)
