@@ -74,11 +74,11 @@ def report_lost_settings(
     value: Request | Response, report: Report, target: Dialect | None = None
 ) -> None:
     """Report what another dialect does not take of the fields around a conversation."""
-    residue = value.residue
-    if residue is not None:
-        source = find_dialect(residue.dialect)
-        take = None if target is None else target.takes_over
-        taken = () if take is None else take(residue)
+    if value.residue is not None:
+        source = find_dialect(value.residue.dialect)
+        taken: Collection[str] = ()
+        if isinstance(value, Request) and target is not None and target.takes_over is not None:
+            taken = target.takes_over(value)
         report_settings(value, source.modelled, source.control_paths, report, taken)
 
 

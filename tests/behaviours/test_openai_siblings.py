@@ -20,6 +20,7 @@ ALIKE = {
     "prompt_cache_options": {"mode": "explicit", "ttl": "30m"},
     "safety_identifier": "s",
     "moderation": {"model": "omni-moderation-latest"},
+    "stream": True,
     "stream_options": {"include_obfuscation": False},
 }
 LOGPROBS = "message.output_text.logprobs"
@@ -69,9 +70,9 @@ def test_siblings_share_their_settings(source: str, target: str):
 
 @pytest.mark.parametrize("source, target", SIBLINGS)
 def test_what_is_shared_stands_beside_what_is_modelled(source: str, target: str):
-    body = {**ASKED[source], **FORMAT[source], "stream": True, "temperature": 0.5}
+    body = {**ASKED[source], **FORMAT[source], "temperature": 0.5}
     written, losses = rendered(body, source, target)
-    assert written == {**ASKED[target], **FORMAT[target], "stream": True, "temperature": 0.5}
+    assert written == {**ASKED[target], **FORMAT[target], "temperature": 0.5}
     assert losses == []
 
 
@@ -89,7 +90,7 @@ def test_long_conversations_share_them_too(source: str, target: str):
 def test_others_have_no_such_settings(source: str, target: str):
     _, losses = rendered(ASKED[source], source, target)
     lost = {path for code, path in losses if code == "FIELD_DROPPED"}
-    assert lost == ASKED[source].keys() - {"model", "messages", "input"}
+    assert lost == ASKED[source].keys() - {"model", "messages", "input", "stream"}
 
 
 @pytest.mark.parametrize(
@@ -98,6 +99,8 @@ def test_others_have_no_such_settings(source: str, target: str):
         (CHAT, {"logit_bias": {"1": 2}, "modalities": ["text"]}, ["logit_bias", "modalities"]),
         (CHAT, {"top_logprobs": 3}, ["top_logprobs"]),
         (CHAT, {"logprobs": False}, []),
+        (CHAT, {"stream_options": {"include_obfuscation": False}}, ["stream_options"]),
+        (RESPONSES, {"stream_options": {"include_obfuscation": True}}, ["stream_options"]),
         (CHAT, {"store": "yes", "prompt_cache_key": 4}, ["store", "prompt_cache_key"]),
         (RESPONSES, {"include": ["reasoning.encrypted_content"]}, ["include"]),
         (RESPONSES, {"include": ["reasoning.encrypted_content", LOGPROBS]}, ["include"]),

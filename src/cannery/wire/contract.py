@@ -14,7 +14,6 @@ from msgspec import Struct
 from cannery.messages.canisters import AnyCanister
 from cannery.messages.events import Event
 from cannery.messages.requests import Request, Response
-from cannery.messages.residue import Residue
 from cannery.wire.losses import NO_ALIASES, Aliases, Notes, Rendered, Report
 from cannery.wire.plain import PlainRequest
 from cannery.wire.slices import Around, Sliced
@@ -139,8 +138,8 @@ class Dialect(Struct, frozen=True, gc=False):
     control_paths: Mapping[str, str | tuple[str, ...]]
     # Top-level fields that reading turns into facts of the model, whatever their spelling.
     modelled: frozenset[str] = frozenset()
-    # Which settings it takes over from the residue of another dialect, by their places there; None where it takes none.
-    takes_over: Callable[[Residue], Collection[str]] | None = None
+    # Which settings of a foreign request it takes from its residue, by their places there; None where it takes none.
+    takes_over: Callable[[Request], Collection[str]] | None = None
     # Where each tool of a request stands in its body, for losses; None where it is ``tools[index]``.
     tool_paths: Callable[[dict[str, Any]], list[str]] | None = None
     # Where each canister of a request stands in its body, without reading it whole; None where that takes a reader.

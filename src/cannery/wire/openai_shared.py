@@ -12,6 +12,7 @@ from typing import Any
 from msgspec import Struct
 
 from cannery.messages.absence import absent
+from cannery.messages.requests import Request
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object
 from cannery.wire.controls import flag, integer, text
@@ -65,8 +66,9 @@ class Shared(Struct, frozen=True, gc=False):
 _NOTHING = Shared({}, frozenset())
 
 
-def shared_settings(residue: Residue | None, dialect: str) -> Shared:
+def shared_settings(request: Request, dialect: str) -> Shared:
     """What a dialect takes over from the residue of a request of its sibling."""
+    residue = request.residue
     if residue is None or residue.envelope is None:
         return _NOTHING
     places = _PLACES.get((residue.dialect, dialect))
@@ -77,6 +79,9 @@ def shared_settings(residue: Residue | None, dialect: str) -> Shared:
     fields = {}
     said = set()
     for place, (here, read) in places.items():
+        if request.stream is not True and place.startswith("stream_options."):
+            # Chat refuses options of a stream without one.
+            continue
         value = read(given.get(place))
         if value is not absent:
             fields[here] = value
@@ -103,9 +108,9 @@ def _leaves(found: Iterable[tuple[str, Any]], wanted: Iterable[str]) -> Iterator
             waiting += [(f"{place}.{key}", inner) for key, inner in held.items()]
 
 
-def put_shared(residue: Residue | None, dialect: str, body: Object) -> None:
+def put_shared(request: Request, dialect: str, body: Object) -> None:
     """Put the settings of a sibling into a body."""
-    for path, value in shared_settings(residue, dialect).fields.items():
+    for path, value in shared_settings(request, dialect).fields.items():
         field, _, key = path.partition(".")
         if key:
             body.setdefault(field, {})[key] = value

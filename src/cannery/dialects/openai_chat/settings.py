@@ -17,7 +17,6 @@ from cannery.messages.requests import (
     new_thinking,
     new_tool_choice,
 )
-from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object
 from cannery.wire.chat_tools import write_tools
 from cannery.wire.controls import (
@@ -166,13 +165,13 @@ def write_settings(request: Request, report: Report) -> Object:
     _write_controls(controls, body, report, at_home=at_home)
     put(body, "stream", request.stream)
     if request.source != NAME:
-        put_shared(request.residue, NAME, body)
+        put_shared(request, NAME, body)
     return body
 
 
-def takes_over(residue: Residue) -> Collection[str]:
+def takes_over(request: Request) -> Collection[str]:
     """The settings that are taken from the residue of the sibling."""
-    return shared_settings(residue, NAME).places
+    return shared_settings(request, NAME).places
 
 
 def old_names(body: Object) -> str | None:
