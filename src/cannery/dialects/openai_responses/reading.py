@@ -19,7 +19,14 @@ from cannery.dialects.openai_responses.settings import (
     write_settings,
 )
 from cannery.dialects.openai_responses.usual import probe, usual_item, usual_path, usual_request
-from cannery.dialects.openai_responses.writing import ItemWriter, after, reasoning_item
+from cannery.dialects.openai_responses.writing import (
+    MADE,
+    MADE_FORMATS,
+    ItemWriter,
+    after,
+    made_item,
+    reasoning_item,
+)
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AnyCanister,
@@ -54,7 +61,7 @@ from cannery.wire.contract import Piece
 from cannery.wire.controls import flag, integer, text
 from cannery.wire.losses import Report
 from cannery.wire.markers import read_error_flag
-from cannery.wire.media import split_data_url
+from cannery.wire.media import is_broken, sniff, split_data_url
 from cannery.wire.residues import patch_text, remember
 from cannery.wire.wire_roles import read_role
 
@@ -72,6 +79,8 @@ _CLIENT_ITEMS = frozenset(
     }
 )
 _DEVELOPER_ITEMS = frozenset({"additional_tools", "configuration_update"})
+# The second stays on calls that are finished, image and all (github.com/Wei-Shaw/sub2api/issues/4051, 2026-07-11).
+_MADE_STATES = ("completed", "generating")
 _MODEL_ROLES = (Role.Assistant, Role.Invocation)
 
 
@@ -164,6 +173,10 @@ class ItemReader(CanisterReader):
                 self._result(item, kind, path)
             case "reasoning":
                 self._reasoning(item, path)
+            case "image_generation_call" if (made := _made(item)) is not None:
+                canister = self.add(new_assistant(made, self.when), path)
+                part = patch_text(made_item(made), item)
+                remember(canister, dialect=NAME, part=part, form=MADE)
             case _:
                 self._other(item, kind, path)
         head = self.canisters[start]
@@ -253,12 +266,13 @@ class ItemReader(CanisterReader):
         canister = self.add(self.said_by(role, held, joined=joined), path)
         write = self.writer.output_parts if role == "assistant" else self.writer.input_parts
         ours = write(held, None)[0]
-        is_unknown = type(held) is not str and held.kind == "opaque"
+        apart = ("opaque", "image") if role == "assistant" else ("opaque",)
+        could_be_item = type(held) is not str and held.kind in apart
         remember(
             canister,
             dialect=NAME,
             part=patch_text(ours, part),
-            form="part" if is_unknown else None,
+            form="part" if could_be_item else None,
             cache=openai_cache_mark(part),
         )
 
@@ -413,6 +427,20 @@ def read_citation(item: Any) -> Citation:
         None if start is absent else start,
         None if end is absent else end,
     )
+
+
+def _made(item: Object) -> Any:
+    """The image that a call has made; None if it has made none, or none that could be shown."""
+    result, word = item.get("result"), item.get("output_format")
+    if type(result) is not str or not result or item.get("status") not in _MADE_STATES:
+        return None
+    payload = Base64(result)
+    mime_type = MADE_FORMATS.get(word) if type(word) is str else None
+    if word is None:
+        seen = sniff(payload)
+        mime_type = seen if seen in MADE_FORMATS.values() else MADE_FORMATS["png"]
+    image = None if mime_type is None else new_image(payload, mime_type)
+    return None if image is None or is_broken(image) else image
 
 
 def _texts(parts: Any, kind: str) -> tuple[str, ...]:

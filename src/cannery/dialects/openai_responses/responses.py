@@ -7,12 +7,16 @@ summary and carries no payload.
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 from cannery.dialects.openai_responses.reading import ItemReader
 from cannery.dialects.openai_responses.settings import NAME
-from cannery.dialects.openai_responses.writing import ItemWriter, item_groups, reasoning_item
+from cannery.dialects.openai_responses.writing import (
+    ItemWriter,
+    item_groups,
+    item_id,
+    reasoning_item,
+)
 from cannery.messages.absence import absent
 from cannery.messages.canisters import AnyCanister, InvocationCanisterClass
 from cannery.messages.content import ReasoningContentClass
@@ -39,14 +43,6 @@ INCOMPLETE_WORDS = {
     FinishReason.Refusal: "content_filter",
 }
 _SAYS = frozenset({FinishReason.Error})
-PREFIXES = {
-    "message": "msg",
-    "function_call": "fc",
-    "custom_tool_call": "ctc",
-    "reasoning": "rs",
-    "function_call_output": "fco",
-    "custom_tool_call_output": "ctco",
-}
 NO_IDENTIFIER = "resp_cannery"
 _COUNTS = ("input_tokens", "output_tokens")
 _DETAILS = {
@@ -191,19 +187,12 @@ def ending(finish: FinishReason | None, usage: Any) -> Object:
     return fields
 
 
-def item_id(answer: str, kind: str, position: int) -> str:
-    """The id of an item that another dialect's answer became: the same on every run."""
-    code = hashlib.sha256(f"{answer}/{position}".encode("utf-8", "replace")).hexdigest()
-    return f"{PREFIXES[kind]}_{code[:32]}"
-
-
 class AnswerWriter(ItemWriter):
     """Writes the items of an answer, each complete."""
 
     def __init__(self, report: Report, identifier: str, *, at_home: bool) -> None:
         super().__init__(report, at_home=at_home)
         self.identifier = identifier
-        self.position = 0
 
     def items(self, pieces: list[Piece]) -> list[Object]:
         """The items of all pieces."""

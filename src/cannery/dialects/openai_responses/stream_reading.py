@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cannery.dialects.openai_responses.reading import ItemReader, read_citation
 from cannery.dialects.openai_responses.responses import read_finish, read_usage
@@ -22,7 +23,7 @@ from cannery.dialects.openai_responses.settings import NAME
 from cannery.dialects.openai_responses.writing import reasoning_item
 from cannery.messages.absence import absent
 from cannery.messages.canisters import AnyCanister
-from cannery.messages.content import Origin, TextualContentClass, new_reasoning
+from cannery.messages.content import ImageContentClass, Origin, TextualContentClass, new_reasoning
 from cannery.messages.events import (
     Delta,
     Event,
@@ -382,7 +383,9 @@ class ResponsesStreamReader:
         kind = _kind_of(canister)
         if position not in item.parts or item.parts[position].kind is None:
             whole = {"whole": held, "canister": canister}.get(kind)
-            yield self._open(item, position, kind, whole)
+            start = self._open(item, position, kind, whole)
+            is_image = isinstance(held, ImageContentClass)
+            yield replace(start, residue=canister.residue) if is_image else start
         part = item.parts[position]
         if part.kind != kind:
             # The finished item contradicts its own beginning: what was said stands.

@@ -15,14 +15,24 @@ from cannery.dialects.openai_responses.responses import (
     NO_IDENTIFIER,
     answer_body,
     ending,
-    item_id,
 )
 from cannery.dialects.openai_responses.settings import NAME
 from cannery.dialects.openai_responses.stream_reading import error_of
-from cannery.dialects.openai_responses.writing import ItemWriter
+from cannery.dialects.openai_responses.writing import (
+    MADE,
+    ItemWriter,
+    form_words,
+    item_id,
+    made_item,
+)
 from cannery.messages.absence import absent
 from cannery.messages.canisters import AnyCanister, ResultCanisterClass
-from cannery.messages.content import Citation, OpaqueContentClass, ReasoningContentClass
+from cannery.messages.content import (
+    Citation,
+    ImageContentClass,
+    OpaqueContentClass,
+    ReasoningContentClass,
+)
 from cannery.messages.events import (
     Delta,
     Event,
@@ -35,6 +45,7 @@ from cannery.messages.events import (
     UsageReport,
 )
 from cannery.messages.json_text import decode_json
+from cannery.messages.payload import Location
 from cannery.messages.requests import FinishReason, Usage
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object
@@ -310,11 +321,27 @@ class ResponsesStreamWriter:
             return self._opaque(decode_json(content.json))
         if isinstance(content, ReasoningContentClass):
             return self._whole_thought(event, content)
+        if isinstance(content, ImageContentClass) and not isinstance(content.payload, Location):
+            return self._image(event.residue, content)
         parts = PartWriter(Report(), at_home=False).output_parts(content, None)
         return b"".join(
             self._whole_text("refusal" if part["type"] == "refusal" else "text", part)
             for part in parts
         )
+
+    def _image(self, residue: Residue | None, content: ImageContentClass) -> bytes:
+        """The call that made an image: this server's own as it was."""
+        if residue is not None and residue.dialect == NAME:
+            is_made = MADE in form_words(residue)
+            return self._opaque(recall(made_item(content), residue.part)) if is_made else b""
+        writer = ItemWriter(Report(), at_home=False)
+        writer.identifier, writer.position = self._body["id"], self._count
+        value = writer.foreign_image(content, None)
+        if value is None:
+            return b""
+        item, written = self._add({**value, "result": None}, None)
+        written += self._emit("image_generation_call.completed", **item.place)
+        return written + self._done(item, value)
 
     def _canister(self, canister: AnyCanister) -> bytes:
         """What is not the model's own, if it is this server's."""

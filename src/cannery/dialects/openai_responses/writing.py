@@ -6,7 +6,8 @@ are made by the server alone, and the types want one on an assistant's message w
 reasoning item and what followed it stay together, or what followed it loses its id and no more.
 
 The residue's ``form`` is a list of words: ``list`` (the content was a list), ``empty``, ``null``,
-``absent`` (no content at all), ``part`` (an unknown part of a message, not an item), ``custom``
+``absent`` (no content at all), ``part`` (a part of a message that could be an item), ``made`` (an
+image that is an item), ``custom``
 (the output of a custom tool), ``bare`` (reasoning without an id), ``followed`` (reasoning with
 something behind it), ``answered`` (reasoning of an answer that only the server's store has whole),
 ``instructions``, ``input`` (the whole input was a string), and ``after:<id>``, the reasoning item
@@ -15,6 +16,7 @@ before this one.
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -30,22 +32,43 @@ from cannery.messages.canisters import (
     text_of,
 )
 from cannery.messages.content import (
+    ImageContentClass,
     OpaqueContentClass,
     PartsContentClass,
     ReasoningContentClass,
 )
 from cannery.messages.json_text import decode_json
+from cannery.messages.payload import Location
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object
 from cannery.wire.contract import Piece
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
 from cannery.wire.markers import flag_error
+from cannery.wire.media import NOT_BASE64, base64_text, is_broken, standard_base64
 from cannery.wire.residues import own_residue, recall
 from cannery.wire.turns import MODEL, side
 
 _FAMILY = re.compile(r"[a-z]+-?\d+|.+", re.IGNORECASE | re.DOTALL)
 _AFTER = "after:"
+PREFIXES = {
+    "message": "msg",
+    "function_call": "fc",
+    "custom_tool_call": "ctc",
+    "reasoning": "rs",
+    "function_call_output": "fco",
+    "custom_tool_call_output": "ctco",
+    "image_generation_call": "ig",
+}
+MADE = "made"
+MADE_FORMATS = {
+    "png": "image/png",
+    "jpeg": "image/jpeg",
+    "webp": "image/webp",
+    "gif": "image/gif",
+    "svg": "image/svg+xml",
+}
+_MADE_WORDS = {mime_type: word for word, mime_type in MADE_FORMATS.items()}
 _SHAPES = frozenset({"list", "empty", "null", "absent", "part"})
 
 
@@ -73,7 +96,8 @@ def is_spoken(piece: Piece) -> bool:
     canister = piece.canister
     if isinstance(canister, (InvocationCanisterClass, ResultCanisterClass)):
         return False
-    return not (isinstance(canister.held, ReasoningContentClass) or is_item(piece))
+    is_apart = isinstance(canister.held, ReasoningContentClass) or is_item(piece)
+    return not (is_apart or is_made(piece))
 
 
 def is_item(piece: Piece) -> bool:
@@ -82,6 +106,23 @@ def is_item(piece: Piece) -> bool:
     if not isinstance(held, OpaqueContentClass) or held.dialect != NAME:
         return False
     return "part" not in form_words(own_residue(piece.canister, NAME))
+
+
+def is_made(piece: Piece) -> bool:
+    """Whether a piece is an image that the model made, which is an item of its own."""
+    held = piece.canister.held
+    if not isinstance(held, ImageContentClass) or side(piece) != MODEL:
+        return False
+    residue = own_residue(piece.canister, NAME)
+    if residue is not None:
+        return MADE in form_words(residue)
+    return not isinstance(held.payload, Location)
+
+
+def item_id(answer: str, kind: str, position: int) -> str:
+    """The id of an item that came from elsewhere and needs one: the same on every run."""
+    code = hashlib.sha256(f"{answer}/{position}".encode("utf-8", "replace")).hexdigest()
+    return f"{PREFIXES[kind]}_{code[:32]}"
 
 
 def item_groups(pieces: list[Piece]) -> Iterator[list[Piece]]:
@@ -114,6 +155,9 @@ class ItemWriter(PartWriter):
         # The instructions, if something was put before them; no others are looked for where some lead.
         self.displaced: str | None = None
         self.has_lead = True
+        # What the ids of items are made from that need one and have none.
+        self.identifier = "request"
+        self.position = 0
         self._freeform: set[str] = set()
 
     def items(self, pieces: list[Piece]) -> list[Object]:
@@ -123,6 +167,7 @@ class ItemWriter(PartWriter):
         written: list[Object] = []
         for index, group in enumerate(groups):
             follower = groups[index + 1][0] if index + 1 < len(groups) else None
+            self.position = len(written)
             item = self.item(group, follower)
             if item is not None:
                 written.append(item)
@@ -144,11 +189,13 @@ class ItemWriter(PartWriter):
             return self.call(head)
         if isinstance(canister, ResultCanisterClass):
             return self.result(head)
+        if type(canister.held) is str:
+            return self.message(group)
         if isinstance(canister.held, ReasoningContentClass):
             return self.reasoning(head, follower)
         if is_item(head):
             return decode_json(canister.held.json)  # type: ignore[no-any-return]
-        return self.message(group)
+        return self.image(head) if is_made(head) else self.message(group)
 
     def is_detached(self, canister: AnyCanister) -> bool:
         """Whether the reasoning item that belongs to an item is gone: its id must go too."""
@@ -196,6 +243,37 @@ class ItemWriter(PartWriter):
         else:
             message["content"] = f"[{kind_of_held(group[0].canister.held)} omitted]"
         return message
+
+    # --- images that the model made ------------------------------------------------------------
+
+    def image(self, piece: Piece) -> Object | None:
+        """The call that made an image: this dialect's own as it was."""
+        canister: Any = piece.canister
+        residue = own_residue(canister, NAME)
+        if residue is not None:
+            return recall(made_item(canister.held), residue.part)  # type: ignore[no-any-return]
+        report_residue(canister, self.report, piece.place)
+        if canister.residue is not None and canister.residue.cache:
+            self.report.lose("CACHE_MARK_DROPPED", piece.place)
+        return self.foreign_image(canister.held, piece.place)
+
+    def foreign_image(self, content: ImageContentClass, place: int | None) -> Object | None:
+        """An image from elsewhere, with the id that the types ask for; None if it cannot be shown."""
+        if is_broken(content):
+            self.report.lose("MEDIA_DROPPED", place, NOT_BASE64)
+            return None
+        mime_type = self._mime_type(content, place)
+        if mime_type not in _MADE_WORDS:
+            self.report.lose("MEDIA_TYPE_UNSUPPORTED", place, f"no call makes {mime_type}")
+            return None
+        identifier = item_id(self.identifier, "image_generation_call", self.position)
+        return {
+            "type": "image_generation_call",
+            "id": identifier,
+            "status": "completed",
+            "output_format": _MADE_WORDS[mime_type],
+            "result": standard_base64(content.payload),
+        }
 
     # --- tools ---------------------------------------------------------------------------------
 
@@ -311,10 +389,26 @@ def _belongs(follower: Piece | None, identifier: Any) -> bool:
     """Whether what stands behind a reasoning item is what stood behind it."""
     if follower is None or side(follower) != MODEL:
         return False
-    if is_item(follower) or isinstance(follower.canister.held, ReasoningContentClass):
+    if (
+        is_item(follower)
+        or is_made(follower)
+        or isinstance(follower.canister.held, ReasoningContentClass)
+    ):
         return True
     before = reasoning_before(own_residue(follower.canister, NAME))
     return bool(before == identifier)
+
+
+def made_item(content: ImageContentClass) -> Object:
+    """The call that made an image in the usual form, without the id that only a server gives."""
+    item: Object = {
+        "type": "image_generation_call",
+        "status": "completed",
+        "result": base64_text(content.payload),
+    }
+    if content.mime_type in _MADE_WORDS:
+        item["output_format"] = _MADE_WORDS[content.mime_type]
+    return item
 
 
 def reasoning_item(content: ReasoningContentClass) -> Object:
