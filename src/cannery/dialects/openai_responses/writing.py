@@ -262,7 +262,7 @@ class ItemWriter(PartWriter):
         if is_broken(content):
             self.report.lose("MEDIA_DROPPED", place, NOT_BASE64)
             return None
-        mime_type = self._mime_type(content, place)
+        mime_type = content.mime_type
         if mime_type not in _MADE_WORDS:
             self.report.lose("MEDIA_TYPE_UNSUPPORTED", place, f"no call makes {mime_type}")
             return None
