@@ -365,3 +365,28 @@ def test_many_pieces_take_their_time_and_no_more(source: str, target: str):
 
     few, many = min(took(3_000), took(3_000)), took(24_000)
     assert many < max(24 * few, 1.0)
+
+
+def message(index: int) -> dict[str, Any]:
+    item = {"type": "message", "id": f"m{index}", "role": "assistant", "content": []}
+    return {"type": "response.output_item.added", "output_index": index, "item": item}
+
+
+def more(index: int) -> dict[str, Any]:
+    place = {"output_index": index, "content_index": 0, "delta": "w"}
+    return {"type": "response.output_text.delta", **place}
+
+
+@pytest.mark.parametrize("target", DIALECTS)
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_many_items_that_wait_take_their_time_and_no_more(target: str, is_reversed: bool):
+    def took(count: int) -> float:
+        order = range(count - 1, -1, -1) if is_reversed else range(count)
+        data = named(*map(message, order), *map(more, order), *[more(0)] * count)
+        begun = time.process_time()
+        for _ in cannery.translate_stream([data], source=RESPONSES, target=target):
+            pass
+        return time.process_time() - begun
+
+    few, many = min(took(1_000), took(1_000)), took(8_000)
+    assert many < max(24 * few, 1.0)

@@ -626,6 +626,51 @@ def test_annotations_behind_a_call_do_not_break_the_stream():
     assert [one[:2] for one in flow(folded, is_chat=True)] == [("text", "hey"), ("call", "call_1")]
 
 
+def page(start: int, end: int) -> Object:
+    inner = {"start_index": start, "end_index": end, "title": "T", "url": URL}
+    return {"type": "url_citation", "url_citation": inner}
+
+
+LATE: dict[str, tuple[Object, ...]] = {
+    "for an earlier text": (
+        {"content": "abc"},
+        {"reasoning_content": "hm"},
+        {"content": "def"},
+        {"annotations": [page(0, 3), page(3, 6)]},
+    ),
+    "in two chunks behind a call": (
+        {"content": "abc"},
+        {"tool_calls": [{"index": 0, **TOOL_CALL}]},
+        {"annotations": [page(0, 3)]},
+        {"annotations": [{**page(0, 2), "index": 1}]},
+    ),
+    "without any text": ({"annotations": [page(0, 0)]},),
+}
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_annotations_that_come_too_late_come_home(name: str):
+    data = chat(*LATE[name])
+    cited = [one for delta in LATE[name] for one in delta.get("annotations", ())]
+    written = b"".join(cannery.translate_stream([data], source=CHAT, target=CHAT))
+    final = parse_stream(CHAT, [written]).final["choices"][0]["message"]
+    pages = [one["url_citation"] for one in final["annotations"]]
+    assert pages == [one["url_citation"] for one in cited]
+
+
+def test_grounding_finds_its_text_before_a_call_that_streams():
+    begun = {"name": "f", "willContinue": True}
+    rest = {"partialArgs": [{"jsonPath": "$.a", "boolValue": True}]}
+    calls = [parts({"functionCall": piece}) for piece in (begun, rest)]
+    data = gemini(parts({"text": "abc"}), *calls, {**grounded(0, 3, "abc"), "finishReason": "STOP"})
+    for target in (GEMINI, CHAT, RESPONSES):
+        written = cannery.translate_stream([data], source=GEMINI, target=target)
+        cited, call = flow(fold(cannery.normalize_stream(written, target)), is_chat=target == CHAT)
+        assert cited[:2] == ("text", "abc")
+        assert [one[0] for one in cited[2]] == [URL]
+        assert (call[2], call[3]) == ("f", {"a": True})
+
+
 def test_speech_of_chat_is_read():
     audio = {"id": "audio_1", "data": "AAAA", "transcript": "Hello", "expires_at": 9}
     pieces = (

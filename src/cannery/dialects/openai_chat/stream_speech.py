@@ -6,13 +6,14 @@ Annotations count the characters of everything said in ``content``.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator
+from typing import Any
 
 from cannery.dialects.openai_chat.responses import write_citation
 from cannery.dialects.openai_chat.settings import NAME
 from cannery.messages.content import Citation
 from cannery.messages.events import Delta, PartEnd
-from cannery.wire.bodies import Object
 
 
 class Turns:
@@ -21,6 +22,7 @@ class Turns:
     def __init__(self) -> None:
         self.open: int | None = None
         self._waiting: dict[int, list[Delta | PartEnd]] = {}
+        self._order: deque[int] = deque()
 
     def start(self, index: int) -> None:
         """A part wants to speak."""
@@ -28,6 +30,7 @@ class Turns:
             self.open = index
         else:
             self._waiting[index] = []
+            self._order.append(index)
 
     def keeps(self, event: Delta | PartEnd) -> bool:
         """Whether an event was put aside, because its part has to wait."""
@@ -40,8 +43,8 @@ class Turns:
     def end(self) -> Iterator[Delta | PartEnd]:
         """The part that spoke has ended: what was put aside of those whose turn it is now."""
         self.open = None
-        while self.open is None and self._waiting:
-            self.open = next(iter(self._waiting))
+        while self.open is None and self._order:
+            self.open = self._order.popleft()
             events = self._waiting.pop(self.open)
             yield from events
             if events and isinstance(events[-1], PartEnd):
@@ -53,7 +56,7 @@ class Citations:
 
     def __init__(self) -> None:
         self._cited: list[Citation] = []
-        self._annotations: list[Object] = []
+        self._annotations: list[Any] = []
         self._count = 0
         self._before = 0
         # How many characters the text under way has so far.
@@ -64,6 +67,10 @@ class Citations:
         if citation.url is not None or citation.dialect == NAME:
             self._cited.append(citation)
 
+    def keep(self, annotations: list[Any]) -> None:
+        """Take annotations that came too late for their text, as they are."""
+        self._annotations += annotations
+
     def end(self) -> None:
         """The text under way is complete, so that places in it are known."""
         for citation in self._cited:
@@ -71,13 +78,17 @@ class Citations:
         self._before += self.length
         self._cited, self.length = [], 0
 
-    def taken(self) -> list[Object]:
+    def taken(self) -> list[Any]:
         """The annotations of complete texts that were not taken before.
 
-        OpenAI's own come in one chunk; its SDK (openai 3.49.0, accumulate_delta) joins further ones only by ``index``.
+        OpenAI's own come in one chunk; its SDK (openai 3.49.0, accumulate_delta) joins further ones only by ``index``,
+        and where one has it all must.
         """
         found, self._annotations = self._annotations, []
-        if self._count:
-            found = [{**one, "index": self._count + at} for at, one in enumerate(found)]
+        if self._count or any(type(one) is dict and "index" in one for one in found):
+            found = [
+                {**one, "index": at} if type(one) is dict else one
+                for at, one in enumerate(found, self._count)
+            ]
         self._count += len(found)
         return found

@@ -343,8 +343,8 @@ class ChatStreamReader:
 def _leave(annotations: list[Any]) -> Iterator[Event]:
     """Annotations that only this dialect can make something of."""
     if annotations:
-        choice = {"index": 0, "delta": {"annotations": annotations}, "finish_reason": None}
-        yield Unknown(NAME, "chunk", guarded(NAME, lambda: write_json({"choices": [choice]})))
+        value = guarded(NAME, lambda: write_json({"annotations": annotations}))
+        yield Unknown(NAME, "annotations", value)
 
 
 def _says(choice: Any) -> bool:
@@ -503,13 +503,13 @@ class ChatStreamWriter:
             self._turns.keeps(event)
             return b""
         self._citations.end()
-        written = b""
+        written: list[bytes] = []
         for late in self._turns.end():
             if isinstance(late, Delta):
-                written += self._delta(late)
+                written.append(self._delta(late))
             else:
                 self._citations.end()
-        return written
+        return b"".join(written)
 
     def _arguments(self, index: int, words: str) -> bytes:
         self._silent.discard(index)
@@ -528,15 +528,15 @@ class ChatStreamWriter:
 
     def _finish(self, event: Finish) -> bytes:
         self._is_over = True
-        written = self._begin()
-        written += b"".join(self._arguments(index, "{}") for index in sorted(self._silent))
+        written = [self._begin()]
+        written += [self._arguments(index, "{}") for index in sorted(self._silent)]
         while self._turns.open is not None:
-            written += self._part_end(PartEnd(self._turns.open))
-        written += self._annotations() + self._chunk({}, FINISH_WORDS[event.reason])
+            written.append(self._part_end(PartEnd(self._turns.open)))
+        written += [self._annotations(), self._chunk({}, FINISH_WORDS[event.reason])]
         if self._options.include_usage and self._usage is not None:
             body = {**self._head, "choices": [], "usage": write_usage(self._usage)}
-            written += data_frame(body)
-        return written + b"data: [DONE]\n\n"
+            written.append(data_frame(body))
+        return b"".join([*written, b"data: [DONE]\n\n"])
 
     def _failure(self, event: Failure) -> bytes:
         self._is_over = True
@@ -547,8 +547,12 @@ class ChatStreamWriter:
         return data_frame({"error": error})
 
     def _unknown(self, event: Unknown) -> bytes:
-        """What only this dialect understands: other choices, probabilities, sound."""
-        body = {**self._head, **read_chunk(NAME, event.json)}
+        """What only this dialect understands: other choices, probabilities, sound, citations of an earlier text."""
+        value = read_chunk(NAME, event.json)
+        if event.name == "annotations":
+            self._citations.keep(value["annotations"])
+            return b""
+        body = {**self._head, **value}
         if self._options.include_usage:
             body["usage"] = None
         return self._begin() + data_frame(body)

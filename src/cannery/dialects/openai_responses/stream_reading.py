@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator
+from heapq import heappop, heappush
 from typing import Any, Literal
 
 import msgspec
@@ -129,9 +130,11 @@ class ResponsesStreamReader:
         self._ids: dict[str, int] = {}
         self._last: _Item | None = None
         self._count = 0
-        # Items that have yet to start a part, and the events of items behind them.
+        # Items that have yet to start a part, and the events of items behind them; a heap of the indices of each.
         self._unsettled: set[int] = set()
+        self._first_unsettled: list[int] = []
         self._behind: dict[int, list[tuple[Object, str]]] = {}
+        self._first_behind: list[int] = []
 
     def feed(self, chunk: bytes) -> Iterator[Event]:
         """The events that these bytes complete."""
@@ -198,7 +201,10 @@ class ResponsesStreamReader:
             return
         index = event.get("output_index")
         if type(index) is int and self._is_behind(index):
-            self._behind.setdefault(index, []).append((event, data))
+            if index not in self._behind:
+                self._behind[index] = []
+                heappush(self._first_behind, index)
+            self._behind[index].append((event, data))
             return
         yield from self._item_event(kind, event, data)
         if self._behind:
@@ -206,14 +212,16 @@ class ResponsesStreamReader:
 
     def _is_behind(self, index: int) -> bool:
         """Whether an item before this one may yet start a part."""
-        return any(other < index for other in self._unsettled)
+        first = self._first_unsettled
+        while first and first[0] not in self._unsettled:
+            heappop(first)
+        return bool(first) and first[0] < index
 
     def _catch_up(self, *, is_all: bool = False) -> Iterator[Event]:
         """Take what waited, as far as nothing before it is under way."""
-        for index in sorted(self._behind):
-            if not is_all and self._is_behind(index):
-                return
-            yield from self._admit(index)
+        first = self._first_behind
+        while first and (is_all or not self._is_behind(first[0])):
+            yield from self._admit(heappop(first))
 
     def _admit(self, index: int) -> Iterator[Event]:
         """Take what waited of one item."""
@@ -266,6 +274,7 @@ class ResponsesStreamReader:
             yield self._open(item, 0, "invocation")
         else:
             self._unsettled.add(index)
+            heappush(self._first_unsettled, index)
             if item.kind != "message":
                 self._part(item, 0)
         self._last = item
