@@ -171,8 +171,6 @@ def true_mime_type(content: BinaryContentStruct) -> str:
     declared = _SPELLINGS.get(declared, declared)
     if isinstance(content.payload, Location):
         return declared
-    if isinstance(content, FileContentClass) and is_text_file(content):
-        return declared
     return contradiction(declared, content.payload) or declared
 
 
