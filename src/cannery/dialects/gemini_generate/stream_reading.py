@@ -1,4 +1,4 @@
-"""Gemini streams, both ways.
+"""Gemini streams read.
 
 Every chunk is a whole answer in miniature. Neighbouring text parts with nothing beside them join; whatever carries a
 signature or a field nobody knows stays a part of its own; calls come whole. What grounds a text comes with the finish,
@@ -16,29 +16,23 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from cannery.dialects.gemini_generate.citations import Grounding, read_citations
-from cannery.dialects.gemini_generate.errors import error_body, facts_of, status_of
+from cannery.dialects.gemini_generate.citations import read_citations
+from cannery.dialects.gemini_generate.errors import facts_of
 from cannery.dialects.gemini_generate.partial_calls import PartialCall, is_fragment
 from cannery.dialects.gemini_generate.reading import MessageReader
 from cannery.dialects.gemini_generate.responses import (
-    FINISH_WORDS,
     is_blocked,
     read_finish,
     read_time,
     read_usage,
-    write_usage,
 )
 from cannery.dialects.gemini_generate.spelling import NAME, Object, get, spelled
-from cannery.dialects.gemini_generate.writing import SIGNATURE, MessageWriter
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     InvocationCanisterClass,
     ResultCanisterClass,
-    new_assistant,
-    new_invocation,
 )
-from cannery.messages.checked import now
-from cannery.messages.content import Citation, Origin, ReasoningContentClass, new_reasoning
+from cannery.messages.content import Origin, ReasoningContentClass
 from cannery.messages.events import (
     Delta,
     Event,
@@ -54,12 +48,9 @@ from cannery.messages.json_text import write_json
 from cannery.messages.requests import FinishReason, Usage
 from cannery.wire.answers import call_stem
 from cannery.wire.bodies import guarded
-from cannery.wire.contract import Piece, StreamOptions, WireError
 from cannery.wire.controls import text
-from cannery.wire.losses import Report
-from cannery.wire.residues import own_residue
-from cannery.wire.sse import FrameReader, data_frame
-from cannery.wire.streams import Thoughts, own_failure, read_chunk, too_deep
+from cannery.wire.sse import FrameReader
+from cannery.wire.streams import read_chunk
 
 _BARE = frozenset({"text", "thought"})
 _CHUNK_KEYS = ("candidates", "usageMetadata", "modelVersion", "responseId")
@@ -389,207 +380,3 @@ class GeminiStreamReader:
 
 def _is_one_of(key: str, usual: tuple[str, ...]) -> bool:
     return any(spelled({key: None}, name) == key for name in usual)
-
-
-class _Part:
-    """A part on its way out."""
-
-    def __init__(self, start: PartStart) -> None:
-        self.start = start
-        self.deltas: list[Delta] = []
-        self.citations: list[Citation] = []
-        self.length = 0
-        self.is_ended = False
-        own = own_residue(start, NAME)
-        # What has to be written as one part waits for its end.
-        self.waits = start.kind in ("invocation", "canister", "whole") or own is not None
-
-    def joined(self, channel: str) -> str:
-        return "".join(delta.text for delta in self.deltas if delta.channel == channel)
-
-
-class GeminiStreamWriter:
-    """Takes events and gives the bytes of chunks, parts strictly one after the other."""
-
-    def __init__(self, options: StreamOptions) -> None:
-        self._options = options
-        self._tail: Object = {} if options.model is None else {"modelVersion": options.model}
-        self._parts: dict[int, _Part] = {}
-        self._usage: Usage | None = None
-        self._writer = MessageWriter(Report(), at_home=False)
-        self._grounding = Grounding()
-        # Neighbouring words of one kind are one part to a reader: the last part as it sees it, and what it says.
-        self._position = -1
-        self._run: str | None = None
-        self._said: list[str] = []
-        self._thoughts = Thoughts()
-        self._is_over = False
-
-    def write(self, event: Event) -> bytes:
-        """The bytes of one event; may be empty."""
-        if self._is_over:
-            return b""
-        try:
-            match event:
-                case Start():
-                    self._start(event)
-                    return b""
-                case PartStart():
-                    self._parts[event.index] = _Part(event)
-                    return self._flush()
-                case Delta():
-                    self._parts[event.index].deltas.append(event)
-                    return self._flush()
-                case PartEnd():
-                    self._parts[event.index].is_ended = True
-                    return self._flush()
-                case UsageReport():
-                    self._usage = event.usage
-                    return b""
-                case Finish():
-                    return self._finish(event)
-                case Failure():
-                    return self._failure(event)
-                case Unknown():
-                    return self._unknown(event)
-        except RecursionError:
-            raise too_deep(NAME) from None
-
-    def close(self) -> bytes:
-        """The bytes that end the stream."""
-        return b""
-
-    def _start(self, event: Start) -> None:
-        if event.model is not absent and self._options.model is None:
-            self._tail["modelVersion"] = event.model
-        if event.identifier is not absent:
-            self._tail["responseId"] = event.identifier
-
-    def _chunk(self, parts: list[Object], finish: str | None = None) -> bytes:
-        candidate: Object = {"content": {"parts": parts, "role": "model"}}
-        if finish is not None:
-            candidate["finishReason"] = finish
-            candidate.update(self._grounding.written())
-        candidate["index"] = 0
-        body: Object = {"candidates": [candidate]}
-        if finish is not None and self._usage is not None:
-            body["usageMetadata"] = write_usage(self._usage)
-        return data_frame({**body, **self._tail})
-
-    def _flush(self) -> bytes:
-        """Write what may be written: the first part that is not complete, and all before it."""
-        written: list[bytes] = []
-        complete: list[int] = []
-        for index, part in self._parts.items():
-            if part.waits:
-                if not part.is_ended:
-                    break
-                parts = list(self._complete(part))
-                for written_part in parts:
-                    self._count(written_part)
-                written += [self._chunk(parts)] if parts else []
-            else:
-                written += self._spoken(part)
-                if not part.is_ended:
-                    break
-                self._cite(part)
-            complete.append(index)
-        for index in complete:
-            del self._parts[index]
-        return b"".join(written)
-
-    def _count(self, part: Object) -> None:
-        """Take note of a part that is written."""
-        kind = "thought" if part.get("thought") else "text"
-        run = kind if part.keys() <= _BARE and "text" in part else None
-        if run is None or run != self._run:
-            self._position += 1
-            self._said = []
-            if run != "thought":
-                self._thoughts = Thoughts()
-        self._run = run
-        if run == "text":
-            self._said.append(part["text"])
-
-    def _cite(self, part: _Part) -> None:
-        """Ground a text that is complete; its places count from where its neighbours began."""
-        if not part.citations or not part.length:
-            return
-        said = "".join(self._said)
-        before = len(said) - part.length
-        for citation in part.citations:
-            start, end = citation.start, citation.end
-            if start is None or end is None:
-                start, end = 0, part.length
-            placed = msgspec.structs.replace(citation, start=before + start, end=before + end)
-            self._grounding.add(self._position, said, placed)
-
-    def _spoken(self, part: _Part) -> Iterator[bytes]:
-        """What has come of a part that is written as it comes."""
-        start = part.start
-        for delta in part.deltas:
-            if start.kind == "reasoning":
-                yield from self._thought(delta, start.origin)
-            elif delta.channel == "text" and delta.text:
-                part.length += len(delta.text)
-                if self._run == "text":
-                    self._said.append(delta.text)
-                    yield self._chunk([{"text": delta.text}])
-                else:
-                    yield self._words({"text": delta.text})
-            elif delta.citation is not None:
-                part.citations.append(delta.citation)
-        part.deltas = []
-
-    def _words(self, part: Object) -> bytes:
-        self._count(part)
-        return self._chunk([part])
-
-    def _thought(self, delta: Delta, origin: Origin | None) -> Iterator[bytes]:
-        is_own = origin is not None and origin.dialect == NAME
-        if delta.channel in ("text", "summary") and delta.text:
-            words = delta.text if is_own else self._thoughts.joined(delta)
-            yield self._words({"text": words, "thought": True})
-        elif delta.channel == "signature" and is_own:
-            yield self._words({"text": "", "thought": True, SIGNATURE: delta.text})
-
-    def _complete(self, part: _Part) -> Iterator[Object]:
-        """A part that was waited for."""
-        start = part.start
-        residue = own_residue(start, NAME)
-        if start.kind == "canister":
-            if own_residue(start.content, NAME) is None:
-                return
-            canister = start.content
-        elif start.kind == "invocation":
-            own = (start.identifier, start.name, start.is_freeform)
-            canister = new_invocation(part.joined("arguments"), now(), True, residue, None, *own)
-        elif start.kind == "reasoning":
-            words = part.joined("text")
-            origin, signature = start.origin, part.joined("signature") or None
-            held = new_reasoning((words,) if words else (), (), signature, None, origin)
-            canister = new_assistant(held, now(), True, residue)
-        else:
-            held = start.content if start.kind == "whole" else part.joined("text")
-            canister = new_assistant(held, now(), True, residue)
-        yield from self._writer.parts(Piece(canister, None))
-
-    def _finish(self, event: Finish) -> bytes:
-        self._is_over = True
-        for part in self._parts.values():
-            part.is_ended = True
-        written = self._flush()
-        return written + self._chunk([{"text": ""}], FINISH_WORDS[event.reason])
-
-    def _failure(self, event: Failure) -> bytes:
-        self._is_over = True
-        own = own_failure(event, NAME)
-        if own is not None:
-            return data_frame(own)
-        status = event.status or status_of(event.kind)
-        return data_frame(error_body(WireError(status, event.message, event.kind)))
-
-    def _unknown(self, event: Unknown) -> bytes:
-        if event.dialect != NAME:
-            return b""
-        return data_frame({**read_chunk(NAME, event.json), **self._tail})
