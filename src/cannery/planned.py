@@ -18,7 +18,17 @@ from cannery.rendering import locate_in, note, noted, write_request
 from cannery.wire.bodies import encode
 from cannery.wire.contract import Dialect
 from cannery.wire.fragments import Kept, Opening, Said, find, item, keep, mark, settings_of
-from cannery.wire.losses import NO_ALIASES, Aliases, Note, Notes, Rendered, Report, enforce, told
+from cannery.wire.losses import (
+    NO_ALIASES,
+    TOLD_ONCE,
+    Aliases,
+    Note,
+    Notes,
+    Rendered,
+    Report,
+    enforce,
+    told,
+)
 from cannery.wire.walks import NOTHING_KNOWN, SPOKEN_BY_MODEL, TurnPlan
 
 _ASSISTANT = Role.Assistant
@@ -161,6 +171,9 @@ def _place(note: Note) -> Any:
 
 def _more(said: Said, notes: Collection[Note], start: int) -> Said:
     """What was said, and what is noted of canisters behind it."""
+    known = TOLD_ONCE.intersection(loss.code for loss in said.losses)
+    if known:
+        notes = [each for each in notes if each[0] not in known]
     losses, repairs = told(notes, lambda place: f"conversation[{start + place}]")  # type: ignore[operator]
     return Said(said.losses + losses, said.repairs + repairs)
 

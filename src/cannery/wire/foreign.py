@@ -16,6 +16,14 @@ from cannery.wire.losses import ENVELOPE, Notes, Place, Report
 from cannery.wire.residues import dropped_keys
 
 _SIGNATURES = ("thoughtSignature", "thought_signature", "signature", "encrypted_content")
+# What stands for the signature of a call that Gemini did not make, as clients send it, plain or in base64
+# (https://ai.google.dev/gemini-api/docs/thought-signatures, read 2026-11-17).
+STAND_INS = (
+    "context_engineering_is_the_way_to_go",
+    "skip_thought_signature_validator",
+    "Y29udGV4dF9lbmdpbmVlcmluZ19pc190aGVfd2F5X3RvX2dv",
+    "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I=",
+)
 _LONG = 1024
 # Among the paths of a dialect: where an answer has citations beside its text.
 _CITATIONS = "citations"
@@ -164,5 +172,5 @@ def lost_field(path: str, held: Any, *, is_marked: bool = False) -> tuple[str, s
     if path in (".is_error", ".thought") and held is False:
         return None
     if key in _SIGNATURES:
-        return "SIGNATURE_DROPPED", ""
+        return "STANDIN_DROPPED" if held in STAND_INS else "SIGNATURE_DROPPED", ""
     return "FIELD_DROPPED", f"{key!r} is known only to its own dialect"

@@ -70,11 +70,15 @@ CODES: Mapping[str, tuple[str, str]] = {
         LOST,
         "a signature or encrypted payload means nothing to another provider",
     ),
-    "SIGNATURE_STANDIN": (INFO, "a call made elsewhere carries the stand-in signature"),
+    "SIGNATURE_STANDIN": (INFO, "calls made elsewhere carry a stand-in signature, this one first"),
+    "STANDIN_DROPPED": (INFO, "what stood for a signature means nothing to another provider"),
     "STRUCTURE_FLATTENED": (DEGRADED, "nested parts were written as text"),
     "TEXT_DROPPED": (LOST, "empty text was left out, since the target refuses it"),
     "TOOL_DROPPED": (LOST, "the target has no such tool"),
 }
+
+# Losses that are alike wherever they occur, and named at the first place only.
+TOLD_ONCE = frozenset({"SIGNATURE_STANDIN"})
 
 REPAIRS: Mapping[str, str] = {
     "alternation": "neighbours of the same role became parts of one message",

@@ -10,7 +10,7 @@ canisters; the tests hold both ways against each other.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, ClassVar
 
 import msgspec
@@ -55,7 +55,8 @@ class Sliced(Struct, frozen=True, gc=False):
     All messages of a ``short`` body are text; all texts of any other are slices, or lists of the parts below, but where
     it ``has_texts`` some are text too: whoever looks into texts takes ``sliced_messages``. The commonest settings are
     fields, absent unless given; with any others ``settings`` has them all, as the body of a request without messages,
-    in the order of the body if ``is_ordered``. A reader that sees that each call is made alone and answered right
+    in the order of the body if ``is_ordered``. Whoever has to tell of the first call finds its place: the number of the
+    message, and the path in it. A reader that sees that each call is made alone and answered right
     behind it gives the ids and names of all ``calls``, so that nobody has to look again.
     """
 
@@ -67,6 +68,7 @@ class Sliced(Struct, frozen=True, gc=False):
     temperature: Any
     top_p: Any
     stream: Any
+    find_call: Callable[[], tuple[int, str]]
     settings: bytes | None = None
     is_ordered: bool = True
     calls: tuple[list[str], set[str]] | None = None

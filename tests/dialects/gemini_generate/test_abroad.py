@@ -257,7 +257,8 @@ def test_made_ids_differ_between_the_answers_of_a_conversation():
     ],
 )
 def test_arguments_that_are_no_object_are_wrapped_and_come_back(arguments, args, losses):
-    body, rendered = to_gemini(chat(ASK, called(call("a", "f", arguments)), answer("a", "1")))
+    asked = chat(ASK, called(call("a", "f", arguments)), answer("a", "1"))
+    body, rendered = to_gemini(asked, "gemini-2.5-pro")
     assert body["contents"][1]["parts"][0]["functionCall"]["args"] == args
     assert [loss.code for loss in rendered.losses] == losses
     back = from_gemini(body)["messages"][1]["tool_calls"][0]["function"]["arguments"]
@@ -296,14 +297,72 @@ def test_media_of_a_result_stand_in_its_parts():
 # --- reasoning ---------------------------------------------------------------------------------
 
 
-def test_the_first_foreign_call_of_each_step_is_signed_for_gemini_3_only():
-    body = chat(ASK, called(call("a", "f"), call("b", "g")), answer("a", "1"), answer("b", "2"))
-    signed, rendered = to_gemini(body, "gemini-3-pro")
-    signatures = [part.get("thoughtSignature") for part in signed["contents"][1]["parts"]]
-    assert signatures == ["context_engineering_is_the_way_to_go", None]
+STAND_IN = "context_engineering_is_the_way_to_go"
+
+
+@pytest.mark.parametrize("model", ["gemini-3-pro", "gemini-3.7-flash", "gpt-5.5", None])
+def test_the_first_foreign_call_of_each_step_is_signed_and_told_once(model):
+    step = (called(call("a", "f"), call("b", "g")), answer("a", "1"), answer("b", "2"))
+    later = (called(call("c", "f")), answer("c", "3"))
+    rendered = translate(chat(ASK, *step, *later), source=CHAT, target=NAME, model=model)
+    signed = json.loads(rendered.body)
+    signatures = [
+        part.get("thoughtSignature")
+        for index in (1, 3)
+        for part in signed["contents"][index]["parts"]
+    ]
+    assert signatures == [STAND_IN, None, STAND_IN]
+    assert [(loss.code, loss.path) for loss in rendered.losses] == [
+        ("SIGNATURE_STANDIN", "messages[1].tool_calls[0]")
+    ]
+
+
+def test_a_model_that_wants_no_signatures_gets_none():
+    body = chat(ASK, called(call("a", "f")), answer("a", "1"))
+    assert "thoughtSignature" not in json.dumps(to_gemini(body, "gemini-2.5-pro")[0])
+
+
+def test_a_step_more_is_signed_without_being_told_again():
+    body = chat(ASK, called(call("a", "f")), answer("a", "1"))
+    request = normalize_request(body, CHAT)
+    nativize_request(request, NAME)
+    made = normalize_request(chat(called(call("b", "f")), answer("b", "2")), CHAT).conversation
+    for _ in range(2):
+        request = request.replace(conversation=request.conversation.append(*made))
+        rendered = nativize_request(request, NAME)
+        made = normalize_request(chat(called(call("c", "f")), answer("c", "2")), CHAT).conversation
+    assert rendered.body.count(STAND_IN.encode()) == 3
     assert [loss.code for loss in rendered.losses] == ["SIGNATURE_STANDIN"]
-    for model in ("gemini-2.5-pro", None):
-        assert "thoughtSignature" not in json.dumps(to_gemini(body, model)[0])
+
+
+@pytest.mark.parametrize("source", [CHAT, "anthropic_messages"])
+def test_an_answer_needs_no_stand_in(source):
+    asked = {"role": "assistant", "content": None, "tool_calls": [call("a", "f")]}
+    choice = {"index": 0, "message": asked, "finish_reason": "tool_calls", "logprobs": None}
+    answered = {"id": "c", "object": "chat.completion", "model": "m", "choices": [choice]}
+    if source != CHAT:
+        answered = json.loads(translate(answered, source=CHAT, target=source, kind="response").body)
+    rendered = translate(answered, source=source, target=NAME, kind="response")
+    assert b"functionCall" in rendered.body
+    assert b"thoughtSignature" not in rendered.body
+
+
+@pytest.mark.parametrize("target", [CHAT, "anthropic_messages", "openai_responses"])
+@pytest.mark.parametrize("stand_in", [STAND_IN, "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I="])
+def test_a_stand_in_is_no_signature_that_anybody_misses(target, stand_in):
+    body = said(
+        content("user", {"text": "q"}),
+        content(
+            "model",
+            {"functionCall": {"id": "a", "name": "f", "args": {}}, "thoughtSignature": stand_in},
+        ),
+        content("user", {"functionResponse": {"id": "a", "name": "f", "response": {"n": 1}}}),
+    )
+    body["generationConfig"] = {"maxOutputTokens": 9}
+    rendered = translate(body, source=NAME, target=target, model="m", policy="strict")
+    assert [(loss.code, loss.path) for loss in rendered.losses] == [
+        ("STANDIN_DROPPED", "contents[1].parts[0].thoughtSignature")
+    ]
 
 
 def test_signatures_go_back_to_the_family_that_made_them_and_nowhere_else():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -274,6 +275,7 @@ def _sliced(
         found.temperature,
         found.top_p,
         found.stream,
+        partial(_first_call, found.messages),
         settings,
         False,
         calls,
@@ -300,6 +302,7 @@ def _read_apart(body: bytes, notes: Notes) -> Sliced:
         absent,
         absent,
         absent,
+        partial(_first_call, found),
         settings,
         has_texts=True,
     )
@@ -382,6 +385,20 @@ def _messages(messages: list[Any]) -> tuple[list[Any], Calls | None]:
                 _take_assistant(content, sliced)
     is_open = asked is not None
     return sliced, (identifiers, names) if are_alone and not is_open else None
+
+
+def _first_call(messages: list[Any]) -> tuple[int, str]:
+    """Where the first call of all stands."""
+    for index, message in enumerate(messages):
+        content = message.content
+        if type(message) not in (_Assistant, _SlicedAssistant) or type(content) is str:
+            continue
+        if type(content) is Raw:
+            content = _decode_assistant(content) if is_list(content) else ()
+        kinds = [type(block) for block in content]
+        if _ToolUse in kinds:
+            return index, f".content[{kinds.index(_ToolUse)}]"
+    raise OddError
 
 
 def _answer(block: _ToolResult, index: int, place: int) -> ToolSlice:

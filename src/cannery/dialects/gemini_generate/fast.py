@@ -320,7 +320,9 @@ def _written(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each canist
     answered = 0
     count = len(canisters)
     # Where a call and its answer may still follow.
-    room = 0 if signature else count - 2
+    room = count - 2
+    # The first call that had to be signed.
+    signed: int | None = None
     while place < count:
         canister = canisters[place]
         role = canister.role
@@ -353,10 +355,12 @@ def _written(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each canist
                             name = call.name
                             ids.append(identifier)
                             names.add(name)
+                            if signed is None:
+                                signed = place + 1
                             take(
                                 Fragment(
                                     f'{{"role":"model","parts":[{{"functionCall":{{"id":"{identifier}",'
-                                    f'"name":"{name}","args":{arguments}}}}}]}}'
+                                    f'"name":"{name}","args":{arguments}}}{signature}}}]}}'
                                 )
                             )
                             parts = [
@@ -415,8 +419,8 @@ def _written(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each canist
                 _check_object(held)
             name = canister.name
             sign = "" if waiting else signature
-            if sign:
-                notes.append(("SIGNATURE_STANDIN", place, ""))
+            if sign and signed is None:
+                signed = place
             part = Fragment(
                 f'{{"functionCall":{{"id":"{canister.identifier}","name":"{name}",'
                 f'"args":{held or "{}"}}}{sign}}}'
@@ -461,7 +465,11 @@ def _written(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each canist
         else:
             return None
         place += 1
-    return None if waiting or turn is _OPENED else Walked(written, last, before)
+    if waiting or turn is _OPENED:
+        return None
+    if signature and signed is not None:
+        notes.append(("SIGNATURE_STANDIN", signed, ""))
+    return Walked(written, last, before)
 
 
 def _media(content: Any) -> dict[str, Any] | None:

@@ -12,10 +12,11 @@ from typing import Any
 from msgspec import UNSET, Raw
 
 from cannery.dialects.gemini_generate.fast import are_plain, usual_config
-from cannery.dialects.gemini_generate.models import generation
+from cannery.dialects.gemini_generate.models import STAND_IN, needs_signatures
 from cannery.dialects.gemini_generate.outputs import wrap_text
 from cannery.wire.arguments import object_slice, read_slice
 from cannery.wire.bodies import encode
+from cannery.wire.losses import Notes
 from cannery.wire.slices import (
     MODEL,
     NULL,
@@ -49,12 +50,15 @@ _SAYING = _RESPONSE + _OUTPUT
 _THEN_USER, _THEN_MODEL = b"}" + _USERS + _TEXT, b"}" + _MODELS
 _MODEL_SAYS = _THEN_MODEL + _TEXT
 _HEARD = b"}}" + _USERS + _ANSWER
+# The same behind a call that is signed.
+_SIGNED = f'}},"thoughtSignature":"{STAND_IN}"}}'.encode()
+_SIGNED_AND_HEARD = _SIGNED + _USERS + _ANSWER
 _JOINED, _ANSWERED = b"}}}," + _TEXT, b"}}}" + _MODELS
 
 
-def write_long(sliced: Sliced, around: Around | None) -> bytes | None:
+def write_long(sliced: Sliced, around: Around | None, notes: Notes) -> bytes | None:
     """The body; None for requests that need a repair."""
-    contents = _contents(sliced_messages(sliced), sliced.model)
+    contents = _contents(sliced, notes)
     if contents is None:
         return None
     body: dict[str, Any]
@@ -75,23 +79,27 @@ def write_long(sliced: Sliced, around: Around | None) -> bytes | None:
     return b"".join((start, b'"contents":[', *contents, b"]}"))
 
 
-def _contents(messages: list[Any], model: Any) -> list[Any] | None:
+def _contents(sliced: Sliced, notes: Notes) -> list[Any] | None:
     """The contents of a conversation that needs no repair: frames, and between them what they frame."""
     ids: list[str] = []
     names: set[str] = set()
-    pieces = _pieces(messages, ids, names)
-    if pieces is None:
+    model = sliced.model
+    is_signed = needs_signatures(model if type(model) is str else None)
+    pieces = _pieces(sliced_messages(sliced), ids, names, is_signed=is_signed)
+    if pieces is None or not ids:
+        return pieces
+    if not are_plain(ids, names):
         return None
-    # A model of Google's own may want signatures.
-    is_google = type(model) is str and generation(model) is not None
-    if ids and (is_google or not are_plain(ids, names)):
-        return None
+    if is_signed:
+        place, within = sliced.find_call()
+        notes.append(("SIGNATURE_STANDIN", place, "", within))
     return pieces
 
 
 def _pieces(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each message is what it saves
-    messages: list[Any], ids: list[str], names: set[str]
+    messages: list[Any], ids: list[str], names: set[str], *, is_signed: bool
 ) -> list[Any] | None:
+    heard = _SIGNED_AND_HEARD if is_signed else _HEARD
     pieces: list[Any] = []
     # What stands before the next text of the user and the next part of the model; None where it is not their turn.
     user: bytes | None = _USER + _TEXT
@@ -142,14 +150,15 @@ def _pieces(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each message
             names.add(name)
             called = f'{{"id":"{identifier}","name":"{name}",'.encode()
             if head(text)[0] in _WORDS:
-                pieces += (model, _CALL, called, _ARGS, given, _HEARD, called, _SAYING, text)
+                pieces += (model, _CALL, called, _ARGS, given, heard, called, _SAYING, text)
                 user, model = _JOINED, _ANSWERED
                 continue
-            pieces += (model, _CALL, called, _ARGS, given, _HEARD, called)
+            pieces += (model, _CALL, called, _ARGS, given, heard, called)
             closing = _take_output(text, pieces)
         else:
             pieces.append(model)
-            closing = _take_calls(message, calls, pieces, rest, ids, names)
+            closed = heard[: -len(_USERS + _ANSWER)]
+            closing = _take_calls(message, calls, pieces, rest, ids, names, closed)
         if closing is None:
             return None
         user, model = closing + b"," + _TEXT, closing + _MODELS
@@ -166,15 +175,20 @@ def _take_calls(
     rest: Iterator[Any],
     ids: list[str],
     names: set[str],
+    closed: bytes,
 ) -> bytes | None:
-    """Take what is said before calls, each of them, and the answers; give what closes the last."""
+    """Take what is said before calls, each of them, and the answers; give what closes the last.
+
+    The first call is ``closed`` with or without a signature.
+    """
     text = said_before(message.content)
     if text is UNSET or not calls:
         return None
+    closing: bytes | None = b""
     glue = b""
     if text is not None:
         pieces += (_TEXT, text)
-        glue = b"},"
+        closing, glue = b"}", b","
     framed: list[bytes] = []
     for call in calls:
         name = call.function.name
@@ -185,9 +199,8 @@ def _take_calls(
         names.add(name)
         called = f'{{"id":"{call.id}","name":"{name}",'.encode()
         framed.append(called)
-        pieces += (glue, _CALL, called, _ARGS, given)
-        glue = b"}},"
-    closing: bytes | None = b"}}"
+        pieces += (closing, glue, _CALL, called, _ARGS, given)
+        closing, closed, glue = closed, b"}}", b","
     glue = _USERS
     for call, called in zip(calls, framed, strict=True):
         answer = next(rest, None)

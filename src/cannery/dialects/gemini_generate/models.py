@@ -7,8 +7,9 @@ import re
 from msgspec import Struct
 
 from cannery.wire.contract import Rules
+from cannery.wire.foreign import STAND_INS
 
-STAND_IN = "context_engineering_is_the_way_to_go"
+STAND_IN = STAND_INS[0]
 _MODEL = re.compile(r"gemini-(\d+)(?:\.(\d+))?(?:-(pro|flash-lite|flash|ultra|nano))?")
 
 # Function names: google-genai 3.1.0 documents a letter or underscore, then letters, digits, _ . : -, at most 128.
@@ -42,9 +43,9 @@ def rules_for(model: str | None) -> Rules:
 
 
 def needs_signatures(model: str | None) -> bool:
-    """Whether the first call of each step must be signed."""
+    """Whether the first call of each step must be signed; a name that says nothing is that of the newest."""
     version = generation(model)
-    return version is not None and version >= (3, 0)
+    return version is None or version >= (3, 0)
 
 
 def takes_levels(model: str | None) -> bool:

@@ -23,10 +23,10 @@ _BETWEEN = '","'
 _BACKSLASH = ord("\\")
 
 
-def write_slices(sliced: Sliced, around: Around | None, _notes: Notes) -> bytes | None:
+def write_slices(sliced: Sliced, around: Around | None, notes: Notes) -> bytes | None:
     """The body; None for requests that need a repair."""
     if sliced.short is None:
-        return write_long(sliced, around)
+        return write_long(sliced, around, notes)
     texts: list[str] = []
     system = sliced.system
     take = texts.append

@@ -43,7 +43,7 @@ from cannery.messages.role import Role
 from cannery.wire.arguments import FREEFORM_INPUT, object_input, wrapped_input
 from cannery.wire.citations import report_approximated
 from cannery.wire.contract import Piece
-from cannery.wire.foreign import report_residue
+from cannery.wire.foreign import STAND_INS, report_residue
 from cannery.wire.losses import Report
 from cannery.wire.markers import supplement, system_envelope
 from cannery.wire.media import NOT_BASE64, base64_text, is_broken, standard_base64
@@ -82,6 +82,7 @@ class MessageWriter:
         self._position = 0
         self._names: dict[str, str] = {}
         self._idless: set[str] = set()
+        self._has_stand_ins = False
 
     def messages(self, pieces: list[Piece]) -> Object:
         """The contents of all pieces, and the system instruction where there is one."""
@@ -191,7 +192,8 @@ class MessageWriter:
     def _signed(self, turn: list[Piece], role: str) -> list[Object]:
         """The parts of a turn, the first call among them signed where the model insists."""
         parts: list[Object] = []
-        wants_signature = role == "model" and not self.at_home and needs_signatures(self.model)
+        is_sent = role == "model" and not self.at_home and self.grounding is None
+        wants_signature = is_sent and needs_signatures(self.model)
         for piece in turn:
             self._position = len(parts)
             written = list(self.parts(piece))
@@ -199,9 +201,15 @@ class MessageWriter:
             if wants_signature and isinstance(piece.canister, InvocationCanisterClass):
                 wants_signature = False
                 if not get(written[0], SIGNATURE):
-                    written[0][SIGNATURE] = STAND_IN
-                    self.report.lose("SIGNATURE_STANDIN", piece.place)
+                    self._stand_in(written[0], piece.place)
         return parts
+
+    def _stand_in(self, call: Object, place: int | None) -> None:
+        """Sign a call that was made elsewhere; told of the first."""
+        call[SIGNATURE] = STAND_IN
+        if not self._has_stand_ins:
+            self.report.lose("SIGNATURE_STANDIN", place)
+        self._has_stand_ins = True
 
     def parts(self, piece: Piece) -> Iterable[Object]:
         """The parts of one canister, with this dialect's residue, or none and a loss."""
@@ -233,9 +241,10 @@ class MessageWriter:
 
     def _restored(self, ours: Object, residue: Residue, place: int | None) -> Object:
         part: Object = recall(ours, residue.part)
-        if self.at_home or same_family(residue.model, self.model):
-            return part
         key = spelled(part, SIGNATURE)
+        is_any = part.get(key) in STAND_INS
+        if self.at_home or is_any or same_family(residue.model, self.model):
+            return part
         if part.pop(key, None) is not None:
             self.report.lose("SIGNATURE_DROPPED", place, within=f".{key}")
         return part

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import msgspec
@@ -18,6 +19,7 @@ from cannery.wire.slices import (
     TOOL,
     USER,
     Sliced,
+    UnusualError,
     encode_structs,
     is_utf8,
     settings_text,
@@ -192,6 +194,7 @@ def _texts(body: bytes, found: Any, messages: list[Any], settings: bytes | None)
         found.temperature,
         found.top_p,
         found.stream,
+        partial(_first_call, messages),
         settings,
     )
 
@@ -223,6 +226,7 @@ def _read_long(body: bytes, notes: Notes) -> Sliced:
         found.temperature,
         found.top_p,
         found.stream,
+        partial(_first_call, found.messages),
         settings,
         False,
     )
@@ -244,7 +248,16 @@ def _read_apart(body: bytes, notes: Notes, *, has_strays: bool) -> Sliced:
     except (KeyError, msgspec.ValidationError):
         model = absent
     settings = encode_structs({**fields, "messages": ()})
-    return Sliced(messages, None, system, model, absent, absent, absent, absent, settings)
+    call = partial(_first_call, found)
+    return Sliced(messages, None, system, model, absent, absent, absent, absent, call, settings)
+
+
+def _first_call(messages: list[Any]) -> tuple[int, str]:
+    """Where the first call of all stands."""
+    for index, message in enumerate(messages):
+        if message.speaker is MODEL and message.tool_calls is not UNSET:
+            return index, ".tool_calls[0]"
+    raise UnusualError
 
 
 def _split(messages: list[Any]) -> tuple[Any, list[Any]]:
