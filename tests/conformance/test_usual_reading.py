@@ -21,6 +21,7 @@ USUAL = {
     "openai_chat": ["cannery.wire.chat_reading.take_common"],
     "openai_responses": ["cannery.dialects.openai_responses.reading.usual_item"],
     "gemini_generate": [
+        "cannery.dialects.gemini_generate.reading.usual_body",
         "cannery.dialects.gemini_generate.reading.usual_content",
         "cannery.dialects.gemini_generate.reading.usual_system",
     ],
@@ -102,8 +103,12 @@ MESSAGES: dict[str, Any] = {
             {
                 "role": "model",
                 "parts": [
-                    {"text": "Again."},
-                    {"functionCall": {"id": "call_1", "name": "look", "args": {}}},
+                    {"text": "Again.", "thoughtSignature": "c2ln"},
+                    {
+                        "functionCall": {"id": "call_1", "name": "look", "args": {}},
+                        "thoughtSignature": "bmVk",
+                    },
+                    {"functionCall": {"name": "look", "args": {}}, "thoughtSignature": "Y2U="},
                 ],
             },
             {

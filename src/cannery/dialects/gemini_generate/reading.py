@@ -105,24 +105,26 @@ _DATA = (
 
 def read_request(body: bytes, paths: list[str] | None = None) -> Request:
     """The request that a body asks for."""
-    usual = usual_body(body) if paths is None else None
+    usual = usual_body(body)
     if usual is not None:
         with contextlib.suppress(UnusualError):
-            return _read_usual(usual)
+            return _read_usual(usual, paths)
     value = read_object(NAME, body)
     return guarded(NAME, lambda: _read_request(value, paths))  # type: ignore[no-any-return]
 
 
-def _read_usual(body: Body) -> Request:
+def _read_usual(body: Body, paths: list[str] | None) -> Request:
     """The request of a body of common shape; UnusualError if it has settings that leave something to the residue."""
     settings = body.settings
     read = _read_settings if len(settings) <= _SHORT else _read_settings.__wrapped__
     known = read(settings)
     reader = MessageReader()
-    reader.is_located = False
+    reader.is_located = paths is not None
     if body.system is not UNSET:
         reader.system({"systemInstruction": body.system})
     reader.contents({"contents": body.contents})
+    if paths is not None:
+        paths.extend(reader.paths)
     return new_request(Conversation.trusted(reader.canisters), absent, *known, source=NAME)  # type: ignore[no-any-return]
 
 

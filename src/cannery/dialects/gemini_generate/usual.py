@@ -1,7 +1,7 @@
 """Contents of common shape, read without comparing what was said with what would be written.
 
-Texts, calls and their results with nothing beside them, in the usual spelling: a decoder that knows nothing else tells
-them from all others, body by body or content by content. Anything else is left to ``reading``, and the tests hold both
+Texts, calls and their results with nothing beside them but a signature, in the usual spelling: a decoder that knows
+nothing else tells them from all others, body by body or content by content. Anything else is left to ``reading``, and the tests hold both
 against each other.
 """
 
@@ -61,13 +61,18 @@ class Part(
     Struct,
     gc=False,
     forbid_unknown_fields=True,
-    rename={"call": "functionCall", "result": "functionResponse"},
+    rename={
+        "call": "functionCall",
+        "result": "functionResponse",
+        "signature": "thoughtSignature",
+    },
 ):
-    """A part that holds one of these."""
+    """A part that holds one of these; texts and calls may be signed."""
 
     text: str | UnsetType = UNSET
     call: Call | UnsetType = UNSET
     result: Result | UnsetType = UNSET
+    signature: str | UnsetType = UNSET
 
 
 class Content(Struct, gc=False, forbid_unknown_fields=True):
@@ -160,16 +165,19 @@ def _canisters(content: Content, when: datetime, calls: set[str]) -> list[AnyCan
     for part in content.parts:
         words, call, result = part.text, part.call, part.result
         if call is UNSET is result and words is not UNSET:
-            found.append(say(words, when, bool(found)))
+            residue = None if part.signature is UNSET else _signed(part.signature)
+            found.append(say(words, when, bool(found), residue))
             continue
         if words is not UNSET or (call is not UNSET) is (result is not UNSET):
             return None
         if is_user:
             canister = None
-            if result is not UNSET and (result.id is UNSET or result.id in calls):
+            if result is UNSET or part.signature is not UNSET:
+                return None
+            if result.id is UNSET or result.id in calls:
                 canister = _result(result, when, joined=bool(found))
         else:
-            canister = None if call is UNSET else _call(call, when)
+            canister = None if call is UNSET else _call(call, part.signature, when)
             if not found:
                 found.append(new_assistant(absent, when))
         if canister is None:
@@ -184,13 +192,15 @@ def usual_ids(content: Content) -> set[str]:
     return {inner.id for inner in held if inner is not UNSET and inner.id is not UNSET}
 
 
-def _call(call: Call, when: datetime) -> AnyCanister | None:
+def _call(call: Call, signature: str | UnsetType, when: datetime) -> AnyCanister | None:
     identifier = call.id
     if not call.name or identifier == "" or RAW_ARGUMENTS in call.args:
         return None
     is_made = identifier is UNSET
     own = ("" if is_made else identifier, call.name, False)
     residue = _idless_call() if is_made else None
+    if signature is not UNSET:
+        residue = _signed(signature, residue)
     return new_invocation(write_json(call.args), when, True, residue, None, *own)  # type: ignore[no-any-return]
 
 
@@ -202,6 +212,14 @@ def _result(result: Result, when: datetime, *, joined: bool) -> AnyCanister | No
     residue = _result_residue(result.name, not is_found)
     own = ("" if is_found else identifier, absent)
     return new_result(words, when, joined, residue, None, *own)  # type: ignore[no-any-return]
+
+
+def _signed(signature: str, more: Residue | None = None) -> Residue:
+    """What a signature leaves behind, and what else there is."""
+    added = f'"s":{{"thoughtSignature":{write_json(signature)}}}}}'
+    if more is None or more.part is None:
+        return Residue(NAME, part="{" + added)
+    return Residue(NAME, part=f"{more.part[:-1]},{added}")
 
 
 @lru_cache(maxsize=1)
