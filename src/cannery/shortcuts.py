@@ -53,7 +53,7 @@ def translate_slices(
         written = mend(written, runs)
     if settings is None and not notes:
         return Rendered(written)
-    losses = _noted_slices(notes, source)
+    losses = _noted_slices(notes, source, sliced.field)
     if settings is None:
         rendered = Rendered(written, losses)
     else:
@@ -63,14 +63,14 @@ def translate_slices(
     return rendered
 
 
-def _noted_slices(notes: Notes, source: str) -> tuple[Loss, ...]:
+def _noted_slices(notes: Notes, source: str, field: str) -> tuple[Loss, ...]:
     """The losses that notes of the shortest way stand for: of settings, or of messages by their number."""
     if not notes:
         return ()
     if type(notes[0][1]) is str:
         found: tuple[Loss, ...] = said_alike(tuple(notes), source)[0]
         return found
-    return told(notes, lambda place: f"messages[{place}]")[0]
+    return told(notes, lambda place: f"{field}[{place}]")[0]
 
 
 class _Settings(msgspec.Struct, frozen=True):

@@ -56,8 +56,8 @@ class Sliced(Struct, frozen=True, gc=False):
     it ``has_texts`` some are text too: whoever looks into texts takes ``sliced_messages``. The commonest settings are
     fields, absent unless given; with any others ``settings`` has them all, as the body of a request without messages,
     in the order of the body if ``is_ordered``. Whoever has to tell of the first call finds its place: the number of the
-    message, and the path in it. A reader that sees that each call is made alone and answered right
-    behind it gives the ids and names of all ``calls``, so that nobody has to look again.
+    message, and the path in it. A reader that sees that each call is made alone and answered right behind it gives the
+    ids and names of all ``calls``, so that nobody has to look again. The messages stand in a ``field`` of the body.
     """
 
     messages: list[Any]
@@ -73,6 +73,7 @@ class Sliced(Struct, frozen=True, gc=False):
     is_ordered: bool = True
     calls: tuple[list[str], set[str]] | None = None
     has_texts: bool = False
+    field: str = "messages"
 
 
 class FunctionSlice(Struct, frozen=True, gc=False):
@@ -172,11 +173,11 @@ def sliced_messages(sliced: Sliced) -> list[Any]:
     ]
 
 
-def settings_text(found: Any, names: Iterable[str]) -> bytes:
+def settings_text(found: Any, names: Iterable[str], field: str = "messages") -> bytes:
     """The settings of a body as the body of a request without messages."""
     given = ((name, getattr(found, name, absent)) for name in names)
     fields = {name: value for name, value in given if value is not absent}
-    return encode_structs({**fields, "messages": ()})
+    return encode_structs({**fields, field: ()})
 
 
 def is_said(text: Raw) -> bool:

@@ -79,5 +79,6 @@ DIALECT = Dialect(
     fixed_repairs=frozenset({"late_supervisors"}),
     write_plain=later(__name__, "fast", "write_plain"),
     plan_turns=later(__name__, "fast", "plan_turns"),
+    read_slices=later(__name__, "slicing", "read_slices"),
     write_slices=write_slices,
 )

@@ -1,8 +1,8 @@
 """Contents of common shape, read without comparing what was said with what would be written.
 
 Texts, calls and their results with nothing beside them but a signature, in the usual spelling: a decoder that knows
-nothing else tells them from all others, body by body or content by content. Anything else is left to ``reading``, and the tests hold both
-against each other.
+nothing else tells them from all others, body by body or content by content. Anything else is left to ``reading``, and
+the tests hold both against each other.
 """
 
 from __future__ import annotations

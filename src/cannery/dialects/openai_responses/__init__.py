@@ -118,5 +118,6 @@ DIALECT = Dialect(
     takes_over=takes_over,
     write_plain=later(__name__, "fast", "write_plain"),
     plan_turns=later(__name__, "fast", "plan_turns"),
+    read_slices=later(__name__, "slicing", "read_slices"),
     write_slices=write_slices,
 )
