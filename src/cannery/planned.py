@@ -21,7 +21,6 @@ from cannery.wire.fragments import Kept, Opening, Said, find, item, keep, mark, 
 from cannery.wire.losses import (
     NO_ALIASES,
     TOLD_ONCE,
-    Aliases,
     Note,
     Notes,
     Rendered,
@@ -142,7 +141,7 @@ def _write_again(
         said = _more(said, notes, start)
     losses = opening.said.losses + said.losses
     enforce(policy, request.source, target.name, losses)
-    return Rendered(text, losses, opening.said.repairs + said.repairs, _copied(opening.aliases))
+    return Rendered(text, losses, opening.said.repairs + said.repairs, opening.aliases.copied())
 
 
 def _walk_on(
@@ -156,13 +155,6 @@ def _walk_on(
         return None
     said = _more(kept.said, notes, start) if notes else kept.said
     return keep(kept, request.conversation, length, walked.turns, said, opening, plan.key)
-
-
-def _copied(aliases: Aliases) -> Aliases:
-    """Aliases that a caller may change: what is kept stays as it is."""
-    if aliases is NO_ALIASES:
-        return aliases
-    return Aliases({**aliases.names}, {**aliases.ids}, aliases.freeform)
 
 
 def _place(note: Note) -> Any:

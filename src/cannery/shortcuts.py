@@ -58,7 +58,7 @@ def translate_slices(
         rendered = Rendered(written, losses)
     else:
         said = settings.said
-        rendered = Rendered(written, said.losses + losses, said.repairs, said.aliases)
+        rendered = Rendered(written, said.losses + losses, said.repairs, said.aliases.copied())
     enforce(policy, source, target, rendered.losses)
     return rendered
 

@@ -74,3 +74,13 @@ def test_a_function_with_such_an_argument_is_no_custom_tool(target: str):
     call = whole["choices"][0]["message"]["tool_calls"][0]
     assert call["type"] == "function"
     assert json.loads(call["function"]["arguments"]) == {"input": "x"}
+
+
+@pytest.mark.parametrize("target", [*TARGETS, RESPONSES])
+def test_what_a_caller_does_to_aliases_does_not_come_back_with_the_next_request(target: str):
+    tool = {"type": "function", "function": {"name": "any name"}}
+    body = json.dumps(chat(user("q"), tools=[tool])).encode()
+    first = cannery.translate(body, source=CHAT, target=target)
+    assert first.aliases.names
+    first.aliases.names.clear()
+    assert cannery.translate(body, source=CHAT, target=target).aliases.names

@@ -147,6 +147,12 @@ class Aliases(Struct, frozen=True, gc=False):
     ids: Mapping[str, str] = {}
     freeform: frozenset[str] = frozenset()
 
+    def copied(self) -> Aliases:
+        """The same for a caller to change: what is kept for the next time stays as it is."""
+        if self is NO_ALIASES:
+            return self
+        return Aliases({**self.names}, {**self.ids}, self.freeform)
+
 
 NO_ALIASES = Aliases()
 
