@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from cannery.repairs import PASSES
-from cannery.wire.losses import CODES, REPAIRS
+from cannery.wire.losses import CODES, DEGRADED, INFO, LOST, REPAIRS
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "losses.md").read_text("utf-8")
+ROOT = Path(__file__).resolve().parents[2]
+PAGE = (ROOT / "docs" / "losses.md").read_text("utf-8")
 
 
 def test_every_code_is_on_the_page():
@@ -31,3 +32,18 @@ def test_the_page_has_no_other_codes():
         if line.startswith("| `") and line.count("|") == 4
     }
     assert listed == set(CODES)
+
+
+def test_every_code_is_told_by_something():
+    table = ROOT / "src" / "cannery" / "wire" / "losses.py"
+    code = "".join(
+        path.read_text("utf-8") for path in (ROOT / "src").rglob("*.py") if path != table
+    )
+    assert [name for name in CODES if f'"{name}"' not in code] == []
+
+
+def test_the_page_has_the_severities_that_codes_have():
+    _, _, below = PAGE.partition("| severity | meaning |\n|---|---|\n")
+    rows = below.partition("\n\n")[0].splitlines()
+    assert [row.split("|")[1].strip() for row in rows] == [INFO, DEGRADED, LOST]
+    assert {severity for severity, _ in CODES.values()} == {INFO, DEGRADED, LOST}

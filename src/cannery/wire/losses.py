@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from cannery.errors import InputError, LossError
 
-INFO, DEGRADED, LOST, BLOCKED = "info", "degraded", "lost", "blocked"
+INFO, DEGRADED, LOST = "info", "degraded", "lost"
 POLICIES = ("allow", "warn", "strict")
 # Before a path within: it starts at the wire message that holds the place, not at the place itself.
 ENVELOPE = "^"
@@ -49,7 +49,6 @@ CODES: Mapping[str, tuple[str, str]] = {
     "FREEFORM_WRAPPED": (DEGRADED, "the free text of a custom tool was wrapped in an object"),
     "MEDIA_DROPPED": (LOST, "the target cannot carry this kind of media here"),
     "MEDIA_MOVED": (DEGRADED, "media of a tool result follow in a user message"),
-    "MEDIA_TO_TEXT": (DEGRADED, "media were replaced by a text that names them"),
     "MEDIA_TYPE_UNSUPPORTED": (LOST, "the target does not take this media type"),
     "NAME_HIDDEN": (INFO, "the name of a file is kept where the model does not see it"),
     "MODEL_DROPPED": (INFO, "a record of a data set names no model"),
