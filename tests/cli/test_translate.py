@@ -94,6 +94,23 @@ def test_stream_comes_while_it_is_read(run):
     assert (process.returncode, error) == (0, b"")
 
 
+def test_stream_is_the_text_of_a_body_where_json_is_asked_for(run):
+    stream = (DATA / "openai_chat/streams/plain_text.sse").read_bytes()
+    told = json.loads(run("translate", *TARGET, "--json", given=stream).out)
+
+    assert (told["kind"], told["source"]) == ("stream", "openai_chat")
+    assert told["body"] == run("translate", *TARGET, given=stream).out
+
+
+@pytest.mark.parametrize("asked", [("--policy", "strict"), ("--losses", "losses.json")])
+def test_stream_has_no_report_that_could_be_asked_for(run, asked):
+    stream = (DATA / "openai_chat/streams/plain_text.sse").read_bytes()
+    ran = run("translate", *TARGET, *asked, given=stream)
+
+    assert (ran.code, ran.out) == (2, "")
+    assert "for requests and responses" in ran.err
+
+
 def test_terminal_gets_indented_json(run, chat):
     ran = run.on_terminal("translate", chat, *TARGET, "--quiet")
 

@@ -10,8 +10,8 @@ from typing import Any, BinaryIO, NamedTuple
 
 import msgspec
 
-from cannery.cli.complaints import DONE, WRONG, Complaint
-from cannery.cli.files import note, shown, writing
+from cannery.cli.complaints import DONE, WRONG, Complaint, Misuse
+from cannery.cli.files import note, shown, write_json, writing
 from cannery.errors import DialectError, InputError, LossError
 from cannery.translation import (
     normalize_request,
@@ -150,8 +150,18 @@ def _other_dialect(options: argparse.Namespace, body: bytes) -> str:
 
 def stream(options: argparse.Namespace, source: str, chunks: Iterator[bytes]) -> int:
     """Translate a stream while it comes."""
+    if options.policy == "strict" or options.losses:
+        raise Misuse(
+            "a stream goes out while it comes in, before anybody knows what it loses",
+            "--policy strict and --losses are for requests and responses",
+        )
+    translated = translate_stream(chunks, source=source, target=options.to)
+    if options.json:
+        told = {"source": source, "target": options.to, "kind": "stream"}
+        write_json({**told, "body": b"".join(translated).decode()}, options.output)
+        return DONE
     with writing(options.output) as file:
-        for chunk in translate_stream(chunks, source=source, target=options.to):
+        for chunk in translated:
             file.write(chunk)
             file.flush()
     return DONE

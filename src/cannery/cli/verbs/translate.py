@@ -16,7 +16,8 @@ from cannery.wire.losses import POLICIES, Rendered
 DESCRIPTION = (
     "Say a request, response or stream in another dialect. What could not be said is reported on stderr. "
     "A file with one body a line is translated in bulk; a bad line is reported and left out. With --json the answer "
-    "has body, losses and repairs, in bulk one such object a line."
+    "has body, losses and repairs, in bulk one such object a line. A stream goes out while it comes in, without a "
+    "report; with --json its body is text."
 )
 EXAMPLES = """
 cannery translate request.json --to anthropic_messages
