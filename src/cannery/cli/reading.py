@@ -17,7 +17,6 @@ from cannery.messages import (
 )
 from cannery.messages.role import Role
 
-_LONGEST_LINE = 100_000
 _BRANCH = re.compile(r"([ │├└─]*)([0-9a-z_-]+)( at \d+)?(.*)")
 
 

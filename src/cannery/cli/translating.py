@@ -22,7 +22,6 @@ from cannery.translation import (
 from cannery.wire.losses import Rendered
 
 _CHUNK = 1 << 16
-_MOST_SHOWN = 20
 
 
 class Source(NamedTuple):

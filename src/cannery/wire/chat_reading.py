@@ -48,7 +48,6 @@ from cannery.wire.wire_roles import read_role
 
 _ROLES = VOCABULARIES["openai"]
 _AUDIO_TYPES = {sound: mime_type for mime_type, sound in AUDIO_FORMATS.items()}
-_CONTENT_KEYS = frozenset({"content", "tool_calls", "function_call"})
 _SPEAKERS = ("system", "developer", "user")
 _REASONING_KEYS = ("reasoning_content", "reasoning")
 
