@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from cannery.dialects import find_dialect
-from cannery.messages.canisters import AnyCanister, hold
+from cannery.messages.canisters import AnyCanister, SupervisorCanisterClass, hold
 from cannery.messages.content import TextualContentClass, new_text
 from cannery.messages.requests import Request, Response
 from cannery.repairs import repair
@@ -42,6 +42,9 @@ def write_request(
         rules = rules or target.rules_of(model)
         if turns is None:
             pieces = repair(pieces, rules, report, {*without} - target.fixed_repairs)
+        if not rules.knows_developer:
+            pieces = [_lowered(piece, report) for piece in pieces]
+        report.takes_reasoning = rules.takes_reasoning_text
         if "function_names" not in without:
             request = renamed_tools(request, rules, report)
         report_lost_settings(request, report, target)
@@ -51,6 +54,15 @@ def write_request(
     more = () if turns is None else (turns[1],)
     written = target.write_request(request, pieces, report, *more)
     return render(written, request, name, policy, report, locate)
+
+
+def _lowered(piece: Piece, report: Report) -> Piece:
+    """A supervisor as one who does not know developers hears it."""
+    canister = piece.canister
+    if not isinstance(canister, SupervisorCanisterClass) or canister.rank != "developer":
+        return piece
+    report.lose("RANK_LOWERED", piece.place)
+    return Piece(changed(canister, rank="system"), piece.place, is_synthetic=piece.is_synthetic)
 
 
 def at_hand(canister: AnyCanister) -> AnyCanister:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 
+import msgspec
 import pytest
 
 import cannery
+from cannery.dialects import find_dialect
 from tests.behaviours.bodies import (
     CHAT,
     CLAUDE,
@@ -117,6 +119,15 @@ def test_27_reasoning_content_is_reasoning():
     found = told(body, CHAT, CLAUDE)
     assert "think" not in found.rendered.body.decode()
     assert ("REASONING_DROPPED", "messages[1].reasoning_content") in found.paths
+
+
+def test_27_thoughts_are_kept_from_a_server_that_takes_them():
+    rules = msgspec.structs.replace(find_dialect(CHAT).rules, takes_reasoning_text=True)
+    request = cannery.normalize_request(claude(user("q"), assistant(THOUGHT), ANSWERS), CLAUDE)
+    rendered = cannery.nativize_request(request, CHAT, rules=rules)
+    said = json.loads(rendered.body)["messages"][1]
+    assert (said["reasoning_content"], said["content"]) == ("hm\n\nhm2", [text("t1"), text("t2")])
+    assert {loss.code for loss in rendered.losses} == {"SIGNATURE_DROPPED"}
 
 
 # --- content -----------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 import cannery
+from cannery.dialects import find_dialect
 from cannery.dialects.openai_chat import RULES
 from tests.behaviours.bodies import (
     CHAT,
@@ -66,6 +67,22 @@ def test_04_instructions_and_developer_text_overtake_each_other():
     kept = told(body, RESPONSES, CHAT)
     assert kept.body["messages"] == [system("I"), {"role": "developer", "content": "D"}, user("q")]
     assert told(kept.body, CHAT, RESPONSES).body == body
+
+
+@pytest.mark.parametrize("source", [CHAT, RESPONSES])
+def test_04_a_server_that_knows_no_developer_is_sent_one(source: str):
+    target = RESPONSES if source == CHAT else CHAT
+    turns = [user("q"), {"role": "developer", "content": "D"}, user("r")]
+    body = chat(*turns) if source == CHAT else {"model": "gpt-5.5", "input": turns}
+    rules = msgspec.structs.replace(find_dialect(target).rules, knows_developer=False)
+    rendered = cannery.nativize_request(
+        cannery.normalize_request(body, source), target, rules=rules
+    )
+    written = json.loads(rendered.body)["messages" if target == CHAT else "input"]
+    assert written == [user("q"), system("D"), user("r")]
+    assert [(loss.code, loss.path) for loss in rendered.losses] == [
+        ("RANK_LOWERED", "conversation[1]")
+    ]
 
 
 def test_06_a_late_system_message_is_hoisted_or_dropped():

@@ -69,13 +69,11 @@ class ChatWriter:
         report: Report,
         *,
         at_home: bool,
-        takes_reasoning: bool = False,
         for_answer: bool = False,
     ) -> None:
         self.dialect = dialect
         self.report = report
         self.at_home = at_home
-        self.takes_reasoning = takes_reasoning
         self.for_answer = for_answer
         # The calls that were written in the old way, which wants its results in the old way too.
         self._legacy: dict[str, str] = {}
@@ -448,11 +446,14 @@ class ChatWriter:
     def _add_reasoning(
         self, held: ReasoningContentClass, message: Object, field: str | None, piece: Piece
     ) -> None:
-        if field is not None or (self.takes_reasoning and held.text):
-            _say_more(message, field or "reasoning_content", held.text)
+        if field is not None:
+            _say_more(message, field, held.text)
             return
         report_residue(piece.canister, self.report, piece.place)
-        self.report.lose("REASONING_DROPPED", piece.place)
+        if self.report.takes_reasoning and held.text:
+            _say_more(message, "reasoning_content", held.text)
+        else:
+            self.report.lose("REASONING_DROPPED", piece.place)
         if held.signature is not None or held.encrypted is not None:
             self.report.lose("SIGNATURE_DROPPED", piece.place)
 

@@ -170,8 +170,11 @@ class Report:
 
     A place is the position of a canister in the source conversation, the
     path of a request field, or ``@`` and the name of a control. Places become paths of the source only when there is
-    something to report. ``off`` are the repairs that are switched off, for writers that would make one of them.
+    something to report. ``off`` are the repairs that are switched off, for writers that would make one of them, and
+    ``takes_reasoning`` says that an endpoint hears thoughts as text.
     """
+
+    takes_reasoning = False
 
     def __init__(self, off: Collection[str] = ()) -> None:
         self.off = off
