@@ -19,6 +19,11 @@ TARGETS = {
     ("openai_chat", "openai_responses"): "OpenAI → Responses",
     ("anthropic_messages", "openai_chat"): "Anthropic → OpenAI",
 }
+# What only we read.
+SOURCES = {
+    ("openai_responses", "openai_chat"): "Responses → OpenAI",
+    ("gemini_generate", "openai_chat"): "Gemini → OpenAI",
+}
 WORKLOADS = ("short", "agentic", "images", "long")
 
 
@@ -67,6 +72,7 @@ def _translation(workload: str) -> Callable[[Figures], Cells]:
         return {
             TARGETS[row["source"], row["target"]]: row["median"]
             for row in rows_of(figures, "translate", workload=workload)
+            if (row["source"], row["target"]) in TARGETS
         }
 
     return cells

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import results
-from goals import GOALS, TARGETS, WORKLOADS, Figures, Row, rows_of
+from goals import GOALS, SOURCES, TARGETS, WORKLOADS, Figures, Row, rows_of
 from plots import Bar, bars, shown
 
 README = Path(__file__).resolve().parent / "README.md"
@@ -149,6 +149,7 @@ def translation(figures: Figures) -> Iterator[str]:
             for workload in WORKLOADS
         ]
         yield from table(["", *WORKLOADS], [*lines, ["memcpy", *copies]])
+    yield from sources(rows)
     yield from cliffs(rows)
     yield from dropped(rows)
     yield "### One message more"
@@ -158,6 +159,22 @@ def translation(figures: Figures) -> Iterator[str]:
     yield ""
     appends = [[row["append"], shown(row["median"])] for row in rows if "append" in row]
     yield from table(["target", "cannery"], appends)
+
+
+def sources(rows: list[Row]) -> Iterator[str]:
+    """What only we read."""
+    yield "### Other sources"
+    yield ""
+    yield "Bodies of Responses and Gemini as they come from clients; each signature of Gemini's is a loss to be named."
+    yield "No peer was found that reads them into Chat. No goals."
+    yield ""
+    lines = []
+    for (source, target), pair in SOURCES.items():
+        of_pair = rows_of({"translate": rows}, "translate", source=source, target=target)
+        lines.append(
+            [pair, *(ratio([r for r in of_pair if r["workload"] == name]) for name in WORKLOADS)]
+        )
+    yield from table(["", *WORKLOADS], lines)
 
 
 def cliffs(rows: list[Row]) -> Iterator[str]:
@@ -170,7 +187,7 @@ def cliffs(rows: list[Row]) -> Iterator[str]:
     yield "Bodies that differ a little from the workloads: what a small change of the input costs. No goals."
     yield ""
     lines = []
-    for (source, target), pair in TARGETS.items():
+    for (source, target), pair in {**TARGETS, **SOURCES}.items():
         of_pair = [
             row
             for row in rows
@@ -206,7 +223,7 @@ def dropped(rows: list[Row]) -> Iterator[str]:
         where = said.setdefault(NAMES[row["contender"]], {}).setdefault(
             f"{row['workload']}: {what}", []
         )
-        where.append(TARGETS[row["source"], row["target"]])
+        where.append({**TARGETS, **SOURCES}[row["source"], row["target"]])
     for name, found in said.items():
         for what, pairs in found.items():
             line = f"- {name}, {what} ({', '.join(pairs)})"

@@ -22,7 +22,7 @@ import programs
 import results
 import timing
 from completeness import dropped
-from peers import PAIRS, TO_ANTHROPIC, Pair
+from peers import OURS, PAIRS, TO_ANTHROPIC, Pair
 from workloads import CLIFFS, WORKLOADS, encoded, said_by
 
 CONTENDERS = [
@@ -45,7 +45,7 @@ def floor(body: bytes) -> object:
 
 def cells(contender: str, translations: dict[Pair, Any]) -> Iterator[tuple[Pair, str]]:
     """What a contender is measured on: all pairs of the workloads; of the cliffs one pair, and all for us."""
-    for pair in PAIRS:
+    for pair in (*PAIRS, *OURS):
         if pair not in translations:
             continue
         for workload in WORKLOADS:

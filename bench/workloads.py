@@ -9,7 +9,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-import orjson
+from by_hand import as_anthropic, as_gemini, as_responses
 
 TEXT = (
     "the quick brown fox jumps over a lazy dog while many engineers read logs and wait for "
@@ -203,6 +203,11 @@ def result_images() -> dict[str, Any]:
     return body
 
 
+BY_HAND: dict[str, Callable[[dict[str, Any]], dict[str, Any]]] = {
+    "anthropic_messages": as_anthropic,
+    "gemini_generate": as_gemini,
+    "openai_responses": as_responses,
+}
 WORKLOADS: dict[str, Callable[[], dict[str, Any]]] = {
     "short": short,
     "agentic": agentic,
@@ -232,79 +237,10 @@ def said_by(workload: str) -> dict[str, Any]:
 
 @cache
 def encoded(workload: str, dialect: str = "openai_chat") -> bytes:
-    """A workload as the bytes of a body in a source dialect; Anthropic's is made by hand, below."""
+    """A workload as the bytes of a body in a source dialect; those that are not OpenAI's are made by hand."""
     body = said_by(workload)
-    if dialect == "anthropic_messages":
-        body = as_anthropic(body)
+    if dialect != "openai_chat":
+        body = BY_HAND[dialect](body)
     if workload in ESCAPED:
         return json.dumps(body).encode()
     return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
-
-
-def as_anthropic(body: dict[str, Any]) -> dict[str, Any]:
-    """What a person would write in an afternoon: the plain cases, no model, no check, no report.
-
-    It makes the Anthropic bodies of the benchmark, so that no contender reads what it wrote itself, and it is measured
-    as a contender, "a loop by hand".
-    """
-    messages: list[dict[str, Any]] = []
-    written: dict[str, Any] = {"model": body["model"], "max_tokens": body["max_tokens"]}
-    for message in body["messages"]:
-        role, content = message["role"], message["content"]
-        if role == "system":
-            written["system"] = content
-            continue
-        if role == "tool":
-            block = {"type": "tool_result", "tool_use_id": message["tool_call_id"]}
-            block["content"] = content if isinstance(content, str) else _blocks(content)
-            if messages[-1]["role"] == "user":
-                messages[-1]["content"].append(block)
-            else:
-                messages.append({"role": "user", "content": [block]})
-            continue
-        if isinstance(content, list):
-            content = _blocks(content)
-        if "tool_calls" in message:
-            content = [{"type": "text", "text": content}] if content else []
-            content.extend(map(_tool_use, message["tool_calls"]))
-        odd = {key: value for key, value in message.items() if key.startswith("x_")}
-        messages.append({"role": role, "content": content, **odd})
-    written["messages"] = messages
-    _write_settings(body, written)
-    return written
-
-
-def _tool_use(call: dict[str, Any]) -> dict[str, Any]:
-    function = call["function"]
-    arguments = orjson.loads(function["arguments"])
-    return {"type": "tool_use", "id": call["id"], "name": function["name"], "input": arguments}
-
-
-def _blocks(parts: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    blocks: list[dict[str, Any]] = []
-    for part in parts:
-        if part["type"] == "text":
-            blocks.append({"type": "text", "text": part["text"]})
-        else:
-            kind, _, data = part["image_url"]["url"].partition(";base64,")
-            source = {"type": "base64", "media_type": kind.removeprefix("data:"), "data": data}
-            blocks.append({"type": "image", "source": source})
-    return blocks
-
-
-def _write_settings(body: dict[str, Any], written: dict[str, Any]) -> None:
-    for name in ("temperature", "top_p", "stream"):
-        if name in body:
-            written[name] = body[name]
-    if "stop" in body:
-        written["stop_sequences"] = body["stop"]
-    if "tools" in body:
-        written["tool_choice"] = {"type": "auto"}
-        written["tools"] = [
-            {
-                "name": tool["function"]["name"],
-                "description": tool["function"]["description"],
-                "input_schema": tool["function"]["parameters"],
-            }
-            for tool in body["tools"]
-        ]

@@ -32,7 +32,11 @@ TO_ANTHROPIC: Pair = ("openai_chat", "anthropic_messages")
 TO_GEMINI: Pair = ("openai_chat", "gemini_generate")
 TO_RESPONSES: Pair = ("openai_chat", "openai_responses")
 FROM_ANTHROPIC: Pair = ("anthropic_messages", "openai_chat")
+FROM_RESPONSES: Pair = ("openai_responses", "openai_chat")
+FROM_GEMINI: Pair = ("gemini_generate", "openai_chat")
 PAIRS = (TO_ANTHROPIC, TO_GEMINI, TO_RESPONSES, FROM_ANTHROPIC)
+# Nobody else reads these on the way to Chat, so that they have a table of their own.
+OURS = (FROM_RESPONSES, FROM_GEMINI)
 
 
 def through(convert: Callable[[Json], Any]) -> Translation:

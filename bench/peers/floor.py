@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import orjson
-from workloads import as_anthropic
+from by_hand import as_anthropic
 
 from peers import TO_ANTHROPIC, Json, Pair, Translation, renamed, through
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache, partial
+from operator import itemgetter
 from typing import Any
 
 import msgspec
@@ -17,7 +18,7 @@ from cannery.errors import DialectError
 from cannery.rendering import locate_in, noted, said_alike, write_request
 from cannery.wire.cuts import LONG, Runs, cut, mend
 from cannery.wire.lazy import loaded
-from cannery.wire.losses import Loss, Notes, Rendered, Report, enforce, told
+from cannery.wire.losses import CODES, Loss, Notes, Rendered, Report, enforce
 from cannery.wire.slices import ODD
 
 # Longer settings seldom come twice.
@@ -70,7 +71,15 @@ def _noted_slices(notes: Notes, source: str, field: str) -> tuple[Loss, ...]:
     if type(notes[0][1]) is str:
         found: tuple[Loss, ...] = said_alike(tuple(notes), source)[0]
         return found
-    return told(notes, lambda place: f"{field}[{place}]")[0]
+    notes.sort(key=itemgetter(1))
+    return tuple(dict.fromkeys([_of_message(note, field) for note in notes]))
+
+
+def _of_message(note: Any, field: str) -> Loss:
+    """The loss that a note on one message stands for."""
+    code, number, detail, within = note
+    severity, meaning = CODES[code]
+    return Loss(code, severity, f"{field}[{number}]{within}", detail or meaning)
 
 
 class _Settings(msgspec.Struct, frozen=True):

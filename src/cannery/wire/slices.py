@@ -55,9 +55,10 @@ class Sliced(Struct, frozen=True, gc=False):
     All messages of a ``short`` body are text; all texts of any other are slices, or lists of the parts below, but where
     it ``has_texts`` some are text too: whoever looks into texts takes ``sliced_messages``. The commonest settings are
     fields, absent unless given; with any others ``settings`` has them all, as the body of a request without messages,
-    in the order of the body if ``is_ordered``. Whoever has to tell of the first call finds its place: the number of the
-    message, and the path in it. A reader that sees that each call is made alone and answered right behind it gives the
-    ids and names of all ``calls``, so that nobody has to look again. The messages stand in a ``field`` of the body.
+    in the order of the body if ``is_ordered``. A reader that sees that each call is made alone and answered right
+    behind it gives the ids and names of all ``calls``, so that nobody has to look again. The messages stand in a
+    ``field`` of the body. Whoever has to tell of the first call finds its place in what was ``listed`` there: the
+    number of the message, and the path in it.
     """
 
     messages: list[Any]
@@ -68,12 +69,13 @@ class Sliced(Struct, frozen=True, gc=False):
     temperature: Any
     top_p: Any
     stream: Any
-    find_call: Callable[[], tuple[int, str]]
     settings: bytes | None = None
     is_ordered: bool = True
     calls: tuple[list[str], set[str]] | None = None
     has_texts: bool = False
     field: str = "messages"
+    listed: Any = ()
+    find_call: Callable[[Any], tuple[int, str]] | None = None
 
 
 class FunctionSlice(Struct, frozen=True, gc=False):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -275,11 +274,13 @@ def _sliced(
         found.temperature,
         found.top_p,
         found.stream,
-        partial(_first_call, found.messages),
         settings,
         False,
         calls,
         has_texts,
+        "messages",
+        found.messages,
+        _first_call,
     )
 
 
@@ -302,9 +303,10 @@ def _read_apart(body: bytes, notes: Notes) -> Sliced:
         absent,
         absent,
         absent,
-        partial(_first_call, found),
         settings,
         has_texts=True,
+        listed=found,
+        find_call=_first_call,
     )
 
 

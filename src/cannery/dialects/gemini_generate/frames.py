@@ -90,8 +90,11 @@ def _contents(sliced: Sliced, notes: Notes) -> list[Any] | None:
         return pieces
     if not are_plain(ids, names):
         return None
-    if is_signed:
-        place, within = sliced.find_call()
+    if is_signed and sliced.find_call is not None:
+        place, within = sliced.find_call(sliced.listed)
+        # What comes first of several in one message, the general way knows.
+        if any(note[1] == place for note in notes):
+            return None
         notes.append(("SIGNATURE_STANDIN", place, "", within))
     return pieces
 

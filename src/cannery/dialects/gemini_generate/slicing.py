@@ -7,7 +7,6 @@ calls in their order. No body names its model, so that the settings are always l
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any, Literal
 
 import msgspec
@@ -16,11 +15,12 @@ from msgspec import UNSET, Raw, Struct, UnsetType
 from cannery.messages.absence import absent
 from cannery.messages.json_text import write_json
 from cannery.wire.arguments import RAW_ARGUMENTS
-from cannery.wire.foreign import lost_field
-from cannery.wire.losses import Notes
+from cannery.wire.foreign import STAND_INS
+from cannery.wire.losses import Note, Notes
 from cannery.wire.slices import (
     NULL,
     ODD,
+    SAID,
     SHORT,
     CallSlice,
     FunctionSlice,
@@ -35,13 +35,15 @@ from cannery.wire.slices import (
     UserSlice,
     encode_structs,
     first_of,
+    head,
     is_said,
     is_utf8,
     read_image,
 )
 
-# What a text begins with that may be data.
+# What a text begins with that may be data, and how text begins that says something and cannot be.
 _DATA = "{["
+_WORDS = SAID - {b'"{'}
 
 
 class _Call(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
@@ -171,7 +173,7 @@ def _read_short(body: bytes) -> Sliced | None:
             return None
         system = words[0]
     settings = _settings(found)
-    return _sliced(messages, body, system, [], settings) if is_utf8(settings) else None
+    return _sliced(messages, body, system, settings) if is_utf8(settings) else None
 
 
 def _read_long(body: bytes, notes: Notes) -> Sliced:
@@ -181,7 +183,7 @@ def _read_long(body: bytes, notes: Notes) -> Sliced:
         return _read_apart(body, notes)
     messages = _messages(found.contents, notes)
     system = None if found.system is UNSET else _system(found.system)
-    return _sliced(messages, None, system, found.contents, _settings(found))
+    return _sliced(messages, None, system, _settings(found))
 
 
 def _settings(found: Any) -> bytes:
@@ -203,14 +205,13 @@ def _read_apart(body: bytes, notes: Notes) -> Sliced:
         raise UnusualError
     said = None if system is None else _system(_decode_system(system))
     settings = encode_structs({**fields, "contents": ()})
-    return _sliced(_messages(contents, notes), None, said, contents, settings, is_ordered=True)
+    return _sliced(_messages(contents, notes), None, said, settings, is_ordered=True)
 
 
 def _sliced(
     messages: list[Any],
     short: bytes | None,
     system: Any,
-    contents: list[_Content],
     settings: bytes,
     *,
     is_ordered: bool = False,
@@ -218,8 +219,8 @@ def _sliced(
     if not messages:
         raise UnusualError
     commonest = (absent, absent, absent, absent, absent)
-    call = partial(_first_call, contents)
-    return Sliced(messages, short, system, *commonest, call, settings, is_ordered, field="contents")
+    said = (messages, short, system, *commonest, settings, is_ordered)
+    return Sliced(*said, field="contents")
 
 
 def _system(system: _System) -> Any:
@@ -238,10 +239,11 @@ def _messages(contents: list[_Content], notes: Notes) -> list[Any]:
     count = 0
     rest = enumerate(contents)
     for index, content in rest:
+        parts = content.parts
         if content.role == "user":
-            take(UserSlice(_heard(content.parts)))
+            take(UserSlice(_heard(parts)))
             continue
-        said, calls = _turn(content.parts, index, notes)
+        said, calls = _turn(parts, index, notes)
         if not calls:
             take(ModelSlice(said))
             continue
@@ -249,11 +251,12 @@ def _messages(contents: list[_Content], notes: Notes) -> list[Any]:
             has_ids = calls[0].id is not UNSET
         made: list[CallSlice] = []
         for call in calls:
-            if (call.id is not UNSET) is not has_ids or RAW_ARGUMENTS in call.args or not call.name:
+            identifier, name, given = call.id, call.name, call.args
+            if (identifier is not UNSET) is not has_ids or RAW_ARGUMENTS in given or not name:
                 raise UnusualError
-            identifier = call.id if has_ids else f"call_{count}"
-            function = FunctionSlice(call.name, write_json(call.args))
-            made.append(CallSlice(identifier, "function", function))  # type: ignore[arg-type]
+            if identifier is UNSET:
+                identifier = f"call_{count}"
+            made.append(CallSlice(identifier, "function", FunctionSlice(name, write_json(given))))
             count += 1
         take(ModelSlice(said, made))
         _take_answers(made, rest, take, has_ids=has_ids)
@@ -262,6 +265,13 @@ def _messages(contents: list[_Content], notes: Notes) -> list[Any]:
 
 def _turn(parts: list[_Part], index: int, notes: Notes) -> tuple[Raw, list[_Call]]:
     """What the model says in one text, and the calls behind it."""
+    if len(parts) == 1:
+        # What agents do all day: one call, and nothing said.
+        part = parts[0]
+        if part.call is not UNSET and part.text is part.result is part.blob is UNSET:
+            if part.signature:
+                notes.append(_unsigned(part.signature, index, 0))
+            return NULL, [part.call]
     said = NULL
     calls: list[_Call] = []
     for place, part in enumerate(parts):
@@ -274,13 +284,17 @@ def _turn(parts: list[_Part], index: int, notes: Notes) -> tuple[Raw, list[_Call
             raise UnusualError
         else:
             said = words  # type: ignore[assignment]
-        if part.signature is not UNSET:
-            lost = lost_field(".thoughtSignature", part.signature)
-            if lost is not None:
-                notes.append((lost[0], index, lost[1], f".parts[{place}].thoughtSignature"))
+        if part.signature:
+            notes.append(_unsigned(part.signature, index, place))
     if not parts or (calls and said is not NULL and not is_said(said)):
         raise UnusualError
     return said, calls
+
+
+def _unsigned(signature: str, index: int, place: int) -> Note:
+    """What is to say of a signature, which means something to Gemini only."""
+    code = "STANDIN_DROPPED" if signature in STAND_INS else "SIGNATURE_DROPPED"
+    return code, index, "", f".parts[{place}].thoughtSignature"
 
 
 def _take_answers(
@@ -291,21 +305,20 @@ def _take_answers(
     if content is None or content.role != "user" or len(content.parts) < len(calls):
         raise UnusualError
     for call, part in zip(calls, content.parts, strict=False):
-        result = part.result
+        result, identifier = part.result, call.id
         if (
             result is UNSET
             or not part.text is part.call is part.blob is part.signature is UNSET
-            or result.id != (call.id if has_ids else UNSET)
+            or result.id != (identifier if has_ids else UNSET)
             or result.name != call.function.name
         ):
             raise UnusualError
         words = result.response.output
-        if not is_said(words) or first_of(words) in _DATA:
+        if head(words)[0] not in _WORDS and (not is_said(words) or first_of(words) in _DATA):
             raise UnusualError
-        take(ToolSlice(call.id, words))
-    said = content.parts[len(calls) :]
-    if said:
-        take(JoinedUserSlice(_heard(said)))
+        take(ToolSlice(identifier, words))
+    if len(content.parts) > len(calls):
+        take(JoinedUserSlice(_heard(content.parts[len(calls) :])))
 
 
 def _heard(parts: list[_Part]) -> Raw:
@@ -313,8 +326,10 @@ def _heard(parts: list[_Part]) -> Raw:
     for part in parts:
         if not part.call is part.result is part.signature is UNSET:
             raise UnusualError
-    if len(parts) == 1 and type(parts[0].text) is Raw and parts[0].blob is UNSET:
-        return parts[0].text
+    if len(parts) == 1:
+        words = parts[0].text
+        if words is not UNSET and parts[0].blob is UNSET:
+            return words
     if not parts:
         raise UnusualError
     return Raw(encode_structs([_part(part) for part in parts]))
@@ -330,12 +345,3 @@ def _part(part: _Part) -> TextPart | ImagePart:
     if words is not UNSET or read_image(image) is None:
         raise UnusualError
     return image
-
-
-def _first_call(contents: list[_Content]) -> tuple[int, str]:
-    """Where the first call of all stands."""
-    for index, content in enumerate(contents):
-        for place, part in enumerate(content.parts):
-            if part.call is not UNSET:
-                return index, f".parts[{place}]"
-    raise UnusualError

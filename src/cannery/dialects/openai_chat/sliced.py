@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any, ClassVar, Literal
 
 import msgspec
@@ -194,7 +193,6 @@ def _texts(body: bytes, found: Any, messages: list[Any], settings: bytes | None)
         found.temperature,
         found.top_p,
         found.stream,
-        partial(_first_call, messages),
         settings,
     )
 
@@ -226,9 +224,10 @@ def _read_long(body: bytes, notes: Notes) -> Sliced:
         found.temperature,
         found.top_p,
         found.stream,
-        partial(_first_call, found.messages),
         settings,
         False,
+        listed=found.messages,
+        find_call=_first_call,
     )
 
 
@@ -248,8 +247,9 @@ def _read_apart(body: bytes, notes: Notes, *, has_strays: bool) -> Sliced:
     except (KeyError, msgspec.ValidationError):
         model = absent
     settings = encode_structs({**fields, "messages": ()})
-    call = partial(_first_call, found)
-    return Sliced(messages, None, system, model, absent, absent, absent, absent, call, settings)
+    commonest = (absent, absent, absent, absent)
+    said = (messages, None, system, model, *commonest, settings)
+    return Sliced(*said, listed=found, find_call=_first_call)
 
 
 def _first_call(messages: list[Any]) -> tuple[int, str]:

@@ -7,7 +7,6 @@ the items of a turn of theirs become one message.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
 from typing import Any, Literal
 
 import msgspec
@@ -19,6 +18,7 @@ from cannery.wire.losses import Notes
 from cannery.wire.slices import (
     NULL,
     ODD,
+    SAID,
     SHORT,
     CallSlice,
     FunctionSlice,
@@ -31,6 +31,7 @@ from cannery.wire.slices import (
     UnusualError,
     UserSlice,
     encode_structs,
+    head,
     is_list,
     is_said,
     is_utf8,
@@ -38,8 +39,12 @@ from cannery.wire.slices import (
     settings_text,
 )
 
+Calls = tuple[list[str], set[str]]
 _CALL, _OUTPUT = "function_call", "function_call_output"
 _EMPTY = b'""'
+_QUOTE = ord('"')
+# In a body without calls soon nearly all items are messages.
+_SOON = 65_536
 
 
 class _Item(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
@@ -101,6 +106,27 @@ class _Body(_Settings, frozen=True, gc=False, kw_only=True):
     instructions: Raw = absent  # type: ignore[assignment]
 
 
+class _TalkUser(UserSlice, frozen=True, gc=False, tag="user", forbid_unknown_fields=True):
+    content: Raw
+
+
+class _TalkModel(
+    ModelSlice,
+    frozen=True,
+    gc=False,
+    tag="assistant",
+    forbid_unknown_fields=True,
+    rename=hidden("tool_calls"),
+):
+    content: Raw
+    tool_calls: Hidden[UnsetType] = UNSET
+
+
+class _TalkBody(_Settings, frozen=True, gc=False, kw_only=True):
+    input: list[_TalkUser | _TalkModel]
+    instructions: Raw = absent  # type: ignore[assignment]
+
+
 class _ShortUser(UserSlice, frozen=True, gc=False, tag="user", forbid_unknown_fields=True):
     content: str
 
@@ -123,6 +149,7 @@ class _ShortBody(_Settings, frozen=True, gc=False, kw_only=True):
 
 
 _decode = msgspec.json.Decoder(_Body).decode
+_decode_talk = msgspec.json.Decoder(_TalkBody).decode
 _decode_short = msgspec.json.Decoder(_ShortBody).decode
 _decode_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 _decode_items = msgspec.json.Decoder(list[_Item]).decode
@@ -163,14 +190,37 @@ def _read_short(body: bytes) -> Sliced | None:
 
 
 def _read_long(body: bytes) -> Sliced:
+    if body.find(b'"function_call"', 0, _SOON) < 0:
+        sliced = _read_talk(body)
+        if sliced is not None:
+            return sliced
     try:
         found: Any = _decode(body)
     except msgspec.ValidationError:
         return _read_apart(body)
-    return _sliced(found, _messages(found.input), _system(found.instructions), None)
+    messages, calls = _messages(found.input)
+    return _sliced(found, messages, _system(found.instructions), None, calls)
 
 
-def _sliced(found: Any, messages: list[Any], system: Any, short: bytes | None) -> Sliced:
+def _read_talk(body: bytes) -> Sliced | None:
+    """A request of nothing but texts, which stay where they are; None for any other."""
+    try:
+        found = _decode_talk(body)
+    except msgspec.ValidationError:
+        return None
+    messages = found.input
+    if not messages or {head(message.content)[0][0] for message in messages} != {_QUOTE}:
+        return None
+    return _sliced(found, messages, _system(found.instructions), None)
+
+
+def _sliced(
+    found: Any,
+    messages: list[Any],
+    system: Any,
+    short: bytes | None,
+    calls: Calls | None = None,
+) -> Sliced:
     has_others = not (
         found.tools
         is found.tool_choice
@@ -190,10 +240,13 @@ def _sliced(found: Any, messages: list[Any], system: Any, short: bytes | None) -
         found.temperature,
         found.top_p,
         found.stream,
-        partial(_first_call, found.input),
         settings_text(found, _NAMES, "input") if has_others else None,
         False,
-        field="input",
+        calls,
+        False,
+        "input",
+        found.input,
+        _first_call,
     )
 
 
@@ -201,15 +254,15 @@ def _read_apart(body: bytes) -> Sliced:
     """A request with settings that nobody here knows: they stay in their order."""
     fields = _decode_fields(body)
     items = _decode_items(fields.pop("input", NULL))
-    messages, system = _messages(items), _system(fields.pop("instructions", absent))
+    messages, system = _messages(items)[0], _system(fields.pop("instructions", absent))
     try:
         model: Any = _decode_model(fields["model"])
     except (KeyError, msgspec.ValidationError):
         model = absent
     settings = encode_structs({**fields, "input": ()})
-    call = partial(_first_call, items)
     commonest = (absent, absent, absent, absent)
-    return Sliced(messages, None, system, model, *commonest, call, settings, field="input")
+    said = (messages, None, system, model, *commonest, settings)
+    return Sliced(*said, field="input", listed=items, find_call=_first_call)
 
 
 def _system(literal: Any) -> Any:
@@ -221,14 +274,18 @@ def _system(literal: Any) -> Any:
     return literal
 
 
-def _messages(items: list[_Item]) -> list[Any]:
-    """The items as the shortest way has them; what else there may be is for the general way."""
+def _messages(items: list[_Item]) -> tuple[list[Any], Calls | None]:
+    """The items as the shortest way has them, and their calls if each is made alone and answered behind it."""
     sliced: list[Any] = []
     take = sliced.append
+    identifiers: list[str] = []
+    names: set[str] = set()
+    are_alone = True
     rest = iter(items)
     item = next(rest, None)
     while item is not None:
-        if item.type == "message":
+        kind, said = item.type, NULL
+        if kind == "message":
             if item.role == "user":
                 take(UserSlice(_heard(item)))
                 item = next(rest, None)
@@ -241,27 +298,38 @@ def _messages(items: list[_Item]) -> list[Any]:
             # Nothing that is said before calls is something else than nothing.
             if said == _EMPTY:
                 raise UnusualError
-        else:
-            said = NULL
-        item = _take_calls(said, item, rest, take)
-    return sliced
+        elif kind != _CALL:
+            raise UnusualError
+        call, following = _call(item), next(rest, None)
+        identifier = call.id
+        if following is None or following.type != _OUTPUT or following.call_id != identifier:
+            are_alone = False
+            item = _take_calls(said, call, following, rest, take)
+            continue
+        # What agents do all day: one call and its output.
+        identifiers.append(identifier)
+        names.add(call.function.name)
+        take(ModelSlice(said, [call]))
+        take(ToolSlice(identifier, _output(following)))
+        item = next(rest, None)
+    return sliced, (identifiers, names) if are_alone else None
 
 
-def _take_calls(said: Raw, item: _Item, rest: Iterator[_Item], take: Any) -> _Item | None:
-    """Take calls and their outputs, in order; give the item behind them."""
-    calls: list[CallSlice] = []
-    following: _Item | None = item
+def _take_calls(
+    said: Raw, call: CallSlice, item: _Item | None, rest: Iterator[_Item], take: Any
+) -> _Item | None:
+    """Take several calls and their outputs, in order; give the item behind them."""
+    calls = [call]
+    following = item
     while following is not None and following.type == _CALL:
         calls.append(_call(following))
         following = next(rest, None)
     take(ModelSlice(said, calls))
-    for call in calls:
-        if following is None or following.type != _OUTPUT or following.call_id != call.id:
+    for each in calls:
+        if following is None or following.type != _OUTPUT or following.call_id != each.id:
             raise UnusualError
-        take(ToolSlice(call.id, _output(following)))
+        take(ToolSlice(each.id, _output(following)))
         following = next(rest, None)
-    if not calls or (following is not None and following.type == _OUTPUT):
-        raise UnusualError
     return following
 
 
@@ -286,6 +354,8 @@ def _output(item: _Item) -> Raw:
         or not item.role is item.content is item.name is item.arguments is UNSET
     ):
         raise UnusualError
+    if head(literal)[0] in SAID:
+        return literal
     if is_list(literal):
         parts = _decode_heard(literal)
         if len(parts) != 1 or type(parts[0]) is not _Text:
@@ -296,14 +366,13 @@ def _output(item: _Item) -> Raw:
     return literal
 
 
-def _is_message(item: _Item) -> bool:
-    return item.call_id is item.name is item.arguments is item.output is UNSET
-
-
 def _heard(item: _Item) -> Raw:
     """What a user says, as a text or as the parts of a message."""
     literal = item.content
-    if type(literal) is not Raw or not _is_message(item):
+    if (
+        type(literal) is not Raw
+        or not item.call_id is item.name is item.arguments is item.output is UNSET
+    ):
         raise UnusualError
     if not is_list(literal):
         return literal
@@ -329,7 +398,11 @@ def _part(part: Any) -> TextPart | ImagePart:
 def _spoken(item: _Item) -> Raw:
     """What the model says in one text."""
     literal = item.content
-    if item.role != "assistant" or type(literal) is not Raw or not _is_message(item):
+    if (
+        item.role != "assistant"
+        or type(literal) is not Raw
+        or not item.call_id is item.name is item.arguments is item.output is UNSET
+    ):
         raise UnusualError
     if not is_list(literal):
         return literal
