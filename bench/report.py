@@ -166,7 +166,7 @@ def sources(rows: list[Row]) -> Iterator[str]:
     yield "### Other sources"
     yield ""
     yield "Bodies of Responses and Gemini as they come from clients; each signature of Gemini's is a loss to be named."
-    yield "No peer was found that reads them into Chat. No goals."
+    yield "Ours only, and without goals."
     yield ""
     lines = []
     for (source, target), pair in SOURCES.items():
