@@ -80,6 +80,7 @@ def test_response_comes_back(case):
         said({"functionCall": {"name": "f", "args": {"_raw_arguments": "{"}}}, role="model"),
         said({"functionCall": {"name": "f", "args": {"_raw_arguments": "{}"}}}, role="model"),
         said({"functionCall": {"willContinue": True}}, role="model"),
+        said({"functionCall": {}}, {"function_call": {"will_continue": None}}, role="model"),
         said({"functionCall": {"name": "f"}}),
         said({"functionResponse": {"name": "f", "response": {}}}, role="model"),
         said({"functionResponse": {"id": "9", "response": {"output": "x"}}}),

@@ -434,9 +434,11 @@ class MessageReader(CanisterReader):
 
 
 def _is_fragment(call: Object) -> bool:
-    """Whether a call is only a piece of one, as Vertex streams it."""
+    """Whether a call is only a piece of one, as Vertex streams it; the last piece is empty."""
+    if "name" in call:
+        return False
     is_partial = get(call, "partialArgs") is not None or get(call, "willContinue") is not None
-    return is_partial and "name" not in call
+    return is_partial or all(value is None for value in call.values())
 
 
 def _declared(holder: Object) -> str:
