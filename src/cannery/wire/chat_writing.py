@@ -423,14 +423,14 @@ class ChatWriter:
         canister: Any = piece.canister
         held = canister.held
         residue = own_residue(canister, self.dialect)
-        place = residue.form if residue is not None and residue.form in _FIELDS else None
+        place = None if residue is None else _field(residue.form, held)
         if isinstance(held, ReasoningContentClass):
             self._add_reasoning(held, message, place, piece)
         elif (
             isinstance(held, RefusalContentClass) and place != "refusal" and not self.at_home
         ) or place == "refusal":
             _say_more(message, "refusal", held.text)
-        elif place == "audio":
+        elif place == "audio" and isinstance(held.payload, Location):
             message["audio"] = recall({"id": held.payload.value}, residue.part)  # type: ignore[union-attr]
         elif place == "tool_calls":
             calls.append(decode_json(held.json))
@@ -475,9 +475,20 @@ class ChatWriter:
             message["content"] = None if silent else ""
 
 
-_FIELDS = frozenset(
-    {"reasoning_content", "reasoning", "refusal", "audio", "tool_calls", "function_call"}
-)
+# Fields of a message beside its content, and what is said in them.
+_FIELDS: dict[str, type] = {
+    "reasoning_content": ReasoningContentClass,
+    "reasoning": ReasoningContentClass,
+    "refusal": RefusalContentClass,
+    "audio": AudioContentClass,
+    "tool_calls": OpaqueContentClass,
+}
+
+
+def _field(form: str | None, held: Any) -> str | None:
+    """The field in which something was said; none for what cannot be said there, since it took the place of another."""
+    kind = _FIELDS.get(form or "")
+    return form if kind is not None and isinstance(held, kind) else None
 
 
 def _say_more(message: Object, field: str, text: str) -> None:
