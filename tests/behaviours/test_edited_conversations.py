@@ -11,7 +11,21 @@ import pytest
 
 import cannery
 from cannery.messages.conversation import group_turns
-from tests.behaviours.bodies import CHAT, CLAUDE, GEMINI, RESPONSES, call, calls, chat, claude, user
+from tests.behaviours.bodies import (
+    CHAT,
+    CLAUDE,
+    GEMINI,
+    RESPONSES,
+    assistant,
+    call,
+    calls,
+    chat,
+    claude,
+    tool,
+    tool_result,
+    tool_use,
+    user,
+)
 from tests.conformance.matrix import DIALECTS, identify
 from tests.oracles.corpus import Case, request_cases
 
@@ -41,6 +55,13 @@ def written(request: Any, kept: Any, dialect: str) -> list[Any]:
     return json.loads(body)[KEYS[dialect]]  # type: ignore[no-any-return]
 
 
+def stored_and_loaded(request: cannery.Request, folder: Path) -> list[Any]:
+    stored = cannery.open_store(str(folder / "store")).create()
+    for canister in request.conversation:
+        stored.append(canister)
+    return list(stored.load())
+
+
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_what_has_lost_its_first_canister_does_not_fall_to_its_neighbour(dialect: str):
     body = TWO_USER_MESSAGES[dialect]
@@ -56,11 +77,86 @@ def test_what_has_lost_its_first_canister_does_not_fall_to_its_neighbour(dialect
 def test_the_same_after_a_store_gave_the_canisters_back(dialect: str, tmp_path: Path):
     body = TWO_USER_MESSAGES[dialect]
     request = cannery.normalize_request(body, dialect)
-    stored = cannery.open_store(str(tmp_path / "store")).create()
-    for canister in request.conversation:
-        stored.append(canister)
-    loaded = list(stored.load())
+    loaded = stored_and_loaded(request, tmp_path)
     assert written(request, [loaded[0], *loaded[2:]], dialect)[0] == body[KEYS[dialect]][0]
+
+
+TWO_EXCHANGES: dict[str, Any] = {
+    CHAT: chat(
+        user("q"), calls(call("a")), tool("a", "1"), calls(call("b")), tool("b", "2"), user("r")
+    ),
+    CLAUDE: claude(
+        user("q"),
+        assistant([tool_use("a")]),
+        user([tool_result("a", "1")]),
+        assistant([tool_use("b")]),
+        user([tool_result("b", "2")]),
+        user("r"),
+    ),
+    GEMINI: {
+        "contents": [
+            {"role": "user", "parts": [{"text": "q"}]},
+            {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {"a": 1}}}]},
+            {"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {"a": 1}}}]},
+            {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {"b": 1}}}]},
+            {"role": "user", "parts": [{"functionResponse": {"name": "f", "response": {"b": 1}}}]},
+            {"role": "user", "parts": [{"text": "r"}]},
+        ]
+    },
+    RESPONSES: {
+        "model": "m",
+        "input": [
+            user("q"),
+            {"type": "function_call", "call_id": "a", "name": "f", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "a", "output": "1"},
+            {"type": "function_call", "call_id": "b", "name": "f", "arguments": "{}"},
+            {"type": "function_call_output", "call_id": "b", "output": "2"},
+            user("r"),
+        ],
+    },
+}
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_old_exchanges_leave_nothing_behind_when_a_loaded_history_is_cut(
+    dialect: str, tmp_path: Path
+):
+    body = TWO_EXCHANGES[dialect]
+    request = cannery.normalize_request(body, dialect)
+    loaded = stored_and_loaded(request, tmp_path)
+    messages = body[KEYS[dialect]]
+    cut = len(loaded) // 2
+    assert written(request, [loaded[0], *loaded[cut:]], dialect) == [messages[0], *messages[3:]]
+    assert written(request, loaded[cut:], dialect) == messages[3:]
+    assert written(request, [*loaded[:cut], loaded[-1]], dialect) == [*messages[:3], messages[-1]]
+
+
+def test_an_equal_message_before_it_does_not_divide_a_loaded_message(tmp_path: Path):
+    body = claude(user("go on"), user(said("go on", "and on")), user("go on"))
+    request = cannery.normalize_request(body, CLAUDE)
+    loaded = stored_and_loaded(request, tmp_path)
+    assert written(request, loaded[1:], CLAUDE) == body["messages"][1:]
+    assert written(request, loaded[:3], CLAUDE) == body["messages"][:2]
+
+
+def test_loaded_messages_in_another_order_are_known(tmp_path: Path):
+    body = TWO_USER_MESSAGES[CLAUDE]
+    request = cannery.normalize_request(body, CLAUDE)
+    loaded = stored_and_loaded(request, tmp_path)
+    assert written(request, [*loaded[1:], loaded[0]], CLAUDE) == body["messages"][::-1]
+
+
+def test_words_in_the_place_of_an_unknown_call_are_words():
+    unknown = [{"id": name, "type": "mcp", "mcp": {}} for name in "ab"]
+    body = chat(user("q"), {"role": "assistant", "content": "a", "tool_calls": unknown})
+    request = cannery.normalize_request(body, CHAT)
+    for new in (
+        cannery.assistant("new"),
+        cannery.assistant(cannery.AudioContentClass(b"RIFF", "audio/wav")),
+    ):
+        (_, found) = written(request, request.conversation.replaced(2, new), CHAT)
+        assert found["tool_calls"] == unknown[1:]
+        assert len(found["content"]) == 2
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)

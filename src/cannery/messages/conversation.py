@@ -14,6 +14,7 @@ import msgspec
 
 from cannery.errors import MessageError
 from cannery.messages.absence import absent
+from cannery.messages.alignment import find_places
 from cannery.messages.canisters import (
     AnyCanister,
     InvocationCanisterClass,
@@ -230,9 +231,10 @@ def regrouped(before: Conversation, after: Conversation, source: str | None = No
     """
     if begins_with(after, before):
         return after
-    places = _places(before, after)
+    groups = _group_numbers(before)
+    places = find_places(before, after, groups)
     edited = after if source is None else _led(before, after, places, source)
-    return _regrouped(before, edited, places)
+    return _regrouped(before, edited, places, groups)
 
 
 def _edited(
@@ -250,15 +252,22 @@ def _edited(
     places = {place - first: place - first for place in range(first, start)}
     places |= {start - first + len(more) + n: place - first for n, place in enumerate(behind)}
     around = Conversation.trusted(every[first:last])
-    edited = _regrouped(around, every[first:start] + tuple(more) + every[end:last], places)
+    after = every[first:start] + tuple(more) + every[end:last]
+    edited = _regrouped(around, after, places, _group_numbers(around))
     return Conversation.trusted(every[:first] + tuple(edited) + every[last:])
 
 
+def _group_numbers(canisters: Iterable[AnyCanister]) -> list[int]:
+    return [number for number, group in enumerate(group_turns(canisters)) for _ in group]
+
+
 def _regrouped(
-    before: Conversation, after: tuple[AnyCanister, ...], places: dict[int, int]
+    before: Conversation,
+    after: tuple[AnyCanister, ...],
+    places: dict[int, int],
+    groups: list[int],
 ) -> Conversation:
-    """The same where it is known at which place before each canister stood."""
-    groups = [number for number, group in enumerate(group_turns(before)) for _ in group]
+    """The same where it is known at which place before each canister stood, and in which wire message."""
     kept = frozenset(places.values())
     bequests = _bequests(before, kept)
     found: list[AnyCanister] = []
@@ -384,25 +393,3 @@ def _opener(canister: AnyCanister, last: AnyCanister, found: list[AnyCanister]) 
         found.append(new_assistant(absent, canister.timestamp))
         return canister if canister.joined else canister.replace(joined=True)
     return canister.replace(joined=False)  # type: ignore[no-any-return]
-
-
-def _places(before: Conversation, after: Conversation) -> dict[int, int]:
-    """Where the canisters of an edited conversation stood: the same ones, or equal ones in the same order."""
-    known = {id(canister): place for place, canister in enumerate(before)}
-    places = {
-        index: known[id(canister)] for index, canister in enumerate(after) if id(canister) in known
-    }
-    if places:
-        return places
-    waiting: dict[AnyCanister, list[int]] = {}
-    for place in range(len(before) - 1, -1, -1):
-        waiting.setdefault(before[place], []).append(place)
-    least = 0
-    for index, canister in enumerate(after):
-        stood = waiting.get(canister, [])
-        while stood and stood[-1] < least:
-            stood.pop()
-        if stood:
-            places[index] = stood.pop()
-            least = places[index] + 1
-    return places
