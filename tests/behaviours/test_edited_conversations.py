@@ -159,6 +159,53 @@ def test_words_in_the_place_of_an_unknown_call_are_words():
         assert len(found["content"]) == 2
 
 
+def added(body: Any, dialect: str, at: int, *new: Any) -> Any:
+    """The message behind which canisters were put."""
+    request = cannery.normalize_request(body, dialect)
+    parts = list(request.conversation)
+    return written(request, [*parts[: at + 1], *new, *parts[at + 1 :]], dialect)[at]
+
+
+EMPTY: dict[str, tuple[str, Any, Any]] = {
+    "chat_user_list": (CHAT, user([]), [{"type": "text", "text": "new"}]),
+    "chat_user_null": (CHAT, user(None), "new"),
+    "chat_user_absent": (CHAT, {"role": "user"}, "new"),
+    "claude_list": (CLAUDE, user([]), [{"type": "text", "text": "new"}]),
+    "responses_list": (RESPONSES, user([]), [{"type": "input_text", "text": "new"}]),
+    "gemini_list": (GEMINI, {"role": "user", "parts": []}, [{"text": "new"}]),
+    "gemini_null": (GEMINI, {"role": "user", "parts": None}, [{"text": "new"}]),
+    "gemini_absent": (GEMINI, {"role": "user"}, [{"text": "new"}]),
+}
+
+
+@pytest.mark.parametrize("dialect, message, content", EMPTY.values(), ids=EMPTY)
+def test_what_is_added_to_a_message_without_content_is_said(
+    dialect: str, message: Any, content: Any
+):
+    body = {"model": "m", "max_tokens": 5, KEYS[dialect]: [message]}
+    found = added(body, dialect, 0, cannery.user("new", joined=True))
+    assert found == {**message, "parts" if dialect == GEMINI else "content": content}
+
+
+@pytest.mark.parametrize("content", [{"content": ""}, {"content": None}, {"content": []}, {}])
+def test_words_added_to_a_message_of_calls_are_said(content: dict[str, Any]):
+    message = {"role": "assistant", **content, "tool_calls": [call("a")]}
+    body = chat(message, tool("a", "1"))
+    found = added(body, CHAT, 0, cannery.assistant("new", joined=True))
+    as_list = content == {"content": []}
+    assert found == {**message, "content": said("new") if as_list else "new"}
+    refused = cannery.assistant(cannery.RefusalContentClass("new"), joined=True)
+    found = added(body, CHAT, 0, refused)
+    assert found == {**message, "content": [{"type": "refusal", "refusal": "new"}]}
+
+
+@pytest.mark.parametrize("silence", [[], None])
+def test_a_call_added_to_a_message_that_said_it_has_none_is_made(silence: Any):
+    body = chat({**assistant("x"), "function_call": None, "tool_calls": silence})
+    found = added(body, CHAT, 0, cannery.invocation("a", "f", {}), cannery.result("a", "1"))
+    assert found == {**assistant("x"), "function_call": None, "tool_calls": [call("a")]}
+
+
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_a_message_put_between_the_parts_of_another_stands_alone(dialect: str):
     body = TWO_USER_MESSAGES[dialect]

@@ -129,8 +129,11 @@ class ChatWriter:
         """A system, developer or user message."""
         head = own_residue(turn[0].canister, self.dialect)
         write = self.part if role == "user" or self.at_home else self._system_part
-        parts = [part for piece in turn if (part := write(piece)) is not None]
         form = None if head is None else head.form
+        if form in _EMPTY and len(turn) > 1:
+            # Something was added to a message without content.
+            turn, form = turn[1:], "list" if form == "empty" else None
+        parts = [part for piece in turn if (part := write(piece)) is not None]
         message: Object = {"role": role}
         if form == "absent":
             pass
@@ -142,7 +145,7 @@ class ChatWriter:
             message["content"] = parts[0]["text"]
         else:
             message["content"] = parts or ""
-        return message if head is None else recall(message, head.envelope)
+        return message if head is None else _recalled(message, head.envelope)
 
     def _system_part(self, piece: Piece) -> Object | None:
         part = self.part(piece)
@@ -406,7 +409,7 @@ class ChatWriter:
         self._set_content(message, parts, calls, form)
         if calls:
             message["tool_calls"] = calls
-        return message if head is None else recall(message, head.envelope)
+        return message if head is None else _recalled(message, head.envelope)
 
     def _add_call(self, piece: Piece, message: Object, calls: list[Object]) -> None:
         residue = own_residue(piece.canister, self.dialect)
@@ -460,21 +463,20 @@ class ChatWriter:
     def _set_content(
         self, message: Object, parts: list[Object], calls: list[Object], form: str | None
     ) -> None:
-        if form == "absent":
-            return
-        if form == "string" or (
-            form != "list" and len(parts) == 1 and parts[0].keys() == {"type", "text"}
-        ):
-            message["content"] = parts[0]["text"] if parts else ""
-        elif form == "empty":
-            message["content"] = []
-        elif parts or form == "list":
+        is_list = form in ("list", "empty")
+        if not is_list and len(parts) == 1 and parts[0].keys() == {"type", "text"}:
+            message["content"] = parts[0]["text"]
+        elif parts or is_list:
             message["content"] = parts
-        else:
+        elif form == "string":
+            message["content"] = ""
+        elif form != "absent":
             silent = calls or self.at_home or message.get("refusal") or "function_call" in message
             message["content"] = None if silent else ""
 
 
+# Forms of a message without content.
+_EMPTY = frozenset({"absent", "null", "empty"})
 # Fields of a message beside its content, and what is said in them.
 _FIELDS: dict[str, type] = {
     "reasoning_content": ReasoningContentClass,
@@ -483,12 +485,22 @@ _FIELDS: dict[str, type] = {
     "audio": AudioContentClass,
     "tool_calls": OpaqueContentClass,
 }
+_SAID = ("content", "function_call", *_FIELDS)
 
 
 def _field(form: str | None, held: Any) -> str | None:
     """The field in which something was said; none for what cannot be said there, since it took the place of another."""
     kind = _FIELDS.get(form or "")
     return form if kind is not None and isinstance(held, kind) else None
+
+
+def _recalled(message: Object, patch: str | None) -> Object:
+    """A message with its fields; those that said nothing leave room for what was added to it since."""
+    if patch is None:
+        return message
+    restored: Object = recall(message, patch)
+    said = {key: message[key] for key in _SAID if message.get(key) and not restored.get(key)}
+    return {**restored, **said} if said else restored
 
 
 def _say_more(message: Object, field: str, text: str) -> None:

@@ -83,6 +83,11 @@ class MessageWriter(BlockWriter):
         head = turn[0].canister
         residue = own_residue(head, NAME)
         kind = side(turn[0])
+        form = None if isinstance(head, ResultCanisterClass) or residue is None else residue.form
+        shape = (form or "").removeprefix(INLINE).removeprefix(":")
+        if shape in _SHAPES and len(turn) > 1:
+            # Something was added to a message without content.
+            turn, shape = turn[1:], "list" if shape == "empty" else ""
         if kind == SUPERVISOR:
             if self.at_home and self._is_displaced(residue):
                 self.displaced = (*self.displaced, *turn)
@@ -95,9 +100,7 @@ class MessageWriter(BlockWriter):
         message: Object = {"role": role}
         if residue is not None:
             message = recall(message, residue.envelope)
-        form = None if isinstance(head, ResultCanisterClass) or residue is None else residue.form
-        shape = (form or "").removeprefix(INLINE).removeprefix(":")
-        if self.at_home and shape in _SHAPES and len(turn) == 1:
+        if self.at_home and shape in _SHAPES:
             message.update(_SHAPES[shape])
             return message
         if not blocks and not self.at_home:

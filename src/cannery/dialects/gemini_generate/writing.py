@@ -55,6 +55,8 @@ SIGNATURE = "thoughtSignature"
 ACCOUNT = ("https://generativelanguage.googleapis.com/", "gs://", "files/")
 # No function is called nothing here.
 _NAMELESS = "unknown_function"
+# Shapes of a content without parts.
+_EMPTY = frozenset({"absent", "null", "empty"})
 _SAID = (str, TextualContentClass, RefusalContentClass, DataContentClass)
 
 
@@ -173,6 +175,9 @@ class MessageWriter:
         """One content; None for a turn in which nothing was said."""
         head = own_residue(turn[0].canister, NAME)
         shapes, _ = read_form(None if head is None else head.form)
+        if len(turn) > 1 and not _EMPTY.isdisjoint(shapes):
+            # Something was added to a content without parts.
+            turn, shapes = turn[1:], shapes - _EMPTY
         parts = self._signed(turn, role)
         content: Object = {"role": role}
         if head is not None:

@@ -69,7 +69,8 @@ MADE_FORMATS = {
     "svg": "image/svg+xml",
 }
 _MADE_WORDS = {mime_type: word for word, mime_type in MADE_FORMATS.items()}
-_SHAPES = frozenset({"list", "empty", "null", "absent", "part"})
+_EMPTY = frozenset({"empty", "null", "absent"})
+_SHAPES = _EMPTY | {"list", "part"}
 
 
 def form_words(residue: Residue | None) -> frozenset[str]:
@@ -228,6 +229,9 @@ class ItemWriter(PartWriter):
         return {"role": "assistant", "content": "".join(texts)} if texts else None
 
     def _listed(self, group: list[Piece], role: str, words: frozenset[str]) -> Object:
+        if len(group) > 1 and words & _EMPTY:
+            # Something was added to a message without content.
+            group, words = group[1:], words - _EMPTY | {"list"}
         parts = [part for piece in group for part in self.parts(piece, role)]
         message: Object = {"role": role}
         if "absent" in words:
