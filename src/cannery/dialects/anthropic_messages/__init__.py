@@ -24,7 +24,10 @@ from cannery.wire.aliasing import aliased
 from cannery.wire.contract import Dialect, Piece, Route
 from cannery.wire.lazy import later
 from cannery.wire.losses import Report
-from cannery.wire.residues import own_residue, recall
+from cannery.wire.residues import own_residue
+from cannery.wire.settled import settle
+
+_read_request = later(__name__, "reading", "read_request")
 
 
 def write_request(
@@ -38,8 +41,7 @@ def write_request(
     )
     body = write_settings(request, report)
     residue = own_residue(request, NAME)
-    if residue is not None:
-        body = recall(body, residue.envelope)
+    body = settle(body, request, residue, "messages", _read_request)
     leading, others = writer.split(pieces)
     system = writer.system(leading)
     messages = writer.messages(others) if turns is None else turns
@@ -54,7 +56,7 @@ def write_request(
 DIALECT = Dialect(
     name=NAME,
     rules=RULES,
-    read_request=later(__name__, "reading", "read_request"),
+    read_request=_read_request,
     write_request=write_request,
     read_response=later(__name__, "fast_responses", "read_response"),
     write_response=later(__name__, "responses", "write_response"),

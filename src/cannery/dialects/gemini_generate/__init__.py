@@ -17,14 +17,17 @@ from cannery.dialects.gemini_generate.settings import (
     write_settings,
 )
 from cannery.dialects.gemini_generate.sliced import write_slices
-from cannery.dialects.gemini_generate.spelling import NAME, Object, read_form
+from cannery.dialects.gemini_generate.spelling import NAME, Object, camel, read_form
 from cannery.dialects.gemini_generate.writing import MessageWriter
 from cannery.messages.requests import Request
 from cannery.wire.aliasing import aliased
 from cannery.wire.contract import Dialect, Piece, Route
 from cannery.wire.lazy import later
 from cannery.wire.losses import Report
-from cannery.wire.residues import own_residue, recall
+from cannery.wire.residues import own_residue
+from cannery.wire.settled import settle
+
+_read_request = later(__name__, "reading", "read_request")
 
 
 def write_request(
@@ -36,8 +39,7 @@ def write_request(
     residue = own_residue(request, NAME)
     shapes, _ = read_form(None if residue is None else residue.form)
     body = write_settings(request, report, shapes)
-    if residue is not None:
-        body = recall(body, residue.envelope)
+    body = settle(body, request, residue, "contents", _read_request, camel)
     messages = writer.messages(pieces)
     contents = messages["contents"]
     if turns is not None:
@@ -59,7 +61,7 @@ DIALECT = Dialect(
     name=NAME,
     names_model=False,
     rules=RULES,
-    read_request=later(__name__, "reading", "read_request"),
+    read_request=_read_request,
     write_request=write_request,
     read_response=later(__name__, "responses", "read_response"),
     write_response=later(__name__, "responses", "write_response"),

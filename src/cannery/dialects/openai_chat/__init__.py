@@ -24,13 +24,17 @@ from cannery.wire.chat_writing import ChatWriter
 from cannery.wire.contract import Dialect, Piece, Route, Rules
 from cannery.wire.lazy import later
 from cannery.wire.losses import Report
-from cannery.wire.residues import own_residue, recall
+from cannery.wire.residues import own_residue
+from cannery.wire.settled import settle
 
 RULES = Rules(
     call_id_length=40,
     name_pattern=r"[A-Za-z0-9_-]+",
     name_length=64,
 )
+
+
+_read_request = later(__name__, "reading", "read_request")
 
 
 def write_request(
@@ -40,8 +44,7 @@ def write_request(
     writer = ChatWriter(NAME, report, at_home=request.source == NAME)
     body = write_settings(request, report)
     residue = own_residue(request, NAME)
-    if residue is not None:
-        body = recall(body, residue.envelope)
+    body = settle(body, request, residue, "messages", _read_request)
     body["messages"] = writer.messages(pieces) if turns is None else turns
     return body
 
@@ -49,7 +52,7 @@ def write_request(
 DIALECT = Dialect(
     name=NAME,
     rules=RULES,
-    read_request=later(__name__, "reading", "read_request"),
+    read_request=_read_request,
     write_request=write_request,
     read_response=later(__name__, "fast_responses", "read_response"),
     write_response=later(__name__, "responses", "write_response"),

@@ -27,7 +27,8 @@ from cannery.wire.foreign import report_residue
 from cannery.wire.lazy import later
 from cannery.wire.losses import Report
 from cannery.wire.markers import PLACEHOLDER
-from cannery.wire.residues import own_residue, recall
+from cannery.wire.residues import own_residue
+from cannery.wire.settled import settle
 from cannery.wire.turns import is_prefill
 
 RULES = Rules(
@@ -37,6 +38,9 @@ RULES = Rules(
 )
 
 
+_read_request = later(__name__, "reading", "read_request")
+
+
 def write_request(
     request: Request, pieces: list[Piece], report: Report, turns: Any = None
 ) -> dict[str, Any]:
@@ -44,8 +48,7 @@ def write_request(
     at_home = request.source == NAME
     body = write_settings(request, report)
     residue = own_residue(request, NAME)
-    if residue is not None:
-        body = recall(body, residue.envelope)
+    body = settle(body, request, residue, "input", _read_request)
     is_stored = body.get("store") is not False
     writer = ItemWriter(report, at_home=at_home, model=request.model, is_stored=is_stored)
     if _leads_as_instructions(pieces, at_home=at_home, has_turns=turns is not None):
@@ -100,7 +103,7 @@ def _is_instructions(piece: Piece) -> bool:
 DIALECT = Dialect(
     name=NAME,
     rules=RULES,
-    read_request=later(__name__, "reading", "read_request"),
+    read_request=_read_request,
     write_request=write_request,
     read_response=later(__name__, "responses", "read_response"),
     write_response=later(__name__, "responses", "write_response"),
