@@ -17,10 +17,12 @@ from cannery.messages.canisters import (
     text_of,
 )
 from cannery.messages.content import PartsContentClass
+from cannery.messages.residue import Residue
 from cannery.messages.role import Role
 from cannery.wire.contract import Piece, Rules
+from cannery.wire.foreign import lost_residue
 from cannery.wire.losses import Report
-from cannery.wire.markers import NO_RESULT, orphan_text
+from cannery.wire.markers import NO_RESULT, flag_error, orphan_text
 from cannery.wire.turns import turns
 
 
@@ -65,21 +67,34 @@ def orphaned_results(pieces: list[Piece], rules: Rules, report: Report) -> list[
         if isinstance(canister, ResultCanisterClass) and canister.invocation_id not in known:
             report.repair("orphaned_results", piece.place)
             report.lose("RESULT_TO_TEXT", piece.place)
+            _report_orphan(canister, report, piece.place)
             kept.extend(_as_user_text(piece, canister))
         else:
             kept.append(piece)
     return kept
 
 
+def _report_orphan(canister: ResultCanisterClass, report: Report, place: int | None) -> None:
+    """Name what text cannot say of a result; no call tells the name that stands on it."""
+    if canister.residue is not None:
+        for code, detail, within in lost_residue(canister.residue, is_result=False):
+            report.lose(code, place, detail, within)
+
+
 def _as_user_text(piece: Piece, canister: ResultCanisterClass) -> Iterator[Piece]:
     held = canister.held
     contents = held.parts if isinstance(held, PartsContentClass) else (held,)
-    texts = [text_of(content) for content in contents]
-    label = orphan_text(canister.invocation_id, "".join(texts) or str(canister.error or ""))
-    yield Piece(new_user(label, canister.timestamp, canister.joined), piece.place)
-    for content in contents:
-        if not text_of(content) and content != "":
-            yield Piece(new_user(content, canister.timestamp, True), piece.place)
+    text = "".join(text_of(content) for content in contents)
+    if canister.is_error:
+        text = flag_error(text or str(canister.stated_error or ""))
+    label = orphan_text(canister.invocation_id, text)
+    shown = [content for content in contents if not text_of(content) and content != ""]
+    said = [(label, canister.joined), *((content, True) for content in shown)]
+    mark = None if canister.residue is None else canister.residue.cache
+    for place, (content, joined) in enumerate(said, 1):
+        # The mark of a result stands behind all of it.
+        residue = Residue("", cache=mark) if mark and place == len(said) else None
+        yield Piece(new_user(content, canister.timestamp, joined, residue), piece.place)
 
 
 class Waiting:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -29,6 +29,8 @@ _LONG = 1024
 _CITATIONS = "citations"
 _SETTINGS = (*Controls.__struct_fields__, "tool_choice")
 _MARKS = ("cache_control", "prompt_cache_breakpoint")
+# What every dialect can say of a mark, in words of its own.
+_MARK_WORDS = {"type": ("ephemeral",), "mode": ("explicit",), "ttl": ("5m", "1h", "30m", "12h")}
 _FURTHER = re.compile(r"(?:choices|candidates)\[[1-9]\d*\]")
 # Fields that carry no meaning of the conversation: server-made ids and states.
 _SILENT = frozenset({".id", ".status", ".type", ".index", ".object", ".role", ".strict"})
@@ -70,14 +72,29 @@ def lost_residue(residue: Residue, *, is_result: bool) -> tuple[tuple[str, str, 
 
 @lru_cache(maxsize=1024)
 def _lost_residue(residue: Residue, *, is_result: bool) -> tuple[tuple[str, str, str], ...]:
-    fields = [(path, held, path) for path, held in dropped_keys(residue.part)]
-    for path, held in dropped_keys(residue.envelope):
-        # The name on a result is that of its call, which says it already.
-        if not (is_result and path == ".name"):
-            fields.append((path, held, ENVELOPE + path))
     is_marked = residue.cache is not None
-    lost = ((lost_field(path, held, is_marked=is_marked), within) for path, held, within in fields)
-    return tuple((*said, within) for said, within in lost if said is not None)
+    patches = (("", residue.part), (ENVELOPE, residue.envelope))
+    return tuple(
+        (code, detail, start + path)
+        for start, patch in patches
+        for code, detail, path in lost_keys(patch, is_marked=is_marked)
+        # The name on a result is that of its call, which says it already.
+        if not (is_result and path == ".name")
+    )
+
+
+def lost_keys(patch: str | None, *, is_marked: bool) -> Iterator[tuple[str, str, str]]:
+    """The code, detail and path of every field of a patch that is lost."""
+    for path, held in dropped_keys(patch):
+        said = lost_field(path, held, is_marked=is_marked)
+        if said is not None:
+            yield *said, path
+        elif is_marked and type(held) is dict and path.rpartition(".")[2] in _MARKS:
+            # The mark itself is said otherwise; what else stands in it is not.
+            for key, item in held.items():
+                if item not in _MARK_WORDS.get(key, ()) and lost_field(key, item) is not None:
+                    detail = f"this {key!r} of a mark is known only to its own dialect"
+                    yield "CACHE_MARK_DROPPED", detail, f"{path}.{key}"
 
 
 def report_settings(

@@ -110,7 +110,7 @@ def legal_format(tool: Tool, report: Report, place: str) -> Any:
     if legal is None:
         report.lose("FIELD_DROPPED", place, "a format is text, or a grammar in lark or regex")
         return absent
-    for key in given.keys() - legal.keys():
+    for key in [key for key in given if key not in legal]:
         report.lose("FIELD_DROPPED", place, f"{key!r} is known only to its own dialect")
     return legal
 

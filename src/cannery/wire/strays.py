@@ -72,13 +72,15 @@ class Strays:
             kind = _decode_text(fields.get("type", Raw(_NULL)))
             known = (self._blocks or {}).get(kind, ())
             noted: Notes = []
-            blocks.append(self._known(fields, known, index, f".content[{place}]", noted))
+            path = f".content[{place}]"
+            blocks.append(self._known(fields, known, index, path, noted))
             if not place:
-                # What the message says beside its blocks is said with the first of them, behind its own. The name on
-                # a result is that of its call, which says it already.
-                noted += [note for note in said if (kind, *note[3:]) != ("tool_result", ".name")]
+                # What the message says beside its blocks is said with the first of them, behind its own.
+                noted += said
                 said.clear()
-            said += noted
+            # The name on a result is that of its call, which says it already.
+            names = (".name", f"{path}.name") if kind == "tool_result" else ()
+            said += [note for note in noted if note[-1] not in names]
         return encode_structs(blocks)
 
     def _known(

@@ -26,7 +26,7 @@ from cannery.messages.residue import Residue
 from cannery.messages.role import Role
 from cannery.wire.chat_writing import CACHE_TTL
 from cannery.wire.contract import Rules
-from cannery.wire.foreign import report_field, report_residue
+from cannery.wire.foreign import lost_residue, report_residue
 from cannery.wire.losses import Notes, Report
 from cannery.wire.markers import flag_error, media_label
 from cannery.wire.media import (
@@ -37,7 +37,7 @@ from cannery.wire.media import (
     true_mime_type,
 )
 from cannery.wire.openai_shared import image_detail
-from cannery.wire.residues import dropped_keys, is_foreign_form
+from cannery.wire.residues import is_foreign_form
 from cannery.wire.slices import UnusualError
 from cannery.wire.walks import Known, Walked
 
@@ -332,7 +332,8 @@ class _Turns:
         if residue.envelope is not None:
             report_residue(canister, Noting(self.notes), index)
         elif residue.part is not None:
-            lost = lost_of(residue.part, is_marked=residue.cache is not None)
+            is_result = canister.role is _RESULT
+            lost = lost_of(residue.part, is_marked=residue.cache is not None, is_result=is_result)
             self.notes += [(code, index, detail, within) for code, detail, within in lost]
 
     # --- in the end ----------------------------------------------------------------------------
@@ -383,13 +384,13 @@ class Noting(Report):
 
 
 @lru_cache(maxsize=64)
-def lost_of(part: str, *, is_marked: bool) -> tuple[tuple[str, str, str], ...]:
+def lost_of(
+    part: str, *, is_marked: bool, is_result: bool = False
+) -> tuple[tuple[str, str, str], ...]:
     """What of a patch is lost: nothing of a mark for a cache that is said otherwise."""
-    notes: Any = []
-    report = Noting(notes)
-    for path, held in dropped_keys(part):
-        report_field(path, held, report, 0, is_marked=is_marked)
-    return tuple((code, detail, within) for code, _, detail, within in notes)
+    return lost_residue(
+        Residue("", part=part, cache="short" if is_marked else None), is_result=is_result
+    )
 
 
 def _mark(part: _Object, residue: Residue) -> None:
