@@ -54,6 +54,7 @@ AUDIO_FORMATS = {"audio/wav": "wav", "audio/mpeg": "mp3"}
 # The form of a result whose media came in a user message behind it.
 ATTACHED = "attached"
 CACHE_TTL = {"short": "30m", "long": "12h"}
+_SAID = (str, TextualContentClass, RefusalContentClass, DataContentClass)
 Object = dict[str, Any]
 
 
@@ -128,12 +129,12 @@ class ChatWriter:
     def spoken(self, turn: list[Piece], role: str) -> Object:
         """A system, developer or user message."""
         head = own_residue(turn[0].canister, self.dialect)
-        write = self.part if role == "user" or self.at_home else self._system_part
+        write = self.parts if role == "user" or self.at_home else self._system_parts
         form = None if head is None else head.form
         if form in _EMPTY and len(turn) > 1:
             # Something was added to a message without content.
             turn, form = turn[1:], "list" if form == "empty" else None
-        parts = [part for piece in turn if (part := write(piece)) is not None]
+        parts = [part for piece in turn for part in write(piece)]
         message: Object = {"role": role}
         if form == "absent":
             pass
@@ -147,12 +148,22 @@ class ChatWriter:
             message["content"] = parts or ""
         return message if head is None else _recalled(message, head.envelope)
 
-    def _system_part(self, piece: Piece) -> Object | None:
+    def _system_parts(self, piece: Piece) -> list[Object]:
+        parts = self.parts(piece)
+        texts = [part for part in parts if part["type"] == "text"]
+        if len(texts) < len(parts):
+            self.report.lose("MEDIA_DROPPED", piece.place, "a system message of Chat is text")
+        return texts
+
+    def parts(self, piece: Piece) -> list[Object]:
+        """The parts of one piece: behind the text of a document stand the media in it."""
         part = self.part(piece)
-        if part is None or part["type"] == "text":
-            return part
-        self.report.lose("MEDIA_DROPPED", piece.place, "a system message of Chat is text")
-        return None
+        if part is None:
+            return []
+        media = self._chunk_media(piece.canister.held, piece.place)
+        if media and "prompt_cache_breakpoint" in part:
+            media[-1]["prompt_cache_breakpoint"] = part.pop("prompt_cache_breakpoint")
+        return [part, *media]
 
     def part(self, piece: Piece) -> Object | None:
         """One content part, with this dialect's residue, or None and a loss."""
@@ -299,6 +310,14 @@ class ChatWriter:
             return "\n\n".join(self._texts(content.chunks))
         return content.data.decode("utf-8", "replace")
 
+    def _chunk_media(self, content: Any, place: int | None) -> list[Object]:
+        """What a document of several parts shows beside its text."""
+        if self.at_home or not isinstance(content, FileContentClass):
+            return []
+        shown = [chunk for chunk in content.chunks if not isinstance(chunk, _SAID)]
+        parts = (self.content_part(chunk, place) for chunk in shown)
+        return [part for part in parts if part is not None]
+
     def _document(self, piece: Piece) -> Object | None:
         canister: Any = piece.canister
         content = canister.content
@@ -357,14 +376,11 @@ class ChatWriter:
         return [flag_error(words[0] if words else ""), *words[1:]]
 
     def _result_media(self, contents: Any, call_id: str, place: int | None) -> list[Object]:
-        parts = [
-            part
-            for content in contents
-            if not isinstance(
-                content, (str, TextualContentClass, RefusalContentClass, DataContentClass)
-            )
-            and (part := self.content_part(content, place)) is not None
-        ]
+        parts: list[Object] = []
+        for content in contents:
+            part = None if isinstance(content, _SAID) else self.content_part(content, place)
+            if part is not None:
+                parts += [part, *self._chunk_media(content, place)]
         return [{"type": "text", "text": media_label(call_id)}, *parts] if parts else []
 
     def call(self, piece: Piece) -> Object:
@@ -432,6 +448,8 @@ class ChatWriter:
         elif (
             isinstance(held, RefusalContentClass) and place != "refusal" and not self.at_home
         ) or place == "refusal":
+            if residue is None:
+                report_residue(canister, self.report, piece.place)
             _say_more(message, "refusal", held.text)
         elif place == "audio" and isinstance(held.payload, Location):
             message["audio"] = recall({"id": held.payload.value}, residue.part)  # type: ignore[union-attr]
