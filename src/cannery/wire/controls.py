@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from cannery.messages.absence import absent
+from cannery.messages.json_text import decode_json
 from cannery.messages.requests import Controls, Request, Tool, ToolChoice
 from cannery.wire.losses import Report
 
@@ -22,6 +23,7 @@ BUDGETS = {
 EFFORTS = frozenset({"none", *BUDGETS})
 # What an output format is called that has no name, where it needs one.
 FORMAT_NAME = "output"
+_FREE_TEXT = {"type": "text"}
 
 
 def number(value: Any) -> Any:
@@ -61,6 +63,12 @@ def distinct(request: Request, dialect: str, report: Report) -> Iterator[tuple[s
                 continue
             names.add(tool.name)
         yield place, tool
+
+
+def report_grammar(tool: Tool, report: Report, place: str) -> None:
+    """Name the grammar of a custom tool where the target has none; a format of mere text is no grammar."""
+    if isinstance(tool.grammar, str) and decode_json(tool.grammar) != _FREE_TEXT:
+        report.lose("FIELD_DROPPED", place, "the target has no grammars")
 
 
 def is_possible(choice: ToolChoice, sent: Collection[str]) -> bool:

@@ -43,6 +43,7 @@ from cannery.wire.controls import (
     integer,
     number,
     put,
+    report_grammar,
     text,
 )
 from cannery.wire.foreign import report_residue
@@ -454,6 +455,7 @@ def _legal_tool(tool: Tool, place: str, report: Report) -> Any:
     if tool.is_freeform:
         report.lose("FREEFORM_WRAPPED", place)
         report.freeform.add(tool.name)
+        report_grammar(tool, report, place)
         written["input_schema"] = _FREEFORM_PARAMETERS
     schema = written.setdefault("input_schema", _NO_PARAMETERS)
     if schema.get("type") != "object":
@@ -491,10 +493,10 @@ def _chosen(choice: ToolChoice, report: Report) -> Object:
 
 
 def _legal_choice(written: Object | None, body: Object, report: Report) -> Object | None:
-    """The choice, unless there is nothing to choose from."""
-    if written is None or written["type"] == "none":
-        return written
+    """The choice, unless there is nothing to choose from; without tools, to call none says nothing."""
     tools = body.get("tools", [])
+    if written is None or written["type"] == "none":
+        return written if tools else None
     names = {tool.get("name") for tool in tools if type(tool) is dict}
     if tools and (written["type"] != "tool" or written["name"] in names):
         return written

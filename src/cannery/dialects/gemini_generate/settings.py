@@ -48,6 +48,7 @@ from cannery.wire.controls import (
     is_possible,
     number,
     put,
+    report_grammar,
     text,
 )
 from cannery.wire.foreign import report_residue
@@ -454,8 +455,7 @@ def _report_tool(tool: Tool, report: Report, place: str) -> None:
     if tool.is_freeform:
         report.lose("FREEFORM_WRAPPED", place)
         report.freeform.add(tool.name)
-    if tool.grammar is not absent:
-        report.lose("FIELD_DROPPED", place, "Gemini has no grammars")
+    report_grammar(tool, report, place)
     if tool.strict is True:
         report.lose("FIELD_DROPPED", place, "Gemini has no 'strict' for a function")
 
