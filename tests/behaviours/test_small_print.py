@@ -1,4 +1,4 @@
-"""What stands beside the words: fields of orphans, of cache marks, of refusals, chunks of documents. Nothing vanishes."""
+"""What stands beside the words: fields of orphans and cache marks, chunks of documents, grammars. Nothing vanishes."""
 
 from __future__ import annotations
 

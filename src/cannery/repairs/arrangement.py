@@ -60,9 +60,13 @@ def late_supervisors(pieces: list[Piece], rules: Rules, report: Report) -> list[
         return pieces
     start = leading_count(pieces)
     arranged = pieces[:start]
-    for position in range(start, len(pieces)):
-        piece = pieces[position]
-        if side(piece) != SUPERVISOR or _may_stay(piece, arranged, start, rules):
+    folds = False
+    for piece in pieces[start:]:
+        # All parts of a message go the same way.
+        goes_on = folds and piece.canister.joined
+        is_late = side(piece) == SUPERVISOR
+        folds = is_late and (goes_on or not _may_stay(piece, arranged, start, rules))
+        if not folds:
             arranged.append(piece)
             continue
         report.repair("late_supervisors", piece.place)

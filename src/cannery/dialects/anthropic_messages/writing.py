@@ -69,12 +69,20 @@ class MessageWriter(BlockWriter):
         return self._shape(blocks, None if residue is None else residue.form)
 
     def messages(self, pieces: list[Piece]) -> list[Object]:
-        """The messages of all pieces; a turn of which nothing is left is left out."""
+        """The messages of all pieces; a turn of which nothing is left is left out, and parts nobody."""
         written: list[Object] = []
+        is_gap = False
         for turn in turns(pieces):
             message = self._message(turn)
-            if message is not None:
+            if message is None:
+                is_gap = not self.at_home and "alternation" not in self.report.off
+            elif is_gap and written and written[-1]["role"] == message["role"]:
+                self.report.repair("alternation", turn[0].place)
+                last = written[-1]
+                last["content"] = [*_listed(last["content"]), *_listed(message["content"])]
+            else:
                 written.append(message)
+                is_gap = False
         if not self.at_home and written and written[-1]["role"] == "assistant":
             self._trim(written[-1])
         return written
@@ -269,6 +277,10 @@ def is_inline(canister: AnyCanister) -> bool:
     """Whether a supervisor was a message of its own and not part of the system field."""
     residue = own_residue(canister, NAME)
     return residue is not None and (residue.form or "").startswith(INLINE)
+
+
+def _listed(content: Any) -> list[Object]:
+    return [{"type": "text", "text": content}] if type(content) is str else content
 
 
 def _explained(blocks: list[Object], canister: ResultCanisterClass) -> list[Object]:
