@@ -142,3 +142,54 @@ def test_a_shortcut_judges_a_type_by_itself(name: str, target: str):
         expected = general(body.encode(), CHAT, target)
         assert json.loads(found.body) == json.loads(expected.body)
         assert (found.losses, found.repairs) == (expected.losses, expected.repairs)
+
+
+def _shown(mime_type: str, data: bytes) -> list[tuple[str, dict]]:
+    """An image in every dialect that could bring it to Chat."""
+    text = base64.b64encode(data).decode()
+    source = {"type": "base64", "media_type": mime_type, "data": text}
+    claude = {"role": "user", "content": [{"type": "image", "source": source}]}
+    url = {"type": "input_image", "detail": "auto", "image_url": f"data:{mime_type};base64,{text}"}
+    part = {"inlineData": {"mimeType": mime_type, "data": text}}
+    return [
+        (CLAUDE, {"model": "m", "max_tokens": 9, "messages": [claude]}),
+        (RESPONSES, {"model": "m", "input": [{"role": "user", "content": [url]}]}),
+        (GEMINI, {"contents": [{"role": "user", "parts": [part]}]}),
+    ]
+
+
+@pytest.mark.parametrize(
+    "mime_type, data",
+    [
+        ("image/heic", _brand(b"heic")),
+        ("image/png", _brand(b"avif")),
+        ("image/tiff", b"II*\0" + bytes(40)),
+        ("image/svg+xml", b"<svg xmlns='http://www.w3.org/2000/svg'/>"),
+    ],
+)
+def test_chat_gets_an_image_that_it_does_not_take(mime_type: str, data: bytes):
+    for source, body in _shown(mime_type, data):
+        found = told(body, source, CHAT, model="gpt-5.5")
+        assert "image_url" not in found.rendered.body.decode()
+        assert found.losses == {"MEDIA_TYPE_UNSUPPORTED"}
+        assert found.rendered == general(json.dumps(body).encode(), source, CHAT, model="gpt-5.5")
+
+
+def test_a_pdf_is_an_image_for_chat():
+    for source, body in _shown("image/png", PDF):
+        part = told(body, source, CHAT, model="gpt-5.5").body["messages"][0]["content"][0]
+        assert part["type"] == "file"
+        assert part["file"]["file_data"].startswith("data:application/pdf;base64,")
+
+
+@pytest.mark.parametrize(
+    "address", ["s3://b/a.png", "ftp://e.example/a.png", "file:///a.png", "a.png"]
+)
+@pytest.mark.parametrize("target", [CHAT, CLAUDE, GEMINI])
+def test_an_address_that_no_server_fetches_is_sent(target: str, address: str):
+    image = {"type": "input_image", "detail": "auto", "image_url": address}
+    body = {"model": "m", "input": [{"role": "user", "content": [image]}]}
+    found = told(body, RESPONSES, target, model="m")
+    assert address not in found.rendered.body.decode()
+    assert found.losses == {"REFERENCE_UNRESOLVABLE"}
+    assert found.rendered == general(json.dumps(body).encode(), RESPONSES, target, model="m")

@@ -39,6 +39,8 @@ from cannery.wire.losses import Report
 from cannery.wire.markers import flag_error, media_label, supplement
 from cannery.wire.media import (
     NOT_BASE64,
+    UNKNOWN_TYPE,
+    WEB_IMAGES,
     base64_text,
     data_url,
     is_broken,
@@ -50,6 +52,7 @@ from cannery.wire.openai_shared import detail_place, image_detail
 from cannery.wire.residues import own_residue, recall
 from cannery.wire.turns import MODEL, SUPERVISOR, side, turns
 
+_PDF = "application/pdf"
 AUDIO_FORMATS = {"audio/wav": "wav", "audio/mpeg": "mp3"}
 # The form of a result whose media came in a user message behind it.
 ATTACHED = "attached"
@@ -252,16 +255,20 @@ class ChatWriter:
     def _image(self, content: ImageContentClass, place: int | None) -> Object | None:
         payload = content.payload
         if isinstance(payload, Location):
-            is_lost = payload.kind == "file" or (
-                "://" in payload.value and not is_fetchable(payload)
-            )
-            if is_lost and not self.at_home:
+            if not self.at_home and not is_fetchable(payload):
                 self.report.lose("REFERENCE_UNRESOLVABLE", place)
                 return None
             return {"type": "image_url", "image_url": {"url": payload.value}}
         if self.at_home:
             return {"type": "image_url", "image_url": {"url": data_url(content)}}
-        url = f"data:{content.mime_type};base64,{standard_base64(payload)}"
+        mime_type = content.mime_type
+        url = f"data:{mime_type};base64,{standard_base64(payload)}"
+        if mime_type == _PDF:
+            return {"type": "file", "file": {"file_data": url, "filename": "file.pdf"}}
+        if mime_type not in WEB_IMAGES:
+            detail = f"Chat takes no {mime_type or 'image of unknown type'}"
+            self.report.lose("MEDIA_TYPE_UNSUPPORTED", place, detail)
+            return None
         return {"type": "image_url", "image_url": {"url": url}}
 
     def _audio(self, content: AudioContentClass, place: int | None) -> Object | None:
@@ -293,7 +300,8 @@ class ChatWriter:
         if content.chunks or is_text_file(content):
             self.report.lose("DOCUMENT_TO_TEXT", place)
             return {"type": "text", "text": supplement(self._file_text(content), content.name)}
-        url = f"data:{content.mime_type};base64,{standard_base64(payload)}"
+        mime_type = content.mime_type or UNKNOWN_TYPE
+        url = f"data:{mime_type};base64,{standard_base64(payload)}"
         return {"type": "file", "file": {"file_data": url, "filename": content.name or "file"}}
 
     def _file_facts(self, content: FileContentClass, place: int | None) -> None:

@@ -26,6 +26,8 @@ from cannery.messages.payload import Base64, Location, Payload
 _DATA_URL = re.compile(r"data:([^;,]*)((?:;[^;,]*)*?);base64,", re.IGNORECASE)
 # What the four providers take as an image, each with a signature of its own.
 WEB_IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+# The type of data that nobody knows anything about.
+UNKNOWN_TYPE = "application/octet-stream"
 _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
     (b"\xff\xd8\xff", "image/jpeg"),

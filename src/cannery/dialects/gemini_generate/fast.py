@@ -26,7 +26,7 @@ from cannery.wire.bodies import encode
 from cannery.wire.foreign import note_residue
 from cannery.wire.losses import Notes
 from cannery.wire.markers import CONTINUE
-from cannery.wire.media import sound_base64, true_mime_type
+from cannery.wire.media import is_fetchable, sound_base64, true_mime_type
 from cannery.wire.plain import (
     PlainAssistant,
     PlainDeveloper,
@@ -478,7 +478,7 @@ def _media(content: Any) -> dict[str, Any] | None:
         return None
     payload, mime_type = content.payload, content.mime_type
     if type(payload) is Location:
-        if payload.kind != "url":
+        if not is_fetchable(payload):
             return None
         file = {"fileUri": payload.value}
         return {"fileData": {**file, "mimeType": mime_type} if mime_type else file}

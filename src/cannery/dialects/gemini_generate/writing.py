@@ -46,7 +46,14 @@ from cannery.wire.contract import Piece
 from cannery.wire.foreign import STAND_INS, report_residue
 from cannery.wire.losses import Report
 from cannery.wire.markers import supplement, system_envelope
-from cannery.wire.media import NOT_BASE64, base64_text, is_broken, standard_base64
+from cannery.wire.media import (
+    NOT_BASE64,
+    UNKNOWN_TYPE,
+    base64_text,
+    is_broken,
+    is_fetchable,
+    standard_base64,
+)
 from cannery.wire.residues import own_residue, recall
 from cannery.wire.turns import MODEL, SUPERVISOR, changed, side, turns
 
@@ -323,11 +330,8 @@ class MessageWriter:
     def _media(self, content: BinaryContentStruct, place: int | None) -> tuple[Object, ...]:
         payload = content.payload
         if isinstance(payload, Location):
-            if (
-                payload.kind == "file"
-                and not payload.value.startswith(ACCOUNT)
-                and not self.at_home
-            ):
+            is_known = is_fetchable(payload) or payload.value.startswith(ACCOUNT)
+            if not (self.at_home or is_known):
                 self.report.lose("REFERENCE_UNRESOLVABLE", place)
                 return ()
             file = {"fileUri": payload.value}
@@ -344,7 +348,7 @@ class MessageWriter:
         mime_type = content.mime_type
         if not mime_type:
             # Data must have a type here, so this is said whether or not the repair is switched off.
-            mime_type = "application/octet-stream"
+            mime_type = UNKNOWN_TYPE
             self.report.repair("media_types", place, f"nothing became {mime_type}")
         return ({"inlineData": {"mimeType": mime_type, "data": standard_base64(payload)}},)
 

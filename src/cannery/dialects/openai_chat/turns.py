@@ -30,6 +30,7 @@ from cannery.wire.foreign import lost_residue, report_residue
 from cannery.wire.losses import Notes, Report
 from cannery.wire.markers import flag_error, media_label
 from cannery.wire.media import (
+    WEB_IMAGES,
     data_url,
     is_fetchable,
     is_standard_base64,
@@ -304,13 +305,12 @@ class _Turns:
     def _image(self, image: ImageContentClass) -> _Object:
         payload, mime_type = image.payload, image.mime_type
         if isinstance(payload, Location):
-            is_odd = "://" in payload.value and not is_fetchable(payload)
-            if payload.kind == "file" or (is_odd and not self.is_home):
+            if payload.kind == "file" or not (self.is_home or is_fetchable(payload)):
                 raise UnusualError
             return {"type": "image_url", "image_url": {"url": payload.value}}
         if self.is_home:
             return {"type": "image_url", "image_url": {"url": _raw_url(image) or data_url(image)}}
-        if true_mime_type(image) != mime_type:
+        if mime_type not in WEB_IMAGES or true_mime_type(image) != mime_type:
             raise UnusualError
         url: Any = _standard_url(image)
         if url is None:

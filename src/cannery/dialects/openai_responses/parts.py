@@ -37,6 +37,7 @@ from cannery.wire.losses import Report
 from cannery.wire.markers import supplement
 from cannery.wire.media import (
     NOT_BASE64,
+    UNKNOWN_TYPE,
     WEB_IMAGES,
     data_url,
     is_broken,
@@ -205,7 +206,7 @@ class PartWriter:
     def _inline_file(
         self, content: BinaryContentStruct, mime_type: str, name: str | None
     ) -> Object:
-        url = f"data:{mime_type};base64,{standard_base64(content.payload)}"
+        url = f"data:{mime_type or UNKNOWN_TYPE};base64,{standard_base64(content.payload)}"
         filename = name or _FILE_NAMES.get(mime_type, "file")
         return {"type": "input_file", "filename": filename, "file_data": url}
 
