@@ -122,6 +122,7 @@ def test_the_grammar_of_a_custom_tool_is_named_and_free_text_is_none(target: str
         tool = {"type": "custom", "name": "f", "format": given}
         body = {"model": "gpt-5.5", "input": "q", "tools": [tool]}
         found = told(body, RESPONSES, target, model=MODELS[target])
+        assert (("FIELD_DROPPED", "tools[0].format") in found.paths) is is_lost
         assert ("FIELD_DROPPED" in found.losses) is is_lost
         assert "FREEFORM_WRAPPED" in found.losses
 
@@ -157,3 +158,19 @@ def test_without_tools_there_is_no_choice_to_call_none():
     found = told(body, GEMINI, CLAUDE, model="claude-opus-4-8")
     assert "tool_choice" not in found.body
     assert found.losses == {"TOOL_DROPPED"}
+
+
+def test_what_a_file_and_a_tool_cannot_say_is_named_by_its_own_path():
+    document = {
+        "type": "document",
+        "source": {"type": "text", "media_type": "text/plain", "data": "words"},
+        "context": "c",
+        "citations": {"enabled": True},
+    }
+    tool = {"name": "f", "input_schema": {"type": "object"}, "strict": True}
+    body = claude(user([document]), tools=[tool])
+    for target in (CHAT, RESPONSES, GEMINI):
+        found = told(body, CLAUDE, target, model=MODELS[target]).paths
+        for field in ("context", "citations"):
+            assert ("FIELD_DROPPED", f"messages[0].content[0].{field}") in found
+    assert ("FIELD_DROPPED", "tools[0].strict") in found

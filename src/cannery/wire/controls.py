@@ -68,7 +68,7 @@ def distinct(request: Request, dialect: str, report: Report) -> Iterator[tuple[s
 def report_grammar(tool: Tool, report: Report, place: str) -> None:
     """Name the grammar of a custom tool where the target has none; a format of mere text is no grammar."""
     if isinstance(tool.grammar, str) and decode_json(tool.grammar) != _FREE_TEXT:
-        report.lose("FIELD_DROPPED", place, "the target has no grammars")
+        report.lose("FIELD_DROPPED", place, "the target has no grammars", ".format")
 
 
 def is_possible(choice: ToolChoice, sent: Collection[str]) -> bool:

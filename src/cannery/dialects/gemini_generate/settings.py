@@ -457,7 +457,7 @@ def _report_tool(tool: Tool, report: Report, place: str) -> None:
         report.freeform.add(tool.name)
     report_grammar(tool, report, place)
     if tool.strict is True:
-        report.lose("FIELD_DROPPED", place, "Gemini has no 'strict' for a function")
+        report.lose("FIELD_DROPPED", place, "Gemini has no 'strict' for a function", ".strict")
 
 
 def _add_hosted(groups: list[Any], entry: Any, *, is_joined: bool) -> None:

@@ -191,9 +191,9 @@ class PartWriter:
                 return [{**file, "file_data": data_url(content)}]
             key = "file_id" if payload.kind == "file" else "file_url"
             return [{**file, key: payload.value}]
-        for field in ("context", "citable"):
+        for field, within in (("context", ".context"), ("citable", ".citations")):
             if getattr(content, field):
-                self.report.lose("FIELD_DROPPED", place, f"a file has no {field!r} here")
+                self.report.lose("FIELD_DROPPED", place, f"a file has no {field!r} here", within)
         if content.chunks:
             return self._chunks(content, place)
         if not isinstance(payload, Location):
