@@ -511,7 +511,7 @@ _FIELDS: dict[str, type] = {
     "audio": AudioContentClass,
     "tool_calls": OpaqueContentClass,
 }
-_SAID = ("content", "function_call", *_FIELDS)
+_SAYING = ("content", "function_call", *_FIELDS)
 
 
 def _field(form: str | None, held: Any) -> str | None:
@@ -525,7 +525,7 @@ def _recalled(message: Object, patch: str | None) -> Object:
     if patch is None:
         return message
     restored: Object = recall(message, patch)
-    said = {key: message[key] for key in _SAID if message.get(key) and not restored.get(key)}
+    said = {key: message[key] for key in _SAYING if message.get(key) and not restored.get(key)}
     return {**restored, **said} if said else restored
 
 
