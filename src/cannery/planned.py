@@ -31,6 +31,7 @@ from cannery.wire.losses import (
 from cannery.wire.walks import NOTHING_KNOWN, SPOKEN_BY_MODEL, TurnPlan
 
 _ASSISTANT = Role.Assistant
+_INVOCATION = Role.Invocation
 
 
 def write_planned(
@@ -102,11 +103,9 @@ def _write_again(
 ) -> Rendered | None:
     """The same, all but the last turns taken from what was kept, and kept again."""
     conversation = request.conversation
-    opening = kept.opening
-    if opening is None or not opening.opens(request):
-        opening = _open(request, target, plan)
-        if opening is None:
-            return None
+    opening = _opening(request, target, plan, kept)
+    if opening is None:
+        return None
     if written > max(kept.length, opening.start, 1):
         first = _walk_on(request, plan, kept, opening, written)
         if first is None:
@@ -157,6 +156,20 @@ def _walk_on(
     return keep(kept, request.conversation, length, walked.turns, said, opening, plan.key)
 
 
+def _opening(request: Request, target: Dialect, plan: TurnPlan, kept: Kept) -> Opening | None:
+    """What stands before the turns, as it was kept if it still holds."""
+    opening = kept.opening
+    if opening is None or not opening.opens(request):
+        return _open(request, target, plan)
+    aliases = opening.aliases.names
+    if aliases:
+        # A call that has the name which a tool was given needs the general way to part the two.
+        behind = item(request.conversation, slice(kept.length, None))
+        if any(each.role is _INVOCATION and each.name in aliases for each in behind):
+            return None
+    return opening
+
+
 def _place(note: Note) -> Any:
     return note[1]
 
@@ -184,7 +197,10 @@ def _open(request: Request, target: Dialect, plan: TurnPlan) -> Opening | None:
         said = Said(*told(notes, *locate()))
     else:
         turns: tuple[int, Any] = (start, ())
-        rendered = write_request(request, target, "allow", (), None, Report(), locate, turns=turns)
+        report = Report()
+        rendered = write_request(request, target, "allow", (), None, report, locate, turns=turns)
+        if report.names_met:
+            return None
         text, aliases = rendered.body, rendered.aliases
         said = Said(rendered.losses, rendered.repairs)
     # Where the turns go must be the end.

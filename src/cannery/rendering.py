@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from functools import lru_cache
+from functools import cache, lru_cache, partial
 from typing import Any
 
 import msgspec
@@ -13,7 +13,7 @@ from cannery.messages.canisters import AnyCanister, SupervisorCanisterClass, hol
 from cannery.messages.content import TextualContentClass, new_text
 from cannery.messages.requests import Request, Response
 from cannery.repairs import repair
-from cannery.repairs.aliases import renamed_tools
+from cannery.repairs.aliases import names_of, renamed_tools
 from cannery.wire.bodies import encode
 from cannery.wire.contract import UNKNOWN_MODEL, Dialect, Piece, Rules
 from cannery.wire.foreign import report_settings
@@ -40,6 +40,7 @@ def write_request(
     if request.source != name:
         model = request.model if isinstance(request.model, str) else None
         rules = rules or target.rules_of(model)
+        report.taken_names = cache(partial(names_of, request))
         if turns is None:
             pieces = repair(pieces, rules, report, {*without} - target.fixed_repairs)
         if not rules.knows_developer:
@@ -86,7 +87,7 @@ def report_lost_settings(
     value: Request | Response, report: Report, target: Dialect | None = None
 ) -> None:
     """Report what another dialect does not take of the fields around a conversation."""
-    if value.residue is not None:
+    if value.residue is not None and (target is None or value.residue.dialect != target.name):
         source = find_dialect(value.residue.dialect)
         taken: Collection[str] = ()
         if isinstance(value, Request) and target is not None and target.takes_over is not None:

@@ -115,11 +115,39 @@ def name_alias(name: str, rules: Rules, report: Report, place: int | str | None)
     """A function name as the provider accepts it."""
     if is_legal(name, rules.name_pattern, rules.name_length):
         return name
-    alias = alias_of(name, rules.name_pattern, rules.name_length)
+    alias = _fresh_name(name, rules, report)
     report.repair("function_names", place, f"function name {name!r} became {alias!r}")
     report.lose("NAME_CHANGED", place, f"function name {name!r} became {alias!r}")
     report.names[alias] = name
     return alias
+
+
+def _fresh_name(name: str, rules: Rules, report: Report) -> str:
+    """The alias of a name, which is no other name of the request and no other name's alias."""
+    count = 0
+    while True:
+        salt = f"{count}:" if count else ""
+        alias = alias_of(name, rules.name_pattern, rules.name_length, salt)
+        if report.names.get(alias, name) == name and alias not in report.taken_names():
+            return alias
+        report.names_met = True
+        count += 1
+
+
+def names_of(request: Request) -> frozenset[str]:
+    """The names of all functions that a request offers, chooses or calls."""
+    choice = request.tool_choice
+    return frozenset(
+        (
+            *(tool.name for tool in request.tools if tool.hosted is absent),
+            *(choice.names if isinstance(choice, ToolChoice) else ()),
+            *(
+                canister.name
+                for canister in request.conversation
+                if isinstance(canister, InvocationCanisterClass)
+            ),
+        )
+    )
 
 
 def renamed_tools(request: Request, rules: Rules, report: Report) -> Request:
