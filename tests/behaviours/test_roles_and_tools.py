@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from typing import Any
 
 import msgspec
 import pytest
@@ -214,6 +216,39 @@ def test_14_and_15_ids_and_names_that_a_provider_forbids():
     assert written["choices"][0]["message"]["tool_calls"][0]["function"]["name"] == "f g"
 
 
+@pytest.mark.parametrize("target", [RESPONSES, CLAUDE, GEMINI])
+@pytest.mark.parametrize("name", ["get weather", "日本語", "a/b", "x" * 200, ""])
+def test_15_a_name_that_is_the_alias_of_another_is_taken_for_it(target: str, name: str):
+    def offered(*names: str):
+        return [{"type": "function", "function": {"name": each}} for each in names]
+
+    (alias,) = told(chat(user("q"), tools=offered(name)), CHAT, target).rendered.aliases.names
+    asked = user("q"), calls(call("a", name), call("b", alias)), tool("a", "1"), tool("b", "2")
+    for tools in ({}, {"tools": offered(name)}, {"tools": offered(alias, name)}):
+        found = told(chat(*asked, **tools), CHAT, target)
+        (other,) = found.rendered.aliases.names
+        assert other != alias
+        assert {alias, other} <= set(re.findall(r'"name": "([^"]*)"', json.dumps(found.body)))
+        assert "TOOL_DROPPED" not in found.losses
+
+
+@pytest.mark.parametrize("target", [RESPONSES, CLAUDE, GEMINI])
+def test_15_a_conversation_that_is_written_again_parts_them_too(target: str):
+    tools = [{"type": "function", "function": {"name": "get weather"}}]
+    request = cannery.normalize_request(chat(user("q"), tools=tools), CHAT)
+    (alias,) = cannery.nativize_request(request, target).aliases.names
+    conversation = request.conversation
+    for turn in range(4):
+        name = alias if turn == 2 else "f"
+        made = cannery.invocation(f"c{turn}", name, {})
+        conversation = conversation.append(made, cannery.result(f"c{turn}", "r"))
+        asked = request.replace(conversation=conversation)
+        written = cannery.nativize_request(asked, target)
+        anew = cannery.Conversation(tuple(conversation))
+        assert written == cannery.nativize_request(asked.replace(conversation=anew), target)
+        assert (alias in written.aliases.names) == (turn < 2)
+
+
 def test_14_legal_ids_are_untouched():
     found = told(chat(user("go"), calls(call("call_1-X")), tool("call_1-X", "1")), CHAT, CLAUDE)
     assert found.body["messages"][1]["content"][0]["id"] == "call_1-X"
@@ -265,6 +300,52 @@ def test_17_an_object_result_of_gemini():
     back = told(there, CHAT, GEMINI).body["contents"]
     assert back[1]["parts"][0].pop("thoughtSignature") == "context_engineering_is_the_way_to_go"
     assert back == body["contents"]
+
+
+@pytest.mark.parametrize("there", [CHAT, RESPONSES, CLAUDE])
+@pytest.mark.parametrize(
+    "response",
+    [
+        {"error": {"code": 404, "message": "not found"}},
+        {"error": ["a", "b"]},
+        {"error": "words"},
+        {"error": {"error": "nested"}},
+        {"error": None},
+        {"error": False},
+        {"error": None, "temp": 3},
+        {"output": {"error": "nested"}},
+    ],
+)
+def test_17_an_error_of_gemini_comes_back_as_another_value(there: str, response: Any):
+    answer = {"functionResponse": {"id": "x", "name": "f", "response": response}}
+    body = {
+        "contents": [
+            {"role": "user", "parts": [{"text": "q"}]},
+            {"role": "model", "parts": [{"functionCall": {"id": "x", "name": "f", "args": {}}}]},
+            {"role": "user", "parts": [answer]},
+        ]
+    }
+    found = told(body, GEMINI, there)
+    assert told(found.body, there, GEMINI).body["contents"] == body["contents"]
+    has_failed = len(response) == 1 and bool(response.get("error"))
+    assert ("[tool error]" in str(found.body) or "is_error" in str(found.body)) is has_failed
+
+
+@pytest.mark.parametrize("error", ['{"a": 1}', "[1]", "{", "[no JSON]"])
+def test_17_an_error_that_is_text_stays_text_at_home(error: str):
+    answer = {"functionResponse": {"id": "x", "name": "f", "response": {"error": error}}}
+    call_part = {"functionCall": {"id": "x", "name": "f", "args": {}}}
+    body = {
+        "contents": [
+            {"role": "user", "parts": [{"text": "q"}]},
+            {"role": "model", "parts": [call_part]},
+            {"role": "user", "parts": [answer]},
+        ]
+    }
+    request = cannery.normalize_request(body, GEMINI)
+    for source in (GEMINI, None):
+        rendered = cannery.nativize_request(request.replace(source=source), GEMINI)
+        assert json.loads(rendered.body) == body
 
 
 @pytest.mark.parametrize("content", ["plain", "[1, 2]", "42"])

@@ -92,19 +92,53 @@ def empty_text(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]
     if not rules.refuses_blank_text:
         return pieces
     kept: list[Piece] = []
+    waiting: Piece | None = None  # whose mark is for what stands behind it
     for piece in _heard(pieces, report):
         canister = piece.canister
-        if not (isinstance(canister, _SPOKEN) and _is_blank(canister.held)):
+        if (
+            not isinstance(canister, _SPOKEN)
+            or not _is_blank(canister.held)
+            or _stays(piece, rules)
+        ):
             kept.append(piece)
+            if waiting is not None and canister.held is not absent:
+                _hand_over(waiting, kept, report)
+                waiting = None
             continue
         report.repair("empty_text", piece.place)
         if text_of(canister.held):
             report.lose("TEXT_DROPPED", piece.place)
         report_residue(canister, report, piece.place)
-        mark = canister.residue.cache if canister.residue is not None else None
-        if mark and kept and side(kept[-1]) == side(piece):
-            kept[-1] = Piece(_marked(kept[-1], mark), kept[-1].place)
+        if _cache_mark(piece) is None:
+            continue
+        if kept and side(kept[-1]) == side(piece):
+            _hand_over(piece, kept, report)
+        else:
+            waiting = waiting or piece
+    if waiting is not None:
+        report.lose("CACHE_MARK_DROPPED", waiting.place)
     return kept
+
+
+def _stays(piece: Piece, rules: Rules) -> bool:
+    """Whether blank text is there for what stands beside it."""
+    residue = piece.canister.residue
+    return residue is not None and residue.dialect == rules.signs_blank_text and bool(residue.part)
+
+
+def _cache_mark(piece: Piece) -> str | None:
+    residue = piece.canister.residue
+    return None if residue is None else residue.cache
+
+
+def _hand_over(blank: Piece, kept: list[Piece], report: Report) -> None:
+    """Give the cache mark of what is left out to the last of what is kept, if that is said by the same side."""
+    heir = kept[-1]
+    if side(heir) != side(blank):
+        report.lose("CACHE_MARK_DROPPED", blank.place)
+    elif _cache_mark(heir) != "long":
+        mark = _cache_mark(blank)
+        kept[-1] = Piece(_marked(heir, str(mark)), heir.place, is_synthetic=heir.is_synthetic)
 
 
 def _heard(pieces: list[Piece], report: Report) -> Iterator[Piece]:

@@ -30,6 +30,8 @@ class Rules(Struct, frozen=True, gc=False):
     # An example of a data set may end with calls, since calling is what it teaches.
     ends_with_calls: bool = False
     refuses_blank_text: bool = False
+    # The dialect of which blank text stays if something stands beside it, since its signatures come so; "" for none.
+    signs_blank_text: str = ""
     # "native": anywhere; "after_user": only behind a user turn; "fold": into the neighbouring user turn
     late_supervisors: str = "native"
     # "many": leading supervisors stay apart; "one": they become a single leading system message

@@ -18,6 +18,7 @@ RULES = Rules(
     starts_with_user=True,
     ends_with_user=True,
     refuses_blank_text=True,
+    signs_blank_text="gemini_generate",
     late_supervisors="fold",
     name_pattern=r"[A-Za-z_][A-Za-z0-9_.:-]*",
     name_length=128,

@@ -1,7 +1,8 @@
 """What a tool answered, as the object that ``functionResponse.response`` has to be, and back.
 
 Any object is itself. Text and lists stand under ``output``, a failure under ``error``; text that spells an object
-becomes that object, unless reading it back would take it for one of these wrappings.
+becomes that object, unless reading it back would take it for one of these wrappings. An ``error`` that is null or false
+says that there is none.
 """
 
 from __future__ import annotations
@@ -34,6 +35,12 @@ def wrap_text(text: str) -> Any:
     return {OUTPUT: text}
 
 
+def wrap_failure(text: str) -> Any:
+    """The response object of a tool that failed with these words; those that spell an object or a list become it."""
+    is_spelled = text.lstrip()[:1] in ("{", "[") and is_json(text)
+    return {ERROR: raw(text) if is_spelled else text}
+
+
 def wrap_data(json: str) -> Any:
     """The response object of a tool that answered with a JSON value."""
     return object_input(json) if json.lstrip().startswith("{") else {OUTPUT: raw(json)}
@@ -52,7 +59,7 @@ def unwrap(response: Object) -> tuple[Any, Any]:
             return output, absent
         if type(output) is list:
             return new_data(write_json(output)), absent
-        if ERROR in response:
+        if _says_error(response):
             return (error if type(error) is str else new_data(write_json(error))), True
     return new_data(write_json(response)), absent
 
@@ -69,4 +76,8 @@ def _is_wrapping(text: str) -> bool:
     value = decode_json(text)
     if len(value) != 1:
         return False
-    return ERROR in value or type(value.get(OUTPUT)) in (str, list)
+    return _says_error(value) or type(value.get(OUTPUT)) in (str, list)
+
+
+def _says_error(response: Object) -> bool:
+    return response.get(ERROR) is not None and response[ERROR] is not False

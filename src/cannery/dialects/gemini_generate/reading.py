@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Callable
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -16,7 +17,7 @@ from msgspec import UNSET
 from msgspec.structs import force_setattr
 
 from cannery.dialects.gemini_generate.call_ids import CallIds
-from cannery.dialects.gemini_generate.outputs import OUTPUT, unwrap, wrap_text
+from cannery.dialects.gemini_generate.outputs import OUTPUT, unwrap, wrap_failure, wrap_text
 from cannery.dialects.gemini_generate.settings import (
     read_controls,
     read_shapes,
@@ -360,12 +361,12 @@ class MessageReader(CanisterReader):
         payload = Base64(self.text_field(blob, "data", path))
         mime_type = _declared(blob)
         seen = contradiction(mime_type.partition(";")[0].strip().lower(), payload)
-        if seen is not None and _family(seen) != _family(mime_type):
-            mime_type = seen
-        mime_type = mime_type or "application/octet-stream"
-        if mime_type.startswith("text/") and not payload.is_readable:
+        mime_type = mime_type or seen or "application/octet-stream"
+        # What it is the bytes tell; what it was called is for the repairs to correct.
+        kind = seen or mime_type
+        if kind.startswith("text/") and not payload.is_readable:
             return self._opaque(part, "inlineData")
-        return _media(mime_type, mime_type, payload, _display_name(blob))
+        return _media(kind, mime_type, payload, _display_name(blob))
 
     def _located(self, file: Object, part: Object, path: str) -> Any:
         key = spelled(file, "fileUri")
@@ -417,7 +418,9 @@ class MessageReader(CanisterReader):
         shapes: list[str] = []
         if type(value) is dict:
             held, error = unwrap(value)
-            if type(held) is str and error is absent and _text_changes(held):
+            if type(held) is str and _text_changes(
+                held, wrap_text if error is absent else wrap_failure
+            ):
                 shapes.append(OUTPUT)
         elif type(value) is str:
             held = value
@@ -470,12 +473,12 @@ def _media(kind: str, mime_type: str, payload: Any, name: str | None) -> Any:
     return _MAKERS[_family(kind)](payload, mime_type)
 
 
-def _text_changes(words: str) -> bool:
-    """Whether text under ``output`` would by default be written as something else."""
+def _text_changes(words: str, wrap: Callable[[str], Any]) -> bool:
+    """Whether text under ``output`` or ``error`` would by default be written as something else."""
     if words.lstrip()[:1] not in ("{", "["):
         return False
-    wrapped = wrap_text(words)
-    return type(wrapped) is not dict or type(wrapped.get(OUTPUT)) is not str
+    wrapped = wrap(words)
+    return type(wrapped) is not dict or words not in wrapped.values()
 
 
 def _wrapped(held: Any) -> Any:

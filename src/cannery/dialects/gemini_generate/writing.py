@@ -11,7 +11,14 @@ from typing import Any, assert_never
 
 from cannery.dialects.gemini_generate.citations import Grounding
 from cannery.dialects.gemini_generate.models import STAND_IN, needs_signatures, same_family
-from cannery.dialects.gemini_generate.outputs import ERROR, OUTPUT, raw, wrap_data, wrap_text
+from cannery.dialects.gemini_generate.outputs import (
+    ERROR,
+    OUTPUT,
+    raw,
+    wrap_data,
+    wrap_failure,
+    wrap_text,
+)
 from cannery.dialects.gemini_generate.spelling import NAME, Object, get, read_form, spelled
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
@@ -239,7 +246,17 @@ class MessageWriter:
         ours = self.content_parts(canister.held, piece.place)
         if residue is None or len(ours) != 1:
             return ours
-        return (self._restored(ours[0], residue, piece.place),)
+        part = self._restored(ours[0], residue, piece.place)
+        return () if self._is_left_blank(part, ours[0], piece.place) else (part,)
+
+    def _is_left_blank(self, part: Object, ours: Object, place: int | None) -> bool:
+        """Whether blank text has lost the signature that it was kept for."""
+        if self.at_home or part != ours or part.keys() != {"text"} or part["text"].strip():
+            return False
+        if "empty_text" in self.report.off:
+            return False
+        self.report.repair("empty_text", place)
+        return True
 
     def _report_foreign(self, piece: Piece) -> Residue | None:
         """This dialect's own residue, or None and losses for what another's held."""
@@ -473,7 +490,7 @@ class MessageWriter:
         words = "\n\n".join(filter(None, [words, *texts]))
         data = said[0] if len(said) == 1 and isinstance(said[0], DataContentClass) else None
         if canister.is_error:
-            return self._failure(canister, words, data)
+            return self._failure(canister, words, data, is_text="output" in shapes)
         if data is not None and not texts:
             return wrap_data(data.json)
         if not words and not said and has_media:
@@ -481,7 +498,12 @@ class MessageWriter:
         return {OUTPUT: words} if "output" in shapes else wrap_text(words)
 
     def _failure(
-        self, canister: ResultCanisterClass, words: str, data: DataContentClass | None
+        self,
+        canister: ResultCanisterClass,
+        words: str,
+        data: DataContentClass | None,
+        *,
+        is_text: bool,
     ) -> Any:
         if data is not None:
             return {ERROR: raw(data.json)}
@@ -489,7 +511,8 @@ class MessageWriter:
         if isinstance(told, str) and words and told != words:
             # A failure that is described beside what the tool gave is told whole.
             return {ERROR: told, OUTPUT: words}
-        return {ERROR: words or ("" if self.at_home else str(canister.error))}
+        words = words or ("" if self.at_home else str(canister.error))
+        return {ERROR: words} if is_text else wrap_failure(words)
 
     def _result_media(self, held: Any, place: int | None) -> tuple[list[Object], list[str]]:
         """The media of a result, and the documents among them that became text."""

@@ -14,7 +14,7 @@ from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import Request, Tool, new_tool
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object
-from cannery.wire.controls import flag, put, text
+from cannery.wire.controls import flag, put, report_grammar, text
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, patch_text, recall
@@ -79,8 +79,7 @@ def _is_sayable(tool: Tool, report: Report, place: str, source: str | None) -> b
     if source != NAME and tool.hosted is not absent:
         report.lose("TOOL_DROPPED", place, f"ShareGPT has no hosted tool {tool.name!r}")
         return False
-    if tool.grammar is not absent:
-        report.lose("FIELD_DROPPED", place, "ShareGPT has no grammars")
+    report_grammar(tool, report, place)
     if own_residue(tool, NAME) is None:
         report_residue(tool, report, place)
     return True
