@@ -399,7 +399,8 @@ class ChatReader(CanisterReader):
         own = (self._answered(message, role, path), error)
         canister = new_result(held, self.when, False, None, None, *own)
         self.add(canister, path)
-        remember(canister, dialect=self.dialect, form=form)
+        marks = [*filter(None, map(openai_cache_mark, content))] if type(content) is list else []
+        remember(canister, dialect=self.dialect, form=form, cache=marks[-1] if marks else None)
         written, _ = self.writer.result(Piece(canister, None))
         remember(canister, dialect=self.dialect, envelope=patch_text(written, message))
 

@@ -127,6 +127,8 @@ class ChatWriter:
         if name is None or own_residue(piece.canister, self.dialect) is not None:
             return message
         rest = {key: item for key, item in message.items() if key not in ("role", "tool_call_id")}
+        if type(rest.get("content")) is list:
+            rest["content"] = "".join(part["text"] for part in rest["content"])
         return {"role": "function", "name": name, **rest}
 
     def spoken(self, turn: list[Piece], role: str) -> Object:
@@ -353,6 +355,8 @@ class ChatWriter:
         if residue is None:
             report_residue(canister, self.report, piece.place)
         content, media = self._result_content(piece, None if residue is None else residue.form)
+        if residue is None and canister.residue is not None and canister.residue.cache:
+            content = self._marked(content, media, canister.residue.cache, piece.place)
         message: Object = {"role": "tool", "tool_call_id": canister.invocation_id}
         if content is not None:
             message["content"] = content
@@ -369,12 +373,12 @@ class ChatWriter:
         texts = list(self._texts(contents))
         if canister.is_error:
             texts = self._flagged(texts, canister, piece.place)
-        media = self._result_media(contents, canister.invocation_id, piece.place)
+        documents, media = self._result_media(contents, canister.invocation_id, piece.place)
         if media and not (self.at_home and form == ATTACHED):
             self.report.lose("MEDIA_MOVED", piece.place)
-        if form == "list" or (len(texts) > 1 and not media):
-            return [{"type": "text", "text": text} for text in texts], media
-        return "".join(texts), media
+        if form == "list" or (len(texts) + len(documents) > 1 and not media):
+            return [{"type": "text", "text": text} for text in (*texts, *documents)], media
+        return "\n\n".join(filter(None, ("".join(texts), *documents))), media
 
     def _flagged(self, texts: list[str], canister: ResultCanisterClass, place: Any) -> list[str]:
         if not self.at_home:
@@ -383,13 +387,33 @@ class ChatWriter:
         words = texts if any(texts) or not told else [told]
         return [flag_error(words[0] if words else ""), *words[1:]]
 
-    def _result_media(self, contents: Any, call_id: str, place: int | None) -> list[Object]:
-        parts: list[Object] = []
+    def _result_media(
+        self, contents: Any, call_id: str, place: int | None
+    ) -> tuple[list[str], list[Object]]:
+        """The documents of a result that became text, and its media behind a line that names the call."""
+        texts: list[str] = []
+        media: list[Object] = []
         for content in contents:
-            part = None if isinstance(content, _SAID) else self.content_part(content, place)
-            if part is not None:
-                parts += [part, *self._chunk_media(content, place)]
-        return [{"type": "text", "text": media_label(call_id)}, *parts] if parts else []
+            if isinstance(content, _SAID):
+                continue
+            part = self.content_part(content, place)
+            if part is not None and part["type"] == "text":
+                texts.append(part["text"])
+            elif part is not None:
+                media.append(part)
+            media += self._chunk_media(content, place)
+        if media:
+            media.insert(0, {"type": "text", "text": media_label(call_id)})
+        return texts, media
+
+    def _marked(self, content: Any, media: list[Object], cache: str, place: int | None) -> Any:
+        """The content of a result with its cache mark, where there is text that can carry it."""
+        if media or not content:
+            self.report.lose("CACHE_MARK_DROPPED", place)
+            return content
+        parts = _as_list(content)
+        parts[-1]["prompt_cache_breakpoint"] = {"mode": "explicit", "ttl": CACHE_TTL[cache]}
+        return parts
 
     def call(self, piece: Piece) -> Object:
         """One entry of ``tool_calls``."""
@@ -497,7 +521,8 @@ class ChatWriter:
         elif form == "string":
             message["content"] = ""
         elif form != "absent":
-            silent = calls or self.at_home or message.get("refusal") or "function_call" in message
+            said = message.get("refusal") or "function_call" in message or "audio" in message
+            silent = calls or self.at_home or said
             message["content"] = None if silent else ""
 
 

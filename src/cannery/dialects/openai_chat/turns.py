@@ -240,8 +240,22 @@ class _Turns:
         return index
 
     def _result(self, result: Any, index: int, media: list[_Object]) -> Any:
-        if result.residue is not None:
-            self._report(result, index)
+        residue = result.residue
+        if residue is None:
+            return self._answer(result, index, media)
+        self._report(result, index)
+        before = len(media)
+        content = self._answer(result, index, media)
+        if residue.cache is None:
+            return content
+        if not content or len(media) > before:
+            self.notes.append(("CACHE_MARK_DROPPED", index, ""))
+            return content
+        parts = [{"type": "text", "text": content}] if type(content) is str else content
+        _mark(parts[-1], residue)
+        return parts
+
+    def _answer(self, result: Any, index: int, media: list[_Object]) -> Any:
         held, error = result.held, result._error  # noqa: SLF001 - tells a flag from a reason
         if type(held) is str and error is absent:
             return held
