@@ -16,7 +16,7 @@ from cannery.messages.canisters import (
     new_user,
     text_of,
 )
-from cannery.messages.content import PartsContentClass
+from cannery.messages.content import DataContentClass, PartsContentClass
 from cannery.messages.residue import Residue
 from cannery.messages.role import Role
 from cannery.wire.contract import Piece, Rules
@@ -76,6 +76,8 @@ def orphaned_results(pieces: list[Piece], rules: Rules, report: Report) -> list[
 
 def _report_orphan(canister: ResultCanisterClass, report: Report, place: int | None) -> None:
     """Name what text cannot say of a result; no call tells the name that stands on it."""
+    if canister.is_error:
+        report.lose("ERROR_FLAG_TO_TEXT", place)
     if canister.residue is not None:
         for code, detail, within in lost_residue(canister.residue, is_result=False):
             report.lose(code, place, detail, within)
@@ -84,17 +86,21 @@ def _report_orphan(canister: ResultCanisterClass, report: Report, place: int | N
 def _as_user_text(piece: Piece, canister: ResultCanisterClass) -> Iterator[Piece]:
     held = canister.held
     contents = held.parts if isinstance(held, PartsContentClass) else (held,)
-    text = "".join(text_of(content) for content in contents)
+    words = "".join(map(_words, contents))
     if canister.is_error:
-        text = flag_error(text or str(canister.stated_error or ""))
-    label = orphan_text(canister.invocation_id, text)
-    shown = [content for content in contents if not text_of(content) and content != ""]
+        words = flag_error(words or str(canister.stated_error or ""))
+    label = orphan_text(canister.invocation_id, words)
+    shown = [content for content in contents if not _words(content) and content != ""]
     said = [(label, canister.joined), *((content, True) for content in shown)]
     mark = None if canister.residue is None else canister.residue.cache
     for place, (content, joined) in enumerate(said, 1):
         # The mark of a result stands behind all of it.
         residue = Residue("", cache=mark) if mark and place == len(said) else None
         yield Piece(new_user(content, canister.timestamp, joined, residue), piece.place)
+
+
+def _words(content: Any) -> str:
+    return content.json if isinstance(content, DataContentClass) else text_of(content)
 
 
 class Waiting:
