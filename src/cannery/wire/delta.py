@@ -7,7 +7,7 @@ The comparison tells true from 1 and 1 from 1.0, because somebody chose that spe
 A patch is a JSON object: ``v`` (the whole value), or ``s`` (keys set), ``x`` (keys dropped), ``d`` (keys patched),
 ``r`` (keys spelled otherwise), or ``i`` (items patched) and ``a`` (items added, by position), or ``p`` (characters
 kept at the front, characters kept at the back, what stands between), or ``q`` (the whole number, in quotes: the JSON
-of protobuf writes them so).
+of protobuf writes them so), or ``j`` (the value of which our text is the JSON: arguments that came as an object).
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from cannery.messages.json_text import decode_json, is_json, write_json
+
 _LONG = 64
+_SHORT = 4
 # Beyond 64 bits, which is all that protobuf has.
 _VAST = 2**64
 Spell = Callable[[str], str]
@@ -44,7 +47,10 @@ def delta(ours: Any, theirs: Any, spell: Spell | None = None) -> dict[str, Any] 
     """
     if type(ours) is not type(theirs):
         is_quoted = type(ours) is int and abs(ours) < _VAST and theirs == str(ours)
-        return {"q": True} if is_quoted else {"v": theirs}
+        if is_quoted:
+            return {"q": True}
+        is_spelled = type(ours) is str and theirs is not None and _spells(ours, theirs)
+        return {"j": True} if is_spelled else {"v": theirs}
     if type(ours) is dict:
         # The commonest case by far, and comparing in C is quick; only numbers need a closer look.
         if ours == theirs and (_is_all_text(ours) or same(ours, theirs)):
@@ -54,9 +60,18 @@ def delta(ours: Any, theirs: Any, spell: Spell | None = None) -> dict[str, Any] 
         return _list_delta(ours, theirs, spell)
     if ours == theirs:
         return None
-    if type(ours) is str and len(ours) > _LONG and len(theirs) > _LONG:
-        return _text_delta(ours, theirs)
+    if type(ours) is str:
+        if len(ours) > _LONG and len(theirs) > _LONG:
+            return _text_delta(ours, theirs)
+        if len(theirs) >= _SHORT and ours.endswith(theirs):
+            # A payload without the wrapper that it usually has.
+            return {"p": [0, len(theirs), ""]}
     return {"v": theirs}
+
+
+def _spells(text: str, value: Any) -> bool:
+    """Whether a text is the JSON of a value."""
+    return write_json(value) == text and same(decode_json(text), value)
 
 
 def _is_all_text(value: dict[str, Any]) -> bool:
@@ -79,6 +94,8 @@ def restore(ours: Any, patch: dict[str, Any] | None) -> Any:
         return ours[:front] + middle + (ours[len(ours) - back :] if back else "")
     if "q" in patch and type(ours) is int:
         return str(ours)
+    if "j" in patch and type(ours) is str:
+        return decode_json(ours) if is_json(ours) else ours
     if type(ours) is list:
         return _restored_list(ours, patch)
     if type(ours) is not dict:

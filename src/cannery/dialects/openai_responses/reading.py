@@ -368,8 +368,13 @@ class ItemReader(CanisterReader):
         self.add(canister, path)
         marks = list(filter(None, map(openai_cache_mark, output))) if type(output) is list else []
         remember(canister, dialect=NAME, form=" ".join(words), cache=marks[-1] if marks else None)
-        part = patch_text(self.writer.result(Piece(canister, None)), item)
-        remember(canister, dialect=NAME, part=part)
+        ours = self.writer.result(Piece(canister, None))
+        name = item.get("name")
+        if type(name) is str:
+            # It says what the call says, and is no loss where results have no names.
+            remember(canister, dialect=NAME, envelope=patch_text(ours, {**ours, "name": name}))
+            ours["name"] = name
+        remember(canister, dialect=NAME, part=patch_text(ours, item))
 
     def _result_parts(self, output: list[Any], path: str) -> Any:
         parts = [

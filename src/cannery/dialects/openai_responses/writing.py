@@ -320,7 +320,7 @@ class ItemWriter(PartWriter):
             ours["output"] = self._output(piece, words)
         if residue is None:
             return ours
-        return recall(ours, residue.part)  # type: ignore[no-any-return]
+        return recall(recall(ours, residue.envelope), residue.part)  # type: ignore[no-any-return]
 
     def _output(self, piece: Piece, words: frozenset[str]) -> Any:
         canister: Any = piece.canister
