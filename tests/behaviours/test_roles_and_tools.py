@@ -297,9 +297,7 @@ def test_17_an_object_result_of_gemini():
     }
     there = told(body, GEMINI, CHAT).body
     assert there["messages"][2]["content"] == '{"temp":3}'
-    back = told(there, CHAT, GEMINI).body["contents"]
-    assert back[1]["parts"][0].pop("thoughtSignature") == "context_engineering_is_the_way_to_go"
-    assert back == body["contents"]
+    assert told(there, CHAT, GEMINI).body["contents"] == body["contents"]
 
 
 @pytest.mark.parametrize("there", [CHAT, RESPONSES, CLAUDE])

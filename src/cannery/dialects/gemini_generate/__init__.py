@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cannery.dialects.gemini_generate.models import RULES, rules_for
+from cannery.dialects.gemini_generate.models import RULES, needs_signatures, rules_for
 from cannery.dialects.gemini_generate.settings import (
     CONTROL_PATHS,
     MODELLED,
@@ -35,7 +35,9 @@ def write_request(
 ) -> Object:
     """The body of a request; ``turns`` are contents that are written already."""
     model = request.model if isinstance(request.model, str) else None
-    writer = MessageWriter(report, at_home=request.source == NAME, model=model)
+    at_home = request.source == NAME
+    signs = not at_home and needs_signatures(model)
+    writer = MessageWriter(report, at_home=at_home, model=model, signs=signs)
     residue = own_residue(request, NAME)
     shapes, _ = read_form(None if residue is None else residue.form)
     body = write_settings(request, report, shapes)

@@ -44,9 +44,9 @@ def rules_for(model: str | None) -> Rules:
 
 
 def needs_signatures(model: str | None) -> bool:
-    """Whether the first call of each step must be signed; a name that says nothing is that of the newest."""
+    """Whether the first call of each step must be signed: nothing is made up for a model that is not known."""
     version = generation(model)
-    return version is None or version >= (3, 0)
+    return version is not None and version >= (3, 0)
 
 
 def takes_levels(model: str | None) -> bool:

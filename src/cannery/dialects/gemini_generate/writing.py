@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, assert_never
 
 from cannery.dialects.gemini_generate.citations import Grounding
-from cannery.dialects.gemini_generate.models import STAND_IN, needs_signatures, same_family
+from cannery.dialects.gemini_generate.models import STAND_IN, same_family
 from cannery.dialects.gemini_generate.outputs import (
     ERROR,
     OUTPUT,
@@ -75,7 +75,7 @@ _SAID = (str, TextualContentClass, RefusalContentClass, DataContentClass)
 
 
 class MessageWriter:
-    """Writes contents; ``at_home`` when they were read from this same dialect.
+    """Writes contents; ``at_home`` when they were read from this same dialect, ``signs`` where calls must be signed.
 
     ``is_plain`` gives values that can be compared, and not JSON text on its way to the wire. An answer has
     ``grounding`` that takes its citations; a request has no place for any.
@@ -89,12 +89,14 @@ class MessageWriter:
         model: str | None = None,
         is_plain: bool = False,
         grounding: Grounding | None = None,
+        signs: bool = False,
     ) -> None:
         self.report = report
         self.at_home = at_home
         self.model = model
         self.is_plain = is_plain
         self.grounding = grounding
+        self.signs = signs
         self._position = 0
         self._names: dict[str, str] = {}
         self._idless: set[str] = set()
@@ -211,8 +213,7 @@ class MessageWriter:
     def _signed(self, turn: list[Piece], role: str) -> list[Object]:
         """The parts of a turn, the first call among them signed where the model insists."""
         parts: list[Object] = []
-        is_sent = role == "model" and not self.at_home and self.grounding is None
-        wants_signature = is_sent and needs_signatures(self.model)
+        wants_signature = self.signs and role == "model"
         for piece in turn:
             self._position = len(parts)
             written = list(self.parts(piece))
