@@ -170,6 +170,8 @@ def _nativize_response(
         response = _typed(response, name, report)
         report_lost_settings(response, report)
     written = find_dialect(name).write_response(response, report)
+    if response.source is not None and "citations" in find_dialect(response.source).control_paths:
+        report.place_citations("@citations")
     locate = partial(locate_in, response.source, body, "response")
     return render(written, response, name, policy, report, locate)
 

@@ -110,5 +110,5 @@ def test_annotations_that_a_text_carries_are_not_named_twice():
     raw = chat_answer(**{**CALLED, "content": "hello", "annotations": [CITED]})
     assert not told(raw, CHAT, RESPONSES, kind="response").losses
     assert told(raw, CHAT, CLAUDE, kind="response").paths == {
-        ("CITATION_DROPPED", "choices[0].message.content")
+        ("CITATION_DROPPED", "choices[0].message.annotations")
     }

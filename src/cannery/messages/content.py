@@ -411,6 +411,11 @@ class ReasoningContentClass(ContentStruct, frozen=True, gc=False):
         """The raw thought, or its summary where only that is known."""
         return "".join(self.texts) or "\n\n".join(self.summaries)
 
+    @property
+    def shown(self) -> str:
+        """All words that a reader may see: the raw thought, then each summary behind a blank line."""
+        return "\n\n".join(words for words in ("".join(self.texts), *self.summaries) if words)
+
 
 class RefusalContentClass(ContentStruct, frozen=True, gc=False):
     """The model declined, in these words."""

@@ -482,7 +482,7 @@ class ChatWriter:
         ) or place == "refusal":
             if residue is None:
                 report_residue(canister, self.report, piece.place)
-            _say_more(message, "refusal", held.text)
+            message["refusal"] = message.get("refusal", "") + held.text
         elif place == "audio" and isinstance(held.payload, Location):
             message["audio"] = recall({"id": held.payload.value}, residue.part)  # type: ignore[union-attr]
         elif place == "tool_calls":
@@ -500,11 +500,11 @@ class ChatWriter:
         self, held: ReasoningContentClass, message: Object, field: str | None, piece: Piece
     ) -> None:
         if field is not None:
-            _say_more(message, field, held.text)
+            _say_more(message, field, held.shown)
             return
         report_residue(piece.canister, self.report, piece.place)
-        if self.report.takes_reasoning and held.text:
-            _say_more(message, "reasoning_content", held.text)
+        if self.report.takes_reasoning and held.shown:
+            _say_more(message, "reasoning_content", held.shown)
         else:
             self.report.lose("REASONING_DROPPED", piece.place)
         if held.signature is not None or held.encrypted is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from cannery.messages.absence import absent
 from cannery.messages.requests import FinishReason, Response
 from cannery.wire.losses import Report
@@ -14,17 +16,20 @@ _TELLING = frozenset(
 
 def is_plain_end(response: Response) -> bool:
     """Whether every dialect can say how an answer ended."""
-    return response.stop_sequence is absent and response.finish not in _TELLING
+    finish = response.finish
+    return response.stop_sequence is absent and finish is not absent and finish not in _TELLING
 
 
 def report_ending(
-    response: Response, report: Report, *, says: frozenset[FinishReason] = frozenset()
+    response: Response, report: Report, *, says: frozenset[Any] = frozenset()
 ) -> None:
-    """Name a finish reason that is not among those a target says, and the stop sequence that was met."""
+    """Name a finish reason that a target does not say, or that nobody told, and the stop sequence that was met."""
     finish = response.finish
     if finish in _TELLING and finish not in says:
         detail = f"the target has no finish reason {finish.value!r}"
         report.lose("FINISH_CHANGED", "@finish", detail)
+    elif finish is absent and response.source is not None and absent not in says:
+        report.lose("FINISH_CHANGED", "@finish", "the answer does not say that it ended")
     if response.stop_sequence is not absent:
         detail = "the target does not say which stop sequence was met"
         report.lose("FIELD_DROPPED", "@stop_sequence", detail)

@@ -16,6 +16,7 @@ from msgspec import Struct
 from cannery.errors import InputError, LossError
 
 INFO, DEGRADED, LOST = "info", "degraded", "lost"
+_ABOUT_CITATIONS = ("CITATION_APPROXIMATED", "CITATION_DROPPED")
 POLICIES = ("allow", "warn", "strict")
 # Before a path within: it starts at the wire message that holds the place, not at the place itself.
 ENVELOPE = "^"
@@ -190,6 +191,13 @@ class Report:
     def lose(self, code: str, place: Place, detail: str = "", within: str = "") -> None:
         """Record a loss; ``within`` is the path below the place."""
         self._losses.append((code, place, detail, within))
+
+    def place_citations(self, place: Place) -> None:
+        """Tell of citations at one place, for a source that keeps them beside its texts."""
+        self._losses = [
+            (code, place if code in _ABOUT_CITATIONS else told_of, detail, within)
+            for code, told_of, detail, within in self._losses
+        ]
 
     def repair(self, name: str, place: Place, detail: str = "") -> None:
         """Record a repair."""

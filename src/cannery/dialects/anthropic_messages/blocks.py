@@ -155,9 +155,9 @@ class BlockWriter:
             return thought
         if content.signature is not None or content.encrypted is not None:
             self.report.lose("SIGNATURE_DROPPED", place)
-        if self.for_answer and content.text:
+        if self.for_answer and content.shown:
             # A client may see thoughts from elsewhere; unsigned, they never go back to a server.
-            return {**thought, "signature": ""}
+            return {"type": "thinking", "thinking": content.shown, "signature": ""}
         self.report.lose("REASONING_DROPPED", place)
         return None
 

@@ -57,7 +57,6 @@ class _Part:
         self.is_ended = False
         self.is_written = False
         self.index = -1
-        self.channel = ""
         self.thoughts = Thoughts()
         self.arguments: list[str] = []
         self.signature: list[str] = []
@@ -250,9 +249,8 @@ class MessagesStreamWriter:
             if is_own:
                 part.signature.append(event.text)
             return b""
-        if event.channel not in (part.channel or event.channel, "text") or not event.text:
+        if not event.text:
             return b""
-        part.channel = event.channel
         words = part.thoughts.joined(event)
         return self._thought(part) + self._block_delta(part, "thinking_delta", "thinking", words)
 

@@ -39,6 +39,8 @@ FINISH = {
             "IMAGE_SAFETY",
             "IMAGE_PROHIBITED_CONTENT",
             "IMAGE_RECITATION",
+            "MODEL_ARMOR",
+            "ESCALATION",
         ),
         FinishReason.Filter,
     ),
@@ -67,7 +69,8 @@ FINISH_WORDS = {
     FinishReason.Other: "OTHER",
 }
 
-_SAYS = frozenset(FinishReason)
+# An answer may as well leave it out.
+_SAYS = frozenset({*FinishReason, absent})
 
 
 def read_finish(word: Any, *, has_calls: bool) -> Any:
@@ -201,8 +204,6 @@ def write_response(response: Response, report: Report) -> Object:
     residue = own_residue(response, NAME)
     if residue is not None:
         body = recall(body, residue.envelope)
-    if not response.canisters:
-        return body
     at_home = response.source == NAME
     if not at_home:
         report_ending(response, report, says=_SAYS)

@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from cannery.dialects.openai_chat.responses import (
-    FINISH,
     FINISH_WORDS,
+    finish_word,
+    read_finish,
     read_usage,
     write_usage,
 )
@@ -21,7 +22,7 @@ from cannery.messages.absence import absent
 from cannery.messages.canisters import AnyCanister, new_assistant, new_invocation
 from cannery.messages.checked import now
 from cannery.messages.conversation import Conversation
-from cannery.messages.requests import FinishReason, Response, Usage, new_response
+from cannery.messages.requests import Response, Usage, new_response
 from cannery.messages.residue import Residue
 from cannery.wire.answers import encode_patch, said_and_called
 from cannery.wire.bodies import Object, encode, read_object
@@ -63,8 +64,7 @@ def _read(body: Object) -> Response | None:
     canisters = _canisters(choice.get("message"))
     if canisters is None:
         return None
-    word = choice.get("finish_reason")
-    finish: Any = FINISH.get(word, absent) if type(word) is str else absent
+    finish = read_finish(choice.get("finish_reason"))
     usage = read_usage(body.get("usage"))
     residue: Residue | None = None
     if not _is_usual(body, choice, finish, usage):
@@ -232,8 +232,7 @@ def write_reply(response: Response) -> bytes | None:
         message["tool_calls"] = [_written_call(item[0]) for item in items if type(item) is tuple]
     message["refusal"] = None
     message["annotations"] = []
-    finish = response.finish
-    word = FINISH_WORDS[finish] if isinstance(finish, FinishReason) else "stop"
+    word = finish_word(response.finish, has_calls=has_calls)
     body: Object = {
         "id": "chatcmpl-cannery" if response.identifier is absent else response.identifier,
         "object": _KIND,

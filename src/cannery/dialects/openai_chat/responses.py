@@ -70,7 +70,7 @@ def _read_response(body: Object, paths: list[str] | None) -> Response:
         message = reader.object(reader.field(choice, "message", "choices[0]"), path)
         reader.assistant(_sendable(message), path)
         _cite(reader, message)
-        finish = FINISH.get(str(choice.get("finish_reason")), absent)
+        finish = read_finish(choice.get("finish_reason"))
     if paths is not None:
         paths.extend(reader.paths)
     response = new_response(
@@ -149,6 +149,11 @@ def write_citation(citation: Citation, offset: int, length: int) -> Object:
     return {"type": "url_citation", "url_citation": inner}
 
 
+def read_finish(word: Any) -> Any:
+    """Why the model stopped, or absent."""
+    return FINISH.get(word, FinishReason.Other) if type(word) is str and word else absent
+
+
 def read_usage(value: Any) -> Any:
     """Token counts, or absent."""
     return openai_settings.read_usage(value, COUNTS, DETAILS)
@@ -182,8 +187,8 @@ def _write_body(response: Response, report: Report) -> Object:
     if not at_home:
         _complete(message, response)
         report_ending(response, report)
-    finish = response.finish
-    word = FINISH_WORDS[finish] if isinstance(finish, FinishReason) else "stop"
+    has_calls = not at_home and "tool_calls" in message
+    word = finish_word(response.finish, has_calls=has_calls)
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": word}
     body: Object = {
         "id": "chatcmpl-cannery" if response.identifier is absent else response.identifier,
@@ -195,6 +200,13 @@ def _write_body(response: Response, report: Report) -> Object:
     if isinstance(response.usage, Usage):
         body["usage"] = write_usage(response.usage)
     return body
+
+
+def finish_word(finish: Any, *, has_calls: bool) -> str:
+    """The finish reason that clients rely on: calls show in it, also where nobody said how the answer ended."""
+    if isinstance(finish, FinishReason) and not (has_calls and finish is FinishReason.Stop):
+        return FINISH_WORDS[finish]
+    return "tool_calls" if has_calls else "stop"
 
 
 def _complete(message: Object, response: Response) -> None:

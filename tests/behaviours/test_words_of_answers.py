@@ -1,0 +1,83 @@
+"""Words of an answer that a target has one place for: thoughts with their summaries, refusals, annotations."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+import cannery
+from tests.behaviours.bodies import CHAT, CLAUDE, GEMINI, RESPONSES, told
+
+THOUGHT = {
+    "type": "reasoning",
+    "id": "rs_1",
+    "summary": [{"type": "summary_text", "text": word} for word in ("short", "shorter")],
+    "content": [{"type": "reasoning_text", "text": word} for word in ("at ", "length")],
+}
+DECLINED = {
+    "type": "message",
+    "id": "msg_1",
+    "role": "assistant",
+    "status": "completed",
+    "content": [{"type": "refusal", "refusal": "I can", "new_field": 1}],
+}
+DECLINED_ON = {**DECLINED, "id": "msg_2", "content": [{"type": "refusal", "refusal": "not."}]}
+
+
+def answer(*items: dict[str, Any]) -> dict[str, Any]:
+    head = {"id": "r", "object": "response", "created_at": 1, "model": "m", "status": "completed"}
+    return {**head, "output": list(items)}
+
+
+@pytest.mark.parametrize("target", [CLAUDE, GEMINI])
+def test_a_thought_is_shown_with_its_summaries(target: str):
+    found = told(answer(THOUGHT), RESPONSES, target, kind="response")
+    assert found.losses == set()
+    shown = json.dumps(found.body)
+    assert all(word in shown for word in ("at length", "short", "shorter"))
+
+
+def test_a_streamed_thought_is_shown_as_a_whole_one():
+    ended = answer(THOUGHT)
+    done = {"type": "response.output_item.done", "output_index": 0, "item": THOUGHT}
+    frames = [
+        {"type": "response.created", "response": {**ended, "status": "in_progress", "output": []}},
+        {**done, "type": "response.output_item.added", "item": {**THOUGHT, "content": []}},
+        done,
+        {"type": "response.completed", "response": ended},
+    ]
+    stream = b"".join(
+        b"event: %s\ndata: %s\n\n"
+        % (frame["type"].encode(), json.dumps({**frame, "sequence_number": number}).encode())  # type: ignore[attr-defined]
+        for number, frame in enumerate(frames)
+    )
+    written = cannery.translate_stream([stream], source=RESPONSES, target=CLAUDE)
+    folded = cannery.fold(cannery.normalize_stream(written, CLAUDE))
+    whole = told(ended, RESPONSES, CLAUDE, kind="response").body["content"]
+    words = "at length\n\nshort\n\nshorter"
+    assert whole == [{"type": "thinking", "thinking": words, "signature": ""}]
+    assert sorted(folded.canisters[0].content.text.split("\n\n")) == sorted(words.split("\n\n"))
+
+
+def test_refusals_are_joined_with_nothing_between_and_their_unknown_fields_are_named():
+    found = told(answer(DECLINED, DECLINED_ON), RESPONSES, CHAT, kind="response")
+    assert found.body["choices"][0]["message"]["refusal"] == "I cannot."
+    assert found.paths == {("FIELD_DROPPED", "output[0].content[0].new_field")}
+
+
+def test_a_lost_annotation_is_named_where_it_stands():
+    cited = {"start_index": 0, "end_index": 2, "title": "T", "url": "https://e.org", "new": 1}
+    annotations = [{"type": "url_citation", "url_citation": cited}]
+    message = {"role": "assistant", "content": "hi", "annotations": annotations}
+    choice = {"index": 0, "message": message, "finish_reason": "stop"}
+    head = {"id": "c", "object": "chat.completion", "created": 1, "model": "m"}
+    path = "choices[0].message.annotations"
+    for target, code in {
+        CLAUDE: "CITATION_DROPPED",
+        RESPONSES: "CITATION_APPROXIMATED",
+        GEMINI: "CITATION_APPROXIMATED",
+    }.items():
+        found = told({**head, "choices": [choice]}, CHAT, target, kind="response")
+        assert found.paths == {(code, path)}, target
