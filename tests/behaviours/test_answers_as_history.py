@@ -100,6 +100,14 @@ ITEMS = [
         "created_by": "u",
     },
     {"type": "web_search_call", "id": "ws_1", "status": "completed", "created_by": "u"},
+    {
+        "type": "shell_call_output",
+        "id": "so_1",
+        "call_id": "c2",
+        "output": [
+            {"stdout": "o", "stderr": "", "outcome": {"type": "timeout"}, "created_by": "u"}
+        ],
+    },
 ]
 
 

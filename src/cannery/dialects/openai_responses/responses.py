@@ -87,9 +87,18 @@ def _sendable(item: Any) -> Any:
     if type(item) is not dict:
         return item
     gone = {"created_by"}
-    if item.get("type") == "custom_tool_call_output":
+    kind, output = item.get("type"), item.get("output")
+    if kind == "custom_tool_call_output":
         gone.add("status")
-    return item if gone.isdisjoint(item) else {k: v for k, v in item.items() if k not in gone}
+    elif kind == "shell_call_output" and type(output) is list:
+        item = {**item, "output": [_without(one, gone) for one in output]}
+    return _without(item, gone)
+
+
+def _without(item: Any, gone: set[str]) -> Any:
+    if type(item) is not dict or gone.isdisjoint(item):
+        return item
+    return {key: value for key, value in item.items() if key not in gone}
 
 
 def read_finish(body: Object, canisters: list[AnyCanister]) -> Any:
