@@ -35,6 +35,18 @@ class CanneryError(Exception):
 
     status_hint = 500
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copied and pickled with its facts, whatever it was made from: worker processes hand errors on that way."""
+        return _restored, (type(self), self.args, self.__dict__)
+
+
+def _restored(
+    kind: type[CanneryError], said: tuple[Any, ...], facts: dict[str, Any]
+) -> CanneryError:
+    error = kind.__new__(kind, *said)
+    error.__dict__.update(facts)
+    return error
+
 
 class InputError(CanneryError, ValueError):
     """What the caller handed over is refused."""

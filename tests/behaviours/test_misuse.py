@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import datetime as dt
 import json
+import pickle
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
@@ -120,3 +122,36 @@ def test_a_byte_order_mark_is_no_part_of_a_body():
 def test_half_a_surrogate_pair_in_a_body_that_is_text():
     body = RAW.decode().replace('"q"', '"a\ud800b"')
     assert cannery.normalize_request(body, CHAT).conversation == [cannery.user("a\ufffdb")]
+
+
+ERRORS: dict[str, Callable[[], Any]] = {
+    "dialect": lambda: cannery.normalize_request({"model": "m", "messages": 5}, CHAT),
+    "wire_role": lambda: cannery.normalize_request(
+        {"model": "m", "messages": [{"role": "root", "content": "q"}]}, CHAT
+    ),
+    "loss": lambda: cannery.translate(
+        {**BODY, "seed": 7}, source=CHAT, target=CLAUDE, policy="strict"
+    ),
+    "unknown_dialect": lambda: cannery.normalize_request(BODY, "openai-chat"),
+    "input": lambda: _translated(model=5),
+    "message": lambda: cannery.user(5),  # type: ignore[arg-type]
+    "role": lambda: cannery.normalize_role("root"),
+}
+
+
+def _pickled(error: Exception) -> Any:
+    return pickle.loads(pickle.dumps(error))  # noqa: S301 - our own
+
+
+@pytest.mark.parametrize("raises", ERRORS.values(), ids=ERRORS)
+@pytest.mark.parametrize("again", [_pickled, copy.copy])
+def test_an_error_comes_out_of_a_worker_process_as_it_was(
+    raises: Callable[[], Any], again: Callable[[Any], Any]
+):
+    with pytest.raises(cannery.CanneryError) as caught:
+        raises()
+    error = again(caught.value)
+    assert type(error) is type(caught.value)
+    assert str(error) == str(caught.value)
+    assert error.args == caught.value.args
+    assert vars(error) == vars(caught.value)
