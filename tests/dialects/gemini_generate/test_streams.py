@@ -194,3 +194,17 @@ def test_random_splits(data):
     cuts = sorted(data.draw(st.lists(st.integers(0, len(case.data)), max_size=6)))
     pieces = [case.data[a:b] for a, b in zip([0, *cuts], [*cuts, len(case.data)], strict=True)]
     assert list(normalize_stream(pieces, NAME)) == events_of(case.data)
+
+
+def test_a_part_of_which_the_text_is_null_stands_beside_a_text_that_is_grounded():
+    chunk = {"web": {"uri": "https://e.org", "title": "T"}}
+    support = {"segment": {"startIndex": 0, "endIndex": 2}, "groundingChunkIndices": [0]}
+    grounding = {"groundingChunks": [chunk], "groundingSupports": [support]}
+    chunks = [
+        {"candidates": [{"content": {"role": "model", "parts": [{"text": None}, {"text": "hi"}]}}]},
+        {"candidates": [{"finishReason": "STOP", "groundingMetadata": grounding}]},
+    ]
+    stream = b"".join(b"data: %s\n\n" % json.dumps(chunk).encode() for chunk in chunks)
+    written = b"".join(translate_stream([stream], source=NAME, target=NAME))
+    folded = fold(events_of(written))
+    assert [one.text for one in folded.canisters if one.content.kind == "text"] == ["hi"]

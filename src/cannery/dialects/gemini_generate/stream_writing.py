@@ -152,7 +152,7 @@ class GeminiStreamWriter:
     def _count(self, part: Object) -> None:
         """Take note of a part that is written."""
         kind = "thought" if part.get("thought") else "text"
-        run = kind if part.keys() <= _BARE and "text" in part else None
+        run = kind if part.keys() <= _BARE and type(part.get("text")) is str else None
         if run is None or run != self._run:
             self._position += 1
             self._said = []
