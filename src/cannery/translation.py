@@ -116,6 +116,8 @@ def _nativize_request(
         raise InputError(f"expected a Request, got {_kind(request)}")
     if without:
         check_repairs(without)
+    if rules is not None:
+        _check("rules", rules, Rules)
     target = find_dialect(name)
     if rules is None and not without and request.conversation:
         plan_turns = _planner(name)
@@ -158,6 +160,7 @@ def _nativize_response(
     if not isinstance(response, Response):
         raise InputError(f"expected a Response, got {_kind(response)}")
     if aliases is not None:
+        _check("aliases", aliases, Aliases)
         response = unaliased(response, aliases)
     fast = _nativize_fast(response, name, policy, body)
     if fast is not None:
@@ -269,6 +272,11 @@ def translate(
     raise InputError(f"kind must be 'request' or 'response', got {kind!r}")
 
 
+def _check(what: str, value: object, kind: type) -> None:
+    if not isinstance(value, kind):
+        raise InputError(f"{what} must be {kind.__name__}, got {_kind(value)}")
+
+
 def _kind(value: object) -> str:
     return type(value).__name__
 
@@ -286,6 +294,8 @@ def nativize_stream(
     events: Iterable[Event], dialect: str, *, options: StreamOptions | None = None
 ) -> Iterator[bytes]:
     """The bytes of a stream of events."""
+    if options is not None:
+        _check("options", options, StreamOptions)
     return write_stream(events, find_dialect(dialect).stream_writer(options or StreamOptions()))
 
 

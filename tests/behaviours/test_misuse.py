@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import cannery
-from tests.behaviours.bodies import CHAT, CLAUDE, GEMINI, user
+from tests.behaviours.bodies import CHAT, CLAUDE, GEMINI, RESPONSES, user
 
 BODY: dict[str, Any] = {"model": "m", "messages": [user("q")]}
 RAW = json.dumps(BODY).encode()
@@ -60,6 +60,19 @@ WRONG: dict[str, tuple[Callable[[], Any], str]] = {
         "expected an event, got int",
     ),
     "number_to_fold": (lambda: cannery.fold([1]), "expected an event, got int"),  # type: ignore[list-item]
+    "nothing_to_fold": (lambda: cannery.fold(None), "events one after another, got NoneType"),  # type: ignore[arg-type]
+    "number_for_options": (
+        lambda: cannery.nativize_stream([], CHAT, options=5),  # type: ignore[arg-type]
+        "options must be StreamOptions, got int",
+    ),
+    "number_for_rules": (
+        lambda: cannery.nativize_request(REQUEST, CLAUDE, rules=5),  # type: ignore[arg-type]
+        "rules must be Rules, got int",
+    ),
+    "mapping_for_aliases": (
+        lambda: cannery.nativize_response(RESPONSE, CLAUDE, aliases={}),  # type: ignore[arg-type]
+        "aliases must be Aliases, got dict",
+    ),
     "no_messages_to_adapt": (
         lambda: cannery.adapt_role_for_provider(None, "gemini"),  # type: ignore[arg-type]
         "must be a list of messages",
@@ -155,3 +168,29 @@ def test_an_error_comes_out_of_a_worker_process_as_it_was(
     assert str(error) == str(caught.value)
     assert error.args == caught.value.args
     assert vars(error) == vars(caught.value)
+
+
+@pytest.mark.parametrize(
+    "name, meant",
+    [
+        ("openai", CHAT),
+        ("OpenAI-Chat", CHAT),
+        ("chat", CHAT),
+        ("anthropic", CLAUDE),
+        ("gemini", GEMINI),
+        ("responses", RESPONSES),
+        ("nonsense", None),
+    ],
+)
+def test_an_unknown_dialect_brings_the_one_that_may_be_meant(name: str, meant: str | None):
+    with pytest.raises(cannery.UnknownDialectError) as caught:
+        cannery.normalize_request(BODY, name)
+    assert caught.value.suggestion == meant
+
+
+@pytest.mark.parametrize("dialect", [CHAT, RESPONSES, CLAUDE, GEMINI])
+def test_an_error_body_is_told_from_a_broken_answer(dialect: str):
+    body = {"type": "error", "error": {"type": "overloaded_error", "message": "later"}}
+    with pytest.raises(cannery.DialectError, match="tells of an error") as caught:
+        cannery.normalize_response(body, dialect)
+    assert caught.value.path == "error"

@@ -33,12 +33,19 @@ def find_dialect(name: str) -> Dialect:
     if name in _LOADED:
         return _LOADED[name]
     if name not in dialect_names():
-        import difflib
-
-        close = difflib.get_close_matches(str(name), dialect_names(), n=1)
-        raise UnknownDialectError(str(name), dialect_names(), close[0] if close else None)
+        raise UnknownDialectError(str(name), dialect_names(), _nearest(str(name)))
     found: Dialect = importlib.import_module(f"cannery.dialects.{name}").DIALECT
     return found
+
+
+def _nearest(name: str) -> str | None:
+    """The dialect that somebody may have meant: by its spelling, or by one word of it."""
+    import difflib
+
+    meant = name.lower().replace("-", "_")
+    close = difflib.get_close_matches(meant, dialect_names(), n=1)
+    alike = [known for known in dialect_names() if meant in known.split("_")]
+    return next(iter([*close, *alike]), None)
 
 
 def load_dialect(name: str) -> Dialect:

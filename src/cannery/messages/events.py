@@ -274,10 +274,16 @@ class Folder:
 
 def checked_events(events: Iterable[Event]) -> Iterator[Event]:
     """The events; MessageError at anything else."""
+    if not isinstance(events, Iterable):
+        raise MessageError("events", f"expected events one after another, got {_name_of(events)}")
     for event in events:
         if type(event) not in _EVENTS:
-            raise MessageError("events", f"expected an event, got {type(event).__name__}")
+            raise MessageError("events", f"expected an event, got {_name_of(event)}")
         yield event
+
+
+def _name_of(value: object) -> str:
+    return type(value).__name__
 
 
 def fold(events: Iterable[Event]) -> Response:

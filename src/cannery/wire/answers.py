@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from cannery.errors import DialectError
 from cannery.messages.absence import absent
 from cannery.messages.canisters import ResultCanisterClass
 from cannery.messages.requests import Response
@@ -33,6 +34,12 @@ def call_stem(answer: Any) -> str:
     if type(answer) is not str or not answer:
         return "call_"
     return f"call_{hashlib.sha256(answer.encode('utf-8', 'replace')).hexdigest()[:8]}_"
+
+
+def refuse_error(dialect: str, body: dict[str, Any], key: str) -> None:
+    """Refuse a body that tells of an error where an answer has to have a field."""
+    if key not in body and type(body.get("error")) is dict:
+        raise DialectError(dialect, "error", "tells of an error and gives no answer")
 
 
 def answer_pieces(response: Response, dialect: str, report: Report) -> list[Piece]:

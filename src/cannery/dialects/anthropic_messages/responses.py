@@ -17,7 +17,7 @@ from cannery.messages.content import RefusalContentClass
 from cannery.messages.conversation import Conversation
 from cannery.messages.requests import FinishReason, Response, Usage, new_response, new_usage
 from cannery.messages.residue import Residue
-from cannery.wire.answers import answer_pieces
+from cannery.wire.answers import answer_pieces, refuse_error
 from cannery.wire.bodies import Object, guarded, read_object
 from cannery.wire.contract import Piece
 from cannery.wire.controls import text
@@ -57,6 +57,7 @@ def read_response(body: bytes, paths: list[str] | None = None) -> Response:
 
 def _read_response(body: Object, paths: list[str] | None) -> Response:
     reader = MessageReader(body.get("model"))
+    refuse_error(NAME, body, "content")
     content = reader.field(body, "content", "")
     form, said = None, content
     if type(content) is str:

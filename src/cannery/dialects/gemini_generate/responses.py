@@ -10,7 +10,6 @@ from cannery.dialects.gemini_generate.reading import MessageReader
 from cannery.dialects.gemini_generate.settings import whole
 from cannery.dialects.gemini_generate.spelling import NAME, Object, camel, get
 from cannery.dialects.gemini_generate.writing import MessageWriter
-from cannery.errors import DialectError
 from cannery.messages.absence import absent
 from cannery.messages.canisters import InvocationCanisterClass
 from cannery.messages.content import PLAIN, Citation, new_text
@@ -18,7 +17,7 @@ from cannery.messages.conversation import Conversation
 from cannery.messages.requests import FinishReason, Response, Usage, new_response, new_usage
 from cannery.messages.residue import Residue
 from cannery.messages.role import Role
-from cannery.wire.answers import answer_pieces, call_stem
+from cannery.wire.answers import answer_pieces, call_stem, refuse_error
 from cannery.wire.bodies import guarded, read_object
 from cannery.wire.controls import text
 from cannery.wire.endings import report_ending
@@ -102,8 +101,7 @@ def read_response(body: bytes, paths: list[str] | None = None) -> Response:
 
 
 def _read_response(body: Object, paths: list[str] | None) -> Response:
-    if type(body.get("error")) is dict and "candidates" not in body:
-        raise DialectError(NAME, "error", "tells of an error and gives no answer")
+    refuse_error(NAME, body, "candidates")
     identifier = get(body, "responseId")
     reader = MessageReader(get(body, "modelVersion"), call_stem(identifier))
     rest, finish = _read_candidates(body, reader)

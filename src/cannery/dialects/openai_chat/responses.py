@@ -16,7 +16,7 @@ from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import FinishReason, Response, Usage, new_response
 from cannery.messages.residue import Residue
 from cannery.wire import openai_settings
-from cannery.wire.answers import answer_pieces, call_stem
+from cannery.wire.answers import answer_pieces, call_stem, refuse_error
 from cannery.wire.bodies import Object, guarded, read_object
 from cannery.wire.chat_reading import ChatReader
 from cannery.wire.chat_writing import ChatWriter
@@ -62,6 +62,7 @@ def read_response(body: bytes, paths: list[str] | None = None) -> Response:
 def _read_response(body: Object, paths: list[str] | None) -> Response:
     reader = ChatReader(NAME, body.get("model"))
     reader.call_stem = call_stem(body.get("id"))
+    refuse_error(NAME, body, "choices")
     choices = reader.list(reader.field(body, "choices", ""), "choices")
     finish: Any = absent
     if choices:

@@ -23,7 +23,7 @@ from cannery.messages.content import ReasoningContentClass
 from cannery.messages.conversation import Conversation
 from cannery.messages.requests import FinishReason, Response, Usage, new_response
 from cannery.wire import openai_settings
-from cannery.wire.answers import answer_pieces
+from cannery.wire.answers import answer_pieces, refuse_error
 from cannery.wire.bodies import Object, guarded, read_object
 from cannery.wire.contract import Piece
 from cannery.wire.controls import integer, text
@@ -60,6 +60,7 @@ def read_response(body: bytes, paths: list[str] | None = None) -> Response:
 
 def _read_response(body: Object, paths: list[str] | None) -> Response:
     reader = ItemReader(body.get("model"), is_answer=True)
+    refuse_error(NAME, body, "output")
     output = reader.list(reader.field(body, "output", ""), "output")
     reader.items(list(map(_sendable, output)), "output")
     if paths is not None:
