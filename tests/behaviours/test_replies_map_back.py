@@ -9,6 +9,8 @@ import pytest
 
 import cannery
 from cannery.messages import fold
+from cannery.translation import unaliased
+from cannery.wire.aliasing import Unaliaser
 from cannery.wire.contract import StreamOptions
 from tests.behaviours.bodies import CHAT, CLAUDE, GEMINI, RESPONSES, chat, user
 
@@ -84,3 +86,33 @@ def test_what_a_caller_does_to_aliases_does_not_come_back_with_the_next_request(
     assert first.aliases.names
     first.aliases.names.clear()
     assert cannery.translate(body, source=CHAT, target=target).aliases.names
+
+
+def test_the_signature_on_a_call_of_a_custom_tool_is_kept_for_its_model_and_named_elsewhere():
+    model = "gemini-3-pro"
+    request = cannery.normalize_request(asked(CHAT), CHAT).replace(model=model)
+    sent = cannery.nativize_request(request, GEMINI)
+    made = {"name": next(iter(sent.aliases.names)), "args": {"input": "ls -l"}}
+    part = {"functionCall": made, "thoughtSignature": "c2ln"}
+    content = {"role": "model", "parts": [part]}
+    body = {
+        "candidates": [{"content": content, "finishReason": "STOP"}],
+        "modelVersion": model,
+        "responseId": "r",
+    }
+    response = cannery.normalize_response(body, GEMINI)
+    told = cannery.nativize_response(response, CHAT, aliases=sent.aliases)
+    assert [loss.code for loss in told.losses] == ["SIGNATURE_DROPPED"]
+    stream = [b"data: %s\n\n" % json.dumps(body).encode()]
+    unaliaser = Unaliaser(sent.aliases)
+    events = [
+        each
+        for event in cannery.normalize_stream(stream, GEMINI)
+        for each in unaliaser.events(event)
+    ]
+    for heard in (unaliased(response, sent.aliases), fold(events)):
+        call = called(heard)
+        assert (call.name, call.is_freeform, call.held) == ("run it", True, "ls -l")
+        history = request.conversation.append(*heard.canisters, cannery.result(call.identifier))
+        again = cannery.nativize_request(request.replace(conversation=history), GEMINI)
+        assert json.loads(again.body)["contents"][1] == content

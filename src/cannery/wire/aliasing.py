@@ -35,8 +35,7 @@ def unaliased_canister(canister: AnyCanister, aliases: Aliases) -> AnyCanister:
     name = aliases.names.get(canister.name, canister.name)
     identifier = aliases.ids.get(canister.identifier, canister.identifier)
     if canister.name in aliases.freeform and not canister.is_freeform:
-        held = free_text(canister.held)
-        own = {"held": held, "is_freeform": True, "residue": None}
+        own = {"held": free_text(canister.held), "is_freeform": True}
         return changed(canister, name=name, identifier=identifier, **own)
     if (name, identifier) == (canister.name, canister.identifier):
         return canister
@@ -69,13 +68,12 @@ class Unaliaser:
         aliases = self._aliases
         name = aliases.names.get(event.name, event.name)
         identifier = aliases.ids.get(event.identifier, event.identifier)
-        residue, is_freeform = event.residue, event.is_freeform
+        is_freeform = event.is_freeform
         if event.name in aliases.freeform and not is_freeform:
             self._wrapped[event.index] = []
-            residue, is_freeform = None, True
-        return msgspec.structs.replace(
-            event, name=name, identifier=identifier, is_freeform=is_freeform, residue=residue
-        )
+            is_freeform = True
+        own = {"name": name, "identifier": identifier, "is_freeform": is_freeform}
+        return msgspec.structs.replace(event, **own)
 
 
 class _AliasedWriter:
