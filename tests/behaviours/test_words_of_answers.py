@@ -81,3 +81,21 @@ def test_a_lost_annotation_is_named_where_it_stands():
     }.items():
         found = told({**head, "choices": [choice]}, CHAT, target, kind="response")
         assert found.paths == {(code, path)}, target
+
+
+def test_thoughts_that_a_compatible_server_counts_apart_are_output_elsewhere():
+    details = {"completion_tokens_details": {"reasoning_tokens": 8}}
+    usage = {"prompt_tokens": 5, "completion_tokens": 7, "total_tokens": 20, **details}
+    choice = {
+        "index": 0,
+        "message": {"role": "assistant", "content": "hi"},
+        "finish_reason": "stop",
+    }
+    head = {"id": "c", "object": "chat.completion", "created": 1, "model": "m"}
+    body = {**head, "choices": [choice], "usage": usage}
+    counted = told(body, CHAT, GEMINI, kind="response").body["usageMetadata"]
+    assert (counted["candidatesTokenCount"], counted["thoughtsTokenCount"]) == (7, 8)
+    assert counted["totalTokenCount"] == 20
+    assert told(body, CHAT, CLAUDE, kind="response").body["usage"]["output_tokens"] == 15
+    assert told(body, CHAT, RESPONSES, kind="response").body["usage"]["total_tokens"] == 20
+    assert told(body, CHAT, CHAT, kind="response").body == body

@@ -124,5 +124,10 @@ def read_usage(value: Any, counts: tuple[str, str], details: Mapping[str, tuple[
         for name, (group, key) in details.items()
         if type(inner := value.get(group)) is dict and type(inner.get(key)) is int
     }
-    output = value.get(counts[1])
-    return new_usage(value[counts[0]], output if type(output) is int else 0, **found)
+    asked, output = value[counts[0]], value.get(counts[1])
+    said = output if type(output) is int else 0
+    thought = found.get("reasoning", 0)
+    # Some compatible servers count thoughts apart from the output; the total tells.
+    if thought and value.get("total_tokens") == asked + said + thought:
+        said += thought
+    return new_usage(asked, said, **found)
