@@ -176,6 +176,15 @@ class ToolChoice(CheckedStruct, frozen=True, gc=False):
         "is_freeform": check_flag,
     }
 
+    @classmethod
+    def _make(cls, *args: Any, **kwargs: Any) -> Any:
+        made = super()._make(*args, **kwargs)
+        count = len(made.names)
+        if (made.mode == "named" and count != 1) or (made.mode == "allowed" and not count):
+            expected = "one name" if made.mode == "named" else "names"
+            raise MessageError("ToolChoice.names", f"{made.mode!r} needs {expected}, got {count}")
+        return made
+
 
 class OutputFormat(CheckedStruct, frozen=True, gc=False):
     """The shape of the answer: text, json, or schema (with the JSON text of the schema)."""
