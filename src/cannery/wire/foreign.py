@@ -10,7 +10,7 @@ from typing import Any
 from cannery.messages.absence import absent
 from cannery.messages.canisters import AnyCanister, ResultCanisterClass
 from cannery.messages.content import TextualContentClass
-from cannery.messages.requests import Controls, Request, Response, Tool
+from cannery.messages.requests import Controls, Request, Response, Thinking, Tool
 from cannery.messages.residue import Residue
 from cannery.wire.losses import ENVELOPE, Notes, Place, Report
 from cannery.wire.residues import dropped_keys
@@ -28,6 +28,8 @@ _LONG = 1024
 # Among the paths of a dialect: where an answer has citations beside its text.
 _CITATIONS = "citations"
 _SETTINGS = (*Controls.__struct_fields__, "tool_choice")
+# Empty objects that say something.
+_TELLING = frozenset({".web_search_options"})
 _MARKS = ("cache_control", "prompt_cache_breakpoint")
 # What every dialect can say of a mark, in words of its own.
 _MARK_WORDS = {"type": ("ephemeral",), "mode": ("explicit",), "ttl": ("5m", "1h", "30m", "12h")}
@@ -122,7 +124,10 @@ def report_settings(
         elif type(held) is dict and any(known.startswith(f"{place}.") for known in taken):
             waiting += [(f"{path}.{key}", held[key]) for key in reversed(held)]
         elif place not in modelled:
-            report_field(path, held, report, "", is_marked=False)
+            if type(held) is dict and any(known.startswith(f"{place}.") for known in modelled):
+                waiting += [(f"{path}.{key}", held[key]) for key in reversed(held)]
+            else:
+                report_field(path, held, report, "", is_marked=False)
         elif place in unread and _says_something(held):
             name = unread[place]
             if name == _CITATIONS:
@@ -135,13 +140,23 @@ def report_settings(
 
 def _unread(request: Request, paths: Mapping[str, str | tuple[str, ...]]) -> dict[str, str]:
     """The settings that the request does not have, by their paths in the source."""
-    names = (name for name in _SETTINGS if getattr(request.controls, name, absent) is absent)
-    return {
-        path: name
-        for name in names
-        if name != "tool_choice" or request.tool_choice is absent
-        for path in _alternatives(paths.get(name, name))
-    }
+    controls = request.controls
+    names = [name for name in _SETTINGS if getattr(controls, name, absent) is absent]
+    if request.tool_choice is not absent:
+        names.remove("tool_choice")
+    if isinstance(controls.thinking, Thinking):
+        names += _unread_thinking(controls.thinking)
+    return {path: name for name in names for path in _alternatives(paths.get(name, name))}
+
+
+def _unread_thinking(thinking: Thinking) -> Iterator[str]:
+    """The parts of a setting of thinking that a request does not have."""
+    if thinking.enabled is absent:
+        yield "switch"
+        if thinking.budget is absent:
+            yield "budget"
+    if thinking.effort is absent:
+        yield "effort"
 
 
 def _uncited(response: Response, paths: Mapping[str, str | tuple[str, ...]]) -> dict[str, str]:
@@ -182,7 +197,7 @@ def lost_field(path: str, held: Any, *, is_marked: bool = False) -> tuple[str, s
     """
     key = path.rpartition(".")[2]
     if path in _SILENT or held is None or held in ("", [], {}):
-        return None
+        return ("FIELD_DROPPED", "what is empty says something here") if path in _TELLING else None
     if key in _MARKS:
         return None if is_marked else ("CACHE_MARK_DROPPED", "")
     # A result that is said not to have failed is one that did not fail; words that are no thought are words.
