@@ -8,7 +8,17 @@ from typing import Any
 import pytest
 
 import cannery
-from tests.behaviours.bodies import CHAT, CLAUDE, GEMINI, RESPONSES, user
+from tests.behaviours.bodies import (
+    CHAT,
+    CLAUDE,
+    GEMINI,
+    RESPONSES,
+    assistant,
+    call,
+    calls,
+    tool,
+    user,
+)
 from tests.conformance.general import general
 from tests.oracles.server_rules import check_request_rules
 
@@ -252,3 +262,109 @@ def test_an_effort_leaves_gemini_room_for_the_answer():
         GEMINI, "gemini-2.5-flash", reasoning_effort="high", max_completion_tokens=4000
     )
     assert written["generationConfig"]["thinkingConfig"] == {"thinkingBudget": 2000}
+
+
+# --- thinking of Claude ------------------------------------------------------------------------
+
+FUNCTION = {"name": "f", "parameters": {"type": "object", "properties": {}}}
+LOOP = [user("q"), calls(call("a")), tool("a", "r")]
+
+
+def test_thinking_holds_to_no_small_share_of_probability():
+    settings = {"reasoning_effort": "high", "max_tokens": 9000, "top_p": 0.5}
+    written, losses = from_chat(CLAUDE, "claude-opus-4-6", **settings)
+    assert (written["top_p"], losses) == (0.95, [("CONTROL_CHANGED", "top_p")])
+    assert from_chat(CLAUDE, "claude-opus-4-6", top_p=0.5, max_tokens=9)[0]["top_p"] == 0.5
+
+
+@pytest.mark.parametrize("model", ["claude-haiku-4-5", "claude-sonnet-4-20250514"])
+def test_a_model_that_thinks_by_budget_is_not_told_to_think_adaptively(model: str):
+    body = {
+        "contents": [{"role": "user", "parts": [{"text": "q"}]}],
+        "generationConfig": {"thinkingConfig": {"thinkingBudget": -1}},
+    }
+    written, losses = rendered(body, GEMINI, CLAUDE, model)
+    assert written["thinking"] == {"type": "enabled", "budget_tokens": 8192}
+    assert ("CONTROL_CHANGED", "generationConfig.thinkingConfig") in losses
+
+
+@pytest.mark.parametrize("model", ["claude-fable-5", "claude-mythos-5-1"])
+def test_a_model_that_always_thinks_is_not_told_to_stop(model: str):
+    written, losses = from_chat(CLAUDE, model, reasoning_effort="none", max_tokens=9)
+    assert (written.get("thinking"), written["output_config"]) == (None, {"effort": "low"})
+    assert losses == [("CONTROL_CHANGED", "reasoning_effort")]
+
+
+@pytest.mark.parametrize(
+    "model, effort", [("claude-opus-4-6", "high"), ("claude-opus-4-7", "xhigh")]
+)
+def test_an_effort_that_a_model_does_not_know_is_the_one_below(model: str, effort: str):
+    written, losses = from_chat(CLAUDE, model, reasoning_effort="xhigh", max_tokens=9)
+    assert written["output_config"] == {"effort": effort}
+    assert losses == ([] if effort == "xhigh" else [("CONTROL_CHANGED", "reasoning_effort")])
+
+
+@pytest.mark.parametrize(
+    "messages, thinks",
+    [
+        ([user("q")], True),
+        (LOOP, False),
+        ([*LOOP, calls(call("b")), tool("b", "r")], False),
+        ([*LOOP, user("go on")], False),
+        ([*LOOP, assistant("done"), user("thanks")], True),
+        ([user("q"), assistant("It is")], False),
+    ],
+)
+def test_who_begins_a_turn_without_a_thought_does_not_think_in_it(
+    messages: list[Any], thinks: bool
+):
+    tools = [{"type": "function", "function": FUNCTION}]
+    settings = {"reasoning_effort": "high", "max_tokens": 9000, "tools": tools}
+    body = {"model": "claude-sonnet-4-5", "messages": messages, **settings}
+    written, losses = rendered(body, CHAT, CLAUDE)
+    assert ("thinking" in written) == thinks
+    assert (("CONTROL_DROPPED", "reasoning_effort") in losses) != thinks
+    body["model"] = "claude-opus-4-6"
+    assert rendered(body, CHAT, CLAUDE)[0]["thinking"] == {"type": "adaptive"}
+
+
+def test_a_conversation_that_grows_is_looked_at_again():
+    body = {"model": "claude-sonnet-4-5", "messages": [user("q")], "reasoning_effort": "high"}
+    request = cannery.normalize_request(body, CHAT)
+    found = []
+    for _ in range(3):
+        found.append("thinking" in json.loads(cannery.nativize_request(request, CLAUDE).body))
+        made = cannery.invocation(f"c{len(found)}", "f", {})
+        longer = request.conversation.append(made).append(cannery.result(made.identifier, "r"))
+        request = request.replace(conversation=longer)
+    assert found == [True, False, False]
+
+
+# --- levels of Gemini --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "model, effort, level",
+    [
+        ("gemini-3-pro-preview", "medium", "HIGH"),
+        ("gemini-3.1-pro-preview", "medium", "MEDIUM"),
+        ("gemini-3-flash", "medium", "MEDIUM"),
+        ("gemini-3-flash", "xhigh", "HIGH"),
+    ],
+)
+def test_a_level_is_one_that_the_model_takes(model: str, effort: str, level: str):
+    written, losses = from_chat(GEMINI, model, reasoning_effort=effort)
+    assert written["generationConfig"]["thinkingConfig"] == {"thinkingLevel": level}
+    assert losses == ([] if level.lower() == effort else [("CONTROL_CHANGED", "reasoning_effort")])
+
+
+def test_the_highest_level_of_gemini_is_an_effort():
+    config = {"thinkingConfig": {"thinkingLevel": "XHIGH", "includeThoughts": False}}
+    body = {
+        "contents": [{"role": "user", "parts": [{"text": "q"}]}],
+        "generationConfig": config,
+    }
+    assert rendered(body, GEMINI, CHAT, "m")[0]["reasoning_effort"] == "xhigh"
+    assert rendered(body, GEMINI, CHAT, "m")[1] == []
+    home = cannery.nativize_request(cannery.normalize_request(body, GEMINI), GEMINI)
+    assert json.loads(home.body) == body

@@ -429,7 +429,8 @@ def test_22_tool_choice_survives(choice: object, target: str):
 
 @pytest.mark.parametrize("target", [CLAUDE, RESPONSES])
 def test_22_parallel_switch_and_strict_survive(target: str):
-    function = {"name": "f", "parameters": {"type": "object"}, "strict": True}
+    schema = {"type": "object", "properties": {}, "additionalProperties": False}
+    function = {"name": "f", "parameters": schema, "strict": True}
     tools = [{"type": "function", "function": function}]
     body = chat(user("x"), tools=tools, tool_choice="auto", parallel_tool_calls=False)
     back = told(told(body, CHAT, target).body, target, CHAT).body

@@ -12,7 +12,7 @@ from cannery.wire.bodies import Object
 from cannery.wire.controls import distinct, flag, put, text
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
-from cannery.wire.openai_settings import legal_format
+from cannery.wire.openai_settings import legal_format, make_legal
 from cannery.wire.residues import own_residue, patch_text, recall
 
 
@@ -62,13 +62,16 @@ def _plain_tool(item: Any, key: str) -> Tool:
 
 def _named_tool(inner: Object, *, is_freeform: bool) -> Tool:
     schema, grammar = inner.get("parameters"), inner.get("format")
+    if is_freeform:
+        form = write_json(_flat_grammar(grammar)) if type(grammar) is dict else absent
+        return new_tool(  # type: ignore[no-any-return]
+            inner["name"], text(inner.get("description")), is_freeform=True, grammar=form
+        )
     return new_tool(  # type: ignore[no-any-return]
         inner["name"],
         text(inner.get("description")),
         write_json(schema) if type(schema) is dict else absent,
         flag(inner.get("strict")),
-        is_freeform,
-        write_json(_flat_grammar(grammar)) if type(grammar) is dict else absent,
     )
 
 
@@ -91,8 +94,8 @@ def write_tools(dialect: str, request: Request, body: Object, report: Report) ->
         written = _write_tool(tool, None if residue is None else residue.form)
         if residue is not None:
             written = recall(written, residue.part)
-        elif request.source != dialect and isinstance(tool.grammar, str):
-            _make_legal(written["custom"], legal_format(tool, report, place))
+        elif request.source != dialect and tool.hosted is absent:
+            _make_legal(written[written["type"]], tool, request, report, place)
         body.setdefault(key, []).append(written)
 
 
@@ -101,21 +104,27 @@ def _write_tool(tool: Tool, form: str | None = None) -> Any:
         return decode_json(tool.hosted)
     inner: Object = {"name": tool.name}
     put(inner, "description", tool.description)
-    if isinstance(tool.grammar, str):
-        inner["format"] = _nested_grammar(decode_json(tool.grammar))
+    if tool.is_freeform:
+        if isinstance(tool.grammar, str):
+            inner["format"] = _nested_grammar(decode_json(tool.grammar))
+        return {"type": "custom", "custom": inner}
     if isinstance(tool.schema, str):
         inner["parameters"] = decode_json(tool.schema)
     put(inner, "strict", tool.strict)
     if form == "functions":
         return inner
-    kind = "custom" if tool.is_freeform else "function"
-    return {"type": kind, kind: inner}
+    return {"type": "function", "function": inner}
 
 
-def _make_legal(custom: Object, flat: Any) -> None:
-    del custom["format"]
-    if flat is not absent:
-        custom["format"] = _nested_grammar(flat)
+def _make_legal(inner: Object, tool: Tool, request: Request, report: Report, place: str) -> None:
+    """Change what a server would refuse of a tool that came from elsewhere."""
+    if tool.is_freeform:
+        flat = legal_format(tool, report, place)
+        inner.pop("format", None)
+        if flat is not absent:
+            inner["format"] = _nested_grammar(flat)
+    else:
+        make_legal(inner, tool, request, report, place)
 
 
 def _nested_grammar(value: Object) -> Object:

@@ -21,6 +21,8 @@ BUDGETS = {
 }
 # The words that OpenAI's two dialects take.
 EFFORTS = frozenset({"none", *BUDGETS})
+# Settings that say nothing where they have these values.
+_QUIET = {"candidates": 1, "stop": ()}
 # What an output format is called that has no name, where it needs one.
 FORMAT_NAME = "output"
 _FREE_TEXT = {"type": "text"}
@@ -83,9 +85,9 @@ def drop_choice(choice: ToolChoice, report: Report) -> None:
 
 
 def drop_controls(controls: Controls, known: Collection[str], report: Report) -> None:
-    """Name every control that was given and that the target does not have."""
+    """Name every control that was given and that the target does not have, unless it says nothing."""
     for name in Controls.__struct_fields__:
-        if name not in known and getattr(controls, name) is not absent:
+        if name not in known and getattr(controls, name) not in (absent, _QUIET.get(name, absent)):
             report.lose("CONTROL_DROPPED", f"@{name}", f"the target has no {name!r}")
 
 

@@ -14,6 +14,7 @@ from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import (
     Controls,
     OutputFormat,
+    Request,
     Thinking,
     Tool,
     new_output_format,
@@ -22,9 +23,14 @@ from cannery.messages.requests import (
 from cannery.wire.bodies import Object
 from cannery.wire.controls import EFFORTS, FORMAT_NAME, effort_of, flag, put, text
 from cannery.wire.losses import Report
+from cannery.wire.schemas import closed, is_strict, object_schema
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 _SYNTAXES = ("lark", "regex")
+# The dialects whose servers hold a model to the same schemas.
+SIBLINGS = ("openai_chat", "openai_responses")
+# The words for thoughts that are not shown, which is what OpenAI's dialects do anyway.
+UNSHOWN = frozenset({"omitted", "none"})
 
 
 def read_output(value: Any, nested: str | None = None) -> Any:
@@ -63,7 +69,7 @@ def write_output(output: OutputFormat, nested: str | None = None) -> Object:
 
 def write_effort(thinking: Thinking, report: Report, *, at_home: bool) -> str | None:
     """The effort word, or None and a loss where thinking was only switched on."""
-    if thinking.enabled is False:
+    if thinking.enabled is False or thinking.budget == 0:
         if thinking.effort not in (absent, "none"):
             report.lose("CONTROL_DROPPED", "@effort", "thinking that is off takes no effort")
         return "none"
@@ -74,10 +80,10 @@ def write_effort(thinking: Thinking, report: Report, *, at_home: bool) -> str | 
             return thinking.effort
         report.lose("CONTROL_CHANGED", "@thinking", f"no effort {thinking.effort!r} here")
         return "medium"
-    if isinstance(thinking.budget, int):
+    if isinstance(thinking.budget, int) and thinking.budget > 0:
         report.lose("CONTROL_CHANGED", "@thinking", "a token budget became an effort")
         return effort_of(thinking.budget)
-    if thinking.enabled is True or thinking.adaptive:
+    if thinking.enabled is True or thinking.adaptive or thinking.budget is not absent:
         report.lose("CONTROL_DROPPED", "@thinking", "OpenAI has no switch for thinking")
     return None
 
@@ -113,6 +119,21 @@ def legal_format(tool: Tool, report: Report, place: str) -> Any:
     for key in [key for key in given if key not in legal]:
         report.lose("FIELD_DROPPED", place, f"{key!r} is known only to its own dialect")
     return legal
+
+
+def make_legal(written: Object, tool: Tool, request: Request, report: Report, place: str) -> None:
+    """Change what a server would refuse of a function that came from elsewhere.
+
+    A schema is that of an object that lists its properties. Elsewhere a strict one may have optional properties and
+    keywords that are refused here.
+    """
+    schema = written.get("parameters")
+    if request.source in SIBLINGS or type(schema) is not dict:
+        return
+    schema = written["parameters"] = object_schema(schema)
+    if tool.strict is True and not is_strict(closed(schema)):
+        written["strict"] = False
+        report.lose("FIELD_DROPPED", place, "OpenAI takes no such schema as a strict one")
 
 
 def read_usage(value: Any, counts: tuple[str, str], details: Mapping[str, tuple[str, str]]) -> Any:

@@ -95,8 +95,9 @@ def test_strict_and_missing_parameters_of_a_tool():
 
 
 def test_structured_output_survives_both_ways():
-    schema = {"type": "object", "properties": {}}
-    wanted = {"type": "json_schema", "json_schema": {"name": "output", "schema": schema}}
+    schema = {"type": "object", "properties": {}, "additionalProperties": False}
+    named = {"name": "output", "schema": schema, "strict": True}
+    wanted = {"type": "json_schema", "json_schema": named}
     written, losses = from_chat(max_tokens=9, response_format=wanted)
     assert written["output_config"] == {"format": {"type": "json_schema", "schema": schema}}
     assert losses == set()

@@ -564,11 +564,12 @@ def test_settings_that_gemini_lacks_are_named():
     ],
 )
 def test_tool_choice_both_ways(choice, config):
-    tools = [{"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}]
+    schema = {"type": "object", "properties": {}}
+    tools = [{"type": "function", "function": {"name": "f", "parameters": schema}}]
     body, _ = to_gemini(chat(ASK, tools=tools, tool_choice=choice))
     assert body["toolConfig"] == {"functionCallingConfig": config}
     assert body["tools"] == [
-        {"functionDeclarations": [{"name": "f", "parametersJsonSchema": {"type": "object"}}]}
+        {"functionDeclarations": [{"name": "f", "parametersJsonSchema": schema}]}
     ]
     assert from_gemini(body)["tool_choice"] == choice
     assert from_gemini(body)["tools"] == tools

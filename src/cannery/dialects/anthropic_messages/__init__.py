@@ -39,12 +39,12 @@ def write_request(
     writer = MessageWriter(
         report, at_home=request.source == NAME, is_foreign=is_foreign, model=model
     )
-    body = write_settings(request, report)
-    residue = own_residue(request, NAME)
-    body = settle(body, request, residue, "messages", _read_request)
     leading, others = writer.split(pieces)
     system = writer.system(leading)
     messages = writer.messages(others) if turns is None else turns
+    body = write_settings(request, report, messages if turns is None else ())
+    residue = own_residue(request, NAME)
+    body = settle(body, request, residue, "messages", _read_request)
     if writer.displaced:
         system = writer.system([*leading, *writer.displaced])
     if system is not absent:

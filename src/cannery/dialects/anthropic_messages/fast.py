@@ -14,6 +14,7 @@ import msgspec
 
 from cannery.dialects.anthropic_messages.models import rules_for, samplers
 from cannery.dialects.anthropic_messages.settings import DEFAULT_MAX_TOKENS, NAME
+from cannery.dialects.anthropic_messages.thinking import is_by_budget
 from cannery.messages.absence import absent
 from cannery.messages.content import ImageContentClass
 from cannery.messages.hidden import Hidden, hidden
@@ -115,7 +116,10 @@ def settings_body(
 
 
 def plan_turns(request: Request) -> TurnPlan | None:
-    """How a request is written whose conversation needs no repair; None at home."""
+    """How a request is written whose conversation needs no repair; None at home, or where thinking depends on it."""
+    thinking = request.controls.thinking
+    if thinking is not absent and is_by_budget(thinking, request.model):
+        return None
     return None if request.source == NAME else _PLAN
 
 

@@ -97,6 +97,25 @@ def can_think(model: str | None) -> bool:
     return known is None or not (0, 0) < known[1] < (3, 7)
 
 
+def always_thinks(model: str | None) -> bool:
+    """Whether thinking cannot be switched off.
+
+    "thinking.type.disabled is not supported for this model" (ex-machina-co/opencode-anthropic-auth#159): Fable and
+    Mythos. Read 2026-11-15.
+    """
+    known = tier_and_version(model)
+    return known is not None and known[0] in ("fable", "mythos")
+
+
+def takes_xhigh(model: str | None) -> bool:
+    """Whether a model knows the effort ``xhigh``: Opus 4.7, Sonnet 5 and whatever is later do.
+
+    Source: code.claude.com/docs/en/model-config (luongnv89/claude-howto#96), read 2026-11-15.
+    """
+    known = tier_and_version(model)
+    return known is None or known[1] >= _ADAPTIVE_ONLY or always_thinks(model)
+
+
 @lru_cache(maxsize=256)
 def samplers(model: str | None) -> int:
     """How many of temperature and top_p a model takes in one request.

@@ -6,15 +6,20 @@ the temperature ends at 1, thinking needs room below the limit and no forced too
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Sequence
 from typing import Any
 
 from cannery.dialects.anthropic_messages.blocks import NAME as NAME  # noqa: PLC0414 - named here
-from cannery.dialects.anthropic_messages.models import (
-    can_think,
-    samplers,
-    takes_budgets,
-    thinks_by_budget,
+from cannery.dialects.anthropic_messages.models import samplers
+from cannery.dialects.anthropic_messages.schemas import held_schema
+from cannery.dialects.anthropic_messages.thinking import (
+    DEFAULT_MAX_TOKENS as DEFAULT_MAX_TOKENS,  # noqa: PLC0414 - named here
+)
+from cannery.dialects.anthropic_messages.thinking import (
+    make_room,
+    read_thinking,
+    write_own_thinking,
+    write_thinking,
 )
 from cannery.messages.absence import absent
 from cannery.messages.json_text import decode_json, write_json
@@ -27,18 +32,15 @@ from cannery.messages.requests import (
     ToolChoice,
     new_controls,
     new_output_format,
-    new_thinking,
     new_tool,
     new_tool_choice,
 )
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object
 from cannery.wire.controls import (
-    BUDGETS,
     FORMAT_NAME,
     distinct,
     drop_controls,
-    effort_of,
     flag,
     integer,
     number,
@@ -49,19 +51,15 @@ from cannery.wire.controls import (
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, patch_text, recall
+from cannery.wire.schemas import is_strict
 
-DEFAULT_MAX_TOKENS = 4096
-LEAST_BUDGET = 1024
-# Where nobody gave a limit: with it the answer's share stays within the 32 000 tokens that Opus 4 may write at most.
-_MOST_BUDGET = 32_000 - DEFAULT_MAX_TOKENS
-# What the shortest thinking has to leave for the answer.
-_LEAST_ANSWER = 512
 CACHE = {"5m": "short", "1h": "long"}
 CONTROL_PATHS: dict[str, str | tuple[str, ...]] = {
     "stop": "stop_sequences",
     "parallel_calls": "tool_choice.disable_parallel_tool_use",
     "output": ("output_config.format", "output_format"),
     "thinking": ("thinking", "output_config.effort"),
+    "switch": "thinking",
     "effort": "output_config.effort",
     "budget": "thinking.budget_tokens",
     "user": "metadata.user_id",
@@ -104,7 +102,6 @@ _KNOWN = frozenset(Controls.__struct_fields__) - {
 }
 _CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 _CHOICE_WORDS = {mode: word for word, mode in _CHOICES.items()}
-_EFFORTS = frozenset({"low", "medium", "high", "xhigh", "max"})
 _NO_PARAMETERS = {"type": "object", "properties": {}}
 _FREEFORM_PARAMETERS = {
     "type": "object",
@@ -129,7 +126,7 @@ def read_controls(body: Object) -> Controls:
         stop=_read_stop(body.get("stop_sequences")),
         parallel_calls=absent if is_single is absent else not is_single,
         output=_read_output(settings.get("format", body.get("output_format"))),
-        thinking=_read_thinking(body.get("thinking"), settings.get("effort")),
+        thinking=read_thinking(body.get("thinking"), settings.get("effort")),
         user=text(metadata.get("user_id")) if type(metadata) is dict else absent,
     )
 
@@ -144,21 +141,9 @@ def _read_output(value: Any) -> Any:
     if type(value) is not dict or value.get("type") != "json_schema":
         return absent
     schema = value.get("schema")
-    return new_output_format("schema", write_json(schema)) if type(schema) is dict else absent
-
-
-def _read_thinking(value: Any, effort: Any) -> Any:
-    word = text(effort)
-    kind = value.get("type") if type(value) is dict else None
-    if kind not in ("enabled", "disabled", "adaptive"):
-        return absent if word is absent else new_thinking(effort=word)
-    return new_thinking(
-        enabled=kind != "disabled",
-        effort=word,
-        budget=integer(value.get("budget_tokens")) if kind == "enabled" else absent,
-        summary=text(value.get("display")) if kind != "disabled" else absent,
-        adaptive=kind == "adaptive",
-    )
+    if type(schema) is not dict:
+        return absent
+    return new_output_format("schema", write_json(schema), strict=is_strict(schema) or absent)
 
 
 def read_tools(body: Object) -> tuple[Tool, ...]:
@@ -211,8 +196,8 @@ def read_tool_choice(body: Object) -> Any:
 # --- writing -----------------------------------------------------------------------------------
 
 
-def write_settings(request: Request, report: Report) -> Object:
-    """Every field of the body but system and messages."""
+def write_settings(request: Request, report: Report, messages: Sequence[Any] = ()) -> Object:
+    """Every field of the body but system and messages, which may leave no room for thinking."""
     at_home = request.source == NAME
     body: Object = {}
     put(body, "model", request.model)
@@ -228,19 +213,17 @@ def write_settings(request: Request, report: Report) -> Object:
     _write_sampling(controls, body, report, at_home=at_home)
     _write_stop(controls, body, report, at_home=at_home)
     if isinstance(controls.output, OutputFormat):
-        _write_output(controls.output, body, report)
+        _write_output(controls.output, body, report, at_home=at_home)
     if isinstance(controls.thinking, Thinking):
         if at_home:
-            _write_own_thinking(controls.thinking, body)
+            write_own_thinking(controls.thinking, body)
         else:
-            _write_thinking(controls.thinking, body, report)
+            write_thinking(controls.thinking, body, report)
     if controls.user is not absent:
         body["metadata"] = {"user_id": controls.user}
     put(body, "stream", request.stream)
     if not at_home:
-        _make_room(body, report)
-        if controls.candidates == 1:
-            controls = controls.replace(candidates=absent)
+        make_room(body, messages, report)
         drop_controls(controls, _KNOWN, report)
     return body
 
@@ -269,148 +252,24 @@ def _write_stop(controls: Controls, body: Object, report: Report, *, at_home: bo
             body["stop_sequences"] = stops
 
 
-def _write_output(output: OutputFormat, body: Object, report: Report) -> None:
+def _write_output(output: OutputFormat, body: Object, report: Report, *, at_home: bool) -> None:
     if output.kind == "text":
         return
     if not isinstance(output.schema, str):
         report.lose("CONTROL_DROPPED", "@output", "Messages take no JSON format without a schema")
         return
     schema = decode_json(output.schema)
+    if not at_home:
+        schema, is_changed = held_schema(schema)
+        if is_changed:
+            detail = "objects are closed; what a format cannot hold stands in descriptions"
+            report.lose("CONTROL_CHANGED", "@output", detail)
     body.setdefault("output_config", {})["format"] = {"type": "json_schema", "schema": schema}
     if output.name not in (absent, FORMAT_NAME):
         report.lose("FORMAT_NAME_DROPPED", "@output")
     if output.description is not absent or output.strict is False:
         detail = "the format has no description and is always strict"
         report.lose("CONTROL_CHANGED", "@output", detail)
-
-
-# --- thinking
-
-
-def _write_own_thinking(thinking: Thinking, body: Object) -> None:
-    if thinking.effort is not absent:
-        body.setdefault("output_config", {})["effort"] = thinking.effort
-    if thinking.enabled is absent:
-        return
-    if not thinking.enabled:
-        body["thinking"] = {"type": "disabled"}
-        return
-    mode: Object = {"type": "adaptive" if thinking.adaptive else "enabled"}
-    put(mode, "budget_tokens", thinking.budget)
-    put(mode, "display", thinking.summary)
-    body["thinking"] = mode
-
-
-def _write_thinking(thinking: Thinking, body: Object, report: Report) -> None:
-    """Thinking as a server takes it: a budget, an effort with adaptive thinking, or a switch."""
-    model = body.get("model")
-    is_off = thinking.enabled is False or thinking.effort == "none" or thinking.budget == 0
-    if not can_think(model):
-        if not is_off:
-            report.lose("CONTROL_DROPPED", "@thinking", "this model cannot think")
-        return
-    by_budget = thinking.budget is absent and thinks_by_budget(model)
-    effort = _effort(thinking, BUDGETS if by_budget else _EFFORTS, report)
-    if is_off:
-        body["thinking"] = {"type": "disabled"}
-        if effort not in (None, "none"):
-            report.lose("CONTROL_DROPPED", "@effort", "thinking that is off takes no effort")
-        return
-    budget = thinking.budget if isinstance(thinking.budget, int) else None
-    if budget is not None and (thinking.adaptive or not takes_budgets(model)):
-        effort = _effort_for(budget, effort, report)
-        budget = None
-    mode: Object = {"type": "adaptive"}
-    if effort is not None and by_budget:
-        budget = BUDGETS[effort]
-    elif effort is not None:
-        body.setdefault("output_config", {})["effort"] = effort
-    if budget is not None and budget > 0:
-        fit = _bought(budget, body, report) if by_budget else _fitted(budget, body, report)
-        if fit is None:
-            report.lose("CONTROL_DROPPED", "@thinking", "max_tokens leaves no room for thinking")
-            return
-        mode = {"type": "enabled", "budget_tokens": fit}
-    elif effort is None and not thinking.enabled and not thinking.adaptive and budget is None:
-        report.lose("CONTROL_DROPPED", "@thinking", "thoughts are shown only when thinking is on")
-        return
-    if thinking.summary is not absent:
-        is_hidden = thinking.summary in ("omitted", "none")
-        mode["display"] = "omitted" if is_hidden else "summarized"
-    body["thinking"] = mode
-
-
-def _effort(thinking: Thinking, known: Collection[str], report: Report) -> str | None:
-    word = thinking.effort
-    if not isinstance(word, str):
-        return None
-    if word in known or word == "none":
-        return word
-    nearest = "low" if word == "minimal" else "medium"
-    report.lose("CONTROL_CHANGED", "@thinking", f"effort {word!r} became {nearest!r}")
-    return nearest
-
-
-def _effort_for(budget: int, effort: str | None, report: Report) -> str:
-    """The effort that stands for a budget where a model decides itself how much it thinks."""
-    if effort is not None:
-        report.lose("CONTROL_DROPPED", "@budget", "adaptive thinking has no token budget")
-        return effort
-    report.lose("CONTROL_CHANGED", "@thinking", "a token budget became an effort")
-    return effort_of(budget)
-
-
-def _bought(budget: int, body: Object, report: Report) -> int | None:
-    """The budget that an effort buys; None where the limit leaves no room for one.
-
-    The answer keeps half of the limit, or at least what the shortest thinking has to leave.
-    """
-    limit = body["max_tokens"]
-    if limit is None:
-        budget = min(budget, _MOST_BUDGET)
-    elif limit < LEAST_BUDGET + _LEAST_ANSWER:
-        return None
-    else:
-        budget = max(min(budget, limit // 2), LEAST_BUDGET)
-    report.lose("CONTROL_CHANGED", "@thinking", "an effort became a token budget")
-    return budget
-
-
-def _fitted(budget: int, body: Object, report: Report) -> int | None:
-    """A given budget, raised to the least there is and kept below the limit; None where that cannot be."""
-    limit = body["max_tokens"]
-    if limit is not None and limit < LEAST_BUDGET + _LEAST_ANSWER:
-        return budget if LEAST_BUDGET <= budget < limit else None
-    if budget < LEAST_BUDGET:
-        report.lose("CONTROL_CHANGED", "@thinking", f"a budget is at least {LEAST_BUDGET} tokens")
-        return LEAST_BUDGET
-    if limit is not None and budget >= limit:
-        report.lose("CONTROL_CHANGED", "@thinking", "half of max_tokens is left for the answer")
-        return max(limit // 2, LEAST_BUDGET)  # type: ignore[no-any-return]
-    return budget
-
-
-def _make_room(body: Object, report: Report) -> None:
-    """Settle what thinking, the limit, sampling and forced tools demand of each other."""
-    thinking = body.get("thinking", {})
-    is_thinking = thinking.get("type") in ("enabled", "adaptive")
-    if is_thinking and body.get("tool_choice", {}).get("type") in ("any", "tool"):
-        report.lose("CONTROL_DROPPED", "@thinking", "a forced tool leaves no room for thinking")
-        del body["thinking"]
-        is_thinking = False
-    if body["max_tokens"] is None:
-        budget = thinking.get("budget_tokens", 0) if is_thinking else 0
-        body["max_tokens"] = DEFAULT_MAX_TOKENS + budget
-        detail = f"max_tokens is required; {body['max_tokens']} was sent"
-        report.lose("CONTROL_DEFAULTED", "@max_tokens", detail)
-    if is_thinking:
-        for name in ("temperature", "top_k"):
-            if body.get(name, 1) != 1 or (name == "top_k" and name in body):
-                del body[name]
-                report.lose("CONTROL_DROPPED", f"@{name}", f"thinking allows no {name}")
-    if "temperature" in body and "top_p" in body and samplers(body.get("model")) < 2:
-        del body["top_p"]
-        report.lose("CONTROL_DROPPED", "@top_p", "this model takes temperature or top_p, not both")
 
 
 # --- tools
@@ -462,6 +321,9 @@ def _legal_tool(tool: Tool, place: str, report: Report) -> Any:
         written["input_schema"] = {**schema, "type": "object"}
     if tool.strict is None:
         del written["strict"]
+    elif tool.strict is True and held_schema(written["input_schema"])[1]:
+        del written["strict"]
+        report.lose("FIELD_DROPPED", place, "Messages take no such schema as a strict one")
     return written
 
 
@@ -493,12 +355,14 @@ def _chosen(choice: ToolChoice, report: Report) -> Object:
 
 
 def _legal_choice(written: Object | None, body: Object, report: Report) -> Object | None:
-    """The choice, unless there is nothing to choose from; without tools, to call none says nothing."""
+    """The choice, unless there is nothing to choose from; without tools, a free one says nothing."""
+    if written is None:
+        return None
     tools = body.get("tools", [])
-    if written is None or written["type"] == "none":
-        return written if tools else None
     names = {tool.get("name") for tool in tools if type(tool) is dict}
     if tools and (written["type"] != "tool" or written["name"] in names):
         return written
+    if written["type"] in ("auto", "none"):
+        return None
     report.lose("CONTROL_DROPPED", "@tool_choice", "no such tool was sent")
     return None

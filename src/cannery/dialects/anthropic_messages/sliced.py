@@ -48,6 +48,8 @@ def write_slices(sliced: Sliced, around: Around | None, notes: Notes) -> bytes |
                 return None
             # What the pieces stand for is put behind the settings.
             messages = UNSET
+    if pieces is not None and around is not None and _is_by_budget(around):
+        return None
     system = sliced.system
     if type(system) is list and any(type(part) is not TextPart for part in system):
         return None
@@ -57,6 +59,12 @@ def write_slices(sliced: Sliced, around: Around | None, notes: Notes) -> bytes |
     if pieces is None:
         return body
     return b"".join((body[:-1], b',"messages":', *pieces, b"}"))
+
+
+def _is_by_budget(around: Around) -> bool:
+    """Whether the model thinks by a budget, which depends on how its last turn began."""
+    thinking = around.get("thinking")
+    return thinking is not None and b'"enabled"' in bytes(thinking)
 
 
 def _body(

@@ -34,6 +34,7 @@ from cannery.wire.plain import (
     PlainSystem,
     PlainUser,
 )
+from cannery.wire.schemas import lists_properties
 from cannery.wire.walks import Known, TurnPlan, Walked
 
 _USER, _ASSISTANT, _SUPERVISOR = Role.User, Role.Assistant, Role.Supervisor
@@ -205,6 +206,8 @@ def _declaration(tool: Tool) -> dict[str, Any] | None:
     if tool.description is not absent:
         declaration["description"] = tool.description
     if tool.schema is not absent:
+        if not lists_properties(tool.schema):
+            return None
         declaration["parametersJsonSchema"] = Fragment(tool.schema)
     return declaration
 

@@ -96,6 +96,21 @@ def least_level(model: str | None) -> str | None:
     return "LOW" if tier == "pro" or (tier == "flash" and version >= (3, 7)) else "MINIMAL"
 
 
+def nearest_level(level: str, model: str | None) -> str:
+    """The level that a model takes in the place of another; as it is where the model is not known.
+
+    Gemini 3 Pro knows LOW and HIGH only (jenslys/opencode-gemini-auth#14); no model is documented to take XHIGH. Read
+    2026-11-15.
+    """
+    if model is None:
+        return level
+    found = _MODEL.search(model)
+    is_first_pro = found is not None and generation(model) == (3, 0) and found[3] == "pro"
+    if level == "XHIGH" or (level == "MEDIUM" and is_first_pro):
+        return "HIGH"
+    return least_level(model) or level if level == "MINIMAL" else level
+
+
 def same_family(one: str | None, other: str | None) -> bool:
     """Whether one model reads what another signed; unknown models get the benefit of the doubt."""
     if one is None or other is None:

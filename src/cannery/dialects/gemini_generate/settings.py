@@ -9,7 +9,13 @@ from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import Any
 
-from cannery.dialects.gemini_generate.models import budgets, least_level, takes_levels, thinks
+from cannery.dialects.gemini_generate.models import (
+    budgets,
+    least_level,
+    nearest_level,
+    takes_levels,
+    thinks,
+)
 from cannery.dialects.gemini_generate.schemas import is_capital, to_capitals, to_json_schema
 from cannery.dialects.gemini_generate.spelling import (
     NAME,
@@ -54,6 +60,7 @@ from cannery.wire.controls import (
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, patch_text, recall
+from cannery.wire.schemas import is_strict
 
 CONFIG, CHOICE = "generationConfig", "toolConfig.functionCallingConfig"
 _FIELDS = {
@@ -80,7 +87,13 @@ CONTROL_PATHS: dict[str, str | tuple[str, ...]] = {
 # What parallel calls and usage at the end of a stream ask for is what Gemini does anyway.
 _KNOWN = frozenset(CONTROL_PATHS) | {"parallel_calls", "include_usage"}
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
-_LEVELS = {"minimal": "MINIMAL", "low": "LOW", "medium": "MEDIUM", "high": "HIGH"}
+_LEVELS = {
+    "minimal": "MINIMAL",
+    "low": "LOW",
+    "medium": "MEDIUM",
+    "high": "HIGH",
+    "xhigh": "XHIGH",
+}
 _FREEFORM = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
 _JSON, _TEXT, _ENUM = "application/json", "text/plain", "text/x.enum"
 _SEEDS = range(-(2**31), 2**31)
@@ -164,7 +177,7 @@ def _read_output(config: Object) -> Any:
         return absent
     schema = given if type(given) is dict else to_json_schema(own)
     if type(schema) is dict and kind in (_JSON, _ENUM, None):
-        return new_output_format("schema", write_json(schema))
+        return new_output_format("schema", write_json(schema), strict=is_strict(schema) or absent)
     if kind == _JSON:
         return new_output_format("json")
     return new_output_format("text") if kind == _TEXT else absent
@@ -175,7 +188,7 @@ def _read_thinking(value: Any) -> Any:
         return absent
     budget, level = whole(get(value, "thinkingBudget")), text(get(value, "thinkingLevel"))
     shown = get(value, "includeThoughts")
-    found: Object = {"summary": "auto"} if shown is True else {}
+    found: Object = {"summary": "auto" if shown else "none"} if type(shown) is bool else {}
     if isinstance(budget, int):
         found["enabled"] = budget != 0
         if budget < 0:
@@ -416,9 +429,7 @@ def _write_effort(
     if effort not in BUDGETS:
         report.lose("CONTROL_DROPPED", "@thinking", f"Gemini has no effort {effort!r}")
     elif takes_levels(model):
-        level = _LEVELS.get(effort, "HIGH")
-        if effort == "minimal":
-            level = least_level(model) or level
+        level = nearest_level(_LEVELS.get(effort, "HIGH"), model)
         config["thinkingLevel"] = level
         if level != _LEVELS.get(effort):
             report.lose("CONTROL_CHANGED", "@thinking", f"effort {effort!r} became {level!r}")
@@ -445,10 +456,19 @@ def _write_tools(request: Request, body: Object, report: Report) -> None:
         declaration = _write_declaration(tool, shapes)
         if residue is not None:
             declaration = recall(declaration, residue.part)
+        elif request.source != NAME:
+            _make_object(declaration)
         is_new = residue is not None and "joined" not in shapes
         _add_declaration(groups, declaration, shapes, is_new=is_new)
     if groups:
         body["tools"] = groups
+
+
+def _make_object(declaration: Object) -> None:
+    """Say that the parameters are an object, where their schema does not."""
+    schema = declaration.get("parametersJsonSchema")
+    if type(schema) is dict and schema.get("type") != "object":
+        declaration["parametersJsonSchema"] = {**schema, "type": "object"}
 
 
 def _report_tool(tool: Tool, report: Report, place: str) -> None:
@@ -483,7 +503,7 @@ def _add_declaration(
 def _write_declaration(tool: Tool, shapes: frozenset[str]) -> Object:
     declaration: Object = {"name": tool.name}
     put(declaration, "description", tool.description)
-    if isinstance(tool.schema, str):
+    if isinstance(tool.schema, str) and not tool.is_freeform:
         schema = decode_json(tool.schema)
         if "parameters" in shapes:
             declaration["parameters"] = to_capitals(schema) if "capitals" in shapes else schema

@@ -22,11 +22,12 @@ from cannery.dialects.openai_chat.turns import (
 )
 from cannery.messages.absence import absent
 from cannery.messages.conversation import Conversation
-from cannery.messages.json_text import is_json_object
 from cannery.messages.requests import Request, Tool, new_request
 from cannery.wire.bodies import Object
 from cannery.wire.contract import UNKNOWN_MODEL
 from cannery.wire.losses import Notes
+from cannery.wire.openai_settings import SIBLINGS
+from cannery.wire.schemas import lists_properties
 from cannery.wire.slices import UnusualError
 from cannery.wire.walks import TurnPlan
 
@@ -76,7 +77,10 @@ def write_common_settings(request: Request, notes: Notes) -> Object:
     body: Object = {"model": model}
     controls = request.controls
     if request.tools:
-        if len({tool.name for tool in request.tools}) < len(request.tools):
+        if len({tool.name for tool in request.tools}) < len(request.tools) or (
+            request.source not in SIBLINGS and any(tool.strict is True for tool in request.tools)
+        ):
+            # Whether a schema is strict here too takes a closer look.
             raise UnusualError
         body["tools"] = [_tool(tool) for tool in request.tools]
     elif controls.parallel_calls is False:
@@ -107,7 +111,8 @@ def _put_controls(request: Request, body: Object, notes: Notes) -> None:
         or controls.frequency_penalty is not absent
         or controls.include_usage is not absent
     ):
-        rare = new_request(_NOTHING, controls=replace(controls, parallel_calls=absent))
+        controls = replace(controls, parallel_calls=absent)
+        rare = new_request(_NOTHING, controls=controls, stream=request.stream)
         body.update(write_settings(rare, Noting(notes)))
         return
     if limit is not absent:
@@ -140,7 +145,7 @@ def _tool(tool: Tool) -> Object:
         function["description"] = tool.description
     schema: Any = tool.schema
     if schema is not absent:
-        if not is_json_object(schema):
+        if not lists_properties(schema):
             raise UnusualError
         function["parameters"] = Fragment(schema)
     if tool.strict is not absent:

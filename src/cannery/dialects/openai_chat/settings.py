@@ -30,7 +30,13 @@ from cannery.wire.controls import (
     text,
 )
 from cannery.wire.losses import Report
-from cannery.wire.openai_settings import read_output, write_effort, write_metadata, write_output
+from cannery.wire.openai_settings import (
+    UNSHOWN,
+    read_output,
+    write_effort,
+    write_metadata,
+    write_output,
+)
 from cannery.wire.openai_shared import put_shared, shared_settings
 from cannery.wire.residues import own_residue
 
@@ -164,7 +170,10 @@ def write_settings(request: Request, report: Report) -> Object:
     put(body, limit_key, controls.max_tokens)
     _write_controls(controls, body, report, at_home=at_home)
     put(body, "stream", request.stream)
-    if request.source != NAME:
+    if not at_home:
+        if request.stream is not True:
+            # Chat refuses options of a stream without one.
+            body.pop("stream_options", None)
         put_shared(request, NAME, body)
     return body
 
@@ -221,7 +230,7 @@ def _write_thinking(thinking: Thinking, body: Object, report: Report, *, at_home
     effort = write_effort(thinking, report, at_home=at_home)
     if effort is not None:
         body["reasoning_effort"] = effort
-    if thinking.summary is not absent:
+    if thinking.summary not in (absent, *UNSHOWN):
         report.lose("CONTROL_DROPPED", "@thinking", "Chat cannot show thoughts")
 
 
@@ -235,17 +244,24 @@ def _write_choice(request: Request, body: Object, report: Report, *, at_home: bo
     if is_old(request, "function_call"):
         body["function_call"] = {"name": choice.names[0]} if choice.names else choice.mode
     elif choice.mode == "allowed":
-        named = [{"type": "function", "function": {"name": name}} for name in choice.names]
         mode = "required" if choice.must_call else "auto"
-        allowed = {"mode": mode, "tools": named}
+        allowed = {"mode": mode, "tools": _named(choice, request)}
         body["tool_choice"] = {"type": "allowed_tools", "allowed_tools": allowed}
     elif choice.mode == "named":
-        freeform = {tool.name for tool in request.tools if tool.is_freeform}
-        is_custom = choice.is_freeform or choice.names[0] in freeform
-        kind = "custom" if is_custom else "function"
-        body["tool_choice"] = {"type": kind, kind: {"name": choice.names[0]}}
+        body["tool_choice"] = _named(choice, request)[0]
     else:
         body["tool_choice"] = choice.mode
+
+
+def _named(choice: ToolChoice, request: Request) -> list[Object]:
+    """The tools that a choice names."""
+    freeform = {tool.name for tool in request.tools if tool.is_freeform}
+    kinds = (
+        "custom" if choice.is_freeform or name in freeform else "function" for name in choice.names
+    )
+    return [
+        {"type": kind, kind: {"name": name}} for kind, name in zip(kinds, choice.names, strict=True)
+    ]
 
 
 def _names(tools: Iterable[Object]) -> list[str]:

@@ -23,6 +23,7 @@ from cannery.wire.contract import UNKNOWN_MODEL
 from cannery.wire.foreign import note_residue
 from cannery.wire.losses import Notes
 from cannery.wire.media import WEB_IMAGES, is_fetchable, sound_base64, true_mime_type
+from cannery.wire.openai_settings import SIBLINGS
 from cannery.wire.openai_shared import image_detail
 from cannery.wire.plain import (
     PlainAssistant,
@@ -31,6 +32,7 @@ from cannery.wire.plain import (
     PlainSystem,
     PlainUser,
 )
+from cannery.wire.schemas import lists_properties
 from cannery.wire.walks import Known, TurnPlan, Walked
 
 _USER, _ASSISTANT, _SUPERVISOR = Role.User, Role.Assistant, Role.Supervisor
@@ -98,6 +100,8 @@ def usual_settings(request: Request) -> dict[str, Any] | None:
         tools = body["tools"] = [_tool(tool) for tool in request.tools]
         if None in tools or len({tool.name for tool in request.tools}) < len(tools):
             return None
+        if request.source not in SIBLINGS and any(tool.strict is True for tool in request.tools):
+            return None
     choice = request.tool_choice
     if isinstance(choice, ToolChoice):
         if choice.names or not (request.tools or choice.mode in ("auto", "none")):
@@ -118,7 +122,9 @@ def _tool(tool: Tool) -> dict[str, Any] | None:
         tool.residue is not None
         or tool.hosted is not absent
         or tool.is_freeform
+        or tool.grammar is not absent
         or not _is_name(tool.name)
+        or not (tool.schema is absent or lists_properties(tool.schema))
     ):
         return None
     written: dict[str, Any] = {"type": "function", "name": tool.name}

@@ -34,7 +34,9 @@ from cannery.wire.controls import (
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
 from cannery.wire.openai_settings import (
+    UNSHOWN,
     legal_format,
+    make_legal,
     read_output,
     write_effort,
     write_metadata,
@@ -91,7 +93,6 @@ _KNOWN = frozenset(Controls.__struct_fields__) - {
     "candidates",
 }
 _SUMMARIES = frozenset({"auto", "concise", "detailed"})
-_UNSHOWN = frozenset({"omitted", "none"})
 _NO_PARAMETERS = {"type": "object", "properties": {}}
 
 # --- reading -----------------------------------------------------------------------------------
@@ -139,14 +140,17 @@ def _plain_tool(item: Any) -> Tool:
     if kind not in ("function", "custom") or type(item.get("name")) is not str or not item["name"]:
         name = kind if type(kind) is str and kind else "unknown"
         return new_tool(name=name, hosted=write_json(item))  # type: ignore[no-any-return]
-    schema, grammar, strict = item.get("parameters"), item.get("format"), item.get("strict", absent)
+    schema, grammar = item.get("parameters"), item.get("format")
+    if kind == "custom":
+        form = write_json(grammar) if type(grammar) is dict else absent
+        return new_tool(  # type: ignore[no-any-return]
+            item["name"], text(item.get("description")), is_freeform=True, grammar=form
+        )
     return new_tool(  # type: ignore[no-any-return]
         item["name"],
         text(item.get("description")),
         write_json(schema) if type(schema) is dict else absent,
-        strict if type(strict) is bool else absent,
-        kind == "custom",
-        write_json(grammar) if type(grammar) is dict else absent,
+        flag(item.get("strict")),
     )
 
 
@@ -212,8 +216,7 @@ def _write_controls(controls: Controls, body: Object, report: Report, *, at_home
         body |= _write_thinking(controls.thinking, report, at_home=at_home)
     write_metadata(controls, body, report, at_home=at_home)
     put(body, "user", controls.user)
-    known = _KNOWN | {"candidates"} if controls.candidates == 1 else _KNOWN
-    drop_controls(controls, known, report)
+    drop_controls(controls, _KNOWN, report)
 
 
 def _write_thinking(thinking: Thinking, report: Report, *, at_home: bool) -> Object:
@@ -222,7 +225,7 @@ def _write_thinking(thinking: Thinking, report: Report, *, at_home: bool) -> Obj
     if effort is not None:
         reasoning["effort"] = effort
     summary = thinking.summary
-    if isinstance(summary, str) and summary not in _UNSHOWN:
+    if isinstance(summary, str) and summary not in UNSHOWN:
         reasoning["summary"] = summary if at_home or summary in _SUMMARIES else "auto"
     return {"reasoning": reasoning} if reasoning else {}
 
@@ -239,9 +242,11 @@ def _write_tools(request: Request, body: Object, report: Report) -> None:
         written = write_tool(tool)
         if residue is not None:
             written = recall(written, residue.part)
-        elif not at_home and "format" in written:
-            del written["format"]
+        elif tool.is_freeform and not at_home:
+            written.pop("format", None)
             put(written, "format", legal_format(tool, report, place))
+        elif tool.hosted is absent and not at_home:
+            make_legal(written, tool, request, report, place)
         body.setdefault("tools", []).append(written)
 
 

@@ -1,0 +1,245 @@
+"""How much Claude thinks, both ways: a switch, a budget of tokens, or an effort.
+
+Models before 4.6 think by a budget, later ones adaptively; some always think. What thinking leaves no room for is
+settled here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from cannery.dialects.anthropic_messages.models import (
+    always_thinks,
+    can_think,
+    samplers,
+    takes_budgets,
+    takes_xhigh,
+    thinks_by_budget,
+)
+from cannery.messages.absence import absent
+from cannery.messages.requests import Thinking, new_thinking
+from cannery.wire.bodies import Object
+from cannery.wire.controls import BUDGETS, effort_of, integer, put, text
+from cannery.wire.losses import Report
+
+DEFAULT_MAX_TOKENS = 4096
+LEAST_BUDGET = 1024
+# Where nobody gave a limit: with it the answer's share stays within the 32 000 tokens that Opus 4 may write at most.
+_MOST_BUDGET = 32_000 - DEFAULT_MAX_TOKENS
+# What the shortest thinking has to leave for the answer.
+_LEAST_ANSWER = 512
+# The least share of probability that a thinking model may be held to.
+_LEAST_TOP_P = 0.95
+_EFFORTS = frozenset({"low", "medium", "high", "xhigh", "max"})
+_THOUGHTS = ("thinking", "redacted_thinking")
+_HIDDEN = ("omitted", "none")
+
+
+def read_thinking(value: Any, effort: Any) -> Any:
+    """The thinking of a request, or absent."""
+    word = text(effort)
+    kind = value.get("type") if type(value) is dict else None
+    if kind not in ("enabled", "disabled", "adaptive"):
+        return absent if word is absent else new_thinking(effort=word)
+    return new_thinking(
+        enabled=kind != "disabled",
+        effort=word,
+        budget=integer(value.get("budget_tokens")) if kind == "enabled" else absent,
+        summary=text(value.get("display")) if kind != "disabled" else absent,
+        adaptive=kind == "adaptive",
+    )
+
+
+def write_own_thinking(thinking: Thinking, body: Object) -> None:
+    """Put thinking into a body at home."""
+    if thinking.effort is not absent:
+        body.setdefault("output_config", {})["effort"] = thinking.effort
+    if thinking.enabled is absent:
+        return
+    if not thinking.enabled:
+        body["thinking"] = {"type": "disabled"}
+        return
+    mode: Object = {"type": "adaptive" if thinking.adaptive else "enabled"}
+    put(mode, "budget_tokens", thinking.budget)
+    put(mode, "display", thinking.summary)
+    body["thinking"] = mode
+
+
+def write_thinking(thinking: Thinking, body: Object, report: Report) -> None:
+    """Put thinking into a body as a server takes it: a budget, an effort with adaptive thinking, or a switch."""
+    model = body.get("model")
+    is_off = thinking.enabled is False or thinking.effort == "none" or thinking.budget == 0
+    if not can_think(model):
+        if not is_off:
+            report.lose("CONTROL_DROPPED", "@thinking", "this model cannot think")
+        return
+    if is_off:
+        _write_off(thinking, body, report)
+        return
+    # A negative budget leaves it to the model.
+    is_given = isinstance(thinking.budget, int) and thinking.budget > 0
+    budget: Any = thinking.budget if is_given else None
+    effort = _effort(thinking, _words(model, is_given=is_given), report)
+    if budget is not None and (thinking.adaptive or not takes_budgets(model)):
+        effort = _effort_for(budget, effort, report)
+        budget = None
+    is_wanted = thinking.enabled is True or thinking.adaptive or thinking.budget is not absent
+    if effort is None and not is_wanted:
+        if thinking.summary not in (absent, *_HIDDEN):
+            detail = "thoughts are shown only when thinking is on"
+            report.lose("CONTROL_DROPPED", "@thinking", detail)
+        return
+    mode = _mode(budget, effort, body, report)
+    if mode is None:
+        report.lose("CONTROL_DROPPED", "@thinking", "max_tokens leaves no room for thinking")
+        return
+    if thinking.summary is not absent:
+        mode["display"] = "omitted" if thinking.summary in _HIDDEN else "summarized"
+    body["thinking"] = mode
+
+
+def _write_off(thinking: Thinking, body: Object, report: Report) -> None:
+    if always_thinks(body.get("model")):
+        body.setdefault("output_config", {})["effort"] = "low"
+        report.lose("CONTROL_CHANGED", "@thinking", "this model always thinks, at least 'low'")
+    else:
+        body["thinking"] = {"type": "disabled"}
+    if thinking.effort not in (absent, "none"):
+        report.lose("CONTROL_DROPPED", "@effort", "thinking that is off takes no effort")
+
+
+def _words(model: str | None, *, is_given: bool) -> Collection[str]:
+    """The efforts that a model takes, or that buy a budget."""
+    if thinks_by_budget(model) and not is_given:
+        return BUDGETS
+    return _EFFORTS if takes_xhigh(model) else _EFFORTS - {"xhigh"}
+
+
+def _effort(thinking: Thinking, known: Collection[str], report: Report) -> str | None:
+    word = thinking.effort
+    if not isinstance(word, str):
+        return None
+    if word in known:
+        return word
+    nearest = {"minimal": "low", "xhigh": "high"}.get(word, "medium")
+    report.lose("CONTROL_CHANGED", "@thinking", f"effort {word!r} became {nearest!r}")
+    return nearest
+
+
+def _effort_for(budget: int, effort: str | None, report: Report) -> str:
+    """The effort that stands for a budget where a model decides itself how much it thinks."""
+    if effort is not None:
+        report.lose("CONTROL_DROPPED", "@budget", "adaptive thinking has no token budget")
+        return effort
+    report.lose("CONTROL_CHANGED", "@thinking", "a token budget became an effort")
+    return effort_of(budget)
+
+
+def _mode(budget: int | None, effort: str | None, body: Object, report: Report) -> Object | None:
+    """How the model thinks; None where the limit leaves no room for it."""
+    if not thinks_by_budget(body.get("model")):
+        if effort is not None:
+            body.setdefault("output_config", {})["effort"] = effort
+        if budget is None:
+            return {"type": "adaptive"}
+    elif budget is None:
+        fit = _bought(BUDGETS[effort or "medium"], body, report)
+        return None if fit is None else {"type": "enabled", "budget_tokens": fit}
+    elif effort is not None:
+        report.lose("CONTROL_DROPPED", "@effort", "beside a budget there is no effort")
+    fit = _fitted(budget, body, report)
+    return None if fit is None else {"type": "enabled", "budget_tokens": fit}
+
+
+def _bought(budget: int, body: Object, report: Report) -> int | None:
+    """The budget that an effort buys; None where the limit leaves no room for one.
+
+    The answer keeps half of the limit, or at least what the shortest thinking has to leave.
+    """
+    limit = body["max_tokens"]
+    if limit is None:
+        budget = min(budget, _MOST_BUDGET)
+    elif limit < LEAST_BUDGET + _LEAST_ANSWER:
+        return None
+    else:
+        budget = max(min(budget, limit // 2), LEAST_BUDGET)
+    report.lose("CONTROL_CHANGED", "@thinking", "an effort became a token budget")
+    return budget
+
+
+def _fitted(budget: int, body: Object, report: Report) -> int | None:
+    """A given budget, raised to the least there is and kept below the limit; None where that cannot be."""
+    limit = body["max_tokens"]
+    if limit is not None and limit < LEAST_BUDGET + _LEAST_ANSWER:
+        return budget if LEAST_BUDGET <= budget < limit else None
+    if budget < LEAST_BUDGET:
+        report.lose("CONTROL_CHANGED", "@thinking", f"a budget is at least {LEAST_BUDGET} tokens")
+        return LEAST_BUDGET
+    if limit is not None and budget >= limit:
+        report.lose("CONTROL_CHANGED", "@thinking", "half of max_tokens is left for the answer")
+        return max(limit // 2, LEAST_BUDGET)  # type: ignore[no-any-return]
+    return budget
+
+
+def make_room(body: Object, messages: Sequence[Any], report: Report) -> None:
+    """Settle what thinking, the limit, sampling, forced tools and the last turn demand of each other."""
+    thinking = body.get("thinking", {})
+    is_thinking = thinking.get("type") in ("enabled", "adaptive")
+    obstacle = _obstacle(body, messages) if is_thinking else None
+    if obstacle is not None:
+        report.lose("CONTROL_DROPPED", "@thinking", obstacle)
+        del body["thinking"]
+        is_thinking = False
+    if body["max_tokens"] is None:
+        budget = thinking.get("budget_tokens", 0) if is_thinking else 0
+        body["max_tokens"] = DEFAULT_MAX_TOKENS + budget
+        detail = f"max_tokens is required; {body['max_tokens']} was sent"
+        report.lose("CONTROL_DEFAULTED", "@max_tokens", detail)
+    if is_thinking:
+        for name in ("temperature", "top_k"):
+            if body.get(name, 1) != 1 or (name == "top_k" and name in body):
+                del body[name]
+                report.lose("CONTROL_DROPPED", f"@{name}", f"thinking allows no {name}")
+        if body.get("top_p", 1) < _LEAST_TOP_P:
+            body["top_p"] = _LEAST_TOP_P
+            detail = f"thinking allows no top_p below {_LEAST_TOP_P}"
+            report.lose("CONTROL_CHANGED", "@top_p", detail)
+    if "temperature" in body and "top_p" in body and samplers(body.get("model")) < 2:
+        del body["top_p"]
+        report.lose("CONTROL_DROPPED", "@top_p", "this model takes temperature or top_p, not both")
+
+
+def _obstacle(body: Object, messages: Sequence[Any]) -> str | None:
+    """What keeps a model from thinking."""
+    if body.get("tool_choice", {}).get("type") in ("any", "tool"):
+        return "a forced tool leaves no room for thinking"
+    if body["thinking"]["type"] == "enabled" and messages and _lacks_thought(messages):
+        return "the last turn of the assistant was begun without a thought"
+    return None
+
+
+def _lacks_thought(messages: Sequence[Any]) -> bool:
+    """Whether the model is to go on with a turn in which it did not think.
+
+    "When thinking is enabled, a final assistant message must start with a thinking block (preceding the lastmost set of
+    tool_use and tool_result blocks)" (anomalyco/opencode#3077, read 2026-11-15). Adaptive thinking does without.
+    """
+    is_going_on = False
+    for message in reversed(messages):
+        content = message["content"]
+        kinds = {block["type"] for block in content} if type(content) is not str else {"text"}
+        if message["role"] == "user" and "tool_result" not in kinds:
+            break
+        if message["role"] == "assistant":
+            is_going_on = True
+            if content[0]["type"] in _THOUGHTS if type(content) is not str else False:
+                return False
+    return is_going_on
+
+
+def is_by_budget(thinking: Any, model: Any) -> bool:
+    """Whether a request may have to think by a budget, which looks at how the last turn began."""
+    return takes_budgets(model or None) and (
+        thinks_by_budget(model or None) or isinstance(thinking.budget, int)
+    )

@@ -1,0 +1,125 @@
+"""JSON Schemas of tools and answers, as far as several servers look at them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
+
+from cannery.messages.absence import Absential
+from cannery.wire.bodies import Object
+
+# What OpenAI takes of a strict schema (developers.openai.com/api/docs/guides/structured-outputs, read 2026-11-15).
+_STRICT = frozenset(
+    {
+        "type",
+        "enum",
+        "const",
+        "anyOf",
+        "$ref",
+        "$defs",
+        "definitions",
+        "properties",
+        "required",
+        "additionalProperties",
+        "items",
+        "title",
+        "description",
+        "pattern",
+        "format",
+        "multipleOf",
+        "minimum",
+        "maximum",
+        "exclusiveMinimum",
+        "exclusiveMaximum",
+        "minItems",
+        "maxItems",
+    }
+)
+_FORMATS = frozenset(
+    {"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"}
+)
+_MAPS = ("properties", "$defs", "definitions")
+_KINDS = frozenset({"type", "anyOf", "$ref", "enum", "const"})
+
+
+class _Parameters(Struct, frozen=True, gc=False):
+    """What is looked at of the parameters of a tool."""
+
+    type: str | UnsetType = UNSET
+    properties: Raw | UnsetType = UNSET
+
+
+_decode = msgspec.json.Decoder(_Parameters).decode
+
+
+def lists_properties(schema: Absential[str]) -> bool:
+    """Whether the text of a schema is that of an object that names its properties."""
+    try:
+        found = _decode(str(schema))
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return False
+    return found.type == "object" and found.properties is not UNSET
+
+
+def object_schema(schema: Object) -> Object:
+    """A schema as OpenAI takes it: "object schema missing properties" is an error (github/copilot-cli#2223)."""
+    if schema.get("type") == "object" and "properties" in schema:
+        return schema
+    return {**schema, "type": "object", "properties": schema.get("properties", {})}
+
+
+def closed(schema: Any) -> Any:
+    """A schema of which every object is closed that does not say whether it is."""
+    if type(schema) is not dict:
+        return schema
+    found: Object = {}
+    for key, value in schema.items():
+        if key in _MAPS and type(value) is dict:
+            found[key] = {name: closed(item) for name, item in value.items()}
+        elif key == "anyOf" and type(value) is list:
+            found[key] = [closed(item) for item in value]
+        else:
+            found[key] = closed(value) if key == "items" else value
+    if _is_object(found):
+        found.setdefault("additionalProperties", False)
+    return found
+
+
+def is_strict(schema: Any) -> bool:
+    """Whether OpenAI would hold an answer to a schema: an object, closed, with every property required."""
+    return type(schema) is dict and schema.get("type") == "object" and _is_held(schema)
+
+
+def _is_held(schema: Any) -> bool:
+    if type(schema) is not dict or not schema.keys() <= _STRICT or not schema.keys() & _KINDS:
+        return False
+    if schema.get("format", "date") not in _FORMATS:
+        return False
+    if _is_object(schema):
+        properties, required = schema.get("properties"), schema.get("required", [])
+        if schema.get("additionalProperties") is not False or type(properties) is not dict:
+            return False
+        if type(required) is not list or set(map(str, required)) != properties.keys():
+            return False
+    return all(map(_is_held, _inner(schema)))
+
+
+def _is_object(schema: Object) -> bool:
+    kind = schema.get("type")
+    return kind == "object" or (type(kind) is list and "object" in kind)
+
+
+def _inner(schema: Object) -> list[Any]:
+    found: list[Any] = []
+    for key in _MAPS:
+        if key in schema:
+            held = schema[key]
+            found += held.values() if type(held) is dict else (None,)
+    if "anyOf" in schema:
+        held = schema["anyOf"]
+        found += held if type(held) is list else (None,)
+    if "items" in schema:
+        found.append(schema["items"])
+    return found
