@@ -9,6 +9,7 @@ from anthropic.lib._parse._transform import transform_schema
 
 from tests.behaviours.bodies import CHAT, CLAUDE, GEMINI, RESPONSES, chat, claude, told, user
 
+DEFAULTED = ("CONTROL_DEFAULTED", "max_completion_tokens")
 TEXT: dict[str, Any] = {"type": "string"}
 STRICT = {
     "type": "object",
@@ -160,7 +161,8 @@ def test_a_strict_tool_is_strict_if_claude_takes_its_schema(limit: Any, strict: 
     found = told(chat(user("q"), tools=[{"type": "function", "function": function}]), CHAT, CLAUDE)
     tool = found.body["tools"][0]
     assert (tool.get("strict"), tool["input_schema"]) == (strict or None, schema)
-    assert found.losses == (set() if strict else {"FIELD_DROPPED"})
+    lost = {("FIELD_DROPPED", "tools[0].function.strict")}
+    assert found.paths - {DEFAULTED} == (set() if strict else lost)
 
 
 @pytest.mark.parametrize("target", [RESPONSES, CLAUDE, GEMINI])
@@ -170,3 +172,27 @@ def test_a_format_of_a_function_is_an_unknown_field(target: str):
         chat(user("q"), tools=[{"type": "function", "function": function}]), CHAT, target, model="m"
     )
     assert ("FIELD_DROPPED", "tools[0].function.format") in found.paths
+
+
+LARK = {"type": "grammar", "grammar": {"syntax": "lark", "definition": "start: /x/"}}
+
+
+@pytest.mark.parametrize("target", [CLAUDE, GEMINI])
+@pytest.mark.parametrize("source", [CHAT, RESPONSES])
+def test_the_grammar_of_a_custom_tool_is_named_where_there_are_none(source: str, target: str):
+    flat = {"type": "grammar", **LARK["grammar"]}  # type: ignore[dict-item]
+    if source == CHAT:
+        body = chat(user("q"), tools=[{"type": "custom", "custom": {"name": "k", "format": LARK}}])
+    else:
+        tools = [{"type": "custom", "name": "k", "format": flat}]
+        body = {"model": "m", "input": "q", "tools": tools}
+    path = "tools[0].custom.format" if source == CHAT else "tools[0].format"
+    found = told(body, source, target, model="m")
+    assert found.paths >= {("FREEFORM_WRAPPED", "tools[0]"), ("FIELD_DROPPED", path)}
+
+
+def test_what_stands_beside_functions_is_named_by_its_own_path():
+    group = {"functionDeclarations": [{"name": "f"}], "googleSearch": {}}
+    body = {"contents": [{"parts": [{"text": "q"}]}], "tools": [group, {"urlContext": {}}]}
+    lost = {("TOOL_DROPPED", "tools[0].googleSearch"), ("TOOL_DROPPED", "tools[1]")}
+    assert told(body, GEMINI, CHAT, model="m").paths == lost

@@ -119,7 +119,7 @@ def _write_tool(tool: Tool, form: str | None = None) -> Any:
 def _make_legal(inner: Object, tool: Tool, request: Request, report: Report, place: str) -> None:
     """Change what a server would refuse of a tool that came from elsewhere."""
     if tool.is_freeform:
-        flat = legal_format(tool, report, place)
+        flat = legal_format(tool, request, report, place)
         inner.pop("format", None)
         if flat is not absent:
             inner["format"] = _nested_grammar(flat)

@@ -21,7 +21,7 @@ from cannery.messages.requests import (
     new_usage,
 )
 from cannery.wire.bodies import Object
-from cannery.wire.controls import EFFORTS, FORMAT_NAME, effort_of, flag, put, text
+from cannery.wire.controls import EFFORTS, FORMAT_NAME, effort_of, field_of, flag, put, text
 from cannery.wire.losses import Report
 from cannery.wire.schemas import closed, is_strict, object_schema
 
@@ -102,11 +102,12 @@ def write_metadata(controls: Controls, body: Object, report: Report, *, at_home:
     body["metadata"] = metadata
 
 
-def legal_format(tool: Tool, report: Report, place: str) -> Any:
+def legal_format(tool: Tool, request: Request, report: Report, place: str) -> Any:
     """The format of a custom tool that came from elsewhere as a server takes it, flat; absent where it has none."""
     if not isinstance(tool.grammar, str):
         return absent
     given: Object = decode_json(tool.grammar)
+    within = field_of(tool, request.source, "format")
     syntax, definition = given.get("syntax"), given.get("definition")
     legal: Object | None = None
     if given.get("type") == "text":
@@ -114,10 +115,12 @@ def legal_format(tool: Tool, report: Report, place: str) -> Any:
     elif syntax in _SYNTAXES and type(definition) is str:
         legal = {"type": "grammar", "syntax": syntax, "definition": definition}
     if legal is None:
-        report.lose("FIELD_DROPPED", place, "a format is text, or a grammar in lark or regex")
+        detail = "a format is text, or a grammar in lark or regex"
+        report.lose("FIELD_DROPPED", place, detail, within)
         return absent
     for key in [key for key in given if key not in legal]:
-        report.lose("FIELD_DROPPED", place, f"{key!r} is known only to its own dialect")
+        detail = f"{key!r} is known only to its own dialect"
+        report.lose("FIELD_DROPPED", place, detail, within)
     return legal
 
 
@@ -133,7 +136,8 @@ def make_legal(written: Object, tool: Tool, request: Request, report: Report, pl
     schema = written["parameters"] = object_schema(schema)
     if tool.strict is True and not is_strict(closed(schema)):
         written["strict"] = False
-        report.lose("FIELD_DROPPED", place, "OpenAI takes no such schema as a strict one")
+        within = field_of(tool, request.source, "strict")
+        report.lose("FIELD_DROPPED", place, "OpenAI takes no such schema as a strict one", within)
 
 
 def read_usage(value: Any, counts: tuple[str, str], details: Mapping[str, tuple[str, str]]) -> Any:

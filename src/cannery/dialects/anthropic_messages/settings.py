@@ -41,6 +41,7 @@ from cannery.wire.controls import (
     FORMAT_NAME,
     distinct,
     drop_controls,
+    field_of,
     flag,
     integer,
     number,
@@ -290,7 +291,7 @@ def _write_tools(request: Request, body: Object, report: Report, *, at_home: boo
             if tool.hosted is not absent and (request.source or NAME) != NAME:
                 report.lose("TOOL_DROPPED", place, f"Messages have no tool {tool.name!r}")
                 continue
-        written = _write_tool(tool) if at_home else _legal_tool(tool, place, report)
+        written = _write_tool(tool) if at_home else _legal_tool(tool, place, request, report)
         if residue is not None:
             written = recall(written, residue.part)
         body.setdefault("tools", []).append(written)
@@ -307,15 +308,15 @@ def _write_tool(tool: Tool) -> Any:
     return written
 
 
-def _legal_tool(tool: Tool, place: str, report: Report) -> Any:
+def _legal_tool(tool: Tool, place: str, request: Request, report: Report) -> Any:
     written = _write_tool(tool)
     if tool.hosted is not absent:
         return written
     if tool.is_freeform:
         report.lose("FREEFORM_WRAPPED", place)
         report.freeform.add(tool.name)
-        report_grammar(tool, report, place)
         written["input_schema"] = _FREEFORM_PARAMETERS
+    report_grammar(tool, request.source, report, place)
     schema = written.setdefault("input_schema", _NO_PARAMETERS)
     if schema.get("type") != "object":
         written["input_schema"] = {**schema, "type": "object"}
@@ -323,7 +324,8 @@ def _legal_tool(tool: Tool, place: str, report: Report) -> Any:
         del written["strict"]
     elif tool.strict is True and held_schema(written["input_schema"])[1]:
         del written["strict"]
-        report.lose("FIELD_DROPPED", place, "Messages take no such schema as a strict one")
+        detail = "Messages take no such schema as a strict one"
+        report.lose("FIELD_DROPPED", place, detail, field_of(tool, request.source, "strict"))
     return written
 
 

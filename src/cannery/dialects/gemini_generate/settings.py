@@ -51,6 +51,7 @@ from cannery.wire.controls import (
     distinct,
     drop_choice,
     drop_controls,
+    field_of,
     is_possible,
     number,
     put,
@@ -226,7 +227,8 @@ def _group_paths(group: Any) -> Iterator[str]:
             yield f".{key}[{declared}]"
             declared += 1
         else:
-            yield ""
+            # What stands beside functions is a part of their group.
+            yield f".{next(iter(decode_json(str(tool.hosted))))}" if declared else ""
 
 
 def _read_group(group: Any) -> Iterator[Tool]:
@@ -452,7 +454,7 @@ def _write_tools(request: Request, body: Object, report: Report) -> None:
             _add_hosted(groups, decode_json(tool.hosted), is_joined="joined" in shapes)
             continue
         if request.source != NAME:
-            _report_tool(tool, report, place)
+            _report_tool(tool, request, report, place)
         declaration = _write_declaration(tool, shapes)
         if residue is not None:
             declaration = recall(declaration, residue.part)
@@ -471,13 +473,14 @@ def _make_object(declaration: Object) -> None:
         declaration["parametersJsonSchema"] = {**schema, "type": "object"}
 
 
-def _report_tool(tool: Tool, report: Report, place: str) -> None:
+def _report_tool(tool: Tool, request: Request, report: Report, place: str) -> None:
     if tool.is_freeform:
         report.lose("FREEFORM_WRAPPED", place)
         report.freeform.add(tool.name)
-    report_grammar(tool, report, place)
+    report_grammar(tool, request.source, report, place)
     if tool.strict is True:
-        report.lose("FIELD_DROPPED", place, "Gemini has no 'strict' for a function", ".strict")
+        within = field_of(tool, request.source, "strict")
+        report.lose("FIELD_DROPPED", place, "Gemini has no 'strict' for a function", within)
 
 
 def _add_hosted(groups: list[Any], entry: Any, *, is_joined: bool) -> None:

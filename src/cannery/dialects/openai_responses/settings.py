@@ -244,7 +244,7 @@ def _write_tools(request: Request, body: Object, report: Report) -> None:
             written = recall(written, residue.part)
         elif tool.is_freeform and not at_home:
             written.pop("format", None)
-            put(written, "format", legal_format(tool, report, place))
+            put(written, "format", legal_format(tool, request, report, place))
         elif tool.hosted is absent and not at_home:
             make_legal(written, tool, request, report, place)
         body.setdefault("tools", []).append(written)
