@@ -155,3 +155,16 @@ def test_the_usual_detail_is_no_loss(detail: str | None):
 def test_others_know_no_detail(target: str):
     _, losses = rendered(shown(CHAT, PIXEL, "low"), CHAT, target)
     assert ("FIELD_DROPPED", "messages[0].content[1].image_url.detail") in losses
+
+
+@pytest.mark.parametrize("source, target", [(CHAT, RESPONSES), (RESPONSES, CHAT)])
+def test_what_nobody_knows_of_moderation_stays_at_home(source: str, target: str):
+    policy = {"input": {"mode": "block", "x_new": 1}, "output": None}
+    said = {"messages": [{"role": "user", "content": "q"}]} if source == CHAT else {"input": "q"}
+    body = {"model": "m", **said, "moderation": {"model": "omni", "policy": policy, "x_new": 2}}
+    written, losses = rendered(body, source, target)
+    assert written["moderation"] == {"model": "omni", "policy": {"input": {"mode": "block"}}}
+    assert set(losses) == {
+        ("FIELD_DROPPED", "moderation.policy.input.x_new"),
+        ("FIELD_DROPPED", "moderation.x_new"),
+    }

@@ -54,3 +54,10 @@ def test_what_stands_beside_the_choice_of_tools_is_named(target: str, config: st
     beside = {"retrievalConfig": {"languageCode": "de"}}
     found = told({"contents": contents, config: beside}, GEMINI, target)
     assert ("FIELD_DROPPED", f"{config}.retrievalConfig") in found.paths
+
+
+@pytest.mark.parametrize("target", [CHAT, RESPONSES])
+def test_what_nobody_knows_of_a_mark_is_named(target: str):
+    system = [{"type": "text", "text": "S", "cache_control": {**MARK, "x_new": 1}}]
+    found = told({**ASKED, "system": system}, CLAUDE, target)
+    assert ("FIELD_DROPPED", "system[0].cache_control") in found.paths

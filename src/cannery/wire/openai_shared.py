@@ -30,10 +30,6 @@ def _but(word: str) -> Callable[[Any], Any]:
     return lambda value: absent if value == word else text(value)
 
 
-def _moderation(value: Any) -> Any:
-    return value if type(value) is dict else absent
-
-
 _ROWS: tuple[tuple[str, str, Callable[[Any], Any]], ...] = (
     ("service_tier", "service_tier", _but("ultrafast")),
     ("store", "store", flag),
@@ -42,7 +38,9 @@ _ROWS: tuple[tuple[str, str, Callable[[Any], Any]], ...] = (
     ("prompt_cache_options.mode", "prompt_cache_options.mode", text),
     ("prompt_cache_options.ttl", "prompt_cache_options.ttl", _but("12h")),
     ("safety_identifier", "safety_identifier", text),
-    ("moderation", "moderation", _moderation),
+    ("moderation.model", "moderation.model", text),
+    ("moderation.policy.input.mode", "moderation.policy.input.mode", text),
+    ("moderation.policy.output.mode", "moderation.policy.output.mode", text),
     ("verbosity", "text.verbosity", text),
     ("top_logprobs", "top_logprobs", integer),
     ("stream_options.include_obfuscation", "stream_options.include_obfuscation", flag),
@@ -111,11 +109,11 @@ def _leaves(found: Iterable[tuple[str, Any]], wanted: Iterable[str]) -> Iterator
 def put_shared(request: Request, dialect: str, body: Object) -> None:
     """Put the settings of a sibling into a body."""
     for path, value in shared_settings(request, dialect).fields.items():
-        field, _, key = path.partition(".")
-        if key:
-            body.setdefault(field, {})[key] = value
-        else:
-            body[field] = value
+        *fields, key = path.split(".")
+        place = body
+        for field in fields:
+            place = place.setdefault(field, {})
+        place[key] = value
 
 
 def image_detail(residue: Residue | None) -> str | None:
