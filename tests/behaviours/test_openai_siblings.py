@@ -98,6 +98,8 @@ def test_others_have_no_such_settings(source: str, target: str):
     "source, settings, lost",
     [
         (CHAT, {"logit_bias": {"1": 2}, "modalities": ["text"]}, ["logit_bias", "modalities"]),
+        (CHAT, {"verbosity": "of the future"}, ["verbosity"]),
+        (CHAT, {"service_tier": "of the future"}, ["service_tier"]),
         (CHAT, {"top_logprobs": 3}, ["top_logprobs"]),
         (CHAT, {"logprobs": False}, []),
         (CHAT, {"stream_options": {"include_obfuscation": False}}, ["stream_options"]),

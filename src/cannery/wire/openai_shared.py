@@ -25,23 +25,27 @@ _DETAILS = frozenset({"auto", "low", "high", "original"})
 _DETAIL_PLACES = {_CHAT: ".image_url.detail", _RESPONSES: ".detail"}
 
 
-def _but(word: str) -> Callable[[Any], Any]:
-    """Any text but one that only Responses know."""
-    return lambda value: absent if value == word else text(value)
+def _among(*words: str) -> Callable[[Any], Any]:
+    """One of the words that both know."""
+    return lambda value: value if type(value) is str and value in words else absent
 
 
 _ROWS: tuple[tuple[str, str, Callable[[Any], Any]], ...] = (
-    ("service_tier", "service_tier", _but("ultrafast")),
+    (
+        "service_tier",
+        "service_tier",
+        _among("auto", "default", "flex", "scale", "priority", "fast"),
+    ),
     ("store", "store", flag),
     ("prompt_cache_key", "prompt_cache_key", text),
-    ("prompt_cache_retention", "prompt_cache_retention", text),
-    ("prompt_cache_options.mode", "prompt_cache_options.mode", text),
-    ("prompt_cache_options.ttl", "prompt_cache_options.ttl", _but("12h")),
+    ("prompt_cache_retention", "prompt_cache_retention", _among("in_memory", "24h")),
+    ("prompt_cache_options.mode", "prompt_cache_options.mode", _among("implicit", "explicit")),
+    ("prompt_cache_options.ttl", "prompt_cache_options.ttl", _among("30m")),
     ("safety_identifier", "safety_identifier", text),
     ("moderation.model", "moderation.model", text),
-    ("moderation.policy.input.mode", "moderation.policy.input.mode", text),
-    ("moderation.policy.output.mode", "moderation.policy.output.mode", text),
-    ("verbosity", "text.verbosity", text),
+    ("moderation.policy.input.mode", "moderation.policy.input.mode", _among("score", "block")),
+    ("moderation.policy.output.mode", "moderation.policy.output.mode", _among("score", "block")),
+    ("verbosity", "text.verbosity", _among("low", "medium", "high")),
     ("top_logprobs", "top_logprobs", integer),
     ("stream_options.include_obfuscation", "stream_options.include_obfuscation", flag),
 )
