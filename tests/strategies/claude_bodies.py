@@ -208,7 +208,7 @@ def _tool(dice: Dice, name: str) -> Body:
 
 
 def _controls(dice: Dice) -> Body:
-    return dice.subset(
+    controls = dice.subset(
         temperature=lambda: dice.pick(0, 0.5, 1),
         top_p=lambda: dice.pick(1, 0.1),
         top_k=lambda: 40,
@@ -225,3 +225,8 @@ def _controls(dice: Dice) -> Body:
         stream=lambda: dice.maybe(5),
         container=lambda: None,
     )
+    if controls.get("thinking", {"type": "disabled"})["type"] == "disabled":
+        return controls
+    # Thinking leaves no room for these.
+    sampling = {"temperature", "top_p", "top_k"}
+    return {key: value for key, value in controls.items() if key not in sampling}

@@ -268,3 +268,31 @@ def _controls(body: Body) -> Iterator[str]:
         limit = body.get("max_tokens")
         if budget < 1024 or (isinstance(limit, int) and budget >= limit):
             yield finding("$.thinking.budget_tokens", "budget", "needs 1024 <= budget < max_tokens")
+    if isinstance(thinking, dict) and thinking.get("type") in ("enabled", "adaptive"):
+        yield from _while_thinking(body)
+    config = body.get("output_config")
+    form = config.get("format") if isinstance(config, dict) else None
+    if isinstance(form, dict):
+        yield from _closed(form.get("schema"), "$.output_config.format.schema")
+
+
+def _while_thinking(body: Body) -> Iterator[str]:
+    if body.get("temperature", 1) != 1 or "top_k" in body or body.get("top_p", 1) < 0.95:
+        yield finding("$.thinking", "thinking-sampling", "temperature, top_k or a small top_p")
+    choice = body.get("tool_choice")
+    if isinstance(choice, dict) and choice.get("type") in ("any", "tool"):
+        yield finding("$.tool_choice", "thinking-forced", "thinking takes no forced tool")
+
+
+def _closed(schema: Any, path: str) -> Iterator[str]:
+    """Objects that an answer is held to must be closed."""
+    if not isinstance(schema, dict):
+        return
+    if schema.get("type") == "object" and schema.get("additionalProperties") is not False:
+        yield finding(path, "format-open", "additionalProperties must be false")
+    for key in ("properties", "$defs"):
+        for name, inner in (schema.get(key) or {}).items():
+            yield from _closed(inner, f"{path}.{key}.{name}")
+    for index, inner in enumerate(schema.get("anyOf") or ()):
+        yield from _closed(inner, f"{path}.anyOf[{index}]")
+    yield from _closed(schema.get("items"), f"{path}.items")
