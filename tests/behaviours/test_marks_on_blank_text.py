@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 import cannery
-
-from .bodies import CHAT, CLAUDE, GEMINI, assistant, chat, told, user
+from tests.behaviours.bodies import CHAT, CLAUDE, GEMINI, assistant, chat, told, user
 
 MARK = {"prompt_cache_breakpoint": {"mode": "explicit"}}
 LONG = {"prompt_cache_breakpoint": {"mode": "explicit", "ttl": "12h"}}

@@ -60,4 +60,4 @@ def test_what_stands_beside_the_choice_of_tools_is_named(target: str, config: st
 def test_what_nobody_knows_of_a_mark_is_named(target: str):
     system = [{"type": "text", "text": "S", "cache_control": {**MARK, "x_new": 1}}]
     found = told({**ASKED, "system": system}, CLAUDE, target)
-    assert ("FIELD_DROPPED", "system[0].cache_control") in found.paths
+    assert ("CACHE_MARK_DROPPED", "system[0].cache_control.x_new") in found.paths

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 import cannery
-
-from .bodies import (
+from tests.behaviours.bodies import (
     CHAT,
     CLAUDE,
     GEMINI,
@@ -97,10 +96,10 @@ def test_settings_that_are_sent_are_told_as_lost() -> None:
 
 
 @pytest.mark.parametrize("target", [CLAUDE, GEMINI])
-def test_the_grammar_of_a_custom_tool_vanishes(target: str) -> None:
+def test_the_grammar_of_a_custom_tool_is_told(target: str) -> None:
     grammar = {"type": "grammar", "grammar": {"syntax": "lark", "definition": "start: X"}}
     custom = {"type": "custom", "custom": {"name": "f", "format": grammar}}
-    assert ("FIELD_DROPPED", "tools[0]") in told(
+    assert ("FIELD_DROPPED", "tools[0].custom.format") in told(
         chat(user("q"), tools=[custom]), CHAT, target
     ).paths
     plain = {"type": "custom", "custom": {"name": "f", "format": {"type": "text"}}}
