@@ -79,7 +79,7 @@ class Translation:
         feed, write = self.folder.feed, self._writer.write
         for event in events:
             if type(event) is Start and self._identifier is not None:
-                event = Start(self._identifier, event.model, event.created)  # noqa: PLW2901 - the caller's id for it
+                event = replace(event, identifier=self._identifier)  # noqa: PLW2901 - the caller's id for it
             if self._unaliaser is None:
                 feed(event)
                 written += write(event)

@@ -40,11 +40,16 @@ from cannery.messages.residue import Residue
 
 
 class Start(Struct, frozen=True, gc=False, tag=True):
-    """The answer begins."""
+    """The answer begins; ``source`` names the dialect that it is read from.
+
+    What only that dialect says of the answer, of its tokens or of its end is the residue of the event.
+    """
 
     identifier: Absential[str] = absent
     model: Absential[str] = absent
     created: Absential[int] = absent
+    source: str | None = None
+    residue: Residue | None = None
 
 
 class PartStart(Struct, frozen=True, gc=False, tag=True):
@@ -52,7 +57,8 @@ class PartStart(Struct, frozen=True, gc=False, tag=True):
 
     A ``whole`` part comes with its content at once, and what is not the model's own (the result of
     a tool that ran at the provider, say) as the ``canister`` that it is. A part with
-    ``joined=False`` opens a wire message of its own; the first part always does.
+    ``joined=False`` opens a wire message of its own. The first part always does, but for a call that
+    is joined: it belongs to a turn without words.
     """
 
     index: int
@@ -78,6 +84,7 @@ class Delta(Struct, frozen=True, gc=False, tag=True):
     channel: str = "text"
     segment: int = 0
     citation: Citation | None = None
+    residue: Residue | None = None
 
 
 class PartEnd(Struct, frozen=True, gc=False, tag=True):
@@ -91,6 +98,7 @@ class UsageReport(Struct, frozen=True, gc=False, tag=True):
     """Tokens counted so far."""
 
     usage: Usage
+    residue: Residue | None = None
 
 
 class Finish(Struct, frozen=True, gc=False, tag=True):
@@ -98,6 +106,7 @@ class Finish(Struct, frozen=True, gc=False, tag=True):
 
     reason: FinishReason
     stop_sequence: Absential[str] = absent
+    residue: Residue | None = None
 
 
 class Failure(Struct, frozen=True, gc=False, tag=True):
@@ -256,7 +265,7 @@ class Folder:
         when = now()
         parts = [self._parts[index] for index in sorted(self._parts)]
         canisters: list[AnyCanister] = []
-        if parts and parts[0].start.kind == "invocation":
+        if parts and parts[0].start.kind == "invocation" and parts[0].start.joined:
             canisters.append(new_assistant(absent, when))
         for part in parts:
             joined = bool(canisters) and (part is parts[0] or part.start.joined)
@@ -299,10 +308,10 @@ def fold(events: Iterable[Event]) -> Response:
 def unfold(response: Response) -> Iterator[Event]:
     """The shortest events that fold into this Response again.
 
-    A turn without words has no part of its own: folding makes one where a call comes first. Residue
+    A turn without words has no part of its own: folding makes one where a call comes first and joins it. Residue
     of the whole Response does not stream.
     """
-    yield Start(response.identifier, response.model, response.created)
+    yield Start(response.identifier, response.model, response.created, response.source)
     index = 0
     for canister in response.canisters:
         if isinstance(canister, AssistantCanisterClass) and canister.held is absent:
@@ -317,7 +326,7 @@ def unfold(response: Response) -> Iterator[Event]:
 
 def _unfold_part(index: int, canister: AnyCanister) -> Iterator[Event]:
     residue = canister.residue
-    joined = canister.joined or index == 0
+    joined = canister.joined
     if isinstance(canister, InvocationCanisterClass):
         yield PartStart(
             index,

@@ -11,7 +11,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from cannery.messages.json_text import decode_json
 from cannery.wire.bodies import encode
+
+# What ends the streams of many servers.
+DONE = "[DONE]"
 
 
 class Frame(Struct, frozen=True, gc=False):
@@ -78,12 +82,15 @@ class FrameReader:
         return found
 
     def close(self) -> Iterator[Frame]:
-        """The frame that the end of the stream completes, if one is under way."""
-        for line in (b"".join(self._pieces), b""):
+        """The frame that the end of the stream completes, if one is under way.
+
+        Some servers leave out the last empty line. A line that was cut off in the middle completes nothing.
+        """
+        last, self._pieces = b"".join(self._pieces), []
+        for line in (last, b""):
             frame = self._line(line)
-            if frame is not None:
+            if frame is not None and not (last and is_cut(frame.data)):
                 yield frame
-        self._pieces = []
 
     def _line(self, line: bytes) -> Frame | None:
         if self._is_first_line:
@@ -105,6 +112,18 @@ class FrameReader:
         frame = Frame(self._name, "\n".join(self._data)) if self._has_data else None
         self._name, self._data, self._has_data = "", [], False
         return frame
+
+
+def is_cut(data: str) -> bool:
+    """Whether data begins like the JSON of an event, or like its end, and breaks off."""
+    data = data.strip()
+    if not data or data == DONE:
+        return False
+    try:
+        decode_json(data)
+    except ValueError:
+        return True
+    return False
 
 
 # Clients that split by Unicode's lines (httpx, google-genai) would end a frame at these.

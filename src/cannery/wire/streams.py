@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from cannery.errors import DialectError, InputError
+from cannery.messages.json_text import decode_json, write_json
+from cannery.messages.residue import Residue
 from cannery.wire.bodies import read_value
+from cannery.wire.residues import own_residue, patch_text, recall
 
 if TYPE_CHECKING:
     from cannery.messages.events import Delta, Event, Failure
@@ -45,6 +48,42 @@ class Thoughts:
 def too_deep(dialect: str) -> DialectError:
     """The error of a writer that what it was given is nested deeper than anything can be written."""
     return DialectError(dialect, "$", "nested too deeply")
+
+
+def beside(
+    dialect: str, value: dict[str, Any], modelled: Collection[str], word: str | None = None
+) -> Residue | None:
+    """What an object says of an answer beyond the fields that events have, and a word of its own for the same thing."""
+    rest = {key: item for key, item in value.items() if key not in modelled}
+    if not rest and word is None:
+        return None
+    return Residue(dialect, envelope=write_json(rest) if rest else None, form=word)
+
+
+def counted(dialect: str, ours: dict[str, Any], theirs: Any) -> Residue | None:
+    """What a count of tokens says beyond the usage that was read from it."""
+    patch = patch_text(ours, theirs)
+    return None if patch is None else Residue(dialect, part=patch)
+
+
+def own_fields(value: Any, dialect: str) -> dict[str, Any]:
+    """The fields beside an answer that an event carries, if they are this dialect's."""
+    residue = own_residue(value, dialect)
+    if residue is None or residue.envelope is None:
+        return {}
+    return decode_json(residue.envelope)  # type: ignore[no-any-return]
+
+
+def own_word(value: Any, dialect: str) -> str | None:
+    """The word of its own that an event carries, if it is this dialect's."""
+    residue = own_residue(value, dialect)
+    return None if residue is None else residue.form
+
+
+def own_count(value: Any, dialect: str, ours: dict[str, Any]) -> dict[str, Any]:
+    """A count of tokens as it was made, if it is this dialect's."""
+    residue = own_residue(value, dialect)
+    return ours if residue is None else recall(ours, residue.part)
 
 
 def own_failure(event: Failure, dialect: str) -> dict[str, Any] | None:

@@ -252,7 +252,8 @@ class ItemReader(CanisterReader):
             self.add(self.said_by(role, ""), path)
             return "null" if content is None else "absent"
         for index, item in enumerate(content):
-            self._part(self.object(item, f"{path}[{index}]"), role, f"{path}[{index}]", index > 0)
+            place = f"{path}[{index}]"
+            self.part(self.object(item, place), role, place, joined=index > 0)
         if not content:
             self.add(self.said_by(role, ""), path)
             return "empty"
@@ -261,7 +262,8 @@ class ItemReader(CanisterReader):
         )
         return "" if is_usual else "list"
 
-    def _part(self, part: Object, role: str, path: str, joined: bool) -> None:  # noqa: FBT001 - a struct's field
+    def part(self, part: Object, role: str, path: str, *, joined: bool = False) -> None:
+        """One content part of a message."""
         held = self.content(part, path)
         canister = self.add(self.said_by(role, held, joined=joined), path)
         write = self.writer.output_parts if role == "assistant" else self.writer.input_parts

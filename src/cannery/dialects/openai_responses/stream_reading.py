@@ -19,12 +19,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cannery.dialects.openai_responses.reading import ItemReader, read_citation
-from cannery.dialects.openai_responses.responses import read_finish, read_usage
+from cannery.dialects.openai_responses.responses import read_finish, read_usage, write_usage
 from cannery.dialects.openai_responses.settings import NAME
 from cannery.dialects.openai_responses.writing import reasoning_item
 from cannery.messages.absence import absent
 from cannery.messages.canisters import AnyCanister
-from cannery.messages.content import ImageContentClass, Origin, TextualContentClass, new_reasoning
+from cannery.messages.content import Origin, TextualContentClass, new_reasoning
 from cannery.messages.events import (
     Delta,
     Event,
@@ -42,8 +42,8 @@ from cannery.wire.bodies import Object, guarded
 from cannery.wire.controls import integer, text
 from cannery.wire.openai_errors import read_openai_failure
 from cannery.wire.residues import patch_text
-from cannery.wire.sse import FrameReader
-from cannery.wire.streams import read_chunk
+from cannery.wire.sse import DONE, FrameReader
+from cannery.wire.streams import beside, counted, read_chunk
 
 _CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
 _PARTS = {"output_text": "text", "refusal": "refusal"}
@@ -63,7 +63,6 @@ _SILENT = frozenset(
         "response.in_progress",
         "response.queued",
         "keepalive",
-        "response.content_part.done",
         "response.output_text.done",
         "response.refusal.done",
         "response.function_call_arguments.done",
@@ -75,6 +74,20 @@ _SILENT = frozenset(
     }
 )
 _ENDS = frozenset({"response.completed", "response.incomplete"})
+# What events say of the whole answer.
+_MODELLED = frozenset(
+    {
+        "id",
+        "object",
+        "created_at",
+        "model",
+        "output",
+        "status",
+        "error",
+        "incomplete_details",
+        "usage",
+    }
+)
 
 
 class _TextDelta(Struct, gc=False):
@@ -114,6 +127,8 @@ class _Item:
         self.value = value
         self.kind = str(value.get("type"))
         self.parts: dict[int, _Part] = {}
+        # Whether it is joined to what comes before it.
+        self.follows = False
         self.is_done = False
 
 
@@ -175,7 +190,7 @@ class ResponsesStreamReader:
             yield Failure("the stream ended before the answer was complete", "incomplete")
 
     def _frame(self, data: str) -> Iterator[Event]:
-        if self._is_over or data.strip() == "[DONE]":
+        if self._is_over or data.strip() in ("", DONE):
             return
         event = read_chunk(NAME, data)
         events: list[Event] = guarded(NAME, lambda: list(self._event(event, data)))
@@ -240,6 +255,8 @@ class ResponsesStreamReader:
             yield from self._done(index, value)
         elif kind == "response.content_part.added":
             yield from self._part_added(event)
+        elif kind == "response.content_part.done":
+            yield from self._part_done(event)
         elif kind == "response.output_text.annotation.added":
             yield from self._annotation(event)
         elif kind not in _SILENT:
@@ -256,7 +273,9 @@ class ResponsesStreamReader:
         self._is_started = True
         model = text(response.get("model"))
         self._reader.model = None if model is absent else model
-        yield Start(text(response.get("id")), model, integer(response.get("created_at")))
+        created = integer(response.get("created_at"))
+        residue = beside(NAME, response, _MODELLED)
+        yield Start(text(response.get("id")), model, created, NAME, residue)
         yield from self._waiting
 
     # --- items ---------------------------------------------------------------------------------
@@ -266,6 +285,8 @@ class ResponsesStreamReader:
         if type(index) is not int or type(value) is not dict or index in self._items:
             return
         item = self._items[index] = _Item(value)
+        item.follows = self._is_alone(self._last)
+        self._last = item
         if type(value.get("id")) is str and value["id"]:
             self._ids.setdefault(value["id"], index)
         if item.kind == "reasoning":
@@ -277,7 +298,6 @@ class ResponsesStreamReader:
             heappush(self._first_unsettled, index)
             if item.kind != "message":
                 self._part(item, 0)
-        self._last = item
 
     def _part(self, item: _Item, position: int) -> _Part:
         """A part of an item, numbered when it is first heard of."""
@@ -289,7 +309,7 @@ class ResponsesStreamReader:
 
     def _open(self, item: _Item, position: int, kind: str, content: Any = None) -> PartStart:
         """The start of a part."""
-        is_joined = bool(item.parts) or self._is_alone(self._last)
+        is_joined = position > 0 or item.follows
         part = self._part(item, position)
         part.kind = kind
         call = ("", "", False)
@@ -318,6 +338,23 @@ class ResponsesStreamReader:
             self._part(item, position)
         else:
             yield self._open(item, position, kind)
+
+    def _part_done(self, event: Object) -> Iterator[Event]:
+        """A part that nobody here knows comes whole when it is done; the others are told by their deltas."""
+        item = self._found(event)
+        position, part = event.get("content_index"), event.get("part")
+        if item is None or item.kind != "message" or type(position) is not int:
+            return
+        if type(part) is not dict or type(part.get("type")) is not str or part["type"] in _PARTS:
+            return
+        if self._part(item, position).kind is None:
+            reader = ItemReader(self._reader.model, is_answer=True)
+            reader.part(part, "assistant", "part")
+            canister = reader.canisters[0]
+            start = self._open(item, position, _kind_of(canister), canister.held)
+            known = start.residue if start.residue is not None else Residue(NAME)
+            own = canister.residue or Residue(NAME)
+            yield replace(start, residue=replace(own, envelope=known.envelope))
 
     def _found(self, event: Object) -> _Item | None:
         index = event.get("output_index")
@@ -393,8 +430,7 @@ class ResponsesStreamReader:
         if position not in item.parts or item.parts[position].kind is None:
             whole = {"whole": held, "canister": canister}.get(kind)
             start = self._open(item, position, kind, whole)
-            is_image = isinstance(held, ImageContentClass)
-            yield replace(start, residue=canister.residue) if is_image else start
+            yield replace(start, residue=canister.residue) if kind == "whole" else start
         part = item.parts[position]
         if part.kind != kind:
             # The finished item contradicts its own beginning: what was said stands.
@@ -431,9 +467,10 @@ class ResponsesStreamReader:
                     yield PartEnd(part.index)
         usage = read_usage(response.get("usage"))
         if isinstance(usage, Usage):
-            yield UsageReport(usage)
+            yield UsageReport(usage, counted(NAME, write_usage(usage), response.get("usage")))
         finish = read_finish(response, self._reader.canisters)
-        yield Finish(finish if isinstance(finish, FinishReason) else FinishReason.Other)
+        reason = finish if isinstance(finish, FinishReason) else FinishReason.Other
+        yield Finish(reason, residue=beside(NAME, response, _MODELLED, _ending(response)))
 
     def _places(self, values: list[Object]) -> list[int]:
         """Where the items of the finished output stand in the stream.
@@ -468,6 +505,13 @@ class ResponsesStreamReader:
         """Whether a finished item may be the one that was streamed at its place."""
         item = self._items.get(index)
         return streamed.get("type") == value.get("type") or (item is not None and not item.is_done)
+
+
+def _ending(response: Object) -> str | None:
+    """Why an answer is incomplete, in the server's own word."""
+    details = response.get("incomplete_details")
+    reason = details.get("reason") if type(details) is dict else None
+    return reason if type(reason) is str and reason else None
 
 
 def _names(value: Object) -> list[tuple[Any, ...]]:

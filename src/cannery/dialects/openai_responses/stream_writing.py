@@ -46,14 +46,21 @@ from cannery.messages.events import (
 )
 from cannery.messages.json_text import decode_json
 from cannery.messages.payload import Location
-from cannery.messages.requests import FinishReason, Usage
+from cannery.messages.requests import FinishReason
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object
 from cannery.wire.contract import Piece, StreamOptions
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, recall
 from cannery.wire.sse import foreign_frame, named_frame
-from cannery.wire.streams import own_failure, read_chunk, too_deep
+from cannery.wire.streams import (
+    own_count,
+    own_failure,
+    own_fields,
+    own_word,
+    read_chunk,
+    too_deep,
+)
 
 _TEXT = {"text": ("output_text", "text"), "refusal": ("refusal", "refusal")}
 _SEGMENTS = {
@@ -97,6 +104,8 @@ class _Part:
         self.start = start
         self.item: _Item | None = None
         self.content_index = 0
+        # What came whole.
+        self.value: Object = {}
         self.words: list[str] = []
         self.annotations: list[Any] = []
         # Citations of the whole text, and those behind them, wait until it is complete.
@@ -130,7 +139,7 @@ class ResponsesStreamWriter:
         self._places: dict[str, int] = {}
         self._early: dict[str, list[Unknown]] = {}
         self._count = 0
-        self._usage: Usage | None = None
+        self._usage: UsageReport | None = None
 
     def write(self, event: Event) -> bytes:
         """The bytes of one event; may be empty."""
@@ -149,10 +158,10 @@ class ResponsesStreamWriter:
                     part = self._parts.pop(event.index, None)
                     return b"" if part is None else self._part_end(part, event.residue)
                 case UsageReport():
-                    self._usage = event.usage
+                    self._usage = event
                     return b""
                 case Finish():
-                    return self._finish(event.reason)
+                    return self._finish(event)
                 case Failure():
                     return self._fail(event)
                 case Unknown():
@@ -194,6 +203,7 @@ class ResponsesStreamWriter:
             self._body["model"] = event.model
         if event.created is not absent and not self._options.created:
             self._body["created_at"] = event.created
+        self._body |= own_fields(event, NAME)
         return self._begin()
 
     def _begin(self) -> bytes:
@@ -203,14 +213,25 @@ class ResponsesStreamWriter:
         created = self._emit("created", response=self._body)
         return created + self._emit("in_progress", response=self._body)
 
-    def _finish(self, reason: FinishReason) -> bytes:
+    def _finish(self, event: Finish) -> bytes:
         written = self._begin()
         parts, self._parts = self._parts, {}
         written += b"".join([self._part_end(part, None) for part in parts.values()])
         written += self._seal()
-        fields = ending(reason, self._usage)
+        fields = self._ending(event.reason)
+        word = own_word(event, NAME)
+        if word is not None:
+            fields |= {"status": "incomplete", "incomplete_details": {"reason": word}}
         self._is_over = True
-        return written + self._emit(fields["status"], response={**self._answer(), **fields})
+        answer = {**self._answer(), **own_fields(event, NAME), **fields}
+        return written + self._emit(fields["status"], response=answer)
+
+    def _ending(self, reason: FinishReason | None) -> Object:
+        """The fields that say how the answer ended."""
+        if self._usage is None:
+            return ending(reason, None)
+        fields = ending(reason, self._usage.usage)
+        return {**fields, "usage": own_count(self._usage, NAME, fields["usage"])}
 
     def _fail(self, event: Failure) -> bytes:
         written = self._begin()
@@ -221,7 +242,7 @@ class ResponsesStreamWriter:
         if own is not None:
             told = error_of(own) or {}
             error |= {key: told[key] for key in told if told[key] not in (None, "error")}
-        fields = {**ending(None, self._usage), "status": "failed", "error": error}
+        fields = {**self._ending(None), "status": "failed", "error": error}
         return written + self._emit("failed", response={**self._answer(), **fields})
 
     def _answer(self) -> Object:
@@ -267,17 +288,26 @@ class ResponsesStreamWriter:
         part = self._parts[event.index] = _Part(event)
         if event.kind in _TEXT:
             return self._start_text(part)
-        sealed = self._seal()
         if event.kind == "whole":
-            return sealed + self._whole(event)
+            residue = own_residue(event, NAME)
+            if residue is None or "part" not in form_words(residue):
+                return self._whole(event)
+            ours = PartWriter(Report(), at_home=True).output_parts(event.content, None)[0]
+            part.value = recall(ours, residue.part)
+            return self._start_part(part, part.value)
         if event.kind == "canister":
-            return sealed + self._canister(event.content)
+            return self._canister(event.content)
         if event.kind == "invocation":
+            sealed = self._seal()
             part.item, added = self._add(self._call(part, ""), _kept(event.residue))
             return sealed + added
-        return sealed + (self._open_thought(part) if part.is_own else b"")
+        return self._open_thought(part) if part.is_own else b""
 
     def _start_text(self, part: _Part) -> bytes:
+        return self._start_part(part, _spoken_part(part, ""))
+
+    def _start_part(self, part: _Part, empty: Object) -> bytes:
+        """Begin a part of the message under way, or of a new one."""
         written = b""
         if _opens_message(part.start.residue):
             written += self._seal()
@@ -288,7 +318,6 @@ class ResponsesStreamWriter:
         message.open_parts += 1
         part.content_index = len(message.value["content"])
         message.value["content"].append(None)
-        empty = _spoken_part(part, "")
         return written + self._emit(
             "content_part.added", **message.place, content_index=part.content_index, part=empty
         )
@@ -309,16 +338,15 @@ class ResponsesStreamWriter:
         return call if _kept(start.residue) else {**call, "status": "completed"}
 
     def _open_thought(self, part: _Part) -> bytes:
+        sealed = self._seal()
         value = {"type": "reasoning", "summary": []}
         part.item, added = self._add(value, _kept(part.start.residue))
-        return added
+        return sealed + added
 
     def _whole(self, event: PartStart) -> bytes:
         content = event.content
         if isinstance(content, OpaqueContentClass):
-            if content.dialect != NAME:
-                return b""
-            return self._opaque(decode_json(content.json))
+            return self._opaque(decode_json(content.json)) if content.dialect == NAME else b""
         if isinstance(content, ReasoningContentClass):
             return self._whole_thought(event, content)
         if isinstance(content, ImageContentClass) and not isinstance(content.payload, Location):
@@ -339,8 +367,9 @@ class ResponsesStreamWriter:
         value = writer.foreign_image(content, None)
         if value is None:
             return b""
-        item, written = self._add({**value, "result": None}, None)
-        written += self._emit("image_generation_call.completed", **item.place)
+        sealed = self._seal()
+        item, added = self._add({**value, "result": None}, None)
+        written = sealed + added + self._emit("image_generation_call.completed", **item.place)
         return written + self._done(item, value)
 
     def _canister(self, canister: AnyCanister) -> bytes:
@@ -352,14 +381,16 @@ class ResponsesStreamWriter:
         if not is_result or own_residue(canister, NAME) is None:
             return b""
         value = ItemWriter(Report(), at_home=True).result(Piece(canister, None))
+        sealed = self._seal()
         item, added = self._add(value, None)
-        return added + self._done(item, item.value)
+        return sealed + added + self._done(item, item.value)
 
     def _opaque(self, value: Object) -> bytes:
+        sealed = self._seal()
         index = self._count
         self._count += 1
         self._output[index] = value
-        written = self._emit("output_item.added", output_index=index, item=value)
+        written = sealed + self._emit("output_item.added", output_index=index, item=value)
         identifier = value.get("id")
         if type(identifier) is str:
             self._places[identifier] = index
@@ -457,6 +488,8 @@ class ResponsesStreamWriter:
             return self._end_call(part, part.item, own)
         if part.start.kind == "reasoning":
             return self._end_thought(part, part.item, own)
+        if part.start.kind == "whole":
+            return self._end_spoken(part, part.item, part.value, own)
         return self._end_text(part, part.item, own)
 
     def _end_text(self, part: _Part, message: _Item, own: Residue | None) -> bytes:
@@ -466,12 +499,18 @@ class ResponsesStreamWriter:
         value = _spoken_part(part, words)
         if own is not None:
             value = recall(value, own.part)
-            message.residue = own if part.content_index == 0 else message.residue
-        message.value["content"][part.content_index] = value
         place = {**message.place, "content_index": part.content_index}
         extra: Object = {"logprobs": []} if tag == "output_text" else {}
         written += self._emit(f"{tag}.done", **place, **{key: words}, **extra)
-        written += self._emit("content_part.done", **place, part=value)
+        return written + self._end_spoken(part, message, value, own)
+
+    def _end_spoken(self, part: _Part, message: _Item, value: Object, own: Residue | None) -> bytes:
+        """End a part of a message."""
+        if own is not None and part.content_index == 0:
+            message.residue = own
+        message.value["content"][part.content_index] = value
+        place = {**message.place, "content_index": part.content_index}
+        written = self._emit("content_part.done", **place, part=value)
         message.open_parts -= 1
         if message.is_sealed and not message.open_parts:
             written += self._end_message(message)
