@@ -12,6 +12,8 @@ from typing import Any
 from msgspec import Struct, field
 
 Object = dict[str, Any]
+# How a call was made that is none of ``tool_calls``.
+LEGACY = "function_call"
 
 
 class StreamedCall(Struct, gc=False):
@@ -20,6 +22,7 @@ class StreamedCall(Struct, gc=False):
     identifier: str
     name: str = ""
     is_freeform: bool = False
+    is_legacy: bool = False
     part: int | None = None
     waiting: list[str] = field(default_factory=list)
     has_arguments: bool = False

@@ -1,4 +1,4 @@
-"""Chat Completions streams, both ways.
+"""Chat Completions streams, read.
 
 Chunks name tool calls by index and nothing else by anything: text ends where something else begins, calls end with the
 answer. The finish is held back until the stream ends, because usage comes after it. Annotations come behind the text
@@ -15,21 +15,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cannery.dialects.openai_chat.responses import (
-    FINISH,
     FINISH_WORDS,
     read_citation,
+    read_finish,
     read_usage,
     write_usage,
 )
 from cannery.dialects.openai_chat.settings import NAME
-from cannery.dialects.openai_chat.stream_calls import StreamedCall, StreamedCalls
-from cannery.dialects.openai_chat.stream_speech import Citations, Turns
+from cannery.dialects.openai_chat.stream_calls import LEGACY, StreamedCall, StreamedCalls
 from cannery.messages.absence import absent
 from cannery.messages.content import (
     Citation,
-    DataContentClass,
     Origin,
-    TextualContentClass,
     new_audio,
 )
 from cannery.messages.events import (
@@ -45,23 +42,29 @@ from cannery.messages.events import (
 )
 from cannery.messages.json_text import write_json
 from cannery.messages.payload import Location
-from cannery.messages.requests import FinishReason, Usage
+from cannery.messages.requests import Usage
 from cannery.messages.residue import Residue
 from cannery.wire.answers import call_stem
 from cannery.wire.bodies import guarded, is_named
 from cannery.wire.chat_reading import argument_text
-from cannery.wire.contract import StreamOptions
 from cannery.wire.controls import integer, text
 from cannery.wire.openai_errors import read_openai_failure
-from cannery.wire.sse import FrameReader, data_frame, one_line
-from cannery.wire.streams import Thoughts, own_failure, read_chunk, too_deep
+from cannery.wire.sse import DONE, FrameReader
+from cannery.wire.streams import (
+    beside,
+    counted,
+    read_chunk,
+)
 
 _SPOKEN = {"content": "text", "refusal": "refusal"}
 _REASONING = ("reasoning_content", "reasoning")
-# What events say of a choice and of its delta.
+# What events say of an answer, of a choice and of its delta.
+_HEAD = frozenset({"id", "object", "created", "model", "choices", "usage", "obfuscation"})
 _SEEN = frozenset({"index", "delta", "finish_reason"})
 _DELTA = frozenset({"role", "annotations", "tool_calls", "function_call", *_SPOKEN, *_REASONING})
 _NOTHING: tuple[Any, ...] = (None, {}, [])
+_NAMED = frozenset({"id", "model", "created"})
+_WORDS = (str, int, float, bool)
 
 
 class _TextDelta(Struct, gc=False, forbid_unknown_fields=True):
@@ -125,7 +128,9 @@ class ChatStreamReader:
         self._calls = StreamedCalls()
         self._call_count = 0
         self._call_stem = "call_"
-        self._finish: FinishReason | None = None
+        self._finish: Finish | None = None
+        # An empty text, which is the answer if nothing else comes.
+        self._is_blank = False
         self._failed = False
 
     def feed(self, chunk: bytes) -> Iterator[Event]:
@@ -166,12 +171,14 @@ class ChatStreamReader:
     def _frame(self, data: str) -> Iterator[Event]:
         if self._is_over or self._failed:
             return
-        if data.strip() == "[DONE]":
-            yield from self._end()
+        data = data.strip()
+        if data in ("", DONE):
+            if data:
+                yield from self._end()
             return
         chunk = read_chunk(NAME, data)
-        error = chunk.get("error")
-        if isinstance(error, dict) or (isinstance(error, str) and error):
+        error = _error_of(chunk)
+        if error is not None:
             self._failed = True
             yield read_openai_failure(NAME, error, data)
             return
@@ -179,12 +186,7 @@ class ChatStreamReader:
         found = chunk.get("choices")
         choices = found if isinstance(found, list) else []
         if self._head is not None:
-            for key in ("id", "model", "created"):
-                if not self._head.get(key) and key in chunk:
-                    self._head[key] = chunk[key]
-            # Azure filters the prompt in a first chunk that has no id, no model and no time.
-            if self._head.get("id") or usage is not absent or any(map(_says, choices)):
-                yield from self._start()
+            yield from self._take_head(self._head, chunk, has_usage=usage is not absent)
         others = []
         for choice in choices:
             if isinstance(choice, dict) and choice.get("index", 0) == 0:
@@ -196,7 +198,21 @@ class ChatStreamReader:
             value = guarded(NAME, lambda: write_json({"choices": others}))
             yield Unknown(NAME, "chunk", value)
         if isinstance(usage, Usage):
-            yield UsageReport(usage)
+            yield UsageReport(usage, counted(NAME, write_usage(usage), chunk["usage"]))
+
+    def _take_head(
+        self, head: dict[str, Any], chunk: dict[str, Any], *, has_usage: bool
+    ) -> Iterator[Event]:
+        """Take what a chunk says of the whole answer, which starts when it has a name or says something."""
+        for key, item in chunk.items():
+            is_said = key in _NAMED or (key not in _HEAD and type(item) in _WORDS)
+            if is_said and not head.get(key):
+                head[key] = item
+        choices = chunk.get("choices")
+        # Azure filters the prompt in a first chunk that has no id, no model and no time.
+        says = isinstance(choices, list) and any(map(_says, choices))
+        if head.get("id") or has_usage or says:
+            yield from self._start()
 
     def _start(self) -> Iterator[Event]:
         if self._head is None:
@@ -205,18 +221,20 @@ class ChatStreamReader:
         model = head.get("model")
         self._model = model if isinstance(model, str) else None
         self._call_stem = call_stem(head.get("id"))
-        yield Start(text(head.get("id")), text(model), integer(head.get("created")))
+        known = text(head.get("id")), text(model), integer(head.get("created"))
+        yield Start(*known, NAME, beside(NAME, head, _HEAD))
 
     def _choice(self, choice: dict[str, Any]) -> Iterator[Event]:
         delta = choice.get("delta")
         if isinstance(delta, dict):
             for key in _REASONING:
                 if isinstance(delta.get(key), str) and delta[key]:
-                    yield from self._say("reasoning", delta[key])
+                    yield from self._say("reasoning", delta[key], key)
                     break
             for key, kind in _SPOKEN.items():
                 if isinstance(delta.get(key), str) and delta[key]:
-                    yield from self._say(kind, delta[key])
+                    yield from self._say(kind, delta[key], "refusal" if key == "refusal" else None)
+            self._is_blank = self._is_blank or delta.get("content") == ""
             annotations, audio = delta.get("annotations"), delta.get("audio")
             if isinstance(annotations, list) and annotations:
                 yield from self._cite(annotations)
@@ -228,19 +246,22 @@ class ChatStreamReader:
                     yield from self._call(call, position)
             legacy = delta.get("function_call")
             if isinstance(legacy, dict):
-                call = {"id": "function_call_0", "type": "function", "function": legacy}
+                call = {"id": f"{LEGACY}_0", "type": LEGACY, "function": legacy}
                 yield from self._call(call, -1)
-        reason = choice.get("finish_reason")
-        if isinstance(reason, str) and reason and self._finish is None:
-            self._finish = FINISH.get(reason, FinishReason.Other)
+        word = choice.get("finish_reason")
+        reason = read_finish(word)
+        if reason is not absent and self._finish is None:
+            own = None if FINISH_WORDS[reason] == word else Residue(NAME, form=word)
+            self._finish = Finish(reason, residue=own)
             yield from self._end_parts()
 
-    def _say(self, kind: str, words: str) -> Iterator[Event]:
+    def _say(self, kind: str, words: str, form: str | None = None) -> Iterator[Event]:
         if self._spoken is None or self._spoken[0] != kind:
             yield from self._end_spoken()
             self._spoken = (kind, self._count)
             origin = Origin(NAME, self._model) if kind == "reasoning" else None
-            yield PartStart(self._count, kind, origin=origin)
+            residue = None if form is None else Residue(NAME, form=form)
+            yield PartStart(self._count, kind, origin=origin, residue=residue)
             self._count += 1
             if self._early and kind == "text":
                 early, self._early = self._early, []
@@ -297,6 +318,7 @@ class ChatStreamReader:
             self._call_count += 1
             call = self._calls.begin(fragment, position, str(identifier))
             call.is_freeform = kind == "custom" or fragment.get("type") == "custom"
+            call.is_legacy = fragment.get("type") == LEGACY
         call.name = call.name or str(name or "")
         words = function.get("input" if kind == "custom" else "arguments")
         if words is not None and words != "":
@@ -308,7 +330,9 @@ class ChatStreamReader:
         if call.part is None:
             call.part = self._count
             self._count += 1
-            yield PartStart(call.part, "invocation", call.identifier, call.name, call.is_freeform)
+            own = (call.identifier, call.name, call.is_freeform)
+            residue = Residue(NAME, form=LEGACY) if call.is_legacy else None
+            yield PartStart(call.part, "invocation", *own, residue=residue)
         if call.waiting:
             words, call.waiting, call.has_arguments = "".join(call.waiting), [], True
             yield Delta(call.part, words, "arguments")
@@ -336,8 +360,17 @@ class ChatStreamReader:
         yield from self._end_parts()
         if self._finish is None:
             yield Failure("the stream ended without a finish reason", "incomplete")
-        else:
-            yield Finish(self._finish)
+            return
+        if self._is_blank and not self._count:
+            yield PartStart(0, "text")
+            yield PartEnd(0)
+        yield self._finish
+
+
+def _error_of(chunk: dict[str, Any]) -> dict[str, Any] | str | None:
+    """The error that a chunk tells of, if it does; some servers put nothing around it."""
+    error = chunk if chunk.get("object") == "error" else chunk.get("error")
+    return error if isinstance(error, dict) or (isinstance(error, str) and error) else None
 
 
 def _leave(annotations: list[Any]) -> Iterator[Event]:
@@ -362,197 +395,3 @@ def _unsaid(choice: dict[str, Any]) -> list[dict[str, Any]]:
     if not rest and not around:
         return []
     return [{"index": 0, "delta": rest, **around, "finish_reason": None}]
-
-
-class ChatStreamWriter:
-    """Takes events and gives the bytes of chunks."""
-
-    def __init__(self, options: StreamOptions) -> None:
-        self._options = options
-        self._head = {
-            "id": "chatcmpl-cannery",
-            "object": "chat.completion.chunk",
-            "created": options.created,
-            "model": options.model or "",
-        }
-        self._is_started = False
-        # What stands before and behind the words of a chunk, by the name of their field.
-        self._around: dict[str, tuple[bytes, bytes]] = {}
-        self._kinds: dict[int, PartStart] = {}
-        self._calls: dict[int, int] = {}
-        self._turns = Turns()
-        self._citations = Citations()
-        self._thoughts = Thoughts()
-        # Calls under way of whose arguments nothing has come.
-        self._silent: set[int] = set()
-        self._usage: Usage | None = None
-        self._is_over = False
-
-    def write(self, event: Event) -> bytes:
-        """The bytes of one event; may be empty."""
-        try:
-            match event:
-                case Start():
-                    return self._start(event)
-                case PartStart():
-                    return self._part_start(event)
-                case Delta():
-                    return self._delta(event)
-                case UsageReport():
-                    self._usage = event.usage
-                    return b""
-                case Finish():
-                    return self._finish(event)
-                case Failure():
-                    return self._failure(event)
-                case PartEnd():
-                    return self._part_end(event)
-                case Unknown():
-                    return self._unknown(event) if event.dialect == NAME else b""
-        except RecursionError:
-            raise too_deep(NAME) from None
-
-    def close(self) -> bytes:
-        """The bytes that end the stream."""
-        return b""
-
-    def _start(self, event: Start) -> bytes:
-        if event.identifier is not absent:
-            self._head["id"] = event.identifier
-        if event.model is not absent and not self._options.model:
-            self._head["model"] = event.model
-        if event.created is not absent and not self._options.created:
-            self._head["created"] = event.created
-        self._around = {}
-        return self._begin()
-
-    def _begin(self) -> bytes:
-        if self._is_started:
-            return b""
-        self._is_started = True
-        return self._chunk({"role": "assistant", "content": ""})
-
-    def _chunk(self, delta: dict[str, Any], finish: str | None = None) -> bytes:
-        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-        body: dict[str, Any] = {**self._head, "choices": [choice]}
-        if self._options.include_usage:
-            body["usage"] = None
-        return data_frame(body)
-
-    def _part_start(self, event: PartStart) -> bytes:
-        self._kinds[event.index] = event
-        begun = self._begin()
-        if event.kind != "invocation":
-            self._turns.start(event.index)
-            content = event.content
-            if not isinstance(content, (TextualContentClass, DataContentClass)):
-                return begun
-            said = content.json if isinstance(content, DataContentClass) else content.text
-            return begun + self._delta(Delta(event.index, said))
-        begun += self._annotations()
-        index = self._calls[event.index] = len(self._calls)
-        kind = "custom" if event.is_freeform else "function"
-        key = "input" if event.is_freeform else "arguments"
-        call: dict[str, Any] = {"index": index, "id": event.identifier, "type": kind}
-        call[kind] = {"name": event.name, key: ""}
-        if not event.is_freeform:
-            self._silent.add(event.index)
-        return begun + self._chunk({"tool_calls": [call]})
-
-    def _delta(self, event: Delta) -> bytes:
-        start = self._kinds[event.index]
-        if not event.text:
-            return self._cite(event)
-        if start.kind == "text" and event.channel == "text" and self._turns.open == event.index:
-            self._citations.length += len(event.text)
-            return self._words("content", event.text)
-        if event.channel == "arguments":
-            return self._arguments(event.index, event.text)
-        if self._turns.open != event.index and self._turns.keeps(event):
-            return b""
-        if start.kind == "reasoning":
-            return self._think(start, event)
-        if event.channel != "text":
-            return b""
-        if start.kind == "refusal":
-            return self._annotations() + self._words("refusal", event.text)
-        self._citations.length += len(event.text)
-        return self._words("content", event.text)
-
-    def _think(self, start: PartStart, event: Delta) -> bytes:
-        if not self._options.reasoning or event.channel not in ("text", "summary"):
-            return b""
-        is_own = start.origin is not None and start.origin.dialect == NAME
-        words = event.text if is_own else self._thoughts.joined(event)
-        return self._annotations() + self._chunk({"reasoning_content": words})
-
-    def _cite(self, event: Delta) -> bytes:
-        if event.citation is not None and not self._turns.keeps(event):
-            self._citations.cite(event.citation)
-        return b""
-
-    def _annotations(self) -> bytes:
-        """A chunk with what complete texts cite."""
-        annotations = self._citations.taken()
-        return self._chunk({"annotations": annotations}) if annotations else b""
-
-    def _part_end(self, event: PartEnd) -> bytes:
-        if event.index in self._silent:
-            return self._arguments(event.index, "{}")
-        if event.index != self._turns.open:
-            self._turns.keeps(event)
-            return b""
-        self._citations.end()
-        written: list[bytes] = []
-        for late in self._turns.end():
-            if isinstance(late, Delta):
-                written.append(self._delta(late))
-            else:
-                self._citations.end()
-        return b"".join(written)
-
-    def _arguments(self, index: int, words: str) -> bytes:
-        self._silent.discard(index)
-        is_freeform = self._kinds[index].is_freeform
-        kind, key = ("custom", "input") if is_freeform else ("function", "arguments")
-        call = {"index": self._calls[index], kind: {key: words}}
-        return self._chunk({"tool_calls": [call]})
-
-    def _words(self, key: str, words: str) -> bytes:
-        """A chunk with nothing but words: all but these is written once."""
-        around = self._around.get(key)
-        if around is None:
-            before, mark, behind = self._chunk({key: ""}).partition(f'{{"{key}":""}}'.encode())
-            around = self._around[key] = (before + mark[:-3], mark[-1:] + behind)
-        return around[0] + one_line(words) + around[1]
-
-    def _finish(self, event: Finish) -> bytes:
-        self._is_over = True
-        written = [self._begin()]
-        written += [self._arguments(index, "{}") for index in sorted(self._silent)]
-        while self._turns.open is not None:
-            written.append(self._part_end(PartEnd(self._turns.open)))
-        written += [self._annotations(), self._chunk({}, FINISH_WORDS[event.reason])]
-        if self._options.include_usage and self._usage is not None:
-            body = {**self._head, "choices": [], "usage": write_usage(self._usage)}
-            written.append(data_frame(body))
-        return b"".join([*written, b"data: [DONE]\n\n"])
-
-    def _failure(self, event: Failure) -> bytes:
-        self._is_over = True
-        own = own_failure(event, NAME)
-        if own is not None:
-            return data_frame(own)
-        error = {"message": event.message, "type": event.kind, "param": None, "code": None}
-        return data_frame({"error": error})
-
-    def _unknown(self, event: Unknown) -> bytes:
-        """What only this dialect understands: other choices, probabilities, sound, citations of an earlier text."""
-        value = read_chunk(NAME, event.json)
-        if event.name == "annotations":
-            self._citations.keep(value["annotations"])
-            return b""
-        body = {**self._head, **value}
-        if self._options.include_usage:
-            body["usage"] = None
-        return self._begin() + data_frame(body)

@@ -1,0 +1,246 @@
+"""Chat Completions streams, written.
+
+What is said comes one part after the other, and what it cites behind it. The finish comes last, with usage behind it
+where that was asked for.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cannery.dialects.openai_chat.responses import (
+    FINISH_WORDS,
+    write_usage,
+)
+from cannery.dialects.openai_chat.settings import NAME
+from cannery.dialects.openai_chat.stream_calls import LEGACY
+from cannery.dialects.openai_chat.stream_speech import Citations, Turns
+from cannery.messages.absence import absent
+from cannery.messages.content import (
+    DataContentClass,
+    TextualContentClass,
+)
+from cannery.messages.events import (
+    Delta,
+    Event,
+    Failure,
+    Finish,
+    PartEnd,
+    PartStart,
+    Start,
+    Unknown,
+    UsageReport,
+)
+from cannery.wire.contract import StreamOptions
+from cannery.wire.sse import data_frame, one_line
+from cannery.wire.streams import (
+    Thoughts,
+    own_count,
+    own_failure,
+    own_fields,
+    own_word,
+    read_chunk,
+    too_deep,
+)
+
+
+class ChatStreamWriter:
+    """Takes events and gives the bytes of chunks."""
+
+    def __init__(self, options: StreamOptions) -> None:
+        self._options = options
+        self._head = {
+            "id": "chatcmpl-cannery",
+            "object": "chat.completion.chunk",
+            "created": options.created,
+            "model": options.model or "",
+        }
+        self._is_started = False
+        # What stands before and behind the words of a chunk, by the name of their field.
+        self._around: dict[str, tuple[bytes, bytes]] = {}
+        self._kinds: dict[int, PartStart] = {}
+        self._calls: dict[int, int] = {}
+        self._turns = Turns()
+        self._citations = Citations()
+        self._thoughts = Thoughts()
+        # Calls under way of whose arguments nothing has come.
+        self._silent: set[int] = set()
+        self._usage: UsageReport | None = None
+        self._is_over = False
+
+    def write(self, event: Event) -> bytes:
+        """The bytes of one event; may be empty."""
+        try:
+            match event:
+                case Start():
+                    return self._start(event)
+                case PartStart():
+                    return self._part_start(event)
+                case Delta():
+                    return self._delta(event)
+                case UsageReport():
+                    self._usage = event
+                    return b""
+                case Finish():
+                    return self._finish(event)
+                case Failure():
+                    return self._failure(event)
+                case PartEnd():
+                    return self._part_end(event)
+                case Unknown():
+                    return self._unknown(event) if event.dialect == NAME else b""
+        except RecursionError:
+            raise too_deep(NAME) from None
+
+    def close(self) -> bytes:
+        """The bytes that end the stream."""
+        return b""
+
+    def _start(self, event: Start) -> bytes:
+        if event.identifier is not absent:
+            self._head["id"] = event.identifier
+        if event.model is not absent and not self._options.model:
+            self._head["model"] = event.model
+        if event.created is not absent and not self._options.created:
+            self._head["created"] = event.created
+        self._head |= own_fields(event, NAME)
+        self._around = {}
+        return b""
+
+    def _begin(self, content: str | None = None) -> bytes:
+        """The chunk that says who speaks, with an empty text where one follows."""
+        if self._is_started:
+            return b""
+        self._is_started = True
+        return self._chunk({"role": "assistant", "content": content})
+
+    def _chunk(self, delta: dict[str, Any], finish: str | None = None) -> bytes:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+        body: dict[str, Any] = {**self._head, "choices": [choice]}
+        if self._options.include_usage:
+            body["usage"] = None
+        return data_frame(body)
+
+    def _part_start(self, event: PartStart) -> bytes:
+        self._kinds[event.index] = event
+        begun = self._begin("" if event.kind == "text" else None)
+        if event.kind != "invocation":
+            self._turns.start(event.index)
+            content = event.content
+            if not isinstance(content, (TextualContentClass, DataContentClass)):
+                return begun
+            said = content.json if isinstance(content, DataContentClass) else content.text
+            return begun + self._delta(Delta(event.index, said))
+        begun += self._annotations()
+        if own_word(event, NAME) == LEGACY:
+            return begun + self._chunk({LEGACY: {"name": event.name, "arguments": ""}})
+        index = self._calls[event.index] = len(self._calls)
+        kind = "custom" if event.is_freeform else "function"
+        key = "input" if event.is_freeform else "arguments"
+        call: dict[str, Any] = {"index": index, "id": event.identifier, "type": kind}
+        call[kind] = {"name": event.name, key: ""}
+        if not event.is_freeform:
+            self._silent.add(event.index)
+        return begun + self._chunk({"tool_calls": [call]})
+
+    def _delta(self, event: Delta) -> bytes:
+        start = self._kinds[event.index]
+        if not event.text:
+            return self._cite(event)
+        if start.kind == "text" and event.channel == "text" and self._turns.open == event.index:
+            self._citations.length += len(event.text)
+            return self._words("content", event.text)
+        if event.channel == "arguments":
+            return self._arguments(event.index, event.text)
+        if self._turns.open != event.index and self._turns.keeps(event):
+            return b""
+        if start.kind == "reasoning":
+            return self._think(start, event)
+        if event.channel != "text":
+            return b""
+        if start.kind == "refusal":
+            return self._annotations() + self._words("refusal", event.text)
+        self._citations.length += len(event.text)
+        return self._words("content", event.text)
+
+    def _think(self, start: PartStart, event: Delta) -> bytes:
+        field = own_word(start, NAME)
+        if not (self._options.reasoning or field) or event.channel not in ("text", "summary"):
+            return b""
+        is_own = start.origin is not None and start.origin.dialect == NAME
+        words = event.text if is_own else self._thoughts.joined(event)
+        return self._annotations() + self._chunk({field or "reasoning_content": words})
+
+    def _cite(self, event: Delta) -> bytes:
+        if event.citation is not None and not self._turns.keeps(event):
+            self._citations.cite(event.citation)
+        return b""
+
+    def _annotations(self) -> bytes:
+        """A chunk with what complete texts cite."""
+        annotations = self._citations.taken()
+        return self._chunk({"annotations": annotations}) if annotations else b""
+
+    def _part_end(self, event: PartEnd) -> bytes:
+        if event.index in self._silent:
+            return self._arguments(event.index, "{}")
+        if event.index != self._turns.open:
+            self._turns.keeps(event)
+            return b""
+        self._citations.end()
+        written: list[bytes] = []
+        for late in self._turns.end():
+            if isinstance(late, Delta):
+                written.append(self._delta(late))
+            else:
+                self._citations.end()
+        return b"".join(written)
+
+    def _arguments(self, index: int, words: str) -> bytes:
+        self._silent.discard(index)
+        if index not in self._calls:
+            return self._chunk({LEGACY: {"arguments": words}})
+        is_freeform = self._kinds[index].is_freeform
+        kind, key = ("custom", "input") if is_freeform else ("function", "arguments")
+        call = {"index": self._calls[index], kind: {key: words}}
+        return self._chunk({"tool_calls": [call]})
+
+    def _words(self, key: str, words: str) -> bytes:
+        """A chunk with nothing but words: all but these is written once."""
+        around = self._around.get(key)
+        if around is None:
+            before, mark, behind = self._chunk({key: ""}).partition(f'{{"{key}":""}}'.encode())
+            around = self._around[key] = (before + mark[:-3], mark[-1:] + behind)
+        return around[0] + one_line(words) + around[1]
+
+    def _finish(self, event: Finish) -> bytes:
+        self._is_over = True
+        written = [self._begin()]
+        written += [self._arguments(index, "{}") for index in sorted(self._silent)]
+        while self._turns.open is not None:
+            written.append(self._part_end(PartEnd(self._turns.open)))
+        word = own_word(event, NAME) or FINISH_WORDS[event.reason]
+        written += [self._annotations(), self._chunk({}, word)]
+        if self._options.include_usage and self._usage is not None:
+            usage = own_count(self._usage, NAME, write_usage(self._usage.usage))
+            written.append(data_frame({**self._head, "choices": [], "usage": usage}))
+        return b"".join([*written, b"data: [DONE]\n\n"])
+
+    def _failure(self, event: Failure) -> bytes:
+        self._is_over = True
+        own = own_failure(event, NAME)
+        if own is not None:
+            return data_frame(own)
+        error = {"message": event.message, "type": event.kind, "param": None, "code": None}
+        return data_frame({"error": error})
+
+    def _unknown(self, event: Unknown) -> bytes:
+        """What only this dialect understands: other choices, probabilities, sound, citations of an earlier text."""
+        value = read_chunk(NAME, event.json)
+        if event.name == "annotations":
+            self._citations.keep(value["annotations"])
+            return b""
+        body = {**self._head, **value}
+        if self._options.include_usage:
+            body["usage"] = None
+        return self._begin() + data_frame(body)
