@@ -11,11 +11,14 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from cannery.dialects.anthropic_messages.blocks import Object
+from cannery.dialects.anthropic_messages.blocks import Object, without_file
 from cannery.dialects.anthropic_messages.reading import read_citation
 from cannery.dialects.anthropic_messages.responses import (
+    FINISH_WORDS,
     read_finish,
     read_usage,
+    stop_word,
+    write_usage,
 )
 from cannery.dialects.anthropic_messages.settings import NAME
 from cannery.messages.absence import absent
@@ -37,12 +40,12 @@ from cannery.messages.events import (
 from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import FinishReason
 from cannery.messages.residue import Residue
-from cannery.wire.arguments import input_text, object_input, wrapped_input
+from cannery.wire.arguments import RAW_ARGUMENTS, input_text, object_input, wrapped_input
 from cannery.wire.bodies import guarded
 from cannery.wire.controls import text
 from cannery.wire.residues import patch_text
-from cannery.wire.sse import Frame, FrameReader
-from cannery.wire.streams import read_chunk
+from cannery.wire.sse import DONE, Frame, FrameReader
+from cannery.wire.streams import beside, counted, read_chunk
 
 _KINDS = {"text": "text", "thinking": "reasoning", "tool_use": "invocation"}
 _DELTAS = {
@@ -52,6 +55,14 @@ _DELTAS = {
     "input_json_delta": ("partial_json", "arguments"),
 }
 _IMPLIED = {"text_delta": "text", "thinking_delta": "thinking"}
+# What events say of an answer, and of its end.
+_MODELLED = frozenset(
+    {"id", "type", "role", "model", "content", "stop_reason", "stop_sequence", "usage"}
+)
+_STOP = frozenset({"stop_reason", "stop_sequence"})
+_DELTA = frozenset({"type", "delta", "usage"})
+# How arguments begin that were wrapped to be an object, white space aside.
+_WRAPPED = f'{{"{RAW_ARGUMENTS}"'
 
 
 class _TextDelta(Struct, gc=False):
@@ -79,6 +90,11 @@ class MessagesStreamReader:
         self._is_over = False
         self._model: str | None = None
         self._usage: Object = {}
+        # What was counted last, as it was said, and what else was said of the end.
+        self._last_usage: Object = {}
+        self._ending: Object = {}
+        self._word: str | None = None
+        self._has_calls = False
         self._finish: Any = absent
         self._stop_sequence: Any = absent
         self._open: dict[int, _OpenBlock] = {}
@@ -117,7 +133,7 @@ class MessagesStreamReader:
             yield from self._end()
 
     def _frame(self, frame: Frame) -> Iterator[Event]:
-        if self._is_over or not frame.data.strip():
+        if self._is_over or frame.data.strip() in ("", DONE):
             return
         events: list[Event] = guarded(NAME, lambda: list(self._event(frame)))
         yield from events
@@ -160,11 +176,12 @@ class MessagesStreamReader:
         head: Object = message if type(message) is dict else {}
         model = text(head.get("model"))
         self._model = model if isinstance(model, str) else None
-        yield Start(text(head.get("id")), model)
+        residue = beside(NAME, head, _MODELLED)
+        yield Start(text(head.get("id")), model, source=NAME, residue=residue)
         self._count_tokens(head.get("usage"))
         usage = read_usage(self._usage)
         if usage is not absent:
-            yield UsageReport(usage)
+            yield UsageReport(usage, counted(NAME, write_usage(usage), head["usage"]))
 
     def _count_tokens(self, usage: Any) -> None:
         if type(usage) is dict:
@@ -176,9 +193,20 @@ class MessagesStreamReader:
             # A later one that only counts tokens takes nothing back.
             if delta.get("stop_reason"):
                 self._finish = read_finish(delta["stop_reason"])
+                self._word = delta["stop_reason"]
             if delta.get("stop_sequence") is not None:
                 self._stop_sequence = text(delta["stop_sequence"])
-        self._count_tokens(value.get("usage"))
+            self._add_ending("delta", {k: v for k, v in delta.items() if k not in _STOP})
+        self._add_ending("event", {k: v for k, v in value.items() if k not in _DELTA})
+        counts = value.get("usage")
+        if type(counts) is dict:
+            self._count_tokens(counts)
+            self._last_usage |= counts
+
+    def _add_ending(self, level: str, fields: Object) -> None:
+        """Keep what only this dialect says of the end, in the delta or beside it."""
+        if fields:
+            self._ending[level] = {**self._ending.get(level, {}), **fields}
 
     def _end(self) -> Iterator[Event]:
         self._is_over = True
@@ -190,8 +218,11 @@ class MessagesStreamReader:
         self._usage.setdefault("input_tokens", 0)
         usage = read_usage(self._usage)
         if "output_tokens" in self._usage and usage is not absent:
-            yield UsageReport(usage)
-        yield Finish(self._finish, self._stop_sequence)
+            counts = counted(NAME, write_usage(usage), self._last_usage)
+            yield UsageReport(usage, counts if self._last_usage else None)
+        usual = stop_word(FINISH_WORDS[self._finish], has_calls=self._has_calls, is_refused=False)
+        residue = beside(NAME, self._ending, (), None if self._word == usual else self._word)
+        yield Finish(self._finish, self._stop_sequence, residue)
 
     # --- blocks --------------------------------------------------------------------------------
 
@@ -202,6 +233,7 @@ class MessagesStreamReader:
             return
         opened = self._open[index] = _OpenBlock(self._count, block)
         self._count += 1
+        self._has_calls = self._has_calls or opened.kind == "invocation"
         yield from opened.start(self._model)
 
     def _block_delta(self, value: Object, frame: Frame) -> Iterator[Event]:
@@ -237,6 +269,9 @@ class _OpenBlock:
         if self.kind == "invocation" and not _is_call(block):
             self.kind = None
         self.json: list[str] = []
+        # How the arguments begin, and whether they are told as they come.
+        self.head = ""
+        self.is_told = False
         # What texts of a block that nobody here knows have grown by.
         self.texts: dict[str, list[str]] = {}
 
@@ -268,17 +303,31 @@ class _OpenBlock:
         if self.kind is None:
             self._keep(delta)
         elif tag == "citations_delta" and type(delta.get("citation")) is dict:
-            citation = read_citation(delta["citation"])
-            yield Delta(self.index, "", "citation", citation=citation)
+            sendable = without_file(delta["citation"])
+            part = patch_text(sendable, delta["citation"])
+            own = None if part is None else Residue(NAME, part=part)
+            yield Delta(self.index, "", "citation", citation=read_citation(sendable), residue=own)
         elif tag == "input_json_delta" and self.kind == "invocation":
             if type(delta.get("partial_json")) is str:
-                self.json.append(delta["partial_json"])
+                yield from self._argue(delta["partial_json"])
         elif tag in _DELTAS:
             key, channel = _DELTAS[tag]
             if type(delta.get(key)) is str and delta[key] and channel != "arguments":
                 yield Delta(self.index, delta[key], channel)
         else:
-            yield Unknown(NAME, tag, raw)
+            yield Unknown(NAME, tag, raw, str(self.index))
+
+    def _argue(self, words: str) -> Iterator[Event]:
+        """More arguments: they are told as they come, unless they begin like such as were wrapped."""
+        if self.is_told:
+            if words:
+                yield Delta(self.index, words, "arguments")
+            return
+        self.json.append(words)
+        self.head += "".join(words.split())[: len(_WRAPPED) - len(self.head)]
+        if not _WRAPPED.startswith(self.head):
+            self.is_told = True
+            yield Delta(self.index, "".join(self.json), "arguments")
 
     def _keep(self, delta: Object) -> None:
         """Add a delta to a block that nobody here knows: text grows, anything else is set."""
@@ -295,8 +344,9 @@ class _OpenBlock:
     def stop(self) -> Iterator[Event]:
         spelled = "".join(self.json)
         if self.kind == "invocation":
-            words = _arguments(spelled, self.block.get("input"))
-            yield Delta(self.index, words, "arguments")
+            if not self.is_told:
+                words = _arguments(spelled, self.block.get("input"))
+                yield Delta(self.index, words, "arguments")
         elif self.kind is None:
             for key, pieces in self.texts.items():
                 self.block[key] += "".join(pieces)

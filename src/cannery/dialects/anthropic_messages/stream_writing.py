@@ -42,7 +42,15 @@ from cannery.wire.bodies import encode
 from cannery.wire.contract import StreamOptions
 from cannery.wire.residues import own_residue, recall
 from cannery.wire.sse import foreign_frame, named_frame, one_line
-from cannery.wire.streams import Thoughts, own_failure, read_chunk, too_deep
+from cannery.wire.streams import (
+    Thoughts,
+    own_count,
+    own_failure,
+    own_fields,
+    own_word,
+    read_chunk,
+    too_deep,
+)
 
 # What follows the words of a delta of text, two quotes for the words themselves first.
 _AFTER_TEXT = b'""}}\n\n'
@@ -58,6 +66,8 @@ class _Part:
         self.is_written = False
         self.index = -1
         self.thoughts = Thoughts()
+        # White space that a text begins with.
+        self.blank: list[str] = []
         self.arguments: list[str] = []
         self.signature: list[str] = []
         # What stands before the words of a delta of text, written once.
@@ -70,7 +80,9 @@ class MessagesStreamWriter:
     def __init__(self, options: StreamOptions) -> None:
         self._options = options
         self._start = Start()
-        self._usage = Usage()
+        # What was counted first, which the beginning tells, and last.
+        self._first: UsageReport | None = None
+        self._usage = UsageReport(Usage())
         self._is_begun = False
         self._is_over = False
         self._parts: dict[int, _Part] = {}
@@ -91,7 +103,8 @@ class MessagesStreamWriter:
                     self._start = event
                     return b""
                 case UsageReport():
-                    self._usage = event.usage
+                    self._first = self._first or event
+                    self._usage = event
                     return b""
                 case PartStart():
                     return self._begin() + self._part_start(event)
@@ -105,9 +118,7 @@ class MessagesStreamWriter:
                     error = error_body(event.message, event.kind, event.status)
                     return named_frame("error", error if own is None else own)
                 case Unknown():
-                    if event.dialect != NAME or event.name.endswith("_delta"):
-                        return b""
-                    return self._begin() + foreign_frame(event.name, read_chunk(NAME, event.json))
+                    return self._unknown(event) if event.dialect == NAME else b""
         except RecursionError:
             raise too_deep(NAME) from None
 
@@ -129,9 +140,21 @@ class MessagesStreamWriter:
             "content": [],
             "stop_reason": None,
             "stop_sequence": None,
-            "usage": write_usage(self._usage),
+            "usage": _counts(self._first or self._usage),
+            **own_fields(start, NAME),
         }
         return named_frame("message_start", {"type": "message_start", "message": message})
+
+    def _unknown(self, event: Unknown) -> bytes:
+        """What only this dialect understands; a delta goes on if its block is under way."""
+        value = read_chunk(NAME, event.json)
+        if event.item is None:
+            return self._begin() + foreign_frame(event.name, value)
+        part = self._queue[0] if self._queue else None
+        if part is None or str(part.start.index) != event.item:
+            return b""
+        opened = self._thought(part) if part.start.kind == "reasoning" else b""
+        return opened + named_frame("content_block_delta", {**value, "index": part.index})
 
     # --- parts ---------------------------------------------------------------------------------
 
@@ -175,7 +198,8 @@ class MessagesStreamWriter:
         start = part.start
         match start.kind:
             case "text" | "refusal":
-                return self._block_start(part, {"type": "text", "text": ""})
+                # At home a text may be blank; elsewhere it waits for its first words, since no request may hold it.
+                return self._text(part) if self._start.source == NAME else b""
             case "invocation":
                 block: Object = {
                     "type": "tool_use",
@@ -188,6 +212,9 @@ class MessagesStreamWriter:
                 return self._whole(part)
             case _:
                 return b""
+
+    def _text(self, part: _Part) -> bytes:
+        return self._block_start(part, {"type": "text", "text": ""})
 
     def _block_start(self, part: _Part, block: Object) -> bytes:
         part.index = self._count
@@ -229,14 +256,27 @@ class MessagesStreamWriter:
             return self._think(part, event)
         elif event.channel == "citation":
             if event.citation is not None and event.citation.dialect == NAME:
+                residue = own_residue(event, NAME)
                 raw = decode_json(event.citation.raw)
-                return self._block_delta(part, "citations_delta", "citation", raw)
-        elif event.channel == "text" and event.text and part.is_written:
+                raw = raw if residue is None else recall(raw, residue.part)
+                opened = b"" if part.is_written else self._text(part)
+                return opened + self._block_delta(part, "citations_delta", "citation", raw)
+        elif event.channel == "text" and event.text:
+            if not part.is_written:
+                return self._first_words(part, event.text)
             if not part.before_text:
                 delta = self._block_delta(part, "text_delta", "text", "")
                 part.before_text = delta.removesuffix(_AFTER_TEXT)
             return part.before_text + one_line(event.text) + _AFTER_TEXT[2:]
         return b""
+
+    def _first_words(self, part: _Part, words: str) -> bytes:
+        """Open a text at its first words; blank ones wait for more."""
+        part.blank.append(words)
+        if words.isspace():
+            return b""
+        said = "".join(part.blank)
+        return self._text(part) + self._block_delta(part, "text_delta", "text", said)
 
     def _think(self, part: _Part, event: Delta) -> bytes:
         origin = part.start.origin
@@ -290,14 +330,21 @@ class MessagesStreamWriter:
             part.is_ended = True
         written += self._advance()
         self._is_over = True
-        word = stop_word(
+        word = own_word(event, NAME) or stop_word(
             FINISH_WORDS[event.reason], has_calls=self._has_calls, is_refused=self._is_refused
         )
         stop = None if event.stop_sequence is absent else event.stop_sequence
+        own = own_fields(event, NAME)
         body: Object = {
             "type": "message_delta",
-            "delta": {"stop_reason": word, "stop_sequence": stop},
-            "usage": write_usage(self._usage),
+            "delta": {"stop_reason": word, "stop_sequence": stop, **own.get("delta", {})},
+            "usage": _counts(self._usage),
+            **own.get("event", {}),
         }
         written += named_frame("message_delta", body)
         return written + named_frame("message_stop", {"type": "message_stop"})
+
+
+def _counts(report: UsageReport) -> Object:
+    """Tokens counted so far, as this server counts them."""
+    return own_count(report, NAME, write_usage(report.usage))
