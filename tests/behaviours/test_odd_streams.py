@@ -171,13 +171,13 @@ def test_the_filter_of_azure_does_not_take_the_answer_its_name():
     call = {"index": 0, "type": "function", "function": {"name": "f", "arguments": "{}"}}
     rest = (chunk({"role": "assistant"}), chunk({"tool_calls": [call]}), chunk({}, "tool_calls"))
     found = events(chat(FILTERED, *rest), CHAT)
-    assert found[0] == Start("c1", "m", 1)
+    assert found[0] == Start("c1", "m", 1, CHAT)
     assert found == events(chat(*rest), CHAT)
 
 
 def test_a_server_that_names_nothing_is_read_all_the_same():
     found = events(chat({**chunk({"content": "x"}, "stop"), "id": "", "model": ""}), CHAT)
-    assert found[0] == Start("", "", 1)
+    assert found[0] == Start("", "", 1, CHAT)
     assert found[-1] == Finish(FinishReason.Stop)
     assert isinstance(events(chat(FILTERED), CHAT)[0], Start)
 
@@ -190,7 +190,7 @@ def test_events_before_the_answer_do_not_take_it_its_name():
         {"type": "response.created", "response": {**head, "status": "in_progress"}},
         {"type": "response.completed", "response": {**head, "status": "completed"}},
     )
-    assert events(data, RESPONSES)[0] == Start("r1", "m", 1)
+    assert events(data, RESPONSES)[0] == Start("r1", "m", 1, RESPONSES)
     written = [frame.value for frame in frames(translated(data, RESPONSES, RESPONSES))]
     assert written[0]["response"]["id"] == "r1"
     assert [value["type"] for value in written].count("codex.rate_limits") == 1

@@ -144,7 +144,7 @@ def _object(fields: dict[str, str]) -> str:
 @given(texts=st.lists(st.text(min_size=1) | st.sampled_from(['"', "\u2028", "\n\n", "\x85"])))
 def test_words_are_one_line_of_json_whatever_they_are(dialect: str, texts: list[str]):
     writer = find_dialect(dialect).stream_writer(StreamOptions(model='m"{"content":""}'))
-    writer.write(Start("id", "m"))
+    writer.write(Start("id", "m", source=dialect))
     writer.write(PartStart(0, "text"))
     for words in texts:
         written = writer.write(Delta(0, words))

@@ -21,10 +21,12 @@ from cannery.dialects.gemini_generate.errors import facts_of
 from cannery.dialects.gemini_generate.partial_calls import PartialCall, is_fragment
 from cannery.dialects.gemini_generate.reading import MessageReader
 from cannery.dialects.gemini_generate.responses import (
+    FINISH_WORDS,
     is_blocked,
     read_finish,
     read_time,
     read_usage,
+    write_usage,
 )
 from cannery.dialects.gemini_generate.spelling import NAME, Object, get, spelled
 from cannery.messages.absence import absent
@@ -46,16 +48,19 @@ from cannery.messages.events import (
 )
 from cannery.messages.json_text import write_json
 from cannery.messages.requests import FinishReason, Usage
+from cannery.messages.residue import Residue
 from cannery.wire.answers import call_stem
 from cannery.wire.bodies import guarded
 from cannery.wire.controls import text
 from cannery.wire.sse import FrameReader
-from cannery.wire.streams import read_chunk
+from cannery.wire.streams import counted, read_chunk
 
 _BARE = frozenset({"text", "thought"})
 _CHUNK_KEYS = ("candidates", "usageMetadata", "modelVersion", "responseId")
 _CANDIDATE_KEYS = ("content", "finishReason", "index")
 _CITING = ("groundingMetadata", "citationMetadata")
+# The end of an answer that has no candidate, since the prompt was refused; no server has this word.
+BLOCKED = "blocked"
 _MARKS = re.compile(rb'["\\{}\[\]]')
 
 
@@ -148,6 +153,8 @@ class GeminiStreamReader:
         self._partial: PartialCall | None = None
         self._finish: Any = absent
         self._usage: Any = absent
+        self._counts: Any = None
+        self._word: str | None = None
         self._is_over = False
 
     def feed(self, chunk: bytes) -> Iterator[Event]:
@@ -187,9 +194,7 @@ class GeminiStreamReader:
         part = said.candidates[0].content.parts[0]
         if not part.text or self._open[0] != ("reasoning" if part.thought else "text"):
             return None
-        usage = read_usage(said.usageMetadata)
-        if isinstance(usage, Usage):
-            self._usage = usage
+        self._count_tokens(said.usageMetadata)
         self._words.append(part.text)
         return Delta(self._open[1], part.text)
 
@@ -208,8 +213,15 @@ class GeminiStreamReader:
             yield Failure("the stream ended before the answer was complete", "incomplete")
             return
         if isinstance(self._usage, Usage):
-            yield UsageReport(self._usage)
-        yield Finish(self._finish)
+            counts = counted(NAME, write_usage(self._usage), self._counts)
+            yield UsageReport(self._usage, counts)
+        usual = self._word in (None, FINISH_WORDS[self._finish])
+        yield Finish(self._finish, residue=None if usual else Residue(NAME, form=self._word))
+
+    def _count_tokens(self, counts: Any) -> None:
+        usage = read_usage(counts)
+        if isinstance(usage, Usage):
+            self._usage, self._counts = usage, counts
 
     def _frame(self, data: str) -> Iterator[Event]:
         if self._is_over or not data.strip() or data.strip() == "[DONE]":
@@ -232,10 +244,8 @@ class GeminiStreamReader:
             identifier, model = get(chunk, "responseId"), get(chunk, "modelVersion")
             reader = self._reader = MessageReader(model, call_stem(identifier))
             created = read_time(get(chunk, "createTime"))
-            yield Start(text(identifier), text(model), created)
-        usage = read_usage(get(chunk, "usageMetadata"))
-        if isinstance(usage, Usage):
-            self._usage = usage
+            yield Start(text(identifier), text(model), created, NAME)
+        self._count_tokens(get(chunk, "usageMetadata"))
         rest = {key: value for key, value in chunk.items() if not _is_one_of(key, _CHUNK_KEYS)}
         candidates = chunk.get("candidates")
         others: list[Any] = []
@@ -252,7 +262,7 @@ class GeminiStreamReader:
             else:
                 others.append(candidate)
         if not candidates and self._finish is absent and is_blocked(chunk):
-            self._finish = FinishReason.Filter
+            self._finish, self._word = FinishReason.Filter, BLOCKED
         if others:
             rest["candidates"] = others
         if rest:
@@ -279,7 +289,7 @@ class GeminiStreamReader:
                 yield from self._catch_up()
         finish = read_finish(word, has_calls=self._has_calls)
         if finish is not absent and self._finish is absent:
-            self._finish = finish
+            self._finish, self._word = finish, word
 
     def _part(self, part: Object, reader: MessageReader) -> Iterator[Event]:
         words = part.get("text")

@@ -13,6 +13,7 @@ from cannery.dialects.gemini_generate.responses import (
     write_usage,
 )
 from cannery.dialects.gemini_generate.spelling import NAME, Object
+from cannery.dialects.gemini_generate.stream_reading import BLOCKED
 from cannery.dialects.gemini_generate.writing import SIGNATURE, MessageWriter
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
@@ -32,12 +33,18 @@ from cannery.messages.events import (
     Unknown,
     UsageReport,
 )
-from cannery.messages.requests import Usage
 from cannery.wire.contract import Piece, StreamOptions, WireError
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue
 from cannery.wire.sse import data_frame
-from cannery.wire.streams import Thoughts, own_failure, read_chunk, too_deep
+from cannery.wire.streams import (
+    Thoughts,
+    own_count,
+    own_failure,
+    own_word,
+    read_chunk,
+    too_deep,
+)
 
 _BARE = frozenset({"text", "thought"})
 
@@ -66,7 +73,7 @@ class GeminiStreamWriter:
         self._options = options
         self._tail: Object = {} if options.model is None else {"modelVersion": options.model}
         self._parts: dict[int, _Part] = {}
-        self._usage: Usage | None = None
+        self._usage: UsageReport | None = None
         self._writer = MessageWriter(Report(), at_home=False)
         self._grounding = Grounding()
         # Neighbouring words of one kind are one part to a reader: the last part as it sees it, and what it says.
@@ -95,7 +102,7 @@ class GeminiStreamWriter:
                     self._parts[event.index].is_ended = True
                     return self._flush()
                 case UsageReport():
-                    self._usage = event.usage
+                    self._usage = event
                     return b""
                 case Finish():
                     return self._finish(event)
@@ -115,6 +122,8 @@ class GeminiStreamWriter:
             self._tail["modelVersion"] = event.model
         if event.identifier is not absent:
             self._tail["responseId"] = event.identifier
+        if event.source == NAME:
+            self._writer = MessageWriter(Report(), at_home=True)
 
     def _chunk(self, parts: list[Object], finish: str | None = None) -> bytes:
         candidate: Object = {"content": {"parts": parts, "role": "model"}}
@@ -122,10 +131,14 @@ class GeminiStreamWriter:
             candidate["finishReason"] = finish
             candidate.update(self._grounding.written())
         candidate["index"] = 0
-        body: Object = {"candidates": [candidate]}
-        if finish is not None and self._usage is not None:
-            body["usageMetadata"] = write_usage(self._usage)
-        return data_frame({**body, **self._tail})
+        counts = {} if finish is None else self._counts()
+        return data_frame({"candidates": [candidate], **counts, **self._tail})
+
+    def _counts(self) -> Object:
+        """The tokens that were counted, as this server counts them."""
+        if self._usage is None:
+            return {}
+        return {"usageMetadata": own_count(self._usage, NAME, write_usage(self._usage.usage))}
 
     def _flush(self) -> bytes:
         """Write what may be written: the first part that is not complete, and all before it."""
@@ -230,7 +243,10 @@ class GeminiStreamWriter:
         for part in self._parts.values():
             part.is_ended = True
         written = self._flush()
-        return written + self._chunk([{"text": ""}], FINISH_WORDS[event.reason])
+        word = own_word(event, NAME)
+        if word == BLOCKED:
+            return written + data_frame({**self._counts(), **self._tail})
+        return written + self._chunk([{"text": ""}], word or FINISH_WORDS[event.reason])
 
     def _failure(self, event: Failure) -> bytes:
         self._is_over = True
