@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import cannery
-from cannery.messages import Failure, fold
+from cannery.messages import Failure, FinishReason, fold
 from cannery.messages.events import Delta
 from cannery.wire.contract import StreamOptions
 from tests.behaviours.bodies import CHAT, CLAUDE, GEMINI, RESPONSES
@@ -129,6 +129,14 @@ def test_words_beside_the_choices_come_home():
 def test_thoughts_of_chat_come_home_in_their_own_field(field: str):
     data = chat(chunk({field: "hm"}), chunk({field: "m"}), chunk({"content": "x"}, "stop"))
     assert final(data, CHAT)["choices"][0]["message"][field] == "hmm"
+
+
+def test_thoughts_in_both_fields_come_home_in_both():
+    data = chat(
+        chunk({"reasoning": "hm", "reasoning_content": "hm"}), chunk({"content": "x"}, "stop")
+    )
+    message = final(data, CHAT)["choices"][0]["message"]
+    assert (message["reasoning"], message["reasoning_content"]) == ("hm", "hm")
 
 
 def test_a_legacy_call_comes_home_as_one():
@@ -263,6 +271,50 @@ def test_blocks_that_say_nothing_abroad_do_not_part_a_message():
     data = claude(texts[0], (searched,), texts[1])
     final = parse_stream(RESPONSES, [translated(data, CLAUDE, RESPONSES)]).final
     assert [[part["text"] for part in item["content"]] for item in final["output"]] == [["a", "b"]]
+
+
+def test_thoughts_that_cannot_be_shown_part_a_message_as_in_the_whole():
+    texts = [({"type": "text", "text": words},) for words in "ab"]
+    data = claude(texts[0], ({"type": "redacted_thinking", "data": "d"},), texts[1])
+    final = parse_stream(RESPONSES, [translated(data, CLAUDE, RESPONSES)]).final
+    assert len(final["output"]) == 2
+
+
+@pytest.mark.parametrize("target", DIALECTS)
+def test_content_in_parts_is_said(target: str):
+    thought = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
+    parts = [{"type": "text", "text": "a"}, thought, {"type": "text", "text": "b"}]
+    data = chat(chunk({"content": parts}), chunk({"content": "c"}, "stop"))
+    written = translated(data, CHAT, target)
+    said = fold(cannery.normalize_stream([written], target)).canisters
+    assert "".join(one.held for one in said if isinstance(one.held, str)) == "abc"
+    assert (b'"thinking"' in written) == (target == CHAT)
+
+
+@pytest.mark.parametrize("status", ["completed", "incomplete"])
+def test_the_last_event_of_an_answer_tells_its_status(status: str):
+    data = named(
+        {"type": "response.created", "response": {"id": "r"}},
+        {"type": "response.output_item.done", "output_index": 0, "item": said("x")},
+        {"type": f"response.{status}", "response": {"id": "r"}},
+    )
+    expected = {"completed": FinishReason.Stop, "incomplete": FinishReason.Other}
+    assert fold(cannery.normalize_stream([data], RESPONSES)).finish is expected[status]
+
+
+def test_two_refusals_are_joined_with_nothing_between():
+    refused = [{"type": "refusal", "refusal": words} for words in ("No", ", never.")]
+    items = [{**said(""), "content": [part]} for part in refused]
+    rendered = cannery.translate(answer(*items), source=RESPONSES, target=CHAT, kind="response")
+    message = json.loads(rendered.body)["choices"][0]["message"]
+    assert message["refusal"] == "No, never."
+
+
+def test_an_answer_to_gemini_says_nothing_that_the_model_did_not():
+    searched = {"id": "ws_1", "type": "web_search_call", "status": "completed"}
+    rendered = cannery.translate(answer(searched), source=RESPONSES, target=GEMINI, kind="response")
+    assert "content" not in json.loads(rendered.body)["candidates"][0]
+    assert "OPAQUE_DROPPED" in [loss.code for loss in rendered.losses]
 
 
 def test_a_message_of_calls_has_no_text():

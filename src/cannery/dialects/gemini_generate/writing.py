@@ -201,7 +201,9 @@ class MessageWriter:
         if "absent" in shapes:
             return content
         if not parts and not shapes:
-            if all(piece.canister.held is absent for piece in turn):
+            # What an answer does not say is not put into the model's mouth.
+            is_answer = self.grounding is not None
+            if is_answer or all(piece.canister.held is absent for piece in turn):
                 return None
             parts = [{"text": _omission(turn)}]
         if "null" in shapes or "empty" in shapes:

@@ -56,12 +56,13 @@ from cannery.wire.streams import (
     read_chunk,
 )
 
-_SPOKEN = {"content": "text", "refusal": "refusal"}
 _REASONING = ("reasoning_content", "reasoning")
 # What events say of an answer, of a choice and of its delta.
 _HEAD = frozenset({"id", "object", "created", "model", "choices", "usage", "obfuscation"})
 _SEEN = frozenset({"index", "delta", "finish_reason"})
-_DELTA = frozenset({"role", "annotations", "tool_calls", "function_call", *_SPOKEN, *_REASONING})
+_DELTA = frozenset(
+    {"role", "content", "refusal", "annotations", "tool_calls", "function_call", *_REASONING}
+)
 _NOTHING: tuple[Any, ...] = (None, {}, [])
 _NAMED = frozenset({"id", "model", "created"})
 _WORDS = (str, int, float, bool)
@@ -231,9 +232,10 @@ class ChatStreamReader:
                 if isinstance(delta.get(key), str) and delta[key]:
                     yield from self._say("reasoning", delta[key], key)
                     break
-            for key, kind in _SPOKEN.items():
-                if isinstance(delta.get(key), str) and delta[key]:
-                    yield from self._say(kind, delta[key], "refusal" if key == "refusal" else None)
+            for words in filter(None, _texts(delta.get("content"))):
+                yield from self._say("text", words)
+            if isinstance(delta.get("refusal"), str) and delta["refusal"]:
+                yield from self._say("refusal", delta["refusal"], "refusal")
             self._is_blank = self._is_blank or delta.get("content") == ""
             annotations, audio = delta.get("annotations"), delta.get("audio")
             if isinstance(annotations, list) and annotations:
@@ -384,11 +386,28 @@ def _says(choice: Any) -> bool:
     return isinstance(choice, dict) and isinstance(choice.get("delta"), dict)
 
 
+def _texts(content: Any) -> list[str]:
+    """The texts of a content, which some servers send in parts."""
+    if isinstance(content, list):
+        return [part["text"] for part in content if _is_text(part)]
+    return [content] if isinstance(content, str) else []
+
+
+def _is_text(part: Any) -> bool:
+    return isinstance(part, dict) and part.get("type") == "text" and type(part.get("text")) is str
+
+
 def _unsaid(choice: dict[str, Any]) -> list[dict[str, Any]]:
     """What no event says of the first choice, as a choice of its own."""
     delta = choice.get("delta")
     delta = delta if isinstance(delta, dict) else {}
     rest = {key: item for key, item in delta.items() if key not in _DELTA and item not in _NOTHING}
+    content = delta.get("content")
+    parts = content if isinstance(content, list) else ()
+    if not all(map(_is_text, parts)):
+        rest["content"] = [part for part in parts if not _is_text(part)]
+    if all(isinstance(delta.get(key), str) and delta[key] for key in _REASONING):
+        rest[_REASONING[1]] = delta[_REASONING[1]]
     around = {
         key: item for key, item in choice.items() if key not in _SEEN and item not in _NOTHING
     }

@@ -212,7 +212,8 @@ class ResponsesStreamReader:
             return
         yield from self._start(response if type(response) is dict else {})
         if kind in _ENDS:
-            yield from self._end(response if type(response) is dict else {})
+            status = {"status": kind.removeprefix("response.")}
+            yield from self._end({**status, **response} if type(response) is dict else status)
             return
         index = event.get("output_index")
         if type(index) is int and self._is_behind(index):

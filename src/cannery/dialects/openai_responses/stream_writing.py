@@ -301,7 +301,7 @@ class ResponsesStreamWriter:
             sealed = self._seal()
             part.item, added = self._add(self._call(part, ""), _kept(event.residue))
             return sealed + added
-        return self._open_thought(part) if part.is_own else b""
+        return self._open_thought(part) if part.is_own else self._seal()
 
     def _start_text(self, part: _Part) -> bytes:
         return self._start_part(part, _spoken_part(part, ""))
