@@ -213,8 +213,8 @@ class GeminiStreamReader:
             yield Failure("the stream ended before the answer was complete", "incomplete")
             return
         if isinstance(self._usage, Usage):
-            counts = counted(NAME, write_usage(self._usage), self._counts)
-            yield UsageReport(self._usage, counts)
+            ours = write_usage(self._usage)
+            yield UsageReport(self._usage, guarded(NAME, lambda: counted(NAME, ours, self._counts)))
         usual = self._word in (None, FINISH_WORDS[self._finish])
         yield Finish(self._finish, residue=None if usual else Residue(NAME, form=self._word))
 

@@ -199,7 +199,8 @@ class ChatStreamReader:
             value = guarded(NAME, lambda: write_json({"choices": others}))
             yield Unknown(NAME, "chunk", value)
         if isinstance(usage, Usage):
-            yield UsageReport(usage, counted(NAME, write_usage(usage), chunk["usage"]))
+            residue = guarded(NAME, lambda: counted(NAME, write_usage(usage), chunk["usage"]))
+            yield UsageReport(usage, residue)
 
     def _take_head(
         self, head: dict[str, Any], chunk: dict[str, Any], *, has_usage: bool
