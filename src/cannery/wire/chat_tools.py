@@ -124,7 +124,7 @@ def _make_legal(inner: Object, tool: Tool, request: Request, report: Report, pla
         if flat is not absent:
             inner["format"] = _nested_grammar(flat)
     else:
-        make_legal(inner, tool, request, report, place)
+        make_legal(inner, request)
 
 
 def _nested_grammar(value: Object) -> Object:

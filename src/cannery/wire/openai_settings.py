@@ -23,7 +23,7 @@ from cannery.messages.requests import (
 from cannery.wire.bodies import Object
 from cannery.wire.controls import EFFORTS, FORMAT_NAME, effort_of, field_of, flag, put, text
 from cannery.wire.losses import Report
-from cannery.wire.schemas import closed, is_strict, object_schema
+from cannery.wire.schemas import object_schema
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 _SYNTAXES = ("lark", "regex")
@@ -124,20 +124,11 @@ def legal_format(tool: Tool, request: Request, report: Report, place: str) -> An
     return legal
 
 
-def make_legal(written: Object, tool: Tool, request: Request, report: Report, place: str) -> None:
-    """Change what a server would refuse of a function that came from elsewhere.
-
-    A schema is that of an object that lists its properties. Elsewhere a strict one may have optional properties and
-    keywords that are refused here.
-    """
+def make_legal(written: Object, request: Request) -> None:
+    """Change what a server would refuse of a function that came from elsewhere: an object lists its properties."""
     schema = written.get("parameters")
-    if request.source in SIBLINGS or type(schema) is not dict:
-        return
-    schema = written["parameters"] = object_schema(schema)
-    if tool.strict is True and not is_strict(closed(schema)):
-        written["strict"] = False
-        within = field_of(tool, request.source, "strict")
-        report.lose("FIELD_DROPPED", place, "OpenAI takes no such schema as a strict one", within)
+    if request.source not in SIBLINGS and type(schema) is dict:
+        written["parameters"] = object_schema(schema)
 
 
 def read_usage(value: Any, counts: tuple[str, str], details: Mapping[str, tuple[str, str]]) -> Any:

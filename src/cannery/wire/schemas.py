@@ -70,23 +70,6 @@ def object_schema(schema: Object) -> Object:
     return {**schema, "type": "object", "properties": schema.get("properties", {})}
 
 
-def closed(schema: Any) -> Any:
-    """A schema of which every object is closed that does not say whether it is."""
-    if type(schema) is not dict:
-        return schema
-    found: Object = {}
-    for key, value in schema.items():
-        if key in _MAPS and type(value) is dict:
-            found[key] = {name: closed(item) for name, item in value.items()}
-        elif key == "anyOf" and type(value) is list:
-            found[key] = [closed(item) for item in value]
-        else:
-            found[key] = closed(value) if key == "items" else value
-    if _is_object(found):
-        found.setdefault("additionalProperties", False)
-    return found
-
-
 def is_strict(schema: Any) -> bool:
     """Whether OpenAI would hold an answer to a schema: an object, closed, with every property required."""
     return type(schema) is dict and schema.get("type") == "object" and _is_held(schema)

@@ -41,7 +41,6 @@ from cannery.wire.controls import (
     FORMAT_NAME,
     distinct,
     drop_controls,
-    field_of,
     flag,
     integer,
     number,
@@ -322,10 +321,6 @@ def _legal_tool(tool: Tool, place: str, request: Request, report: Report) -> Any
         written["input_schema"] = {**schema, "type": "object"}
     if tool.strict is None:
         del written["strict"]
-    elif tool.strict is True and held_schema(written["input_schema"])[1]:
-        del written["strict"]
-        detail = "Messages take no such schema as a strict one"
-        report.lose("FIELD_DROPPED", place, detail, field_of(tool, request.source, "strict"))
     return written
 
 

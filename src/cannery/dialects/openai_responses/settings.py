@@ -246,7 +246,7 @@ def _write_tools(request: Request, body: Object, report: Report) -> None:
             written.pop("format", None)
             put(written, "format", legal_format(tool, request, report, place))
         elif tool.hosted is absent and not at_home:
-            make_legal(written, tool, request, report, place)
+            make_legal(written, request)
         body.setdefault("tools", []).append(written)
 
 
