@@ -246,8 +246,7 @@ def is_spoken(messages: list[Any]) -> bool:
     """Whether texts alternate, begin and end with the user and say something."""
     expected, following = USER, MODEL
     for message in messages:
-        text = message.content
-        if message.speaker is not expected or not text or text.isspace():
+        if message.speaker is not expected or not message.content.strip():
             return False
         expected, following = following, expected
     return expected is MODEL

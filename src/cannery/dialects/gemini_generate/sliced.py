@@ -33,7 +33,7 @@ def write_slices(sliced: Sliced, around: Around | None, notes: Notes) -> bytes |
     expected, following = USER, MODEL
     for message in sliced.messages:
         text = message.content
-        if message.speaker is not expected or not text or text.isspace():
+        if message.speaker is not expected or not text.strip():
             return None
         take(text)
         expected, following = following, expected
