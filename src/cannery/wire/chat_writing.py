@@ -451,7 +451,10 @@ class ChatWriter:
             if isinstance(piece.canister, InvocationCanisterClass):
                 self._add_call(piece, message, calls)
             elif piece.canister.held is not absent:
+                count = len(parts)
                 self._add_spoken(piece, message, parts, calls)
+                if calls and len(parts) > count and not self.at_home:
+                    self.report.lose("ORDER_CHANGED", piece.place)
             elif own_residue(piece.canister, self.dialect) is None:
                 report_residue(piece.canister, self.report, piece.place)
         self._set_content(message, parts, calls, form)

@@ -58,6 +58,7 @@ CODES: Mapping[str, tuple[str, str]] = {
         INFO,
         "a function name that the target forbids was rewritten; replies map back",
     ),
+    "ORDER_CHANGED": (INFO, "what was said behind a call stands before it"),
     "OPAQUE_DROPPED": (LOST, "a block that only its own dialect understands was left out"),
     "PREFILL_DROPPED": (DEGRADED, "the target does not continue a trailing assistant message"),
     "RANK_LOWERED": (INFO, "the target does not tell developer from system"),

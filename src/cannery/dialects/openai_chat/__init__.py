@@ -17,15 +17,17 @@ from cannery.dialects.openai_chat.settings import (
     write_settings,
 )
 from cannery.dialects.openai_chat.sliced import read_slices
+from cannery.messages.absence import absent
 from cannery.messages.requests import Request
 from cannery.wire.aliasing import aliased
 from cannery.wire.chat_tools import tool_paths
 from cannery.wire.chat_writing import ChatWriter
-from cannery.wire.contract import Dialect, Piece, Route, Rules
+from cannery.wire.contract import UNKNOWN_MODEL, Dialect, Piece, Route, Rules
 from cannery.wire.lazy import later
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue
 from cannery.wire.settled import settle
+from cannery.wire.turns import is_prefill
 
 RULES = Rules(
     call_id_length=40,
@@ -41,11 +43,16 @@ def write_request(
     request: Request, pieces: list[Piece], report: Report, turns: list[Any] | None = None
 ) -> dict[str, Any]:
     """The body of a request; ``turns`` are messages that are written already."""
-    writer = ChatWriter(NAME, report, at_home=request.source == NAME)
+    at_home = request.source == NAME
+    writer = ChatWriter(NAME, report, at_home=at_home)
     body = write_settings(request, report)
     residue = own_residue(request, NAME)
     body = settle(body, request, residue, "messages", _read_request)
     body["messages"] = writer.messages(pieces) if turns is None else turns
+    # A record of a data set, which asks no model, may well end with an answer.
+    is_asked = not at_home and request.model not in (None, absent, UNKNOWN_MODEL)
+    if is_asked and pieces and is_prefill(pieces[-1]):
+        report.lose("PREFILL_DROPPED", pieces[-1].place)
     return body
 
 

@@ -237,6 +237,8 @@ def write_plain(plain: PlainRequest, notes: Notes) -> bytes | None:
     if not model:
         notes.append(_MODEL_UNKNOWN)
         model = UNKNOWN_MODEL
+    elif written[-1]["role"] == "assistant":
+        return None
     body: dict[str, Any] = {"model": model}
     limit, temperature, top_p = request.limit, request.temperature, request.top_p
     if limit is not absent:

@@ -226,6 +226,10 @@ def write_reply(response: Response) -> bytes | None:
     if found is None or not found[0]:
         return None
     items, has_calls = found
+    if has_calls:
+        are_calls = [type(item) is tuple for item in items]
+        if are_calls != sorted(are_calls):
+            return None
     said = "".join([item for item in items if type(item) is str])
     message: Object = {"role": "assistant", "content": said or None}
     if has_calls:

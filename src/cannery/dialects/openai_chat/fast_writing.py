@@ -21,12 +21,12 @@ from cannery.dialects.openai_chat.turns import (
     walk_home,
 )
 from cannery.messages.absence import absent
+from cannery.messages.canisters import text_of
 from cannery.messages.conversation import Conversation
 from cannery.messages.requests import Request, Tool, new_request
 from cannery.wire.bodies import Object
 from cannery.wire.contract import UNKNOWN_MODEL
 from cannery.wire.losses import Notes
-from cannery.wire.openai_settings import SIBLINGS
 from cannery.wire.schemas import lists_properties
 from cannery.wire.slices import UnusualError
 from cannery.wire.walks import TurnPlan
@@ -59,13 +59,20 @@ def _open(request: Request, _start: int, notes: Notes) -> Object | None:
 
 
 def _close(_request: Request, _place: int, _notes: Notes) -> bytes:
-    """Nothing: the model goes on."""
+    """Nothing: what came from here goes back as it was."""
+    return b""
+
+
+def _close_abroad(request: Request, place: int, notes: Notes) -> bytes:
+    """Nothing; but here a model starts anew where it was meant to go on."""
+    if request.model and text_of(request.conversation[-1].held):
+        notes.append(("PREFILL_DROPPED", place, ""))
     return b""
 
 
 # At home blank arguments stay blank.
 _AT_HOME = TurnPlan(f"{NAME} at home", "messages", _lead, _open, walk_home, _close)
-_ABROAD = TurnPlan(NAME, "messages", _lead, _open, walk_abroad, _close)
+_ABROAD = TurnPlan(NAME, "messages", _lead, _open, walk_abroad, _close_abroad)
 
 
 def write_common_settings(request: Request, notes: Notes) -> Object:
@@ -77,10 +84,7 @@ def write_common_settings(request: Request, notes: Notes) -> Object:
     body: Object = {"model": model}
     controls = request.controls
     if request.tools:
-        if len({tool.name for tool in request.tools}) < len(request.tools) or (
-            request.source not in SIBLINGS and any(tool.strict is True for tool in request.tools)
-        ):
-            # Whether a schema is strict here too takes a closer look.
+        if len({tool.name for tool in request.tools}) < len(request.tools):
             raise UnusualError
         body["tools"] = [_tool(tool) for tool in request.tools]
     elif controls.parallel_calls is False:

@@ -43,7 +43,8 @@ def write_slices(sliced: Sliced, around: Around | None, notes: Notes) -> bytes |
     """The body; None for requests that need a repair."""
     messages: list[Any] | None = sliced.messages
     model = sliced.model
-    if not messages:
+    # Where the model is meant to go on, the general way has something to say.
+    if not messages or (messages[-1].speaker is MODEL and messages[-1].tool_calls is UNSET):
         return None
     if sliced.calls is not None:
         if not are_legal(*sliced.calls):

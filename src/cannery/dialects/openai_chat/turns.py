@@ -170,7 +170,10 @@ class _Turns:
             if role is _INVOCATION:
                 calls.append(self._call(canister, index))
             elif role is _ASSISTANT and (index == first or canister.joined):
+                count = len(parts)
                 self._add_spoken(canister, index, parts)
+                if calls and len(parts) > count and not self.is_home:
+                    self.notes.append(("ORDER_CHANGED", index, ""))
             else:
                 break
             index += 1
