@@ -127,7 +127,7 @@ def test_27_thoughts_are_kept_from_a_server_that_takes_them():
     rendered = cannery.nativize_request(request, CHAT, rules=rules)
     said = json.loads(rendered.body)["messages"][1]
     assert (said["reasoning_content"], said["content"]) == ("hm\n\nhm2", [text("t1"), text("t2")])
-    assert {loss.code for loss in rendered.losses} == {"SIGNATURE_DROPPED"}
+    assert {loss.code for loss in rendered.losses} == {"SIGNATURE_DROPPED", "ORDER_CHANGED"}
 
 
 # --- content -----------------------------------------------------------------------------------

@@ -262,9 +262,10 @@ def test_an_empty_or_missing_output_is_kept():
 def test_a_hosted_item_is_no_work_for_the_client_and_no_orphan():
     hosted = {"type": "web_search_call", "id": "ws_1", "status": "completed", "action": {}}
     said = {"role": "assistant", "content": "found"}
-    messages, codes = to_chat({"role": "user", "content": "q"}, hosted, said)
+    asked = {"role": "user", "content": "q"}
+    messages, codes = to_chat(asked, hosted, said, asked)
 
-    assert [m["role"] for m in messages["messages"]] == ["user", "assistant"]
+    assert [m["role"] for m in messages["messages"]] == ["user", "assistant", "user"]
     assert "tool_calls" not in messages["messages"][1]
     assert codes == ["OPAQUE_DROPPED"]
 

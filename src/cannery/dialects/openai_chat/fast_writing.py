@@ -65,7 +65,8 @@ def _close(_request: Request, _place: int, _notes: Notes) -> bytes:
 
 def _close_abroad(request: Request, place: int, notes: Notes) -> bytes:
     """Nothing; but here a model starts anew where it was meant to go on."""
-    if request.model and text_of(request.conversation[-1].held):
+    is_asked = request.model and request.model != UNKNOWN_MODEL
+    if is_asked and text_of(request.conversation[-1].held):
         notes.append(("PREFILL_DROPPED", place, ""))
     return b""
 
