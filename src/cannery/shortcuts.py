@@ -68,11 +68,13 @@ def _noted_slices(notes: Notes, source: str, field: str) -> tuple[Loss, ...]:
     """The losses that notes of the shortest way stand for: of settings, or of messages by their number."""
     if not notes:
         return ()
-    if type(notes[0][1]) is str:
-        found: tuple[Loss, ...] = said_alike(tuple(notes), source)[0]
-        return found
-    notes.sort(key=itemgetter(1))
-    return tuple(dict.fromkeys([_of_message(note, field) for note in notes]))
+    about = [note for note in notes if type(note[1]) is str]
+    losses: tuple[Loss, ...] = said_alike(tuple(about), source)[0] if about else ()
+    if len(about) < len(notes):
+        others = [note for note in notes if type(note[1]) is int]
+        others.sort(key=itemgetter(1))
+        losses += tuple(dict.fromkeys([_of_message(note, field) for note in others]))
+    return losses
 
 
 def _of_message(note: Any, field: str) -> Loss:

@@ -73,6 +73,9 @@ URLS = st.sampled_from(
         "",
     ]
 )
+DETAILS = st.just({}) | st.sampled_from(["auto", "high", "original", "", "closer", None, 5]).map(
+    lambda detail: {"detail": detail}
+)
 FUNCTION = {"name": "look", "parameters": {"type": "object"}}
 SETTINGS: tuple[tuple[str, tuple[Any, ...]], ...] = (
     ("max_tokens", (5,)),
@@ -146,7 +149,8 @@ def contents(draw: st.DrawFn) -> Any:
         if kind:
             parts.append({"type": "text", "text": draw(WORDS | st.just("See."))})
         else:
-            parts.append({"type": "image_url", "image_url": {"url": draw(URLS)}})
+            image = {"url": draw(URLS), **draw(DETAILS)}
+            parts.append({"type": "image_url", "image_url": image})
     return parts
 
 

@@ -31,6 +31,7 @@ _SETTINGS = (*Controls.__struct_fields__, "tool_choice")
 # Empty objects that say something.
 _TELLING = frozenset({".web_search_options"})
 _MARKS = ("cache_control", "prompt_cache_breakpoint")
+_DETAILS = (".image_url.detail", "].detail")
 # What every dialect can say of a mark, in words of its own.
 _MARK_WORDS = {"type": ("ephemeral",), "mode": ("explicit",), "ttl": ("5m", "1h", "30m", "12h")}
 _FURTHER = re.compile(r"(?:choices|candidates)\[[1-9]\d*\]")
@@ -202,6 +203,9 @@ def lost_field(path: str, held: Any, *, is_marked: bool = False) -> tuple[str, s
         return None if is_marked else ("CACHE_MARK_DROPPED", "")
     # A result that is said not to have failed is one that did not fail; words that are no thought are words.
     if path in (".is_error", ".thought") and held is False:
+        return None
+    # How closely an image is looked at by default.
+    if held == "auto" and (path == ".detail" or path.endswith(_DETAILS)):
         return None
     if key in _SIGNATURES:
         return "STANDIN_DROPPED" if held in STAND_INS else "SIGNATURE_DROPPED", ""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
@@ -19,6 +19,7 @@ from orjson import dumps
 
 from cannery.messages.absence import absent
 from cannery.messages.payload import Base64
+from cannery.wire.losses import Notes
 from cannery.wire.markers import MARKS
 from cannery.wire.media import WEB_IMAGES, is_standard_base64, sniff
 
@@ -36,6 +37,7 @@ _QUOTE, _BRACKET, _BACKSLASH = b'"[\\'
 _NOTHING = frozenset((b"nu", b'""'))
 NULL = Raw(b"null")
 _decode_text = msgspec.json.Decoder(str).decode
+_DETAIL = "'detail' is known only to its own dialect"
 # Settings as the fields of a body that are written already.
 Around = Mapping[str, Raw]
 
@@ -140,9 +142,10 @@ class TextPart(Struct, frozen=True, gc=False, tag="text", forbid_unknown_fields=
 
 
 class ImageUrl(Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """Where an image is, or what it is."""
+    """Where an image is, or what it is, and how closely it is to be looked at."""
 
     url: str
+    detail: Literal["auto", "low", "high", "original"] | UnsetType = UNSET
 
 
 class ImagePart(Struct, frozen=True, gc=False, tag="image_url", forbid_unknown_fields=True):
@@ -240,6 +243,33 @@ def read_image(part: ImagePart) -> tuple[str, str] | None:
     mime_type, data = url[5:at], url[at + 8 :]
     is_plain = mime_type in WEB_IMAGES and url.startswith("data:") and is_standard_base64(data)
     return (mime_type, data) if is_plain and sniff(Base64(data)) == mime_type else None
+
+
+def is_detailed(parts: list[Any]) -> bool:
+    """Whether an image is to be looked at otherwise than by default."""
+    return any(map(_is_detailed, parts))
+
+
+def _is_detailed(part: Any) -> bool:
+    return type(part) is ImagePart and part.image_url.detail not in (UNSET, "auto")
+
+
+def note_details(contents: list[Raw], sliced: Sliced, notes: Notes) -> bool:
+    """Note how closely images of messages are to be looked at, since a target cannot say it.
+
+    False if there is more to say of one of the messages: what comes first, the general way knows.
+    """
+    looked_at = {id(content) for content in contents}
+    for index, message in enumerate(sliced.listed):
+        if id(message.content) not in looked_at:
+            continue
+        if any(note[1] == index for note in notes):
+            return False
+        for place, part in enumerate(_decode_parts(message.content)):
+            if _is_detailed(part):
+                path = f".content[{place}].image_url.detail"
+                notes.append(("FIELD_DROPPED", index, _DETAIL, path))
+    return True
 
 
 def is_spoken(messages: list[Any]) -> bool:

@@ -20,6 +20,7 @@ from cannery.wire.slices import (
     TextPart,
     encode_structs,
     head,
+    is_detailed,
     read_image,
     said_before,
     spoken,
@@ -46,16 +47,19 @@ class _Image(Struct, frozen=True, gc=False, tag="image"):
     source: _Source
 
 
-def long_messages(messages: list[Any]) -> list[Any] | None:
-    """The list of a conversation's messages, in pieces; None for one that needs a repair."""
+def long_messages(messages: list[Any], detailed: list[Raw]) -> list[Any] | None:
+    """The list of a conversation's messages, in pieces; None for one that needs a repair.
+
+    Contents with images that are to be looked at otherwise than by default are added to ``detailed``.
+    """
     ids: list[str] = []
     names: set[str] = set()
-    pieces = _pieces(messages, ids, names)
+    pieces = _pieces(messages, ids, names, detailed)
     return pieces if pieces is not None and are_plain_calls(ids, names) else None
 
 
 def _pieces(  # noqa: C901, PLR0912 - one loop: a call for each message is what it saves
-    messages: list[Any], ids: list[str], names: set[str]
+    messages: list[Any], ids: list[str], names: set[str], detailed: list[Raw]
 ) -> list[Any] | None:
     pieces: list[Any] = [b"["]
     # What stands before the next turn of the user and of the model; None where it is not theirs.
@@ -69,7 +73,7 @@ def _pieces(  # noqa: C901, PLR0912 - one loop: a call for each message is what 
             if user is None:
                 return None
             if head(text)[0] not in SAID:
-                text = _content(text)
+                text = _content(text, detailed)
                 if text is None:
                     return None
                 if user is _JOINED and type(text) is not Raw:
@@ -165,11 +169,15 @@ def _take_answers(rest: Iterator[Any], calls: list[Any], pieces: list[Any]) -> b
     return True
 
 
-def _content(content: Raw) -> Raw | bytes | None:
+def _content(content: Raw, detailed: list[Raw] | None = None) -> Raw | bytes | None:
     """What a user or a tool says: a text, or the blocks of several parts; None for what has to be looked at."""
     said = spoken(content)
     if type(said) is not list:
         return said  # type: ignore[no-any-return]
+    if is_detailed(said):
+        if detailed is None:
+            return None
+        detailed.append(content)
     blocks: list[Any] = []
     for part in said:
         if type(part) is TextPart:

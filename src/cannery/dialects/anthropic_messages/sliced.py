@@ -19,6 +19,7 @@ from cannery.wire.slices import (
     encode_structs,
     is_spoken,
     is_talk,
+    note_details,
     sliced_messages,
 )
 
@@ -43,8 +44,9 @@ def write_slices(sliced: Sliced, around: Around | None, notes: Notes) -> bytes |
     else:
         messages = sliced_messages(sliced)
         if not is_talk(messages):
-            pieces = long_messages(messages)
-            if pieces is None:
+            detailed: list[Any] = []
+            pieces = long_messages(messages, detailed)
+            if pieces is None or (detailed and not note_details(detailed, sliced, notes)):
                 return None
             # What the pieces stand for is put behind the settings.
             messages = UNSET

@@ -29,6 +29,8 @@ from cannery.wire.slices import (
     encode_structs,
     first_of,
     head,
+    is_detailed,
+    note_details,
     read_image,
     said_before,
     sliced_messages,
@@ -85,8 +87,11 @@ def _contents(sliced: Sliced, notes: Notes) -> list[Any] | None:
     names: set[str] = set()
     model = sliced.model
     is_signed = needs_signatures(model if type(model) is str else None)
-    pieces = _pieces(sliced_messages(sliced), ids, names, is_signed=is_signed)
-    if pieces is None or not ids:
+    detailed: list[Raw] = []
+    pieces = _pieces(sliced_messages(sliced), ids, names, detailed, is_signed=is_signed)
+    if pieces is None or (detailed and not note_details(detailed, sliced, notes)):
+        return None
+    if not ids:
         return pieces
     if not are_plain(ids, names):
         return None
@@ -100,7 +105,12 @@ def _contents(sliced: Sliced, notes: Notes) -> list[Any] | None:
 
 
 def _pieces(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each message is what it saves
-    messages: list[Any], ids: list[str], names: set[str], *, is_signed: bool
+    messages: list[Any],
+    ids: list[str],
+    names: set[str],
+    detailed: list[Raw],
+    *,
+    is_signed: bool,
 ) -> list[Any] | None:
     heard = _SIGNED_AND_HEARD if is_signed else _HEARD
     pieces: list[Any] = []
@@ -120,6 +130,8 @@ def _pieces(  # noqa: C901, PLR0912, PLR0915 - one loop: a call for each message
                 if text is None:
                     return None
                 if type(text) is list:
+                    if is_detailed(text):
+                        detailed.append(message.content)
                     pieces.append(user[: -len(_TEXT)])
                     closing = _take_parts(text, pieces)
                     if closing is None:
@@ -247,7 +259,7 @@ def _take_output(content: Raw, pieces: list[Any]) -> bytes | None:
     images: list[Any] = []
     if type(said) is list:
         said, images = said[0], said[1:]
-        if type(said) is not TextPart or TextPart in map(type, images):
+        if type(said) is not TextPart or TextPart in map(type, images) or is_detailed(images):
             return None
         said = said.text
     pieces.append(_RESPONSE)

@@ -22,6 +22,7 @@ from cannery.wire.slices import (
     UserSlice,
     encode_structs,
     head,
+    is_detailed,
     is_spoken,
     is_talk,
     read_image,
@@ -151,7 +152,7 @@ def _items(  # noqa: C901 - one loop: a call for each message is what it saves
             answer = messages[index] if index < count else message
             text = answer.content
             if head(text)[0] not in SAID:
-                text = _content(text)
+                text = _content(text, is_answer=True)
             if text is None or answer.speaker is not TOOL or answer.tool_call_id != call.id:
                 return None
             take(_Output(call.id, text))
@@ -159,10 +160,12 @@ def _items(  # noqa: C901 - one loop: a call for each message is what it saves
     return written if after_user and are_plain_calls(ids, names) else None
 
 
-def _content(content: Raw) -> Any:
+def _content(content: Raw, *, is_answer: bool = False) -> Any:
     """What a user or a tool says: a text, or several parts; None for what has to be looked at."""
     said = spoken(content)
-    return _parts(said) if type(said) is list else said
+    if type(said) is not list:
+        return said
+    return None if is_answer and is_detailed(said) else _parts(said)
 
 
 def _parts(parts: list[Any]) -> list[Any] | None:
@@ -173,5 +176,6 @@ def _parts(parts: list[Any]) -> list[Any] | None:
         elif read_image(part) is None:
             return None
         else:
-            written.append(_Image("auto", part.image_url.url))
+            image = part.image_url
+            written.append(_Image("auto" if image.detail is UNSET else image.detail, image.url))
     return written
