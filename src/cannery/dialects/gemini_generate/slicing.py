@@ -162,10 +162,11 @@ def _read_short(body: bytes) -> Sliced | None:
         return None
     messages: list[Any] = []
     for content in found.contents:
-        if len(content.parts) != 1:
+        parts = content.parts
+        if len(parts) != 1:
             return None
-        say = UserSlice if content.role == "user" else ModelSlice
-        messages.append(say(content.parts[0].text))
+        text = parts[0].text
+        messages.append(UserSlice(text) if content.role == "user" else ModelSlice(text))
     system = None
     if found.system is not UNSET:
         words = [part.text for part in found.system.parts]
@@ -187,13 +188,13 @@ def _read_long(body: bytes, notes: Notes) -> Sliced:
 
 
 def _settings(found: Any) -> bytes:
-    given = {
-        "generationConfig": found.config,
-        "tools": found.tools,
-        "toolConfig": found.choice,
-    }
-    fields = {name: value for name, value in given.items() if value is not UNSET}
-    return encode_structs({**fields, "contents": ()})
+    config, tools, choice = found.config, found.tools, found.choice
+    said = b"{" if config is UNSET else b'{"generationConfig":%b,' % bytes(config)
+    if tools is not UNSET:
+        said += b'"tools":%b,' % bytes(tools)
+    if choice is not UNSET:
+        said += b'"toolConfig":%b,' % bytes(choice)
+    return said + b'"contents":[]}'
 
 
 def _read_apart(body: bytes, notes: Notes) -> Sliced:
