@@ -239,3 +239,19 @@ def test_they_take_that_way(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("cannery.translation.translate_line", refuse)
     for source, target in WAYS:
         cannery.translate(written[source], source=source, target=target)
+
+
+@pytest.mark.parametrize("said", ["", [{"type": "output_text", "text": ""}]])
+@pytest.mark.parametrize("target", [name for name in DIALECTS if name != RESPONSES])
+def test_nothing_said_before_calls_is_told_as_left_out(target: str, said: Any):
+    items = [
+        {"role": "user", "content": "Look."},
+        {"role": "assistant", "content": said},
+        {"type": "function_call", "call_id": "a", "name": "look", "arguments": "{}"},
+        {"type": "function_call", "call_id": "b", "name": "look", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "a", "output": "Seen."},
+        {"type": "function_call_output", "call_id": "b", "output": "Seen."},
+    ]
+    tools = [{"type": "function", "name": "look", "parameters": {"type": "object"}}]
+    body = {"model": "m", "input": items, "tools": tools, "prompt_cache_key": "k"}
+    compare(json.dumps(body).encode(), RESPONSES, target, None)

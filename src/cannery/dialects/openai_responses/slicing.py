@@ -41,7 +41,7 @@ from cannery.wire.slices import (
 
 Calls = tuple[list[str], set[str]]
 _CALL, _OUTPUT = "function_call", "function_call_output"
-_EMPTY = b'""'
+_EMPTY = Raw(b'""')
 _QUOTE = ord('"')
 # In a body without calls soon nearly all items are messages.
 _SOON = 65_536
