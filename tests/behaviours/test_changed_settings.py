@@ -129,3 +129,12 @@ def test_a_request_that_is_made_anew_with_the_residue_of_another():
         read.conversation, read.model, controls=controls, residue=read.residue, source=CHAT
     )
     assert written(made) == {**BODIES[CHAT], "temperature": 1}
+
+
+def test_a_limit_keeps_its_older_name_whatever_stands_beside_it():
+    body = {"model": "m", "max_tokens": 5, "messages": [{"role": "user", "content": "q"}]}
+    plain = cannery.normalize_request(body, "openai_chat").replace(source=None)
+    more = cannery.normalize_request({**body, "x": 1}, "openai_chat").replace(source=None)
+
+    for request in (plain, more):
+        assert json.loads(cannery.nativize_request(request, "openai_chat").body)["max_tokens"] == 5

@@ -47,10 +47,12 @@ def _lead(_canisters: tuple[Any, ...]) -> int:
 
 def _open(request: Request, _start: int, notes: Notes) -> Object | None:
     """Every field of the body but the messages; None where the general writer has to."""
-    residue = request.residue
-    if residue is not None and residue.envelope is not None:
+    residue, at_home = request.residue, request.source == NAME
+    if residue is not None and (
+        residue.envelope is not None or (residue.dialect == NAME and not at_home)
+    ):
         return None
-    if request.source == NAME:
+    if at_home:
         return write_settings(request, Noting(notes))
     try:
         return write_common_settings(request, notes)
