@@ -48,7 +48,7 @@ CASES: list[tuple[str, dict[str, Any], str, set[str]]] = [
             "tools[0]",
             "tools[1].function_declarations[1]",
             "tools[1].function_declarations[1].x_new",
-            "generation_config.thinking_config",
+            "generation_config.thinking_config.thinking_budget",
             "generation_config.top_k",
         },
     ),

@@ -62,7 +62,53 @@ def test_calls_need_tools_before_they_can_be_kept_from_running_in_parallel():
 def test_an_effort_that_chat_does_not_know_is_changed():
     written, losses = translated("openai_chat", reasoning={"effort": "colossal"})
     assert written["reasoning_effort"] == "medium"
-    assert ("CONTROL_CHANGED", "reasoning") in losses
+    assert ("CONTROL_CHANGED", "reasoning.effort") in losses
+
+
+@pytest.mark.parametrize("way", [{"type": "adaptive"}, {"type": "enabled", "budget_tokens": 1500}])
+@pytest.mark.parametrize(
+    "target, model",
+    [
+        ("openai_chat", "gpt-5.5"),
+        ("openai_responses", "gpt-5.5"),
+        ("gemini_generate", "gemini-3-flash"),
+        ("gemini_generate", "gemini-2.0-flash"),
+    ],
+)
+def test_an_effort_beside_a_way_to_think_is_named_by_its_own_path(
+    way: dict[str, Any], target: str, model: str
+):
+    body = {
+        "model": "claude-opus-4-6",
+        "max_tokens": 2000,
+        "messages": [{"role": "user", "content": "q"}],
+        "thinking": way,
+        "output_config": {"effort": "colossal"},
+    }
+    losses = cannery.translate(body, source="anthropic_messages", target=target, model=model).losses
+    assert "output_config.effort" in {loss.path for loss in losses}
+
+
+@pytest.mark.parametrize("target", ["openai_chat", "anthropic_messages", "gemini_generate"])
+@pytest.mark.parametrize(
+    "reasoning, path",
+    [
+        ({"effort": 7}, "reasoning.effort"),
+        ({"effort": "high", "summary": 7}, "reasoning.summary"),
+        ({"summary": ["a"]}, "reasoning.summary"),
+    ],
+)
+def test_reasoning_that_is_no_word_is_named(target: str, reasoning: dict[str, Any], path: str):
+    body = {"model": "gpt-5.5", "input": "q", "reasoning": reasoning}
+    rendered = cannery.translate(body, source="openai_responses", target=target)
+    assert ("CONTROL_DROPPED", path) in {(loss.code, loss.path) for loss in rendered.losses}
+
+
+def test_thinking_that_was_set_by_hand_is_named_by_its_part():
+    controls = cannery.Controls(thinking=cannery.Thinking(effort="colossal", summary="auto"))
+    request = cannery.Request([cannery.user("q")], model="gpt-5.5", controls=controls)
+    losses = cannery.nativize_request(request, "openai_chat").losses
+    assert [loss.path for loss in losses] == ["thinking.effort", "thinking.summary"]
 
 
 @pytest.mark.parametrize("target", ["anthropic_messages", "gemini_generate", "openai_responses"])

@@ -7,7 +7,7 @@ from typing import Any
 
 from cannery.messages.absence import absent
 from cannery.messages.json_text import decode_json
-from cannery.messages.requests import Controls, Request, Tool, ToolChoice
+from cannery.messages.requests import Controls, Request, Thinking, Tool, ToolChoice
 from cannery.wire.losses import Report
 
 # How much thinking an effort word buys where only a budget can be given, and back.
@@ -98,6 +98,18 @@ def drop_controls(controls: Controls, known: Collection[str], report: Report) ->
     for name in Controls.__struct_fields__:
         if name not in known and getattr(controls, name) not in (absent, _QUIET.get(name, absent)):
             report.lose("CONTROL_DROPPED", f"@{name}", f"the target has no {name!r}")
+
+
+def switch_place(thinking: Thinking) -> str:
+    """The place that switches thinking off: an effort of none, or a switch."""
+    return "@effort" if thinking.enabled is absent and thinking.effort == "none" else "@thinking"
+
+
+def lose_thinking(thinking: Thinking, report: Report, detail: str) -> None:
+    """Name all that was said of thinking: the switch, and an effort that stands elsewhere."""
+    report.lose("CONTROL_DROPPED", "@thinking", detail)
+    if thinking.enabled is not absent and thinking.effort is not absent:
+        report.lose("CONTROL_DROPPED", "@effort", detail)
 
 
 def budget_of(effort: str, limit: Any) -> int:

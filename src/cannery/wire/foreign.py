@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from cannery.messages.absence import absent
+from cannery.messages.absence import Absential, absent
 from cannery.messages.canisters import AnyCanister, ResultCanisterClass
 from cannery.messages.content import TextualContentClass
 from cannery.messages.requests import Controls, Request, Response, Thinking, Tool
@@ -145,19 +145,23 @@ def _unread(request: Request, paths: Mapping[str, str | tuple[str, ...]]) -> dic
     names = [name for name in _SETTINGS if getattr(controls, name, absent) is absent]
     if request.tool_choice is not absent:
         names.remove("tool_choice")
-    if isinstance(controls.thinking, Thinking):
-        names += _unread_thinking(controls.thinking)
+    names += _unread_thinking(controls.thinking)
     return {path: name for name in names for path in _alternatives(paths.get(name, name))}
 
 
-def _unread_thinking(thinking: Thinking) -> Iterator[str]:
+def _unread_thinking(thinking: Absential[Thinking]) -> Iterator[str]:
     """The parts of a setting of thinking that a request does not have."""
+    if not isinstance(thinking, Thinking):
+        yield from ("switch", "budget", "effort", "summary")
+        return
     if thinking.enabled is absent:
         yield "switch"
         if thinking.budget is absent:
             yield "budget"
     if thinking.effort is absent:
         yield "effort"
+    if thinking.summary is absent:
+        yield "summary"
 
 
 def _uncited(response: Response, paths: Mapping[str, str | tuple[str, ...]]) -> dict[str, str]:

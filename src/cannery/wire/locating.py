@@ -16,6 +16,12 @@ from cannery.wire.places import chosen, fitted
 
 # The path of a place, and a path as the body spells it, where there is a body.
 Locate = tuple[Callable[[int | str], str], Callable[[str], str] | None]
+# The parts of a setting that a request has as one.
+_PARTS = {
+    "@effort": "thinking.effort",
+    "@budget": "thinking.budget",
+    "@summary": "thinking.summary",
+}
 _TOOL = re.compile(r"tools\[(\d+)\]")
 
 
@@ -95,7 +101,9 @@ class _Places:
 
 def _named_place(place: int | str) -> str:
     """A place of a request that was not read from a body."""
-    return f"conversation[{place}]" if isinstance(place, int) else place.removeprefix("@")
+    if isinstance(place, int):
+        return f"conversation[{place}]"
+    return _PARTS.get(place, place.removeprefix("@"))
 
 
 def _settings_place(

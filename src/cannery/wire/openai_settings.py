@@ -78,10 +78,10 @@ def write_effort(thinking: Thinking, report: Report, *, at_home: bool) -> str | 
             report.lose("CONTROL_DROPPED", "@budget", "beside an effort there is no token budget")
         if at_home or thinking.effort in EFFORTS:
             return thinking.effort
-        report.lose("CONTROL_CHANGED", "@thinking", f"no effort {thinking.effort!r} here")
+        report.lose("CONTROL_CHANGED", "@effort", f"no effort {thinking.effort!r} here")
         return "medium"
     if isinstance(thinking.budget, int) and thinking.budget > 0:
-        report.lose("CONTROL_CHANGED", "@thinking", "a token budget became an effort")
+        report.lose("CONTROL_CHANGED", "@budget", "a token budget became an effort")
         return effort_of(thinking.budget)
     if thinking.enabled is True or thinking.adaptive or thinking.budget is not absent:
         report.lose("CONTROL_DROPPED", "@thinking", "OpenAI has no switch for thinking")

@@ -62,6 +62,7 @@ CONTROL_PATHS: dict[str, str | tuple[str, ...]] = {
     "switch": "thinking",
     "effort": "output_config.effort",
     "budget": "thinking.budget_tokens",
+    "summary": "thinking.display",
     "user": "metadata.user_id",
     "finish": "stop_reason",
 }

@@ -20,7 +20,15 @@ from cannery.dialects.anthropic_messages.models import (
 from cannery.messages.absence import absent
 from cannery.messages.requests import Thinking, new_thinking
 from cannery.wire.bodies import Object
-from cannery.wire.controls import BUDGETS, effort_of, integer, put, text
+from cannery.wire.controls import (
+    BUDGETS,
+    effort_of,
+    integer,
+    lose_thinking,
+    put,
+    switch_place,
+    text,
+)
 from cannery.wire.losses import Report
 
 DEFAULT_MAX_TOKENS = 4096
@@ -72,7 +80,7 @@ def write_thinking(thinking: Thinking, body: Object, report: Report) -> None:
     is_off = thinking.enabled is False or thinking.effort == "none" or thinking.budget == 0
     if not can_think(model):
         if not is_off:
-            report.lose("CONTROL_DROPPED", "@thinking", "this model cannot think")
+            lose_thinking(thinking, report, "this model cannot think")
         return
     if is_off:
         _write_off(thinking, body, report)
@@ -88,7 +96,7 @@ def write_thinking(thinking: Thinking, body: Object, report: Report) -> None:
     if effort is None and not is_wanted:
         if thinking.summary not in (absent, *_HIDDEN):
             detail = "thoughts are shown only when thinking is on"
-            report.lose("CONTROL_DROPPED", "@thinking", detail)
+            report.lose("CONTROL_DROPPED", "@summary", detail)
         return
     mode = _mode(budget, effort, body, report)
     if mode is None:
@@ -102,7 +110,8 @@ def write_thinking(thinking: Thinking, body: Object, report: Report) -> None:
 def _write_off(thinking: Thinking, body: Object, report: Report) -> None:
     if always_thinks(body.get("model")):
         body.setdefault("output_config", {})["effort"] = "low"
-        report.lose("CONTROL_CHANGED", "@thinking", "this model always thinks, at least 'low'")
+        detail = "this model always thinks, at least 'low'"
+        report.lose("CONTROL_CHANGED", switch_place(thinking), detail)
     else:
         body["thinking"] = {"type": "disabled"}
     if thinking.effort not in (absent, "none"):
@@ -123,7 +132,7 @@ def _effort(thinking: Thinking, known: Collection[str], report: Report) -> str |
     if word in known:
         return word
     nearest = {"minimal": "low", "xhigh": "high"}.get(word, "medium")
-    report.lose("CONTROL_CHANGED", "@thinking", f"effort {word!r} became {nearest!r}")
+    report.lose("CONTROL_CHANGED", "@effort", f"effort {word!r} became {nearest!r}")
     return nearest
 
 
@@ -132,7 +141,7 @@ def _effort_for(budget: int, effort: str | None, report: Report) -> str:
     if effort is not None:
         report.lose("CONTROL_DROPPED", "@budget", "adaptive thinking has no token budget")
         return effort
-    report.lose("CONTROL_CHANGED", "@thinking", "a token budget became an effort")
+    report.lose("CONTROL_CHANGED", "@budget", "a token budget became an effort")
     return effort_of(budget)
 
 
@@ -144,7 +153,7 @@ def _mode(budget: int | None, effort: str | None, body: Object, report: Report) 
         if budget is None:
             return {"type": "adaptive"}
     elif budget is None:
-        fit = _bought(BUDGETS[effort or "medium"], body, report)
+        fit = _bought(effort, body, report)
         return None if fit is None else {"type": "enabled", "budget_tokens": fit}
     elif effort is not None:
         report.lose("CONTROL_DROPPED", "@effort", "beside a budget there is no effort")
@@ -152,19 +161,20 @@ def _mode(budget: int | None, effort: str | None, body: Object, report: Report) 
     return None if fit is None else {"type": "enabled", "budget_tokens": fit}
 
 
-def _bought(budget: int, body: Object, report: Report) -> int | None:
+def _bought(effort: str | None, body: Object, report: Report) -> int | None:
     """The budget that an effort buys; None where the limit leaves no room for one.
 
     The answer keeps half of the limit, or at least what the shortest thinking has to leave.
     """
-    limit = body["max_tokens"]
+    limit, budget = body["max_tokens"], BUDGETS[effort or "medium"]
     if limit is None:
         budget = min(budget, _MOST_BUDGET)
     elif limit < LEAST_BUDGET + _LEAST_ANSWER:
         return None
     else:
         budget = max(min(budget, limit // 2), LEAST_BUDGET)
-    report.lose("CONTROL_CHANGED", "@thinking", "an effort became a token budget")
+    place = "@thinking" if effort is None else "@effort"
+    report.lose("CONTROL_CHANGED", place, "an effort became a token budget")
     return budget
 
 
@@ -174,10 +184,10 @@ def _fitted(budget: int, body: Object, report: Report) -> int | None:
     if limit is not None and limit < LEAST_BUDGET + _LEAST_ANSWER:
         return budget if LEAST_BUDGET <= budget < limit else None
     if budget < LEAST_BUDGET:
-        report.lose("CONTROL_CHANGED", "@thinking", f"a budget is at least {LEAST_BUDGET} tokens")
+        report.lose("CONTROL_CHANGED", "@budget", f"a budget is at least {LEAST_BUDGET} tokens")
         return LEAST_BUDGET
     if limit is not None and budget >= limit:
-        report.lose("CONTROL_CHANGED", "@thinking", "half of max_tokens is left for the answer")
+        report.lose("CONTROL_CHANGED", "@budget", "half of max_tokens is left for the answer")
         return max(limit // 2, LEAST_BUDGET)  # type: ignore[no-any-return]
     return budget
 

@@ -53,9 +53,11 @@ from cannery.wire.controls import (
     drop_controls,
     field_of,
     is_possible,
+    lose_thinking,
     number,
     put,
     report_grammar,
+    switch_place,
     text,
 )
 from cannery.wire.foreign import report_residue
@@ -82,6 +84,7 @@ CONTROL_PATHS: dict[str, str | tuple[str, ...]] = {
     "thinking": f"{CONFIG}.thinkingConfig",
     "effort": f"{CONFIG}.thinkingConfig.thinkingLevel",
     "budget": f"{CONFIG}.thinkingConfig.thinkingBudget",
+    "summary": f"{CONFIG}.thinkingConfig.includeThoughts",
     "tool_choice": CHOICE,
     "finish": "candidates[0].finishReason",
 }
@@ -339,7 +342,7 @@ def _write_controls(request: Request, report: Report, shapes: frozenset[str]) ->
             if thinking:
                 config["thinkingConfig"] = thinking
         elif not _is_off(controls.thinking):
-            report.lose("CONTROL_DROPPED", "@thinking", "this model cannot think")
+            lose_thinking(controls.thinking, report, "this model cannot think")
     if controls.parallel_calls is False:
         report.lose("CONTROL_DROPPED", "@parallel_calls", "Gemini may always call in parallel")
     drop_controls(controls, _KNOWN, report)
@@ -386,13 +389,11 @@ def _write_thinking(
     config: Object = {}
     effort = thinking.effort
     if _is_off(thinking):
-        _write_off(model, config, report)
+        _write_off(switch_place(thinking), model, config, report)
     elif isinstance(thinking.budget, int):
         config["thinkingBudget"] = budget = _within(thinking.budget, model)
         if budget != thinking.budget:
-            report.lose(
-                "CONTROL_CHANGED", "@thinking", f"this model thinks {budget} tokens instead"
-            )
+            report.lose("CONTROL_CHANGED", "@budget", f"this model thinks {budget} tokens instead")
     elif isinstance(effort, str):
         _write_effort(effort, model, limit, config, report)
     elif thinking.adaptive or thinking.enabled is True:
@@ -405,16 +406,16 @@ def _write_thinking(
     return config
 
 
-def _write_off(model: str | None, config: Object, report: Report) -> None:
+def _write_off(place: str, model: str | None, config: Object, report: Report) -> None:
     """Thinking switched off, or as short as a model can make it."""
     level, known = least_level(model), budgets(model)
     if level is not None:
         config["thinkingLevel"] = level
-        report.lose("CONTROL_CHANGED", "@thinking", f"this model always thinks, at least {level!r}")
+        report.lose("CONTROL_CHANGED", place, f"this model always thinks, at least {level!r}")
     elif known is not None and not known.may_be_off:
         config["thinkingBudget"] = known.least
         detail = f"this model always thinks, at least {known.least} tokens"
-        report.lose("CONTROL_CHANGED", "@thinking", detail)
+        report.lose("CONTROL_CHANGED", place, detail)
     else:
         config["thinkingBudget"] = 0
 
@@ -429,15 +430,15 @@ def _write_effort(
     effort: str, model: str | None, limit: Absential[int], config: Object, report: Report
 ) -> None:
     if effort not in BUDGETS:
-        report.lose("CONTROL_DROPPED", "@thinking", f"Gemini has no effort {effort!r}")
+        report.lose("CONTROL_DROPPED", "@effort", f"Gemini has no effort {effort!r}")
     elif takes_levels(model):
         level = nearest_level(_LEVELS.get(effort, "HIGH"), model)
         config["thinkingLevel"] = level
         if level != _LEVELS.get(effort):
-            report.lose("CONTROL_CHANGED", "@thinking", f"effort {effort!r} became {level!r}")
+            report.lose("CONTROL_CHANGED", "@effort", f"effort {effort!r} became {level!r}")
     else:
         config["thinkingBudget"] = _within(budget_of(effort, limit), model)
-        report.lose("CONTROL_CHANGED", "@thinking", "an effort became a budget of tokens")
+        report.lose("CONTROL_CHANGED", "@effort", "an effort became a budget of tokens")
 
 
 def _write_tools(request: Request, body: Object, report: Report) -> None:

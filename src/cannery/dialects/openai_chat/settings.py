@@ -50,6 +50,7 @@ CONTROL_PATHS: dict[str, str | tuple[str, ...]] = {
     "parallel_calls": "parallel_tool_calls",
     "output": "response_format",
     "thinking": "reasoning_effort",
+    "effort": "reasoning_effort",
     "include_usage": "stream_options.include_usage",
 }
 MODELLED = frozenset(
@@ -231,7 +232,7 @@ def _write_thinking(thinking: Thinking, body: Object, report: Report, *, at_home
     if effort is not None:
         body["reasoning_effort"] = effort
     if thinking.summary not in (absent, *UNSHOWN):
-        report.lose("CONTROL_DROPPED", "@thinking", "Chat cannot show thoughts")
+        report.lose("CONTROL_DROPPED", "@summary", "Chat cannot show thoughts")
 
 
 def _write_choice(request: Request, body: Object, report: Report, *, at_home: bool) -> None:

@@ -51,6 +51,8 @@ CONTROL_PATHS = {
     "parallel_calls": "parallel_tool_calls",
     "output": "text.format",
     "thinking": "reasoning",
+    "effort": "reasoning.effort",
+    "summary": "reasoning.summary",
     "finish": "status",
 }
 MODELLED = frozenset(
