@@ -98,13 +98,19 @@ def same(one, other):
     when = cannery.user("x").timestamp
     pairs = zip(one.canisters, other.canisters, strict=True)
     assert all(a.replace(timestamp=when) == b.replace(timestamp=when) for a, b in pairs)
-    for name in ("finish", "usage", "model", "identifier", "stop_sequence"):
+    for name in ("finish", "usage", "model", "identifier", "stop_sequence", "source", "created"):
         assert getattr(one, name) == getattr(other, name)
 
 
 @given(responses())
 def test_fold_gives_what_was_unfolded(response):
     same(fold(unfold(response)), response)
+
+
+def test_a_folded_answer_tells_where_it_comes_from():
+    response = cannery.Response([cannery.assistant("a")], source="openai_chat", created=5)
+    same(fold(unfold(response)), response)
+    assert fold([Start(source="gemini_generate")]).source == "gemini_generate"
 
 
 @given(responses(), st.data())

@@ -277,6 +277,7 @@ class Folder:
             self._start.model,
             self._start.identifier,
             self._stop_sequence,
+            source=self._start.source,
             created=self._start.created,
         )
 
