@@ -96,6 +96,8 @@ def test_thoughts_that_a_compatible_server_counts_apart_are_output_elsewhere():
     counted = told(body, CHAT, GEMINI, kind="response").body["usageMetadata"]
     assert (counted["candidatesTokenCount"], counted["thoughtsTokenCount"]) == (7, 8)
     assert counted["totalTokenCount"] == 20
+    for target in (CLAUDE, GEMINI, RESPONSES):
+        assert told(body, CHAT, target, kind="response").losses == set()
     assert told(body, CHAT, CLAUDE, kind="response").body["usage"]["output_tokens"] == 15
     assert told(body, CHAT, RESPONSES, kind="response").body["usage"]["total_tokens"] == 20
     assert told(body, CHAT, CHAT, kind="response").body == body

@@ -81,6 +81,7 @@ MODELLED = frozenset(
         "created",
         "choices[0].finish_reason",
         "choices[0].message.annotations",
+        "usage.completion_tokens",
         "usage.total_tokens",
     }
 )
