@@ -143,7 +143,9 @@ def as_gemini(body: Json) -> Json:
             else:
                 contents.append({"role": "user", "parts": [part]})
             continue
-        parts = [{"text": content}] if isinstance(content, str) else _gemini_parts(content)
+        parts: list[Json] = (
+            [{"text": content}] if isinstance(content, str) else _gemini_parts(content)
+        )
         for place, call in enumerate(message.get("tool_calls", ())):
             function = call["function"]
             names[call["id"]] = function["name"]

@@ -18,6 +18,7 @@ from typing import Any
 from cannery.messages.json_text import decode_json, is_json, write_json
 
 _LONG = 64
+_KINDS = ("r", "d", "s", "x")
 _SHORT = 4
 # Beyond 64 bits, which is all that protobuf has.
 _VAST = 2**64
@@ -148,6 +149,9 @@ def _object_delta(
     dropped = [key for key in ours if key not in kept]
     if dropped:
         patch["x"] = dropped
+    if len(patch) > 1:
+        # The order of theirs is nobody's business: the same difference is the same text.
+        patch = {kind: patch[kind] for kind in _KINDS if kind in patch}
     return patch or None
 
 
