@@ -23,7 +23,6 @@ from cannery.wire.contract import UNKNOWN_MODEL
 from cannery.wire.foreign import note_residue
 from cannery.wire.losses import Notes
 from cannery.wire.media import WEB_IMAGES, is_fetchable, sound_base64, true_mime_type
-from cannery.wire.openai_settings import SIBLINGS
 from cannery.wire.openai_shared import image_detail
 from cannery.wire.plain import (
     PlainAssistant,
@@ -99,8 +98,6 @@ def usual_settings(request: Request) -> dict[str, Any] | None:
     if request.tools:
         tools = body["tools"] = [_tool(tool) for tool in request.tools]
         if None in tools or len({tool.name for tool in request.tools}) < len(tools):
-            return None
-        if request.source not in SIBLINGS and any(tool.strict is True for tool in request.tools):
             return None
     choice = request.tool_choice
     if isinstance(choice, ToolChoice):
