@@ -17,7 +17,12 @@ def request(dice: Dice) -> Body:
         messages += turn
     body: Body = {"model": "claude-opus-5-5", "max_tokens": 4096, "messages": messages}
     body |= dice.subset(system=lambda: _words(dice))
-    return dice.dress({**body, **_tools(dice), **_controls(dice)})
+    tools, controls = _tools(dice), _controls(dice)
+    thinks = controls.get("thinking", {"type": "disabled"})["type"] != "disabled"
+    if thinks and tools.get("tool_choice", {}).get("type") in ("any", "tool"):
+        # Thinking leaves no room for a forced tool.
+        del tools["tool_choice"]
+    return dice.dress({**body, **tools, **controls})
 
 
 def response(dice: Dice) -> Body:

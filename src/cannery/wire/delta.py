@@ -149,10 +149,12 @@ def _object_delta(
     dropped = [key for key in ours if key not in kept]
     if dropped:
         patch["x"] = dropped
-    if len(patch) > 1:
-        # The order of theirs is nobody's business: the same difference is the same text.
-        patch = {kind: patch[kind] for kind in _KINDS if kind in patch}
-    return patch or None
+    return ordered(patch) or None
+
+
+def ordered(patch: dict[str, Any]) -> dict[str, Any]:
+    """A patch whose text does not depend on the order of the fields that it was made from."""
+    return patch if len(patch) < 2 else {kind: patch[kind] for kind in _KINDS if kind in patch}
 
 
 def _is_same_scalar(one: Any, other: Any) -> bool:

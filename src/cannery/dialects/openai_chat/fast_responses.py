@@ -27,7 +27,7 @@ from cannery.messages.residue import Residue
 from cannery.wire.answers import encode_patch, said_and_called
 from cannery.wire.bodies import Object, encode, read_object
 from cannery.wire.controls import integer
-from cannery.wire.delta import delta
+from cannery.wire.delta import delta, ordered
 from cannery.wire.endings import is_plain_end
 
 _KIND = "chat.completion"
@@ -183,7 +183,7 @@ def _patch(body: Object, choice: Object, finish: Any, usage: Any) -> Object | No
     dropped = [key for key in ("object", "created") if key not in body]
     if dropped:
         patch["x"] = dropped
-    return patch
+    return ordered(patch)
 
 
 def _choice_patch(choice: Object, finish: Any) -> Object | None:
@@ -206,7 +206,7 @@ def _choice_patch(choice: Object, finish: Any) -> Object | None:
     dropped = [key for key in ("index", "logprobs", "finish_reason") if key not in choice]
     if dropped:
         patch["x"] = dropped
-    return patch
+    return ordered(patch)
 
 
 def _usage_patch(counted: Object, usage: Usage) -> Object | None:
