@@ -274,12 +274,16 @@ def note_details(contents: list[Raw], sliced: Sliced, notes: Notes) -> bool:
 
 def is_spoken(messages: list[Any]) -> bool:
     """Whether texts alternate, begin and end with the user and say something."""
-    expected, following = USER, MODEL
-    for message in messages:
-        if message.speaker is not expected or not message.content.strip():
+    rest = iter(messages)
+    for user in rest:
+        if user.speaker is not USER or not user.content.strip():
             return False
-        expected, following = following, expected
-    return expected is MODEL
+        model = next(rest, None)
+        if model is None:
+            return True
+        if model.speaker is not MODEL or not model.content.strip():
+            return False
+    return False
 
 
 def is_talk(messages: list[Any]) -> bool:

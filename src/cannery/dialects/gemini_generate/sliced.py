@@ -27,23 +27,30 @@ def write_slices(sliced: Sliced, around: Around | None, notes: Notes) -> bytes |
     """The body; None for requests that need a repair."""
     if sliced.short is None:
         return write_long(sliced, around, notes)
-    texts: list[str] = []
     system = sliced.system
-    take = texts.append
-    expected, following = USER, MODEL
-    for message in sliced.messages:
-        text = message.content
-        if message.speaker is not expected or not text.strip():
+    texts: list[str] = [] if system is None else [system]
+    rest = iter(sliced.messages)
+    for user in rest:
+        said = user.content
+        if user.speaker is not USER or not said.strip():
             return None
-        take(text)
-        expected, following = following, expected
-    if expected is USER:
+        model = next(rest, None)
+        if model is None:
+            texts.append(said)
+            break
+        answer = model.content
+        if model.speaker is not MODEL or not answer.strip():
+            return None
+        texts += said, answer
+    else:
         return None
-    start = _opening(sliced) if around is None else _joined(around)
+    limit = sliced.limit
+    if around is None and sliced.temperature is sliced.top_p is absent and limit is not absent:
+        start: str | None = f'{{"generationConfig":{{"maxOutputTokens":{limit}}},'
+    else:
+        start = _opening(sliced) if around is None else _joined(around)
     if start is None:
         return None
-    if system is not None:
-        texts.insert(0, system)
     pieces = _frames(len(texts), system is not None).copy()
     pieces[0] = start
     pieces[2::2] = (
@@ -54,11 +61,8 @@ def write_slices(sliced: Sliced, around: Around | None, notes: Notes) -> bytes |
 
 def _opening(sliced: Sliced) -> str | None:
     """What a body with these settings begins with, or None where one of them would have to change."""
-    limit, temperature, top_p = sliced.limit, sliced.temperature, sliced.top_p
-    if temperature is top_p is absent:
-        return "{" if limit is absent else f'{{"generationConfig":{{"maxOutputTokens":{limit}}},'
-    config = usual_config(limit, temperature, top_p)
-    return None if config is None else _joined({"generationConfig": config})
+    config = usual_config(sliced.limit, sliced.temperature, sliced.top_p)
+    return None if config is None else _joined({"generationConfig": config} if config else {})
 
 
 def _joined(fields: Mapping[str, Any]) -> str:
