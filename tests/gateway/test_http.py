@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import hmac
 import http.client
 import json
 import shutil
@@ -17,12 +16,10 @@ from typing import Any
 
 import pytest
 
-from cannery.gateway import ingress
 from cannery.gateway.origins import Origins
 from cannery.gateway.packing import find_packing
 from cannery.gateway.refusals import CallError
 from cannery.gateway.routing import Match, Router
-from cannery.gateway.settings import Keys, Settings, load_settings
 
 from .running import Running, rows, wait_for
 from .test_contract import ask, chat
@@ -331,79 +328,6 @@ def test_configured_pages_are_welcome_and_keys_are_enough() -> None:
     assert guarded.headers("https://other.example") == []
 
 
-# --- keys -------------------------------------------------------------------------------------
-
-
-class Shown:
-    """A call that shows keys."""
-
-    def __init__(self, headers: dict[str, str], query: str = "") -> None:
-        self.header = headers.get
-        self.query = query
-
-
-@pytest.mark.parametrize("position", range(3))
-def test_every_key_is_compared_in_constant_time_whichever_is_right(
-    monkeypatch: pytest.MonkeyPatch, position: int
-) -> None:
-    keys = (b"one", b"two", b"three")
-    compared: list[tuple[bytes, bytes]] = []
-
-    def compare(shown: bytes, key: bytes) -> bool:
-        compared.append((shown, key))
-        return hmac.compare_digest(shown, key)
-
-    monkeypatch.setattr(ingress, "hmac", type("", (), {"compare_digest": staticmethod(compare)}))
-    shown = keys[position]
-    call: Any = Shown({"authorization": f"Bearer {shown.decode()}"})
-    ingress.check_key(call, keys)
-    assert compared == [(shown, key) for key in keys]
-
-
-def test_only_the_comparison_in_constant_time_decides(monkeypatch: pytest.MonkeyPatch) -> None:
-    call: Any = Shown({"x-api-key": "wrong"})
-    for verdict in (True, False):
-        never = type("", (), {"compare_digest": staticmethod(lambda *_, verdict=verdict: verdict)})
-        monkeypatch.setattr(ingress, "hmac", never)
-        if verdict:
-            ingress.check_key(call, (b"right",))
-        else:
-            with pytest.raises(CallError):
-                ingress.check_key(call, (b"right",))
-
-
-@pytest.mark.parametrize(
-    "headers,query",
-    [
-        ({"authorization": "Bearer of-the-provider", "x-api-key": "mine"}, ""),
-        ({"authorization": "bearer  mine "}, ""),
-        ({"api-key": "mine"}, ""),
-        ({}, "alt=sse&key=%6Dine"),
-    ],
-)
-def test_the_right_key_counts_wherever_it_stands(headers: dict[str, str], query: str) -> None:
-    call: Any = Shown(headers, query)
-    ingress.check_key(call, (b"mine",))
-
-
-def test_keys_that_are_asked_for_but_not_there_let_nobody_in(tmp_path: Path) -> None:
-    """A variable that was forgotten must not open the door to everybody."""
-    config = '[keys]\nvariables = ["NO_SUCH_KEY"]\n'
-    (tmp_path / "gateway.toml").write_text(config)
-    command = [sys.executable, "-m", "cannery.gateway", "--port", "0", "--no-record", "--config"]
-    done = subprocess.run(
-        [*command, str(tmp_path / "gateway.toml")],
-        capture_output=True,
-        text=True,
-        timeout=30,
-        check=False,
-    )
-    assert done.returncode == 2
-    assert done.stderr == "cannery: keys: neither the variables nor the file hold a key\n"
-    with pytest.raises(ValueError, match=r"keys\.file: cannot be read"):
-        Settings(keys=Keys(file=str(tmp_path / "missing"))).api_keys({})
-
-
 # --- limits -----------------------------------------------------------------------------------
 
 
@@ -535,14 +459,6 @@ def test_a_port_that_cannot_be_is_refused(tmp_path: Path, port: str) -> None:
         2,
         "cannery: server.port: must lie between 0 and 65535\n",
     )
-
-
-def test_a_file_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
-    keys = tmp_path / "keys"
-    keys.write_text("\ufeffsecret\n", encoding="utf-8")
-    config = tmp_path / "gateway.toml"
-    config.write_text(f'\ufeff[keys]\nfile = "{keys}"\n', encoding="utf-8")
-    assert load_settings(config).api_keys({}) == (b"secret",)
 
 
 @pytest.mark.parametrize("host", ["localhost", "::1"])

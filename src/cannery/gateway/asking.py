@@ -16,7 +16,8 @@ import msgspec
 
 from cannery.gateway.calls import Call
 from cannery.gateway.entries import Entry
-from cannery.gateway.ingress import RoleGate, caller_key
+from cannery.gateway.ingress import RoleGate
+from cannery.gateway.keys import forwarded_query, holds_secret, own_credential
 from cannery.gateway.metrics import Metrics
 from cannery.gateway.peek import Glance, glance, read_plain
 from cannery.gateway.recorder import Recorder
@@ -155,19 +156,22 @@ class Asking:
         url = upstream.url(target, kind, choice.model)
         if kind == "stream" and target.name.startswith("gemini"):
             url = f"{url}?alt=sse"
-        elif is_same and "beta=" in call.query:
-            url = f"{url}?{call.query}"
+        elif is_same:
+            query = forwarded_query(call)
+            url = f"{url}?{query}" if query else url
+        if holds_secret(call, url):
+            raise refuse(400, "a key of the gateway cannot name a model", code="invalid_model")
         return self._senders[upstream.name].request(url, headers, body)
 
     def _headers(
         self, call: Call, upstream: Upstream, target: Dialect, *, is_same: bool
     ) -> dict[str, str]:
-        key = caller_key(call) if upstream.row.forward_key else None
-        headers = upstream.headers(target, key)
+        credential = own_credential(call) if upstream.row.forward_key else None
+        headers = upstream.headers(target, credential, is_same=is_same)
         if is_same:
             for name in _FORWARDED.get(target.name.partition("_")[0], ()):
                 value = call.header(name)
-                if value is not None:
+                if value is not None and not holds_secret(call, value):
                     headers[name] = value
         return headers
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cannery.gateway.arrays import ListTransport
 from cannery.gateway.identifiers import new_request_id
@@ -16,6 +16,9 @@ from cannery.gateway.rsgi import HTTPProtocol, Scope, Transport
 from cannery.messages import Response
 from cannery.wire.contract import Dialect
 from cannery.wire.losses import Loss, Repair
+
+if TYPE_CHECKING:
+    from cannery.gateway.keys import Key
 
 EVENT_STREAM = "text/event-stream"
 _LONGEST_ID = 128
@@ -37,6 +40,7 @@ class Call:
         "is_gone",
         "is_late",
         "is_stateful",
+        "key",
         "kind",
         "losses",
         "model",
@@ -46,6 +50,7 @@ class Call:
         "repairs",
         "request_id",
         "scope",
+        "secrets",
         "started",
         "status",
         "stream",
@@ -72,6 +77,8 @@ class Call:
         self.is_late = False
         self.is_gone = False
         self.is_cut = False
+        self.key: Key | None = None
+        self.secrets: tuple[str, ...] = ()
         self.upstream = "-"
         self.upstream_id: str | None = None
         self.losses: tuple[Loss, ...] = ()

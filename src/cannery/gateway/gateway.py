@@ -13,7 +13,8 @@ from time import perf_counter
 from cannery.errors import CanneryError, LossError
 from cannery.gateway.calls import Call, Sentry
 from cannery.gateway.exchange import Exchanges
-from cannery.gateway.ingress import RoleGate, check_head, check_key, hear_out, read_body
+from cannery.gateway.ingress import RoleGate, check_head, hear_out, read_body
+from cannery.gateway.keys import Keyring
 from cannery.gateway.logs import Log
 from cannery.gateway.metrics import Metrics
 from cannery.gateway.operations import Operations
@@ -55,7 +56,7 @@ class Gateway:
         """Take over what is simple, and make the rest anew; whatever is wrong is found before anything changes."""
         mappings = settings.role_mappings
         upstreams = Upstreams(settings, os.environ)
-        keys = settings.api_keys(os.environ)
+        keys = Keyring.of(settings.keys, os.environ)
         exchanges = Exchanges(
             upstreams,
             roles=self.roles,
@@ -115,7 +116,7 @@ class Gateway:
         if origin is not None:
             self.check_origin(call, origin)
         if self.keys:
-            check_key(call, self.keys)
+            self.keys.admit(call)
         if call.kind in _GENERATING:
             call.body = await read_body(call, self.limits)
             await self.exchanges.answer(call)

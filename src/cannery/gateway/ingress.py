@@ -1,4 +1,4 @@
-"""What happens to a call before anybody is asked: keys, limits, and roles as the dialects want them.
+"""What happens to a call before anybody is asked: limits, and roles as the dialects want them.
 
 Role normalization has no switch. A body whose roles are all spelled right is left alone; otherwise
 only the roles are changed.
@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hmac
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
-from urllib.parse import unquote
 
 from cannery.errors import RoleError, WireRoleError
 from cannery.gateway.calls import Call
@@ -24,40 +22,6 @@ from cannery.roles.mappings import RoleMappings
 from cannery.roles.normalization import normalize_role, normalize_roles
 from cannery.roles.vocabularies import CLIENT
 from cannery.wire.bodies import encode, read_object
-
-_KEY_HEADERS = ("x-api-key", "x-goog-api-key", "api-key")
-
-
-def caller_key(call: Call) -> str | None:
-    """The key that a client shows, wherever its generation puts it."""
-    return next(shown_keys(call), None)
-
-
-def shown_keys(call: Call) -> Iterator[str]:
-    """Every key that a client shows; some show one to the provider and another to the gateway."""
-    bearer = call.header("authorization")
-    if bearer and bearer[:7].lower() == "bearer ":
-        yield str(bearer[7:]).strip()
-    for name in _KEY_HEADERS:
-        found = call.header(name)
-        if found:
-            yield str(found).strip()
-    for pair in call.query.split("&") if "key=" in call.query else ():
-        name, _, value = pair.partition("=")
-        if name == "key":
-            yield unquote(value)
-
-
-def check_key(call: Call, keys: tuple[bytes, ...]) -> None:
-    """Refuse a caller without one of the gateway's own keys; every key is compared, in constant time."""
-    shown = [key.encode() for key in shown_keys(call)]
-    is_known = False
-    for key in keys:
-        for candidate in shown:
-            is_known |= hmac.compare_digest(candidate, key)
-    if not is_known:
-        message = "invalid API key" if shown else "an API key is required"
-        raise refuse(401, message, code="invalid_api_key", headers=[("www-authenticate", "Bearer")])
 
 
 def check_head(call: Call, limits: Limits) -> int | None:

@@ -16,7 +16,8 @@ from msgspec import Struct
 from cannery.errors import CanneryError
 from cannery.gateway.refusals import NoAnswerError
 from cannery.gateway.sending import Sender
-from cannery.gateway.upstreams import Upstream, Upstreams, is_pattern
+from cannery.gateway.upstreams import Credential, Upstream, Upstreams, is_pattern
+from cannery.wire.contract import Dialect
 
 _PATIENCE = 3.0
 _KEPT_SECONDS = 300.0
@@ -50,9 +51,9 @@ class ModelLists:
     def __init__(self, upstreams: Upstreams, senders: Mapping[str, Sender]) -> None:
         self._upstreams = upstreams
         self._senders = senders
-        self._kept: dict[tuple[str, str | None], _Kept] = {}
+        self._kept: dict[tuple[str, Credential | None], _Kept] = {}
 
-    async def names(self, caller_key: str | None) -> dict[str, str]:
+    async def names(self, caller: Dialect, credential: Credential | None) -> dict[str, str]:
         """Every model that is known by name, with its upstream; those of the configuration first."""
         found = dict(self._upstreams.model_names())
         asked = [
@@ -60,7 +61,9 @@ class ModelLists:
             for upstream in self._upstreams.all
             if not upstream.is_echo and any(map(is_pattern, upstream.row.models))
         ]
-        lists = await asyncio.gather(*(self._of(upstream, caller_key) for upstream in asked))
+        lists = await asyncio.gather(
+            *(self._of(upstream, caller, credential) for upstream in asked)
+        )
         for upstream, names in zip(asked, lists, strict=True):
             for name in names:
                 if self._leads_to(name, upstream):
@@ -74,8 +77,14 @@ class ModelLists:
         except CanneryError:
             return False
 
-    async def _of(self, upstream: Upstream, caller_key: str | None) -> tuple[str, ...]:
-        key = (upstream.name, caller_key if upstream.row.forward_key else None)
+    async def _of(
+        self, upstream: Upstream, caller: Dialect, credential: Credential | None
+    ) -> tuple[str, ...]:
+        if not upstream.row.forward_key:
+            credential = None
+        elif credential is not None and caller not in upstream.dialects:
+            credential = Credential(credential.value, None)
+        key = (upstream.name, credential)
         kept = self._kept.get(key)
         if kept is None:
             if len(self._kept) >= _MOST_LISTS:
@@ -87,17 +96,17 @@ class ModelLists:
         kept.until = monotonic() + _PATIENCE
         try:
             async with asyncio.timeout(_PATIENCE):
-                kept.names = await self._ask(upstream, key[1])
+                kept.names = await self._ask(upstream, credential)
             kept.until = monotonic() + _KEPT_SECONDS
         except (CanneryError, TimeoutError, msgspec.MsgspecError, UnicodeError):
             kept.until = monotonic() + _RETRY_SECONDS
         return kept.names
 
-    async def _ask(self, upstream: Upstream, caller_key: str | None) -> tuple[str, ...]:
+    async def _ask(self, upstream: Upstream, credential: Credential | None) -> tuple[str, ...]:
         dialect = upstream.dialects[0]
         url = upstream.url(dialect, "models", None) + _PAGES.get(dialect.name.partition("_")[0], "")
         answer = await self._senders[upstream.name].fetch(
-            url, upstream.headers(dialect, caller_key)
+            url, upstream.headers(dialect, credential)
         )
         if answer.status != 200:
             raise NoAnswerError(upstream.name, "does not list its models", "upstream_invalid")

@@ -10,7 +10,8 @@ from cannery.gateway import echo
 from cannery.gateway.calls import Call
 from cannery.gateway.conversations import Conversations
 from cannery.gateway.documents import docs_page, openapi
-from cannery.gateway.ingress import caller_key, hear_out, read_body
+from cannery.gateway.ingress import hear_out, read_body
+from cannery.gateway.keys import own_credential
 from cannery.gateway.metrics import Counter
 from cannery.gateway.refusals import CallError, body_of, refuse
 from cannery.gateway.routing import NoMatch
@@ -142,7 +143,7 @@ class Operations:
         vendor = call.dialect.name.partition("_")[0]
         describe = _DESCRIPTIONS.get(vendor, _describe_openai)
         if call.model is None:
-            known = await exchanges.models.names(caller_key(call))
+            known = await exchanges.models.names(call.dialect, own_credential(call))
             listed = [describe(name, owner) for name, owner in known.items()]
             body = _LISTS.get(vendor, _list_openai)(listed)
         else:

@@ -21,6 +21,7 @@ from cannery.errors import CanneryError, ConfigurationError
 from cannery.gateway.doors import Doorkeeper
 from cannery.gateway.gateway import Gateway
 from cannery.gateway.housekeeping import Housekeeper
+from cannery.gateway.keys import Keyring
 from cannery.gateway.listening import Listener
 from cannery.gateway.logs import Bridge, Log
 from cannery.gateway.recorder import Recorder
@@ -71,7 +72,7 @@ def _reader(
 
 def check_exposure(settings: Settings) -> None:
     """Refuse to listen where others can reach it without keys."""
-    if not is_loopback(settings.server.host) and not settings.api_keys(os.environ):
+    if not is_loopback(settings.server.host) and not Keyring.of(settings.keys, os.environ):
         raise ConfigurationError(
             "server.host",
             f"{settings.server.host} can be reached from other machines; set [keys] first, or listen on 127.0.0.1",

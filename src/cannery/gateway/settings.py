@@ -11,7 +11,7 @@ import ipaddress
 import os
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -67,11 +67,27 @@ class Limits(Struct, forbid_unknown_fields=True, frozen=True):
     concurrent_calls: int = 2048
 
 
+class NamedKey(Struct, forbid_unknown_fields=True, frozen=True):
+    """What is said of the keys of one name: the environment variable that holds one, and what they may do."""
+
+    variable: str | None = None
+    operator: bool = False
+
+
 class Keys(Struct, forbid_unknown_fields=True, frozen=True):
-    """The gateway's own API keys: environment variables that hold them, and a file with one a line."""
+    """The gateway's own API keys: environment variables that hold them, and a file with one a line.
+
+    ``named`` are the tables ``[keys.NAME]``.
+    """
 
     variables: tuple[str, ...] = ()
     file: str | None = None
+    named: dict[str, NamedKey] = field(default_factory=dict)
+
+    @property
+    def are_asked_for(self) -> bool:
+        """Whether callers have to show one."""
+        return bool(self.variables or self.named or self.file is not None)
 
 
 class Recording(Struct, forbid_unknown_fields=True, frozen=True):
@@ -146,23 +162,6 @@ class Settings(Struct, forbid_unknown_fields=True, frozen=True):
             return None
         return RoleMappings(self.roles.mappings, self.roles.clients)
 
-    def api_keys(self, environment: Mapping[str, str]) -> tuple[bytes, ...]:
-        """The keys that clients may show; ConfigurationError if keys are asked for and there is none."""
-        found = [environment.get(name, "").strip() for name in self.keys.variables]
-        if self.keys.file is not None:
-            try:
-                text = Path(self.keys.file).expanduser().read_text(encoding="utf-8-sig")
-            except (OSError, UnicodeError) as error:
-                raise ConfigurationError("keys.file", f"cannot be read: {error}") from None
-            found += [
-                line.strip() for line in text.splitlines() if not line.lstrip().startswith("#")
-            ]
-        keys = tuple(key.encode() for key in found if key)
-        if not keys and (self.keys.variables or self.keys.file is not None):
-            # Without any key everybody could call, which is not what was asked for.
-            raise ConfigurationError("keys", "neither the variables nor the file hold a key")
-        return keys
-
 
 def load_settings(path: str | os.PathLike[str] | None = None, **changes: Any) -> Settings:
     """The settings of a file (none: the defaults), with single settings of ``[server]`` and ``[recording]`` changed."""
@@ -196,6 +195,7 @@ def parse_settings(text: str, name: str = "configuration") -> Settings:
     except tomllib.TOMLDecodeError as error:
         raise ConfigurationError(name, f"not TOML: {error}") from None
     lines = find_lines(text)
+    _gather_named_keys(values)
     try:
         settings = msgspec.convert(values, Settings)
     except msgspec.ValidationError as error:
@@ -204,6 +204,15 @@ def parse_settings(text: str, name: str = "configuration") -> Settings:
     for place, problem in _problems(settings):
         raise _refusal(name, lines, place, problem)
     return settings
+
+
+def _gather_named_keys(values: dict[str, Any]) -> None:
+    """Put the tables ``[keys.NAME]`` where ``Keys`` has them."""
+    keys = values.get("keys")
+    if isinstance(keys, dict):
+        named = {name: keys.pop(name) for name in list(keys) if isinstance(keys[name], dict)}
+        if named:
+            keys["named"] = named
 
 
 def _refusal(name: str, lines: dict[Place, int], place: Place, problem: str) -> ConfigurationError:
@@ -228,15 +237,26 @@ def _locate(text: str, values: Any) -> tuple[str, Place]:
 
 
 def _with_positions(place: Place, values: Any) -> Place:
-    """A place with the position of the row in question, which msgspec leaves open."""
-    if place[:2] != ("upstreams", "..."):
-        return tuple(step for step in place if step != "...")
-    for index, row in enumerate(values["upstreams"]):
-        try:
-            msgspec.convert(row, Row)
-        except msgspec.ValidationError:
-            return ("upstreams", index, *(step for step in place[2:] if step != "..."))
-    return ("upstreams",)
+    """A place with the position of the row or the name of the key in question, which msgspec leaves open."""
+    known = tuple(step for step in place if step != "...")
+    if place[:2] == ("upstreams", "..."):
+        for index, row in enumerate(values["upstreams"]):
+            if not _is_valid(row, Row):
+                return ("upstreams", index, *known[1:])
+        return ("upstreams",)
+    if place[:3] == ("keys", "named", "..."):
+        for name, named in values["keys"]["named"].items():
+            if not _is_valid(named, NamedKey):
+                return ("keys", name, *known[2:])
+    return known
+
+
+def _is_valid(value: Any, kind: type[Struct]) -> bool:
+    try:
+        msgspec.convert(value, kind)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def _problems(settings: Settings) -> list[tuple[Place, str]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 from urllib.parse import quote, urlsplit
 
 import msgspec
@@ -62,6 +63,13 @@ class UnknownModelError(NotFoundError):
         self.model = model
 
 
+class Credential(NamedTuple):
+    """What a caller shows to its provider; ``scheme`` tells where it stood, None in a query."""
+
+    value: str
+    scheme: str | None
+
+
 class Upstream(Struct, frozen=True):
     """One upstream, ready to be asked."""
 
@@ -110,20 +118,28 @@ class Upstream(Struct, frozen=True):
                     return join_url(self.row.url, path, dialect.name)
         raise NotFoundError(f"{self.name}: {dialect.name} has no endpoint to {kind}")
 
-    def headers(self, dialect: Dialect, caller_key: str | None = None) -> dict[str, str]:
-        """The headers of a request, authentication included."""
-        if caller_key is not None and self.row.forward_key:
-            return self._make_headers(dialect, caller_key)
+    def headers(
+        self, dialect: Dialect, credential: Credential | None = None, *, is_same: bool = True
+    ) -> dict[str, str]:
+        """The headers of a request, authentication included.
+
+        The caller's own credential goes where it stood if the caller speaks the same dialect: a token is no API key.
+        """
+        if credential is not None and self.row.forward_key:
+            scheme = credential.scheme if is_same else None
+            return self._make_headers(dialect, credential.value, scheme)
         found = self._headers.get(dialect.name)
         if found is None:
             found = self._headers[dialect.name] = self._make_headers(dialect, self.key)
         return {**found}
 
-    def _make_headers(self, dialect: Dialect, key: str | None) -> dict[str, str]:
+    def _make_headers(
+        self, dialect: Dialect, key: str | None, scheme: str | None = None
+    ) -> dict[str, str]:
         vendor = dialect.name.partition("_")[0]
         headers = {"content-type": "application/json", **self.row.headers}
         if key:
-            scheme = self.row.auth or _AUTHENTICATION.get(vendor, "bearer")
+            scheme = self.row.auth or scheme or _AUTHENTICATION.get(vendor, "bearer")
             if scheme == "bearer":
                 headers["authorization"] = f"Bearer {key}"
             elif scheme != "none":

@@ -62,11 +62,17 @@ def _settings(options: argparse.Namespace) -> Iterator[Setting]:
 
 def _gateway(found: GatewaySettings, chosen: str) -> Iterator[Setting]:
     yield "configuration", found.path, "none found" if found.path is None else chosen
-    for steps, value in _leaves(msgspec.to_builtins(found.settings), ()):
+    written = msgspec.to_builtins(found.settings)
+    # As the file spells them: [keys.NAME].
+    written["keys"] |= written["keys"].pop("named")
+    for steps, value in _leaves(written, ()):
         line = found.lines.get(steps)
         yield _name(steps), value, "default" if line is None else f"{found.path}, line {line}"
     variables = {row.key_variable for row in found.rows if row.key_variable}
-    for variable in sorted(variables | set(found.settings.keys.variables)):
+    keys = found.settings.keys
+    variables |= set(keys.variables)
+    variables |= {named.variable for named in keys.named.values() if named.variable}
+    for variable in sorted(variables):
         yield variable, "present" if os.environ.get(variable) else "absent", "environment"
 
 

@@ -1,0 +1,155 @@
+"""Keys that open the gateway, and the credentials of callers that may leave it.
+
+A client may show several keys at once: one that opens the gateway and one for its provider. A key that opens the
+gateway never leaves it: ``Keyring.admit`` notes every such key that a call shows, and whatever is made of the call for
+an upstream, a log or a record leaves those out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from urllib.parse import unquote
+
+from msgspec import Struct
+
+from cannery.errors import ConfigurationError
+from cannery.gateway.calls import Call
+from cannery.gateway.identifiers import new_request_id
+from cannery.gateway.refusals import refuse
+from cannery.gateway.settings import Keys
+from cannery.gateway.upstreams import Credential
+
+_KEY_HEADERS = ("x-api-key", "x-goog-api-key", "api-key")
+_NAMED_LINE = re.compile(r"(?P<name>[A-Za-z0-9][A-Za-z0-9_.-]*):\s+(?P<key>\S+)")
+_DIGITS = 12
+# Parameters of a query that mean something to a provider; any other stays here.
+_FORWARDED_PARAMETER = re.compile(r"beta=[A-Za-z0-9_.,-]{1,64}")
+
+
+class Key(Struct, frozen=True):
+    """One key that opens the gateway; ``name`` is also the scope of what is recorded under it."""
+
+    name: str
+    secret: bytes
+    is_operator: bool = False
+
+
+class Keyring:
+    """The keys of the configuration."""
+
+    def __init__(self, keys: Iterable[Key]) -> None:
+        self.keys = tuple(keys)
+
+    def __bool__(self) -> bool:
+        return bool(self.keys)
+
+    @classmethod
+    def of(cls, settings: Keys, environment: Mapping[str, str]) -> Keyring:
+        """The keys that the settings name; ConfigurationError if keys are asked for and there is none."""
+        found = [("", environment.get(name, "")) for name in settings.variables]
+        found += [
+            (name, environment.get(named.variable, ""))
+            for name, named in settings.named.items()
+            if named.variable is not None
+        ]
+        found += _read_file(settings.file)
+        pairs = [(name, key.strip()) for name, key in found if key.strip()]
+        if not pairs and settings.are_asked_for:
+            # Without any key everybody could call, which is not what was asked for.
+            raise ConfigurationError("keys", "neither the variables nor the file hold a key")
+        operators = {name for name, named in settings.named.items() if named.operator}
+        return cls(_key(name, key.encode(), operators) for name, key in pairs)
+
+    def admit(self, call: Call) -> None:
+        """Refuse a caller without one of the keys; every key is compared, in constant time."""
+        shown = [credential.value.encode() for credential in shown_credentials(call)]
+        opened: Key | None = None
+        secrets: list[str] = []
+        for key in self.keys:
+            for candidate in shown:
+                if hmac.compare_digest(candidate, key.secret):
+                    opened = opened or key
+                    secrets.append(key.secret.decode())
+        self._hide(call)
+        if opened is None:
+            message = "invalid API key" if shown else "an API key is required"
+            challenge = [("www-authenticate", "Bearer")]
+            raise refuse(401, message, code="invalid_api_key", headers=challenge)
+        call.key = opened
+        call.secrets = tuple(secrets)
+        named = call.header("x-cannery-conversation")
+        if named is not None and holds_secret(call, named):
+            raise refuse(400, "a key cannot name a conversation", code="invalid_conversation")
+
+    def _hide(self, call: Call) -> None:
+        """Give a call another id if the one that its client chose has a key in it: ids are logged and sent on."""
+        given = call.header("x-request-id")
+        if given is not None and any(key.secret.decode() in given for key in self.keys):
+            call.request_id = new_request_id()
+
+
+def _key(name: str, secret: bytes, operators: set[str]) -> Key:
+    """A key; one without a name is called by its digest, which stays the same wherever the key stands."""
+    name = name or f"key-{hashlib.sha256(secret).hexdigest()[:_DIGITS]}"
+    return Key(name, secret, name in operators)
+
+
+def _read_file(path: str | None) -> list[tuple[str, str]]:
+    """The keys of a file with their names, one a line: ``KEY`` or ``name: KEY``."""
+    if path is None:
+        return []
+    try:
+        text = Path(path).expanduser().read_text(encoding="utf-8-sig")
+    except (OSError, UnicodeError) as error:
+        raise ConfigurationError("keys.file", f"cannot be read: {error}") from None
+    lines = [line.strip() for line in text.splitlines()]
+    found = []
+    for line in lines:
+        if line.startswith("#"):
+            continue
+        named = _NAMED_LINE.fullmatch(line)
+        found.append((named["name"], named["key"]) if named else ("", line))
+    return found
+
+
+def shown_credentials(call: Call) -> Iterator[Credential]:
+    """Every key that a client shows, wherever its generation puts it."""
+    bearer = call.header("authorization")
+    if bearer and bearer[:7].lower() == "bearer ":
+        yield Credential(str(bearer[7:]).strip(), "bearer")
+    for name in _KEY_HEADERS:
+        found = call.header(name)
+        if found:
+            yield Credential(str(found).strip(), name)
+    for pair in call.query.split("&") if "key=" in call.query else ():
+        name, _, value = pair.partition("=")
+        if name == "key":
+            yield Credential(unquote(value), None)
+
+
+def own_credential(call: Call) -> Credential | None:
+    """What a caller shows beside the gateway's keys: its own key for a provider."""
+    for credential in shown_credentials(call):
+        if not holds_secret(call, credential.value):
+            return credential
+    return None
+
+
+def holds_secret(call: Call, text: str) -> bool:
+    """Whether a text has a key in it that opened the gateway."""
+    return any(secret in text for secret in call.secrets)
+
+
+def forwarded_query(call: Call) -> str:
+    """The part of a query that an upstream of the caller's dialect may see."""
+    if not call.query:
+        return ""
+    return "&".join(
+        pair
+        for pair in call.query.split("&")
+        if _FORWARDED_PARAMETER.fullmatch(pair) and not holds_secret(call, pair)
+    )
