@@ -274,3 +274,13 @@ def test_a_history_that_has_to_be_filed_alone_keeps_when_it_was_begun(store):
     (filed,) = store.file_many([Filing([user("a"), assistant("b")], match=gone, created=START)])
     assert filed.is_new
     assert filed.conversation.metadata.created == START
+
+
+def test_a_conversation_that_began_elsewhere_is_listed_when_it_was_held(store):
+    said = [user("a", timestamp=START), assistant("b", timestamp=START + timedelta(minutes=1))]
+    store.file_many([Filing(said, created=START)])
+    (listed,) = store.list()
+    assert (listed.created, listed.updated) == (START, START + timedelta(minutes=1))
+    assert store.list(since=START + timedelta(days=1)) == ()
+    store.change_metadata(listed.identifier, title="T", updated=listed.updated)
+    assert store.list()[0].updated == listed.updated

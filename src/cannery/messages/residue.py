@@ -18,8 +18,11 @@ class Residue(Struct, frozen=True, gc=False):
     ``part`` belongs to the value itself, ``envelope`` to the wire message that it opens, ``form``
     names the shape that the message's content had where that is not the usual one, ``model`` is who
     made a signature among them, and ``cache`` is a cache mark in words that every dialect
-    understands: ``short`` or ``long``. When a message is edited, its envelope goes to the value that
-    opens it then; a form that must survive that stands on each value of the message.
+    understands: ``short`` or ``long``. ``facts`` is a JSON object of what is known about the message and was not
+    said in it: ``usage``, ``cost``, and ``unknown``, the records of an imported file that stood before the message
+    and that its importer does not understand. No dialect writes them.
+    When a message is edited, its envelope goes to the value that opens it then; a form
+    that must survive that stands on each value of the message.
     """
 
     dialect: str
@@ -28,3 +31,4 @@ class Residue(Struct, frozen=True, gc=False):
     form: str | None = None
     model: str | None = None
     cache: str | None = None
+    facts: str | None = None

@@ -40,8 +40,8 @@ class Metadata(Struct, frozen=True, omit_defaults=True):
         return msgspec.json.encode(self)
 
     def changed(self, **changes: object) -> Metadata:
-        """The same with some facts changed now."""
-        return msgspec.structs.replace(self, updated=datetime.now(UTC), **changes)
+        """The same with some facts changed, now unless ``updated`` is among them."""
+        return msgspec.structs.replace(self, **{"updated": datetime.now(UTC), **changes})
 
 
 _decode = msgspec.json.Decoder(Metadata).decode
@@ -70,7 +70,10 @@ def new_metadata(
     identifier: str | None = None,
     created: datetime | None = None,
 ) -> Metadata:
-    """The metadata of a new conversation, checked; one that began elsewhere says when it was ``created`` there."""
+    """The metadata of a new conversation, checked.
+
+    One that began elsewhere says when it was ``created`` there, and is as old in every list.
+    """
     for known in PROFILES:
         if profile == known:
             break
@@ -79,9 +82,9 @@ def new_metadata(
     check_title(title)
     check_tags(tags)
     check_model(model)
-    now = datetime.now(UTC)
+    began = created or datetime.now(UTC)
     own = new_identifier() if identifier is None else check_identifier(identifier)
-    return Metadata(own, created or now, now, title, tuple(tags), known, model, parent, position)
+    return Metadata(own, began, began, title, tuple(tags), known, model, parent, position)
 
 
 def check_title(title: object) -> None:
