@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 from typing import Any
 
 import msgspec
@@ -18,7 +18,7 @@ from cannery.wire.bodies import encode
 from cannery.wire.contract import UNKNOWN_MODEL, Dialect, Piece, Rules
 from cannery.wire.foreign import report_settings
 from cannery.wire.locating import Locate, locator
-from cannery.wire.losses import REPAIRS, Aliases, Note, Notes, Rendered, Report, enforce, told
+from cannery.wire.losses import Aliases, Rendered, Report, enforce
 from cannery.wire.turns import changed
 
 
@@ -30,19 +30,17 @@ def write_request(
     rules: Rules | None,
     report: Report,
     locate: Callable[[], Any],
-    *,
-    turns: tuple[int, Any] | None,
 ) -> Rendered:
-    """A request in the general way; of ``turns`` that are written already it takes what stands before them."""
+    """A request as a body of the target, with the repairs and losses that it took."""
     name = target.name
-    canisters = request.conversation if turns is None else request.conversation[: turns[0]]
-    pieces = [Piece(at_hand(canister), index) for index, canister in enumerate(canisters)]
+    pieces = [
+        Piece(at_hand(canister), index) for index, canister in enumerate(request.conversation)
+    ]
     if request.source != name:
         model = request.model if isinstance(request.model, str) else None
         rules = rules or target.rules_of(model)
         report.taken_names = cache(partial(names_of, request))
-        if turns is None:
-            pieces = repair(pieces, rules, report, {*without} - target.fixed_repairs)
+        pieces = repair(pieces, rules, report, {*without} - target.fixed_repairs)
         if not rules.knows_developer:
             pieces = [_lowered(piece, report) for piece in pieces]
         report.takes_reasoning = rules.takes_reasoning_text
@@ -52,8 +50,7 @@ def write_request(
         if target.names_model and not request.model:
             report.lose("MODEL_UNKNOWN", "model")
             request = msgspec.structs.replace(request, model=UNKNOWN_MODEL)
-    more = () if turns is None else (turns[1],)
-    written = target.write_request(request, pieces, report, *more)
+    written = target.write_request(request, pieces, report)
     return render(written, request, name, policy, report, locate)
 
 
@@ -72,15 +69,6 @@ def at_hand(canister: AnyCanister) -> AnyCanister:
     if type(held) is not TextualContentClass or held.is_hydrated:
         return canister
     return changed(canister, held=hold(new_text(held.text, held.mime_type, held.citations)))
-
-
-def note(notes: Notes, report: Report) -> None:
-    """Report what a shortcut had to say."""
-    for name, place, detail, *within in notes:
-        if name in REPAIRS:
-            report.repair(name, place, detail)
-        else:
-            report.lose(name, place, detail, *within)
 
 
 def report_lost_settings(
@@ -119,27 +107,3 @@ def locate_in(
 ) -> Locate:
     """How places become paths of a body in the dialect of its source."""
     return locator(None if source is None else find_dialect(source), body, kind, restored)
-
-
-def noted(
-    written: bytes,
-    notes: Notes,
-    source: str | None,
-    body: bytes | None,
-    restored: tuple[int, int] = (0, 0),
-) -> Rendered:
-    """What a shortcut wrote, with what it had to say."""
-    if not notes:
-        return Rendered(written)
-    for note in notes:
-        is_named = type(note[1]) is str and note[1].isidentifier()
-        # What a target insists on and nobody gave is nowhere in the body.
-        if not is_named and note[0] != "CONTROL_DEFAULTED":
-            return Rendered(written, *told(notes, *locate_in(source, body, "request", restored)))
-    return Rendered(written, *said_alike(tuple(notes), source))
-
-
-@lru_cache(maxsize=64)
-def said_alike(notes: tuple[Note, ...], source: str | None) -> Any:
-    """The losses and repairs of notes that are about no message: the same for every body."""
-    return told(notes, *locate_in(source, None, "request"))

@@ -2,53 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
-from functools import lru_cache, partial
+from collections.abc import Collection, Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cannery.dialects import find_dialect
 from cannery.errors import InputError
 from cannery.messages.content import TextualContentClass
 from cannery.messages.conversation import Conversation
-from cannery.messages.requests import Request, Response, new_response
-from cannery.messages.residue import Residue
-from cannery.planned import write_planned
+from cannery.messages.requests import Request, Response
 from cannery.rendering import (
     at_hand,
     locate_in,
-    noted,
     render,
     report_lost_settings,
     write_request,
 )
 from cannery.repairs.media import media_types
-from cannery.shortcuts import translate_line, translate_plain, translate_slices, ways
 from cannery.wire.aliasing import unaliased_canister
 from cannery.wire.bodies import to_bytes
 from cannery.wire.contract import Piece, Rules, StreamOptions
-from cannery.wire.lazy import loaded
 from cannery.wire.losses import (
     NO_ALIASES,
     POLICIES,
     Aliases,
-    Loss,
-    Notes,
     Rendered,
     Report,
     check_policy,
     check_repairs,
-    enforce,
 )
-from cannery.wire.plain import PlainRequest
 from cannery.wire.streams import check_chunks, read_stream, write_stream
-from cannery.wire.walks import TurnPlan
 
 if TYPE_CHECKING:
     from cannery.messages.events import Event
 
 Body = Any
-# Longer envelopes hold something that seldom comes twice.
-_LONGEST_ENVELOPE = 2048
 
 
 # --- requests ----------------------------------------------------------------------------------
@@ -92,16 +80,6 @@ def nativize_read_request(
     return _nativize_request(request, dialect, policy, without, rules, body, restored)
 
 
-def nativize_plain(plain: PlainRequest, source: str, target: str, body: bytes) -> Rendered | None:
-    """The wire body of a plain request of another dialect, if it needs no repair and loses nothing; else None."""
-    write = find_dialect(target).write_plain
-    if write is None:
-        return None
-    notes: Notes = []
-    written = write(plain, notes)
-    return None if written is None else noted(written, notes, source, body)
-
-
 def _nativize_request(
     request: Request,
     name: str,
@@ -119,23 +97,9 @@ def _nativize_request(
     if rules is not None:
         _check("rules", rules, Rules)
     target = find_dialect(name)
-    if rules is None and not without and request.conversation:
-        plan_turns = _planner(name)
-        plan = None if plan_turns is None else plan_turns(request)
-        if plan is not None:
-            rendered = write_planned(request, target, plan, policy, body, restored)
-            if rendered is not None:
-                return rendered
     locate = partial(locate_in, request.source, body, "request", restored)
     report = Report(without)
-    return write_request(request, target, policy, without, rules, report, locate, turns=None)
-
-
-@lru_cache(maxsize=64)
-def _planner(name: str) -> Callable[[Request], TurnPlan | None] | None:
-    """How a dialect plans to write a request; None where it never does."""
-    plan_turns = find_dialect(name).plan_turns
-    return None if plan_turns is None else loaded(plan_turns)
+    return write_request(request, target, policy, without, rules, report, locate)
 
 
 # --- responses ---------------------------------------------------------------------------------
@@ -162,9 +126,6 @@ def _nativize_response(
     if aliases is not None:
         _check("aliases", aliases, Aliases)
         response = unaliased(response, aliases)
-    fast = _nativize_fast(response, name, policy, body)
-    if fast is not None:
-        return fast
     report = Report()
     if any(type(canister.held) is TextualContentClass for canister in response.canisters):
         canisters = Conversation.trusted(map(at_hand, response.canisters))
@@ -177,38 +138,6 @@ def _nativize_response(
         report.place_citations("@citations")
     locate = partial(locate_in, response.source, body, "response")
     return render(written, response, name, policy, report, locate)
-
-
-def _nativize_fast(
-    response: Response, name: str, policy: str, body: bytes | None
-) -> Rendered | None:
-    """An answer of common shape of which nothing but settings is lost; None for any other."""
-    write = find_dialect(name).write_reply
-    if write is None or response.source in (None, name):
-        return None
-    losses: tuple[Loss, ...] = ()
-    residue = response.residue
-    if residue is not None and residue.envelope is not None:
-        if len(residue.envelope) > _LONGEST_ENVELOPE:
-            return None
-        losses = _lost_settings(residue.dialect, residue.envelope)
-        if losses and body is not None:
-            # The paths are to be those of the body.
-            return None
-    written = write(response)
-    if written is None:
-        return None
-    enforce(policy, response.source, name, losses)
-    return Rendered(written, losses)
-
-
-@lru_cache(maxsize=1024)
-def _lost_settings(dialect: str, envelope: str) -> tuple[Loss, ...]:
-    """What another dialect does not say of an answer's envelope: the same for all answers that have it."""
-    report = Report()
-    residue = Residue(dialect, envelope=envelope)
-    report_lost_settings(new_response(Conversation(), residue=residue), report)
-    return report.losses(*locate_in(dialect, None, "response"))
 
 
 def _typed(response: Response, name: str, report: Report) -> Response:
@@ -253,15 +182,6 @@ def translate(
         check_repairs(without)
     data = body if type(body) is bytes else to_bytes(source, body)
     if kind == "request":
-        # Only the general way knows of repairs that are switched off.
-        way = None if without else ways(source, target)
-        plain = None if way is None else translate_slices(data, way, source, target, policy, model)
-        if plain is None and model is None and not without:
-            plain = translate_line(data, source, target, policy)
-            if plain is None:
-                plain = translate_plain(data, source, target)
-        if plain is not None:
-            return plain
         request = find_dialect(source).read_request(data, None)
         if model is not None:
             request = request.replace(model=model)

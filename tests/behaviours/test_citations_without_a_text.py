@@ -9,7 +9,6 @@ import pytest
 
 import cannery
 from tests.behaviours.bodies import CHAT, CLAUDE, GEMINI, PNG, RESPONSES, call, told
-from tests.conformance.general import general
 from tests.conformance.matrix import DIALECTS
 
 CALL = {"functionCall": {"name": "f", "args": {"city": "Rome"}}}
@@ -93,7 +92,6 @@ def test_annotations_that_no_text_carries_are_named(message: dict[str, Any], tar
     raw = chat_answer(**message)
     found = told(raw, CHAT, target, kind="response")
     assert ("CITATION_DROPPED", "choices[0].message.annotations") in found.paths
-    assert found.rendered == general(raw, CHAT, target, kind="response")
     response = cannery.normalize_response(raw, CHAT)
     assert cannery.nativize_response(response, CHAT, policy="strict").losses == ()
 

@@ -10,7 +10,6 @@ import pytest
 
 import cannery
 from tests.behaviours.bodies import CHAT, CLAUDE, GEMINI, PNG, RESPONSES, told, user
-from tests.conformance.general import general
 from tests.oracles.sdk_streams import parse_stream
 from tests.oracles.sdk_types import validate_request, validate_response
 from tests.oracles.stream_rules import check_stream_rules
@@ -191,16 +190,6 @@ def test_what_no_call_makes_is_not_named(part: dict[str, Any], code: str):
     found = told(_turns({"text": "a"}, part), GEMINI, RESPONSES, model="m")
     assert found.paths == {(code, "contents[1].parts[1]")}
     assert _kinds(found.body["input"]) == ["user", "assistant", "user"]
-
-
-@pytest.mark.parametrize("target", [CHAT, CLAUDE, GEMINI, RESPONSES])
-def test_a_shortcut_treats_a_made_image_by_itself(target: str):
-    for source, body in ((RESPONSES, _asked(MADE, SAID)), (GEMINI, _turns(_inline()))):
-        data = json.dumps(body).encode()
-        found = cannery.translate(data, source=source, target=target, model="m")
-        expected = general(data, source, target, model="m")
-        assert json.loads(found.body) == json.loads(expected.body)
-        assert (found.losses, found.repairs) == (expected.losses, expected.repairs)
 
 
 # --- streams -----------------------------------------------------------------------------------

@@ -19,7 +19,6 @@ from tests.behaviours.bodies import (
     tool,
     user,
 )
-from tests.conformance.general import general
 from tests.oracles.server_rules import check_request_rules
 
 SAMPLING = {"temperature": 0.2, "top_p": 0.9}
@@ -29,10 +28,8 @@ CLAUDE_BODY = {"model": "claude-opus-4-5", "max_tokens": 9000, "messages": [user
 def rendered(
     body: dict[str, Any], source: str, target: str, model: str | None = None
 ) -> tuple[dict[str, Any], list[tuple[str, str]]]:
-    """What was written and lost, which is the same on every way."""
+    """What was written and lost."""
     found = cannery.translate(body, source=source, target=target, model=model)
-    slow = general(json.dumps(body).encode(), source, target, model=model)
-    assert (found.body, found.losses) == (slow.body, slow.losses)
     written = json.loads(found.body)
     assert check_request_rules(target, written) == []
     return written, [(loss.code, loss.path) for loss in found.losses]

@@ -9,7 +9,6 @@ import pytest
 
 import cannery
 from tests.behaviours.bodies import CHAT, CLAUDE, GEMINI, RESPONSES, user
-from tests.conformance.general import general
 from tests.oracles.sdk_types import validate_request
 
 ALIKE = {
@@ -50,10 +49,8 @@ FORMAT = {
 
 
 def rendered(body: dict[str, Any], source: str, target: str) -> tuple[Any, list[tuple[str, str]]]:
-    """What was written and lost, which is the same on every way."""
+    """What was written and lost; writing again gives the same."""
     found = cannery.translate(body, source=source, target=target)
-    slow = general(json.dumps(body).encode(), source, target)
-    assert (found.body, found.losses) == (slow.body, slow.losses)
     request = cannery.normalize_request(body, source)
     for _ in range(3):
         again = cannery.nativize_request(request, target)

@@ -9,7 +9,6 @@ import pytest
 
 import cannery
 from tests.behaviours.bodies import CHAT, CLAUDE, GEMINI, RESPONSES, claude, told, user
-from tests.conformance.general import general
 
 USE = {"type": "tool_use", "id": "a", "name": "f", "input": {}}
 MORE = {"type": "tool_use", "id": "b", "name": "f", "input": {}}
@@ -28,8 +27,6 @@ def test_words_behind_a_call_are_told_where_they_move(blocks: list[Any]):
     found = told(body, CLAUDE, CHAT)
     assert found.paths == {("ORDER_CHANGED", "messages[1].content[1]")}
     assert found.body["messages"][1]["content"] == "Wait."
-    raw = json.dumps(body).encode()
-    assert general(raw, CLAUDE, CHAT).losses == found.rendered.losses
     for target in (GEMINI, RESPONSES):
         assert "ORDER_CHANGED" not in told(body, CLAUDE, target).losses
 
@@ -52,13 +49,12 @@ def test_words_behind_a_call_of_an_answer_are_told(blocks: list[Any]):
 
 
 @pytest.mark.parametrize("source", [CLAUDE, RESPONSES, GEMINI])
-def test_a_prefill_is_told_by_every_way_to_chat(source: str):
+def test_a_prefill_is_told_from_every_dialect_to_chat(source: str):
     body = claude(user("q"), {"role": "assistant", "content": "The answer is"})
     given = told(body, CLAUDE, source, without={"prefill"}).body if source != CLAUDE else body
     raw = json.dumps(given).encode()
     found = cannery.translate(raw, source=source, target=CHAT, model="m")
     assert [loss.code for loss in found.losses] == ["PREFILL_DROPPED"]
-    assert general(raw, source, CHAT, model="m").losses == found.losses
     request = cannery.normalize_request(raw, source).replace(model="m")
     for _ in range(2):
         rendered = cannery.nativize_request(request, CHAT)

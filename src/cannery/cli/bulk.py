@@ -18,7 +18,6 @@ from msgspec import Struct
 
 from cannery.cli.reports import as_data
 from cannery.errors import CanneryError
-from cannery.shortcuts import translate_lines
 from cannery.translation import translate
 from cannery.wire.losses import Loss, Rendered, Repair
 
@@ -65,36 +64,7 @@ def blocks(file: BinaryIO, first: bytes = b"", size: int = BLOCK) -> Iterator[li
 
 def translate_block(lines: list[bytes], task: Task) -> Block:
     """Some lines, translated; a bad one is left out and named."""
-    size = sum(map(len, lines))
-    is_plain = task.kind == "request" and task.model is None and not task.tells_all
-    if is_plain and task.policy != "strict":
-        alike = translate_lines(lines, source=task.source, target=task.target)
-        if alike is not None:
-            return _block_of(alike, len(lines), size, task)
-    return _translate_each(lines, size, task)
-
-
-def _block_of(rendered: Rendered, lines: int, size: int, task: Task) -> Block:
-    """Lines that lost the same."""
-    block = Block(lines, size, rendered.body)
-    if rendered.losses:
-        block.examples = _first_examples(rendered.losses)
-        block.counts = dict.fromkeys(block.examples, lines)
-        if task.keeps_losses:
-            numbers = range(1, lines + 1)
-            block.losses = [(number, loss) for number in numbers for loss in rendered.losses]
-    return block
-
-
-@functools.lru_cache(maxsize=16)
-def _first_examples(losses: tuple[Loss, ...]) -> dict[tuple[str, str], tuple[int, Loss | Repair]]:
-    """An example of each kind of loss; block after block has the same."""
-    return {key: (1, found) for key, found in _names(Rendered(b"", losses))}
-
-
-def _translate_each(lines: list[bytes], size: int, task: Task) -> Block:
-    """Lines that are translated one by one."""
-    block = Block(len(lines), size, failures=[], counts={}, examples={}, losses=[])
+    block = Block(len(lines), sum(map(len, lines)), failures=[], counts={}, examples={}, losses=[])
     say = functools.partial(translate, source=task.source, target=task.target, policy=task.policy)
     if task.kind != "request" or task.model is not None:
         say = functools.partial(say, kind=task.kind, model=task.model)

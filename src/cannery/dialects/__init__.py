@@ -24,14 +24,9 @@ def dialect_names() -> tuple[str, ...]:
     return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
 
 
-_LOADED: dict[str, Dialect] = {}
-
-
 @lru_cache(maxsize=64)
 def find_dialect(name: str) -> Dialect:
     """The dialect of a name; UnknownDialectError says which there are."""
-    if name in _LOADED:
-        return _LOADED[name]
     if name not in dialect_names():
         raise UnknownDialectError(str(name), dialect_names(), _nearest(str(name)))
     found: Dialect = importlib.import_module(f"cannery.dialects.{name}").DIALECT
@@ -46,25 +41,3 @@ def _nearest(name: str) -> str | None:
     close = difflib.get_close_matches(meant, dialect_names(), n=1)
     alike = [known for known in dialect_names() if meant in known.split("_")]
     return next(iter([*close, *alike]), None)
-
-
-def load_dialect(name: str) -> Dialect:
-    """A dialect with all its modules loaded, so that no first use has to wait for one; whoever finds it finds this."""
-    import pkgutil
-
-    import msgspec
-
-    from cannery.wire.lazy import loaded
-
-    found = find_dialect(name)
-    package = importlib.import_module(f"cannery.dialects.{name}")
-    for module in pkgutil.iter_modules(getattr(package, "__path__", ())):
-        importlib.import_module(f"{package.__name__}.{module.name}")
-    functions = {
-        field: loaded(value)
-        for field, value in msgspec.structs.asdict(found).items()
-        if callable(value)
-    }
-    _LOADED[name] = msgspec.structs.replace(found, **functions)
-    find_dialect.cache_clear()
-    return _LOADED[name]

@@ -7,7 +7,6 @@ learnt from; an example may lack the user or end with calls; call ids repeat fro
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -22,8 +21,7 @@ from cannery.wire.chat_tools import read_tools, write_tools
 from cannery.wire.chat_writing import ChatWriter
 from cannery.wire.contract import Piece, Rules
 from cannery.wire.controls import flag, put
-from cannery.wire.lines import ChatLines, LineRequest
-from cannery.wire.losses import Notes, Report
+from cannery.wire.losses import Report
 from cannery.wire.records import data_set, drop_settings
 from cannery.wire.residues import own_residue, patch_text, recall
 
@@ -75,19 +73,10 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> dict
     return body
 
 
-_LINES = ChatLines(NAME, None)
-
-
-def write_lines(requests: Iterable[LineRequest], notes: Notes) -> bytes:  # noqa: ARG001 - nothing is lost
-    """Examples, one a line."""
-    return _LINES.write(requests)
-
-
 DIALECT = data_set(
     NAME,
     Rules(call_id_length=40, name_pattern=r"[A-Za-z0-9_-]+", name_length=64, ends_with_calls=True),
     read_request,
     write_request,
     modelled=frozenset({"tools", "functions", "parallel_tool_calls"}),
-    write_lines=write_lines,
 )

@@ -19,17 +19,16 @@ from cannery.gateway.entries import Entry
 from cannery.gateway.ingress import RoleGate
 from cannery.gateway.keys import forwarded_query, holds_secret, own_credential
 from cannery.gateway.metrics import Metrics
-from cannery.gateway.peek import Glance, glance, read_plain
+from cannery.gateway.peek import Glance, glance
 from cannery.gateway.recorder import Recorder
 from cannery.gateway.refusals import refuse
 from cannery.gateway.sending import Sender
 from cannery.gateway.state import RESPONSES, Continuation, State, take_state
 from cannery.gateway.upstreams import Choice, Upstream, Upstreams
 from cannery.messages import Request, absent
-from cannery.translation import nativize_plain, nativize_read_request
+from cannery.translation import nativize_read_request
 from cannery.wire.contract import Dialect, StreamOptions
 from cannery.wire.losses import POLICIES, Aliases, Rendered
-from cannery.wire.plain import PlainRequest, plain_request
 
 _FORWARDED = {
     "anthropic": ("anthropic-version", "anthropic-beta"),
@@ -96,9 +95,6 @@ class Asking:
     ) -> None:
         self._upstreams = upstreams
         self._senders = senders
-        # The dialects that all upstreams speak.
-        spoken = [{one.name for one in upstream.dialects} for upstream in upstreams.all]
-        self._passing = frozenset(set.intersection(*spoken) if spoken else ())
         self._roles = roles
         self._metrics = metrics
         self._recorder = recorder
@@ -128,11 +124,7 @@ class Asking:
         return asked
 
     def _look(self, call: Call) -> Glance | None:
-        """What a body says about where it goes; plain messages are read at once if anybody will want them."""
-        if self._recorder.is_on or call.dialect.name not in self._passing:
-            seen = read_plain(call.dialect, call.body)
-            if seen is not None:
-                return seen
+        """What a body says about where it goes."""
         return glance(call.dialect.name, call.body)
 
     def choose(self, call: Call) -> Choice:
@@ -183,7 +175,6 @@ class Asking:
         entry = self._recorder.open(call)
         if entry is not None:
             # Reading the history takes the loop's time while the upstream thinks.
-            entry.request = _read_plain(call, seen)
             entry.body = call.body
             asyncio.get_running_loop().call_soon(entry.read_body)
         wire = self.wire(call, choice, call.dialect, _kind(call), call.body)
@@ -193,12 +184,7 @@ class Asking:
 
     async def _translated(self, call: Call, seen: Glance | None) -> Asked:
         wanted = Continuation(call.body) if _is_plain(call, seen) else take_state(call)
-        plain = None if seen is None else seen.plain
-        request = _read_plain(call, seen)
-        if request is None:
-            request, choice = await self._read(call, wanted)
-        else:
-            choice = self.choose(call)
+        request, choice = await self._read(call, wanted)
         if isinstance(request.stream, bool):
             call.stream = call.stream or request.stream
         policy = self.policy(call)
@@ -212,11 +198,7 @@ class Asking:
             options = _options(call, request, _NO_ALIASES)
             return Asked(upstream, call.dialect, entry, options=options, echoed=request)
         target = upstream.dialect_for(call.dialect)
-        rendered = None
-        if plain is not None and not call.stream and target is not call.dialect:
-            rendered = self._render_plain(call, plain, choice, target)
-        if rendered is None:
-            rendered = self._render(call, request, choice, target, policy, wanted.restored)
+        rendered = self._render(call, request, choice, target, policy, wanted.restored)
         if entry is not None:
             asyncio.get_running_loop().call_soon(entry.read_request)
         wire = self.wire(call, choice, target, _kind(call), rendered.body)
@@ -276,19 +258,6 @@ class Asking:
         call.losses, call.repairs = rendered.losses, rendered.repairs
         return rendered
 
-    def _render_plain(
-        self, call: Call, plain: PlainRequest, choice: Choice, target: Dialect
-    ) -> Rendered | None:
-        row = choice.upstream.row
-        if row.quirks or row.without_repairs:
-            return None
-        if choice.model is not None and choice.model != plain.model:
-            plain = msgspec.structs.replace(plain, model=choice.model)
-        rendered = nativize_plain(plain, call.dialect.name, target.name, call.body)
-        if rendered is not None:
-            call.losses, call.repairs = rendered.losses, rendered.repairs
-        return rendered
-
 
 def _can_pass(call: Call, choice: Choice) -> bool:
     return (
@@ -314,10 +283,3 @@ def _is_plain(call: Call, seen: Glance | None) -> bool:
     if call.dialect.name == RESPONSES:
         return False
     return seen is not None and not seen.is_stateful
-
-
-def _read_plain(call: Call, seen: Glance | None) -> Request | None:
-    """The request of a call that was read at first sight."""
-    if seen is None or seen.plain is None:
-        return None
-    return plain_request(seen.plain, call.dialect.name)

@@ -1,8 +1,8 @@
 """What a call's body says about where it goes, without reading the rest of it.
 
 A pass-through needs the model, the stream switch and the roles; everything else in the body is
-skipped over. Where the messages are needed anyway, plain ones are read at once instead. A body that
-does not have the expected shape gives None, and the dialect says what is wrong with it.
+skipped over. A body that does not have the expected shape gives None, and the dialect says what is
+wrong with it.
 """
 
 from __future__ import annotations
@@ -12,10 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
-from cannery.messages import absent
 from cannery.roles.vocabularies import VOCABULARIES, Vocabulary
-from cannery.wire.contract import Dialect
-from cannery.wire.plain import PlainRequest
 
 
 class _Speaker(Struct):
@@ -82,29 +79,11 @@ class Glance(Struct, frozen=True):
     has_exact_roles: bool
     is_stateful: bool
     is_continuable: bool
-    plain: PlainRequest | None = None
 
 
 def shape_of(dialect: str) -> Shape:
     """The shape of a dialect's bodies."""
     return SHAPES.get(dialect, _USUAL)
-
-
-def read_plain(dialect: Dialect, body: bytes) -> Glance | None:
-    """What a body of plain messages says, everything being read at once; None for any other."""
-    plain: Any = None if dialect.read_plain is None else dialect.read_plain(body)
-    if plain is None:
-        return None
-    model = None if plain.model is absent else plain.model
-    return Glance(
-        model,
-        plain.stream is True,
-        len(plain.messages),
-        has_exact_roles=True,
-        is_stateful=False,
-        is_continuable=False,
-        plain=plain,
-    )
 
 
 def glance(dialect: str, body: bytes) -> Glance | None:

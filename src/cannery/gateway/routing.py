@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec import Struct
 
-from cannery.dialects import dialect_names, find_dialect, load_dialect
+from cannery.dialects import dialect_names, find_dialect
 from cannery.wire.contract import Dialect, Route
 
 Headers = Callable[[str], str | None]
@@ -70,7 +70,7 @@ class Router:
 
     def __init__(self, names: Iterable[str] | None = None) -> None:
         found = map(find_dialect, names or dialect_names())
-        self.dialects = [load_dialect(dialect.name) for dialect in found if dialect.routes]
+        self.dialects = [dialect for dialect in found if dialect.routes]
         self.vendors = {vendor_of(dialect) for dialect in self.dialects}
         self._exact: dict[tuple[str, str], list[Match]] = {}
         self._patterns: list[_Pattern] = []

@@ -1,7 +1,7 @@
 """Canisters: one immutable message each, one class for each role.
 
 Plain text is held as the bare string and wrapped when ``content`` is read: a million messages stay
-small, and a decoder can make a canister without running any Python. ``joined`` says that a canister
+small. ``joined`` says that a canister
 belongs to the same wire message as the one before it. ``_memo`` caches what can be derived (digest,
 encoded fragments) and takes no part in anything.
 """
@@ -36,7 +36,6 @@ from cannery.messages.content import (
     is_content,
     new_text,
 )
-from cannery.messages.hidden import Hidden, hidden
 from cannery.messages.immutable import Dictionary, freeze
 from cannery.messages.json_text import read_object, write_json
 from cannery.messages.protocols import (
@@ -53,35 +52,18 @@ from cannery.messages.protocols import (
 from cannery.messages.residue import Residue
 from cannery.messages.role import Role
 
-# Wire decoders build canisters from JSON objects, and only what a shape of theirs names is its own.
-_HIDDEN_NAMES = hidden(
-    "timestamp",
-    "joined",
-    "residue",
-    "_memo",
-    "rank",
-    "title",
-    "identifier",
-    "name",
-    "is_freeform",
-    "invocation_id",
-    "_error",
-)
 
-
-class CanisterStruct(
-    Struct, frozen=True, gc=False, eq=False, metaclass=CheckedMeta, rename=_HIDDEN_NAMES
-):
+class CanisterStruct(Struct, frozen=True, gc=False, eq=False, metaclass=CheckedMeta):
     """The fields that every canister has; ``held`` is its content, plain text as a bare string."""
 
     role: ClassVar[Role]
     public_class: ClassVar[type[CanisterStruct]]
 
     held: Any
-    timestamp: Hidden[datetime]
-    joined: Hidden[bool] = False
-    residue: Hidden[Residue | None] = None
-    _memo: Hidden[dict[str, Any] | None] = None
+    timestamp: datetime
+    joined: bool = False
+    residue: Residue | None = None
+    _memo: dict[str, Any] | None = None
 
     def memo(self) -> dict[str, Any]:
         """The cache of what can be derived from this canister."""
@@ -230,9 +212,7 @@ class AssistantCanisterClass(ContentCanisterStruct, frozen=True, gc=False, eq=Fa
         return _new(cls, held, timestamp, joined, residue)  # type: ignore[no-any-return]
 
 
-class SupervisorCanisterClass(
-    ContentCanisterStruct, frozen=True, gc=False, eq=False, rename=_HIDDEN_NAMES
-):
+class SupervisorCanisterClass(ContentCanisterStruct, frozen=True, gc=False, eq=False):
     """Instructions that stand above the conversation.
 
     ``rank`` tells system from developer where both exist.
@@ -240,7 +220,7 @@ class SupervisorCanisterClass(
 
     role = Role.Supervisor
 
-    rank: Hidden[Absential[str]] = absent
+    rank: Absential[str] = absent
 
     if TYPE_CHECKING:
 
@@ -280,14 +260,12 @@ class SupervisorCanisterClass(
         return {**ContentCanisterStruct.fields(self), "rank": self.rank}
 
 
-class DocumentCanisterClass(
-    ContentCanisterStruct, frozen=True, gc=False, eq=False, rename=_HIDDEN_NAMES
-):
+class DocumentCanisterClass(ContentCanisterStruct, frozen=True, gc=False, eq=False):
     """A reference document given for context."""
 
     role = Role.Document
 
-    title: Hidden[Absential[str]] = absent
+    title: Absential[str] = absent
 
     if TYPE_CHECKING:
 
@@ -325,9 +303,7 @@ class DocumentCanisterClass(
         return {**ContentCanisterStruct.fields(self), "title": self.title}
 
 
-class InvocationCanisterClass(
-    CanisterStruct, frozen=True, gc=False, eq=False, rename=_HIDDEN_NAMES
-):
+class InvocationCanisterClass(CanisterStruct, frozen=True, gc=False, eq=False):
     """The model asks for a tool; ``held`` is the exact argument text.
 
     ``is_freeform`` marks a custom tool whose input is text and not JSON.
@@ -335,9 +311,9 @@ class InvocationCanisterClass(
 
     role = Role.Invocation
 
-    identifier: Hidden[str] = ""
-    name: Hidden[str] = ""
-    is_freeform: Hidden[bool] = False
+    identifier: str = ""
+    name: str = ""
+    is_freeform: bool = False
 
     if TYPE_CHECKING:
 
@@ -407,7 +383,7 @@ class InvocationCanisterClass(
         }
 
 
-class ResultCanisterClass(CanisterStruct, frozen=True, gc=False, eq=False, rename=_HIDDEN_NAMES):
+class ResultCanisterClass(CanisterStruct, frozen=True, gc=False, eq=False):
     """What a tool answered.
 
     ``_error`` is True where a wire has only a flag and the content says what went wrong.
@@ -415,8 +391,8 @@ class ResultCanisterClass(CanisterStruct, frozen=True, gc=False, eq=False, renam
 
     role = Role.Result
 
-    invocation_id: Hidden[str] = ""
-    _error: Hidden[Absential[str | bool]] = absent
+    invocation_id: str = ""
+    _error: Absential[str | bool] = absent
 
     if TYPE_CHECKING:
 

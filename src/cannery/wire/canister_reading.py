@@ -16,12 +16,7 @@ _OPENAI_CACHE = {"30m": "short", "12h": "long"}
 
 
 class CanisterReader(Reader):
-    """Reads one body into canisters, in order.
-
-    Where nobody asks for paths (``is_located``), what is of a common shape gets none.
-    """
-
-    is_located = True
+    """Reads one body into canisters, in order."""
 
     def __init__(self, dialect: str) -> None:
         super().__init__(dialect)

@@ -6,7 +6,6 @@ what writing would give. Roles are normalized first, so a client's odd spelling 
 
 from __future__ import annotations
 
-from functools import lru_cache, partial
 from typing import Any
 
 import msgspec
@@ -36,7 +35,6 @@ from cannery.messages.role import Role
 from cannery.roles.vocabularies import VOCABULARIES
 from cannery.wire.bodies import Object, is_named
 from cannery.wire.canister_reading import CanisterReader, join, openai_cache_mark
-from cannery.wire.chat_usual import Silent, take_common
 from cannery.wire.chat_writing import ATTACHED, AUDIO_FORMATS, ChatWriter
 from cannery.wire.contract import Piece
 from cannery.wire.delta import same
@@ -66,16 +64,9 @@ class ChatReader(CanisterReader):
 
     def messages(self, body: Object) -> None:
         """All messages of a body."""
-        common: list[tuple[AnyCanister, str]] = []
-        residue = partial(_silent_residue, self.dialect)
         listed = self.list(self.field(body, "messages", ""), "messages")
         for index, item in enumerate(listed):
             path = f"messages[{index}]"
-            if take_common(item, path, self.when, common, residue):
-                for canister, place in common:
-                    self.add(canister, place)
-                common.clear()
-                continue
             message = self.object(item, path)
             role = self.role(message, index)
             if role != message.get("role"):
@@ -424,23 +415,6 @@ class ChatReader(CanisterReader):
         name = self.text_field(message, "name", path)
         waiting = self._legacy.get(name)
         return waiting.pop(0) if waiting else f"function_call_{name}"
-
-
-@lru_cache(maxsize=256)
-def _silent_residue(dialect: str, form: str, silent: Silent) -> Residue | None:
-    """The residue of an assistant message with fields that say nothing, read from one that is like it."""
-    fields: Object = {name: [] if is_list else None for name, is_list in silent}
-    message: Object = {"role": "assistant", "content": "text", **fields}
-    if form != "text":
-        function = {"name": "f", "arguments": "{}"}
-        message["tool_calls"] = [{"id": "c", "type": "function", "function": function}]
-    if form == "absent":
-        del message["content"]
-    elif form in ("null", "string"):
-        message["content"] = None if form == "null" else ""
-    reader = ChatReader(dialect)
-    reader.assistant(message, "")
-    return reader.canisters[0].residue
 
 
 def _envelope(written: Object, message: Object) -> str | None:

@@ -6,7 +6,7 @@ A dialect reads (``normalize``) and writes (``nativize``) requests, responses an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -14,10 +14,7 @@ from msgspec import Struct
 from cannery.messages.canisters import AnyCanister
 from cannery.messages.events import Event
 from cannery.messages.requests import Request, Response
-from cannery.wire.losses import NO_ALIASES, Aliases, Notes, Rendered, Report
-from cannery.wire.plain import PlainRequest
-from cannery.wire.slices import Around, Sliced
-from cannery.wire.walks import TurnPlan
+from cannery.wire.losses import NO_ALIASES, Aliases, Rendered, Report
 
 
 class Rules(Struct, frozen=True, gc=False):
@@ -121,14 +118,13 @@ class Dialect(Struct, frozen=True, gc=False):
     """One wire format.
 
     ``read_request(body, paths)`` appends the source path of each canister to ``paths`` when given a list.
-    ``write_request(request, pieces, report)`` gives the body of pieces that the repairs have arranged; a dialect with
-    ``plan_turns`` also takes the messages behind them, written by its plan.
+    ``write_request(request, pieces, report)`` gives the body of pieces that the repairs have arranged.
     """
 
     name: str
     rules: Rules
     read_request: Callable[[bytes, list[str] | None], Request]
-    write_request: Callable[..., Any]
+    write_request: Callable[[Request, list[Piece], Report], Any]
     read_response: Callable[[bytes, list[str] | None], Response]
     write_response: Callable[[Response, Report], Any]
     stream_reader: Callable[[], StreamReader]
@@ -144,28 +140,11 @@ class Dialect(Struct, frozen=True, gc=False):
     takes_over: Callable[[Request], Collection[str]] | None = None
     # Where each tool of a request stands in its body, for losses; None where it is ``tools[index]``.
     tool_paths: Callable[[dict[str, Any]], list[str]] | None = None
-    # Where each canister of a request stands in its body, without reading it whole; None where that takes a reader.
-    read_paths: Callable[[bytes], list[str] | None] | None = None
     # Whether a request body must name its model; elsewhere the URL does.
     names_model: bool = True
     rules_for: Callable[[str | None], Rules] | None = None
     # Repairs that nobody can switch off, since the format cannot say what they change.
     fixed_repairs: frozenset[str] = frozenset()
-    # Shortcuts for common shapes; None where a dialect has none, and each gives None for what it does not take.
-    read_plain: Callable[[bytes], PlainRequest | None] | None = None
-    write_plain: Callable[[PlainRequest, Notes], bytes | None] | None = None
-    # One request a line, alone or many at once (``wire.lines``); what is noted holds for each of them.
-    read_line: Callable[[bytes, Notes], Any] | None = None
-    read_lines: Callable[[Sequence[bytes]], list[Any]] | None = None
-    write_lines: Callable[[Iterable[Any], Notes], bytes] | None = None
-    # How a request is written whose conversation needs no repair (``wire.walks``).
-    plan_turns: Callable[[Request], TurnPlan | None] | None = None
-    # The shortest way (``wire.slices``). A note is placed by the number of its message. The writer takes settings that
-    # are written already where there are others than the commonest.
-    read_slices: Callable[[bytes, Notes], Sliced | None] | None = None
-    write_slices: Callable[[Sliced, Around | None, Notes], bytes | None] | None = None
-    # The same for an answer of another dialect of which nothing but settings is lost.
-    write_reply: Callable[[Response], bytes | None] | None = None
 
     def rules_of(self, model: str | None) -> Rules:
         """The rules for one model."""

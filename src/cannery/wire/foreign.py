@@ -12,7 +12,7 @@ from cannery.messages.canisters import AnyCanister, ResultCanisterClass
 from cannery.messages.content import TextualContentClass
 from cannery.messages.requests import Controls, Request, Response, Thinking, Tool
 from cannery.messages.residue import Residue
-from cannery.wire.losses import ENVELOPE, Notes, Place, Report
+from cannery.wire.losses import ENVELOPE, Place, Report
 from cannery.wire.residues import dropped_keys
 
 _SIGNATURES = ("thoughtSignature", "thought_signature", "signature", "encrypted_content")
@@ -50,17 +50,6 @@ def report_residue(value: Any, report: Report, place: Place, taken: str | None =
             report.lose(code, place, detail, within)
     if residue.cache is not None and isinstance(value, Tool):
         report.lose("CACHE_MARK_DROPPED", place)
-
-
-def note_residue(
-    residue: Residue, dialect: str, place: int, notes: Notes, *, is_result: bool = False
-) -> bool:
-    """Note what residue holds that a target will not see; False if it is its own, or marks a cache."""
-    if residue.dialect == dialect or residue.cache is not None:
-        return False
-    for code, detail, within in lost_residue(residue, is_result=is_result):
-        notes.append((code, place, detail, within))
-    return True
 
 
 def lost_residue(residue: Residue, *, is_result: bool) -> tuple[tuple[str, str, str], ...]:

@@ -85,14 +85,10 @@ class _Places:
     def _read_paths(self) -> list[str]:
         if self._paths is not None:
             return self._paths
-        dialect, is_request = self._dialect, self._kind == "request"
-        found = dialect.read_paths(self._body) if is_request and dialect.read_paths else None
-        if found is None:
-            found = []
-            read = dialect.read_request if is_request else dialect.read_response
-            read(self._body, found)
-        else:
-            self._known.update(zip(found, found, strict=True))
+        dialect = self._dialect
+        found: list[str] = []
+        read = dialect.read_request if self._kind == "request" else dialect.read_response
+        read(self._body, found)
         start, count = self._restored
         found[start:start] = [f"history[{number}]" for number in range(count)]
         self._paths = found

@@ -100,10 +100,6 @@ REPAIRS: Mapping[str, str] = {
 
 
 Place = int | str | None
-# What a shortcut has to say: losses and repairs as (code or name, place, detail); a loss may have a path below the
-# place.
-Note = tuple[str, int | str, str] | tuple[str, int | str, str, str]
-Notes = list[Note]
 
 
 class Loss(Struct, frozen=True, gc=False):
@@ -227,7 +223,7 @@ def told(
     locate: Callable[[int | str], str],
     fit: Callable[[str], str] | None = None,
 ) -> tuple[tuple[Loss, ...], tuple[Repair, ...]]:
-    """The losses and the repairs that notes stand for (see ``Note``), each once, with paths.
+    """The losses and the repairs of notes (code or name, place, detail, path below the place), each once, with paths.
 
     What is about settings stands before what is about messages, and that in their order.
     """

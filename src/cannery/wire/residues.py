@@ -46,16 +46,6 @@ def own_residue(value: Any, dialect: str) -> Residue | None:
     return residue if residue is not None and residue.dialect == dialect else None
 
 
-def is_foreign_form(residue: Residue, dialect: str) -> bool:
-    """Whether residue says nothing but how another dialect shaped a message: nothing that is lost on the way."""
-    return (
-        residue.dialect != dialect
-        and residue.part is None
-        and residue.envelope is None
-        and residue.cache is None
-    )
-
-
 def remember(canister: CanisterStruct, **facts: Any) -> None:
     """Give a canister that nobody has seen yet its residue, or more of it; None and "" add nothing."""
     kept = {name: value for name, value in facts.items() if value}

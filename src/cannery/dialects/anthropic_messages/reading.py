@@ -9,17 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import Raw
-
 from cannery.dialects.anthropic_messages.blocks import SEARCH_RESULT, is_bare_text
-from cannery.dialects.anthropic_messages.fast_reading import (
-    ODD,
-    argument_texts,
-    decode_any,
-    read_fast,
-    split_body,
-    take_message,
-)
 from cannery.dialects.anthropic_messages.settings import (
     CACHE,
     NAME,
@@ -29,7 +19,6 @@ from cannery.dialects.anthropic_messages.settings import (
     write_settings,
 )
 from cannery.dialects.anthropic_messages.writing import INLINE, MessageWriter
-from cannery.errors import CanneryError
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AnyCanister,
@@ -60,7 +49,6 @@ from cannery.wire.canister_reading import CanisterReader
 from cannery.wire.contract import Piece
 from cannery.wire.controls import flag
 from cannery.wire.losses import Report
-from cannery.wire.received import RECEIVED
 from cannery.wire.residues import patch_text, remember
 from cannery.wire.wire_roles import read_role
 
@@ -69,29 +57,8 @@ _ROLES = VOCABULARIES["anthropic"]
 
 def read_request(body: bytes, paths: list[str] | None = None) -> Request:
     """The request that a body asks for."""
-    if paths is None:
-        request = read_fast(body) or _read_apart(body)
-        if request is not None:
-            return request
     value = read_object(NAME, body)
     return guarded(NAME, lambda: _read_request(value, paths))  # type: ignore[no-any-return]
-
-
-def _read_apart(body: bytes) -> Request | None:
-    """The request of a body that is odd only in some messages or settings; None for what may not be one."""
-    try:
-        split = split_body(body)
-        if split is None:
-            return None
-        rest, literals = split
-        reader = MessageReader(rest.get("model"))
-        is_said = reader.system(rest.get("system"))
-        RECEIVED.set(reader.when)
-        for index, literal in enumerate(literals):
-            reader.literal(literal, index)
-        return _request(rest, reader, None, is_said=is_said)
-    except (CanneryError, *ODD):
-        return None
 
 
 def _read_request(body: Object, paths: list[str] | None) -> Request:
@@ -130,8 +97,6 @@ class MessageReader(CanisterReader):
         super().__init__(NAME)
         self.origin = Origin(NAME, model if type(model) is str else None)
         self.writer = MessageWriter(Report(), at_home=True)
-        # The exact text of inputs, by the path of the call, where it is known.
-        self.inputs: dict[str, str] = {}
 
     # --- messages ------------------------------------------------------------------------------
 
@@ -147,16 +112,6 @@ class MessageReader(CanisterReader):
         """All messages of a body."""
         for index, item in enumerate(self.list(self.field(body, "messages", ""), "messages")):
             self.message(item, index)
-
-    def literal(self, literal: Raw, index: int) -> None:
-        """A message that is not decoded yet: at once if its shape is common."""
-        start = len(self.canisters)
-        try:
-            take_message(literal, self.canisters, self.origin)
-        except ODD:
-            del self.canisters[start:]
-            self.inputs = dict(argument_texts(literal, index))
-            self.message(decode_any(literal), index)
 
     def message(self, item: Any, index: int) -> None:
         """One message of a body."""
@@ -232,9 +187,7 @@ class MessageReader(CanisterReader):
         identifier = self.text_field(block, "id", path)
         name = self.text_field(block, "name", path)
         value = block.get("input", absent)
-        arguments = self.inputs.get(path)
-        if arguments is None:
-            arguments = "" if value is absent or value is None else input_text(value)
+        arguments = "" if value is absent or value is None else input_text(value)
         own = (identifier or f"call_{len(self.canisters)}", name, False)
         canister = self.add(new_invocation(arguments, self.when, True, None, None, *own), path)
         ours: Object = {"type": "tool_use", "id": own[0], "name": name}

@@ -6,7 +6,6 @@ from collections import deque
 from typing import Any
 
 from cannery.dialects.gemini_generate.spelling import get
-from cannery.dialects.gemini_generate.usual import Content, usual_ids
 
 
 class CallIds:
@@ -34,9 +33,6 @@ class CallIds:
 
     def _look_at(self, contents: list[Any]) -> None:
         for content in contents:
-            if type(content) is Content:
-                self._taken |= usual_ids(content)
-                continue
             parts = content.get("parts") if type(content) is dict else None
             for part in parts if type(parts) is list else [parts]:
                 for key in ("functionCall", "functionResponse"):

@@ -7,14 +7,10 @@ call by id or else by name and order; neither id goes back to Gemini.
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Callable
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Any
-
-from msgspec import UNSET
-from msgspec.structs import force_setattr
 
 from cannery.dialects.gemini_generate.call_ids import CallIds
 from cannery.dialects.gemini_generate.outputs import OUTPUT, unwrap, wrap_failure, wrap_text
@@ -30,15 +26,8 @@ from cannery.dialects.gemini_generate.spelling import (
     Object,
     camel,
     get,
-    read_form,
     spelled,
     write_form,
-)
-from cannery.dialects.gemini_generate.usual import (
-    Body,
-    usual_body,
-    usual_content,
-    usual_system,
 )
 from cannery.dialects.gemini_generate.writing import ACCOUNT, SIGNATURE, MessageWriter
 from cannery.messages.absence import absent
@@ -67,7 +56,6 @@ from cannery.messages.json_text import write_json
 from cannery.messages.payload import Base64, Location
 from cannery.messages.requests import Request, new_request
 from cannery.messages.residue import Residue
-from cannery.messages.role import Role
 from cannery.roles.vocabularies import VOCABULARIES
 from cannery.wire.arguments import input_text
 from cannery.wire.bodies import guarded, is_named, read_object
@@ -76,7 +64,6 @@ from cannery.wire.contract import Piece
 from cannery.wire.losses import Report
 from cannery.wire.media import contradiction
 from cannery.wire.residues import patch_text, remember
-from cannery.wire.slices import UnusualError
 from cannery.wire.wire_roles import read_role
 
 _ROLES = VOCABULARIES["gemini"]
@@ -106,42 +93,12 @@ _DATA = (
 
 def read_request(body: bytes, paths: list[str] | None = None) -> Request:
     """The request that a body asks for."""
-    usual = usual_body(body)
-    if usual is not None:
-        with contextlib.suppress(UnusualError):
-            return _read_usual(usual, paths)
     value = read_object(NAME, body)
     return guarded(NAME, lambda: _read_request(value, paths))  # type: ignore[no-any-return]
 
 
-def _read_usual(body: Body, paths: list[str] | None) -> Request:
-    """The request of a body of common shape; UnusualError if it has settings that leave something to the residue."""
-    settings = body.settings
-    read = _read_settings if len(settings) <= _SHORT else _read_settings.__wrapped__
-    known = read(settings)
-    reader = MessageReader()
-    reader.is_located = paths is not None
-    if body.system is not UNSET:
-        reader.system({"systemInstruction": body.system})
-    reader.contents({"contents": body.contents})
-    if paths is not None:
-        paths.extend(reader.paths)
-    return new_request(Conversation.trusted(reader.canisters), absent, *known, source=NAME)  # type: ignore[no-any-return]
-
-
-@lru_cache(maxsize=64)
-def _read_settings(settings: bytes) -> tuple[Any, Any, Any]:
-    """Tools, tool choice and controls: the same for every request of most clients."""
-    body = {"contents": [], **read_object(NAME, settings)}
-    request: Request = guarded(NAME, lambda: _read_request(body, None))
-    if request.residue is not None:
-        raise UnusualError
-    return request.tools, request.tool_choice, request.controls
-
-
 def _read_request(body: Object, paths: list[str] | None) -> Request:
     reader = MessageReader()
-    reader.is_located = paths is not None
     read = {"contents", reader.system(body)}
     shapes = [*reader.contents(body), *read_shapes(body)]
     if paths is not None:
@@ -183,13 +140,6 @@ class MessageReader(CanisterReader):
         listed = [value] if shapes else self.list(value, "contents")
         self.ids.expect(listed)
         for index, item in enumerate(listed):
-            usual = usual_content(item, self.when, self.ids.known)
-            if usual is not None:
-                if len(usual) > 1 or self.is_located or usual[0].role is Role.Result:
-                    self._take_usual(usual, index, is_alone=bool(shapes))
-                else:
-                    self.canisters += usual
-                continue
             path = "contents" if shapes else f"contents[{index}]"
             content = self.object(item, path)
             role = self._role(content, index)
@@ -197,29 +147,6 @@ class MessageReader(CanisterReader):
                 content = {**content, "role": role}
             self.content(content, "model" if role == "model" else "user", path)
         return shapes
-
-    def _take_usual(self, canisters: list[Any], index: int, *, is_alone: bool) -> None:
-        """Take the canisters of a content of common shape; calls and results get the ids that they lack."""
-        for canister in canisters:
-            role = canister.role
-            if role is Role.Invocation:
-                if not canister.identifier:
-                    force_setattr(canister, "identifier", self.ids.make())
-                self.ids.call(canister.identifier, canister.name, len(self.canisters))
-            elif role is Role.Result:
-                given = canister.invocation_id
-                if given in self.ids.known:
-                    self.ids.settle(given)
-                else:
-                    name = read_form(canister.residue.form)[1]
-                    force_setattr(canister, "invocation_id", self.ids.answered(given, name))
-            self.canisters.append(canister)
-        if self.is_located:
-            path = "contents" if is_alone else f"contents[{index}]"
-            is_silent = canisters[0].held is absent
-            self.paths += [path] * is_silent
-            parts = range(len(canisters) - is_silent)
-            self.paths += [f"{path}.parts[{part}]" for part in parts]
 
     def _role(self, content: Object, index: int) -> str | None:
         role = content.get("role")
@@ -233,12 +160,6 @@ class MessageReader(CanisterReader):
         """The system instruction; gives its key where it says anything, and "" where it is left to the residue."""
         key = spelled(body, "systemInstruction")
         value = body.get(key)
-        texts = usual_system(value) if key == "systemInstruction" else None
-        if texts:
-            for index, words in enumerate(texts):
-                supervisor = new_supervisor(words, self.when, index > 0)
-                self.add(supervisor, f"{key}.parts[{index}]")
-            return key
         shapes = [] if key == "systemInstruction" else [key]
         rest: Object = {}
         path = key

@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from cannery.dialects.openai_chat.errors import read_error, write_error
+from cannery.dialects.openai_chat.reading import read_request
+from cannery.dialects.openai_chat.responses import read_response, write_response
 from cannery.dialects.openai_chat.settings import (
     CONTROL_PATHS,
     MODELLED,
@@ -16,14 +19,14 @@ from cannery.dialects.openai_chat.settings import (
     takes_over,
     write_settings,
 )
-from cannery.dialects.openai_chat.sliced import read_slices
+from cannery.dialects.openai_chat.stream_reading import ChatStreamReader
+from cannery.dialects.openai_chat.stream_writing import ChatStreamWriter
 from cannery.messages.absence import absent
 from cannery.messages.requests import Request
 from cannery.wire.aliasing import aliased
 from cannery.wire.chat_tools import tool_paths
 from cannery.wire.chat_writing import ChatWriter
 from cannery.wire.contract import UNKNOWN_MODEL, Dialect, Piece, Route, Rules
-from cannery.wire.lazy import later
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue
 from cannery.wire.settled import settle
@@ -36,19 +39,14 @@ RULES = Rules(
 )
 
 
-_read_request = later(__name__, "reading", "read_request")
-
-
-def write_request(
-    request: Request, pieces: list[Piece], report: Report, turns: list[Any] | None = None
-) -> dict[str, Any]:
-    """The body of a request; ``turns`` are messages that are written already."""
+def write_request(request: Request, pieces: list[Piece], report: Report) -> dict[str, Any]:
+    """The body of a request."""
     at_home = request.source == NAME
     writer = ChatWriter(NAME, report, at_home=at_home)
     body = write_settings(request, report)
     residue = own_residue(request, NAME)
-    body = settle(body, request, residue, "messages", _read_request)
-    body["messages"] = writer.messages(pieces) if turns is None else turns
+    body = settle(body, request, residue, "messages", read_request)
+    body["messages"] = writer.messages(pieces)
     # A record of a data set, which asks no model, may well end with an answer.
     is_asked = not at_home and request.model not in (None, absent, UNKNOWN_MODEL)
     if is_asked and pieces and is_prefill(pieces[-1]):
@@ -59,14 +57,14 @@ def write_request(
 DIALECT = Dialect(
     name=NAME,
     rules=RULES,
-    read_request=_read_request,
+    read_request=read_request,
     write_request=write_request,
-    read_response=later(__name__, "fast_responses", "read_response"),
-    write_response=later(__name__, "responses", "write_response"),
-    stream_reader=later(__name__, "stream_reading", "ChatStreamReader"),
-    stream_writer=aliased(later(__name__, "stream_writing", "ChatStreamWriter")),
-    read_error=later(__name__, "errors", "read_error"),
-    write_error=later(__name__, "errors", "write_error"),
+    read_response=read_response,
+    write_response=write_response,
+    stream_reader=ChatStreamReader,
+    stream_writer=aliased(ChatStreamWriter),
+    read_error=read_error,
+    write_error=write_error,
     routes=(
         Route("POST", "/v1/chat/completions", "generate"),
         Route("GET", "/v1/models", "models"),
@@ -76,12 +74,4 @@ DIALECT = Dialect(
     tool_paths=tool_paths,
     modelled=MODELLED,
     takes_over=takes_over,
-    read_paths=later(__name__, "paths", "read_paths"),
-    read_plain=later(__name__, "fast", "read_plain"),
-    plan_turns=later(__name__, "fast_writing", "plan_turns"),
-    read_slices=read_slices,
-    write_slices=later(__name__, "slice_writing", "write_slices"),
-    write_plain=later(__name__, "fast", "write_plain"),
-    write_reply=later(__name__, "fast_responses", "write_reply"),
-    write_lines=later(__name__, "lines", "write_lines"),
 )

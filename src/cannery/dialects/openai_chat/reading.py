@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import msgspec
 
-from cannery.dialects.openai_chat.fast import read_fast
 from cannery.dialects.openai_chat.settings import (
     NAME,
     old_names,
@@ -29,10 +28,6 @@ from cannery.wire.residues import patch_text
 
 def read_request(body: bytes, paths: list[str] | None = None) -> Request:
     """The request that a body asks for."""
-    if paths is None:
-        request = read_fast(body)
-        if request is not None:
-            return request
     value = read_object(NAME, body)
     return guarded(NAME, lambda: _read_request(value, paths))  # type: ignore[no-any-return]
 

@@ -10,6 +10,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from cannery.dialects.openai_responses.errors import read_error, write_error
+from cannery.dialects.openai_responses.reading import read_request
+from cannery.dialects.openai_responses.responses import read_response, write_response
 from cannery.dialects.openai_responses.settings import (
     CONTROL_PATHS,
     MODELLED,
@@ -17,14 +20,14 @@ from cannery.dialects.openai_responses.settings import (
     takes_over,
     write_settings,
 )
-from cannery.dialects.openai_responses.sliced import write_slices
+from cannery.dialects.openai_responses.stream_reading import ResponsesStreamReader
+from cannery.dialects.openai_responses.stream_writing import ResponsesStreamWriter
 from cannery.dialects.openai_responses.writing import ItemWriter, form_words
 from cannery.messages.canisters import SupervisorCanisterClass, text_of
 from cannery.messages.requests import Request
 from cannery.wire.aliasing import aliased
 from cannery.wire.contract import Dialect, Piece, Route, Rules
 from cannery.wire.foreign import report_residue
-from cannery.wire.lazy import later
 from cannery.wire.losses import Report
 from cannery.wire.markers import PLACEHOLDER
 from cannery.wire.residues import own_residue
@@ -38,29 +41,21 @@ RULES = Rules(
 )
 
 
-_read_request = later(__name__, "reading", "read_request")
-
-
-def write_request(
-    request: Request, pieces: list[Piece], report: Report, turns: Any = None
-) -> dict[str, Any]:
-    """The body of a request; ``turns`` are items that are written already."""
+def write_request(request: Request, pieces: list[Piece], report: Report) -> dict[str, Any]:
+    """The body of a request."""
     at_home = request.source == NAME
     body = write_settings(request, report)
     residue = own_residue(request, NAME)
-    body = settle(body, request, residue, "input", _read_request)
+    body = settle(body, request, residue, "input", read_request)
     is_stored = body.get("store") is not False
     writer = ItemWriter(report, at_home=at_home, model=request.model, is_stored=is_stored)
-    if _leads_as_instructions(pieces, at_home=at_home, has_turns=turns is not None):
+    if _leads_as_instructions(pieces, at_home=at_home):
         body["instructions"] = text_of(pieces[0].canister.held)
         if own_residue(pieces[0].canister, NAME) is None:
             report_residue(pieces[0].canister, report, pieces[0].place)
         pieces = pieces[1:]
     else:
         writer.has_lead = not at_home
-    if turns is not None:
-        body["input"] = turns
-        return body
     items = writer.items(pieces)
     if writer.displaced is not None:
         body["instructions"] = writer.displaced
@@ -80,7 +75,7 @@ def write_request(
     return body
 
 
-def _leads_as_instructions(pieces: list[Piece], *, at_home: bool, has_turns: bool) -> bool:
+def _leads_as_instructions(pieces: list[Piece], *, at_home: bool) -> bool:
     """Whether the first piece goes into ``instructions``; alone it would leave no input."""
     canister = pieces[0].canister if pieces else None
     if not isinstance(canister, SupervisorCanisterClass) or canister.content.kind != "text":
@@ -92,7 +87,7 @@ def _leads_as_instructions(pieces: list[Piece], *, at_home: bool, has_turns: boo
         is_own = residue is None and not isinstance(canister.rank, str)
         return is_own and not any(map(_is_instructions, pieces[1:]))
     is_marked = residue is not None and (residue.dialect == NAME or bool(residue.cache))
-    is_single = not pieces[1].canister.joined if len(pieces) > 1 else has_turns
+    is_single = not pieces[1].canister.joined if len(pieces) > 1 else False
     return is_single and not is_marked and canister.rank != "developer" and bool(canister.text)
 
 
@@ -103,14 +98,14 @@ def _is_instructions(piece: Piece) -> bool:
 DIALECT = Dialect(
     name=NAME,
     rules=RULES,
-    read_request=_read_request,
+    read_request=read_request,
     write_request=write_request,
-    read_response=later(__name__, "responses", "read_response"),
-    write_response=later(__name__, "responses", "write_response"),
-    stream_reader=later(__name__, "stream_reading", "ResponsesStreamReader"),
-    stream_writer=aliased(later(__name__, "stream_writing", "ResponsesStreamWriter")),
-    read_error=later(__name__, "errors", "read_error"),
-    write_error=later(__name__, "errors", "write_error"),
+    read_response=read_response,
+    write_response=write_response,
+    stream_reader=ResponsesStreamReader,
+    stream_writer=aliased(ResponsesStreamWriter),
+    read_error=read_error,
+    write_error=write_error,
     routes=(
         Route("POST", "/v1/responses", "generate"),
         Route("GET", "/v1/models", "models"),
@@ -119,8 +114,4 @@ DIALECT = Dialect(
     control_paths=CONTROL_PATHS,
     modelled=MODELLED,
     takes_over=takes_over,
-    write_plain=later(__name__, "fast", "write_plain"),
-    plan_turns=later(__name__, "fast", "plan_turns"),
-    read_slices=later(__name__, "slicing", "read_slices"),
-    write_slices=write_slices,
 )

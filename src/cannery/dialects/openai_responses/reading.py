@@ -8,7 +8,6 @@ normalized first, so a client's odd spelling never comes back.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import Any
 
 from cannery.dialects.openai_responses.settings import (
@@ -18,7 +17,6 @@ from cannery.dialects.openai_responses.settings import (
     read_tools,
     write_settings,
 )
-from cannery.dialects.openai_responses.usual import probe, usual_item, usual_path, usual_request
 from cannery.dialects.openai_responses.writing import (
     MADE,
     MADE_FORMATS,
@@ -52,7 +50,6 @@ from cannery.messages.conversation import Conversation
 from cannery.messages.json_text import write_json
 from cannery.messages.payload import Base64, Location
 from cannery.messages.requests import Request, new_request
-from cannery.messages.residue import Residue
 from cannery.messages.role import Role
 from cannery.roles.vocabularies import VOCABULARIES
 from cannery.wire.bodies import Object, guarded, is_named, read_object
@@ -86,16 +83,12 @@ _MODEL_ROLES = (Role.Assistant, Role.Invocation)
 
 def read_request(body: bytes, paths: list[str] | None = None) -> Request:
     """The request that a body asks for."""
-    request = usual_request(body) if paths is None else None
-    if request is not None:
-        return request
     value = read_object(NAME, body)
     return guarded(NAME, lambda: _read_request(value, paths))  # type: ignore[no-any-return]
 
 
 def _read_request(body: Object, paths: list[str] | None) -> Request:
     reader = ItemReader(body.get("model"))
-    reader.is_located = paths is not None
     rest = {key: item for key, item in body.items() if key != "input"}
     instructions = body.get("instructions")
     if type(instructions) is str and instructions:
@@ -149,14 +142,8 @@ class ItemReader(CanisterReader):
     def items(self, given: Any, path: str) -> None:
         """All items of a list."""
         for index, item in enumerate(self.list(given, path)):
-            follows = self._follows_alone or self._reasoning_id is not None
-            canister = None if follows else usual_item(item, self.when, _residue_of)
-            if canister is None:
-                self.item(self.object(item, f"{path}[{index}]"), f"{path}[{index}]")
-                continue
-            self.canisters.append(canister)
-            if self.is_located:
-                self.paths.append(usual_path(item, f"{path}[{index}]"))
+            place = f"{path}[{index}]"
+            self.item(self.object(item, place), place)
 
     def item(self, item: Object, path: str) -> list[AnyCanister]:
         """One item: gives the canisters that it became."""
@@ -408,14 +395,6 @@ class ItemReader(CanisterReader):
             form = f"{form} answered".strip()
         part = patch_text(reasoning_item(held), item)
         remember(canister, dialect=NAME, part=part, form=form, model=self.model)
-
-
-@lru_cache(maxsize=256)
-def _residue_of(role: str, keys: tuple[str, ...], part: tuple[str, ...]) -> Residue | None:
-    """The residue of messages of one shape, whatever they say."""
-    reader = ItemReader()
-    [canister] = reader.item(probe(role, keys, part), "")
-    return canister.residue
 
 
 def read_citation(item: Any) -> Citation:

@@ -7,8 +7,6 @@ The ``function_call`` and ``observation`` turns, ``tools`` and ``images`` are th
 
 from __future__ import annotations
 
-from cannery.dialects.sharegpt.fast import read_plain
-from cannery.dialects.sharegpt.lines import read_line, read_lines
 from cannery.dialects.sharegpt.reading import read_request
 from cannery.dialects.sharegpt.tools import NAME
 from cannery.dialects.sharegpt.writing import write_request
@@ -20,7 +18,4 @@ DIALECT = data_set(
     Rules(ends_with_calls=True, cache_marks=0),
     read_request,
     write_request,
-    read_plain=read_plain,
-    read_line=read_line,
-    read_lines=read_lines,
 )
