@@ -97,7 +97,11 @@ async def _run(
     limits = settings.limits
     # Beyond this a head is refused at once; up to it the refusal is in the caller's dialect.
     most = max(8192, limits.header_bytes * 2)
-    tunnels = Tunnels(gateway.__rsgi__, header_bytes=most)
+    tunnels = Tunnels(
+        gateway.__rsgi__,
+        header_bytes=most,
+        complain=lambda error: log.write("error", "http2_unavailable", problem=str(error)),
+    )
     listener = Listener(
         gateway.__rsgi__,
         tunnels.hand_over,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+from collections.abc import Callable
 from typing import Any
 
 from cannery.gateway.rsgi import HTTPProtocol, Scope
@@ -17,6 +18,8 @@ _HOST = "127.0.0.1"
 _PATIENCE = 500
 _WAIT_SECONDS = 0.01
 _FAREWELL_SECONDS = 2.0
+# granian takes no more connections at once than this; how many calls there may be is the gateway's to say.
+_MOST_CONNECTIONS = 16_384
 
 
 class Relayed:
@@ -48,24 +51,15 @@ class _End(asyncio.Protocol):
     def __init__(self) -> None:
         self.transport: Any = None
         self.other: _End | None = None
-        self._early: list[bytes] = []
+        self.is_gone = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Take the transport."""
         self.transport = transport
 
-    def join(self, other: _End) -> None:
-        """Let everything through, also what came before."""
-        self.other = other
-        for data in self._early:
-            other.transport.write(data)
-        self._early = []
-
     def data_received(self, data: bytes) -> None:
         """Pass bytes on."""
-        if self.other is None:
-            self._early.append(data)
-        else:
+        if self.other is not None:
             self.other.transport.write(data)
 
     def pause_writing(self) -> None:
@@ -80,16 +74,47 @@ class _End(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:  # noqa: ARG002 - gone is gone
         """Close the other end."""
+        self.is_gone = True
         if self.other is not None:
             self.other.transport.close()
 
 
-class Tunnels:
-    """All of them, and the server behind."""
+class _InnerEnd(_End):
+    """The end at the server behind; it makes room for another client when it goes."""
 
-    def __init__(self, application: Any, *, header_bytes: int) -> None:
+    def __init__(self, other: _End, clients: dict[int, str], client: str) -> None:
+        super().__init__()
+        # From the start: a transport reads as soon as it is made, and the server speaks first.
+        self.other = other
+        self._clients = clients
+        self._client = client
+        self._port = 0
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the transport, and note whose calls come through it."""
+        super().connection_made(transport)
+        self._port = int(transport.get_extra_info("sockname")[1])
+        self._clients[self._port] = self._client
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Forget the client."""
+        super().connection_lost(error)
+        self._clients.pop(self._port, None)
+
+
+class Tunnels:
+    """All of them, and the server behind, which is started again if it is not there."""
+
+    def __init__(
+        self,
+        application: Any,
+        *,
+        header_bytes: int,
+        complain: Callable[[Exception], object] = lambda error: None,  # noqa: ARG005 - who cares to know
+    ) -> None:
         self._application = application
         self._header_bytes = header_bytes
+        self._complain = complain
         self._clients: dict[int, str] = {}
         self._server: Any = None
         self._serving: asyncio.Task[Any] | None = None
@@ -100,27 +125,40 @@ class Tunnels:
         """Take over a connection of which some bytes have come."""
         end = _End()
         end.connection_made(transport)
-        end.data_received(data)
-        task = asyncio.get_running_loop().create_task(self._connect(end))
+        transport.pause_reading()
+        task = asyncio.get_running_loop().create_task(self._connect(end, data))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return end
 
-    async def _connect(self, end: _End) -> None:
+    async def _connect(self, end: _End, data: bytes) -> None:
         loop = asyncio.get_running_loop()
-        if self._port is None:
-            self._port = loop.create_task(self._start())
         peer = end.transport.get_extra_info("peername")
+        client = f"{peer[0]}:{peer[1]}" if type(peer) is tuple else ""
         try:
-            port = await asyncio.shield(self._port)
-            inner, other = await loop.create_connection(_End, _HOST, port)
-        except OSError:
+            port = await asyncio.shield(self._find_port())
+            _, other = await loop.create_connection(
+                lambda: _InnerEnd(end, self._clients, client), _HOST, port
+            )
+        except OSError as error:
+            self._complain(error)
             end.transport.close()
             return
-        own = int(inner.get_extra_info("sockname")[1])
-        self._clients[own] = f"{peer[0]}:{peer[1]}"
-        other.join(end)
-        end.join(other)
+        if end.is_gone:
+            other.transport.close()
+            return
+        other.transport.write(data)
+        end.other = other
+        end.transport.resume_reading()
+
+    def _find_port(self) -> asyncio.Task[int]:
+        """The port of the server behind; one that did not start, or has ended, is started again."""
+        found = self._port
+        has_failed = found is not None and found.done() and found.exception() is not None
+        has_ended = self._serving is not None and self._serving.done()
+        if found is None or has_failed or (found.done() and has_ended):
+            found = self._port = asyncio.get_running_loop().create_task(self._start())
+        return found
 
     async def _start(self) -> int:
         from granian.constants import HTTPModes, Interfaces
@@ -138,20 +176,31 @@ class Tunnels:
             interface=Interfaces.RSGI,
             http=HTTPModes.http2,
             websockets=False,
+            backlog=_MOST_CONNECTIONS,
+            backpressure=_MOST_CONNECTIONS,
             log_enabled=False,
             # Beyond this the server refuses on its own; up to it the refusal is in the caller's dialect.
             http2_settings=HTTP2Settings(max_headers_size=self._header_bytes),
         )
-        self._serving = loop.create_task(self._server.serve())
+        self._serving = loop.create_task(self._serve(self._server))
         for _ in range(_PATIENCE):
             try:
                 transport, _protocol = await loop.create_connection(asyncio.Protocol, _HOST, port)
             except OSError:
+                if self._serving.done():
+                    break
                 await asyncio.sleep(_WAIT_SECONDS)
                 continue
             transport.close()
             return port
-        raise ConnectionError("HTTP/2 is not there")
+        raise ConnectionError("the server for HTTP/2 did not start")
+
+    async def _serve(self, server: Any) -> None:
+        """Run the server behind; why it ended is told, and the next client starts it again."""
+        try:
+            await server.serve()
+        except (OSError, RuntimeError, ValueError) as error:
+            self._complain(error)
 
     async def __rsgi__(self, scope: Any, proto: HTTPProtocol) -> None:
         """Let the gateway answer, with the address of the client instead of the tunnel's."""
