@@ -292,12 +292,16 @@ class Operations:
             self.disk.change([folder], lambda names: names.pop(path, None))
 
     def names(self, path):
-        start = path + "/"
+        start = path + "/" if path else ""
         return [
             name[len(start) :]
             for name in self.disk.names
-            if name.startswith(start) and "/" not in name[len(start) :]
+            if name and name.startswith(start) and "/" not in name[len(start) :]
         ]
+
+    def folders(self, path):
+        start = path + "/" if path else ""
+        return [name for name in self.names(path) if self.disk.names[start + name] is None]
 
     def lock(self, fd, *, shared=False, wait=True):
         if self.is_dead:

@@ -32,12 +32,11 @@ from cannery.backends.directory.collection import Collector
 from cannery.backends.directory.commits import Commits, Tail
 from cannery.backends.directory.files import Facts, Files, OperatingSystem, medium, read_whole
 from cannery.backends.directory.gathering import Build
-from cannery.backends.directory.inspection import inspect
+from cannery.backends.directory.inspection import identifiers_of, inspect
 from cannery.backends.directory.journal import Draft
 from cannery.backends.directory.layout import (
     CONVERSATIONS,
     INDEX,
-    is_identifier,
     log_name,
     metadata_name,
     pack_name,
@@ -92,7 +91,8 @@ class DirectoryBackend:
         """Do all of a change or nothing of it."""
         if self.is_read_only:
             raise self._refusal()
-        (outcome,) = self._commits.submit((self._builder(change),), durability)
+        with medium(self._files.root):
+            (outcome,) = self._commits.submit((self._builder(change),), durability)
         receipt: Receipt = outcome.result()
         return receipt
 
@@ -102,7 +102,8 @@ class DirectoryBackend:
         """Make several changes with one sync, in order, each for itself all or nothing."""
         if self.is_read_only:
             return [self._refusal() for _ in changes]
-        outcomes = self._commits.submit(map(self._builder, changes), durability)
+        with medium(self._files.root):
+            outcomes = self._commits.submit(map(self._builder, changes), durability)
         return [outcome.failure() or outcome.value for outcome in outcomes]
 
     def _refusal(self) -> StoreUnavailableError:
@@ -135,14 +136,14 @@ class DirectoryBackend:
             raise ConflictError(f"expected position {change.expected}, found {start}")
         if change.contents:
             self._draft_contents(change.contents, records, draft)
-        stop = start
+        stop = start + len(change.lines)
+        # The last thing that the medium can refuse.
+        place = self._change_log.note(change.identifier, stop, draft)
         if change.lines:
             sealed = [seal(line, position) for position, line in enumerate(change.lines, start)]
             data = b"".join(sealed)
-            stop += len(sealed)
             draft.write(log, offset, data)
             self._commits.tails[log] = Tail(offset + len(data), stop)
-        place = self._change_log.note(change.identifier, stop, draft)
         if change.metadata is not None:
             name = metadata_name(change.identifier)
             draft.replace(name, seal(change.metadata, 0))
@@ -252,8 +253,10 @@ class DirectoryBackend:
 
     def metadata(self, identifier: str) -> bytes | None:
         """The metadata of a conversation, or None."""
-        self._commits.place_pending()
-        return self._placed_metadata(check_identifier(identifier))
+        check_identifier(identifier)
+        with medium(metadata_name(identifier)):
+            self._commits.place_pending()
+            return self._placed_metadata(identifier)
 
     def _placed_metadata(self, identifier: str) -> bytes | None:
         name = metadata_name(identifier)
@@ -282,7 +285,7 @@ class DirectoryBackend:
         """Every conversation that has metadata."""
         self._commits.place_pending()
         with medium(CONVERSATIONS):
-            return sorted(name for name in self._files.names(CONVERSATIONS) if is_identifier(name))
+            return identifiers_of(self._files)[0]
 
     def end(self, identifier: str, base: int) -> int:
         """The position after the last line."""
@@ -320,11 +323,12 @@ class DirectoryBackend:
 
     def has(self, digest: bytes) -> bool:
         """Whether content is stored."""
-        if self._packs.find(digest) is not None:
-            return True
-        self._commits.place_pending()
-        self._packs.refresh()
-        return self._packs.find(digest) is not None
+        with medium("content"):
+            if self._packs.find(digest) is not None:
+                return True
+            self._commits.place_pending()
+            self._packs.refresh()
+            return self._packs.find(digest) is not None
 
     def get(self, digest: bytes) -> bytes:
         """The content, verified."""

@@ -7,7 +7,6 @@ nobody writes any more; the short end holds both locks and looks only at what wa
 from __future__ import annotations
 
 import contextlib
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -17,12 +16,13 @@ from cannery.backends._contract import Collection, Cursor, Needs, Progress, refe
 from cannery.backends.directory.changes import ChangeLog
 from cannery.backends.directory.commits import Commits
 from cannery.backends.directory.files import Files, medium, read_whole
+from cannery.backends.directory.inspection import identifiers_of
 from cannery.backends.directory.layout import (
     CONTENT,
     CONVERSATIONS,
     LOCKS,
     TRASH,
-    is_identifier,
+    grave_name,
     log_name,
     metadata_name,
     pack_index_name,
@@ -77,6 +77,9 @@ class Collector:
             spent = self._spent(self._metadata())
             reached = self._mark(spent)
             numbers = [number for number in self._packs.numbers() if number < active]
+            if identifiers_of(self._files)[1]:
+                # What they refer to cannot be known, so all content stays.
+                numbers = []
             plans = [plan for number in numbers if (plan := self._plan(number, reached))]
             freed = sum(self._bytes_of(name, spent) for name in (*spent.dead, *spent.cuts))
             if not dry_run:
@@ -122,7 +125,7 @@ class Collector:
         return found
 
     def _identifiers(self) -> list[str]:
-        return [name for name in self._files.names(CONVERSATIONS) if is_identifier(name)]
+        return identifiers_of(self._files)[0]
 
     def _spent(self, metadata: dict[str, bytes] | None) -> _Spent:
         spent = _Spent(set(), {})
@@ -246,8 +249,7 @@ class Collector:
 
     def _bury(self, dead: set[str]) -> None:
         for identifier in dead:
-            grave = f"{TRASH}/{identifier}-{os.urandom(4).hex()}"
-            self._files.rename(f"{CONVERSATIONS}/{identifier}", grave)
+            self._files.rename(f"{CONVERSATIONS}/{identifier}", grave_name(identifier))
         if dead:
             self._files.sync_directory(TRASH)
             self._files.sync_directory(CONVERSATIONS)

@@ -176,7 +176,8 @@ class Commits:
                 break
             done += 1
             try:
-                outcome.value = outcome.build(draft)
+                with medium(self._files.root):
+                    outcome.value = outcome.build(draft)
             except CanneryError as error:
                 outcome.error = error
         operations = draft.operations()

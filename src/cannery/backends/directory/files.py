@@ -2,6 +2,7 @@
 
 Nothing else in the backend touches the operating system, so that tests can put a simulated disk here,
 or one that fails or dies at a chosen operation. Paths are relative to the store; descriptors are ints.
+No link in a store is followed: each folder of a path is opened for itself, in the one above it.
 """
 
 from __future__ import annotations
@@ -11,12 +12,17 @@ import errno
 import fcntl
 import mmap
 import os
+from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
 from cannery.errors import StoreUnavailableError
 
 _FILE_MODE = 0o600
 _DIRECTORY_MODE = 0o700
+_ROOT = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
+_FOLDER = _ROOT | os.O_NOFOLLOW
+# A pipe in the place of a file must not make us wait for somebody at its other end.
+_FILE = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 
 
 class Facts(NamedTuple):
@@ -74,6 +80,9 @@ class Files(Protocol):
     def names(self, path: str) -> list[str]:
         """What a directory holds; nothing if it is not there."""
 
+    def folders(self, path: str) -> list[str]:
+        """The directories in a directory, without links to some; nothing if it is not there."""
+
     def lock(self, fd: int, *, shared: bool = False, wait: bool = True) -> bool:
         """Whether the lock was had; a process that dies lets go of it."""
 
@@ -105,13 +114,38 @@ class OperatingSystem:
             finally:
                 os.close(fd)
 
-    def _at(self, path: str) -> str:
-        return f"{self.root}/{path}" if path else self.root
+    def _enter(self, path: str) -> int:
+        """A descriptor of a directory of the store, or of the store itself, which alone may be behind a link."""
+        if not path:
+            return os.open(self.root, _ROOT)
+        first, *rest = path.split("/")
+        try:
+            fd = os.open(f"{self.root}/{first}", _FOLDER)
+            for name in rest:
+                above, fd = fd, -1
+                try:
+                    fd = os.open(name, _FOLDER, dir_fd=above)
+                finally:
+                    os.close(above)
+        except NotADirectoryError:
+            raise _not_followed(path) from None
+        return fd
+
+    def _open(self, path: str, flags: int) -> int:
+        folder, _, name = path.rpartition("/")
+        above = self._enter(folder)
+        try:
+            return os.open(name, flags | _FILE, _FILE_MODE, dir_fd=above)
+        except OSError as error:
+            if error.errno == errno.ELOOP:
+                raise _not_followed(path) from None
+            raise
+        finally:
+            os.close(above)
 
     def open(self, path: str, *, create: bool = False) -> int:
         """A descriptor for reading and writing."""
-        flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_CREAT if create else 0)
-        return os.open(self._at(path), flags, _FILE_MODE)
+        return self._open(path, os.O_RDWR | (os.O_CREAT if create else 0))
 
     def close(self, fd: int) -> None:
         """Let go of a descriptor."""
@@ -152,7 +186,7 @@ class OperatingSystem:
 
     def sync_directory(self, path: str) -> None:
         """Make the names in a directory durable."""
-        fd = os.open(self._at(path), os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+        fd = self._enter(path)
         try:
             os.fsync(fd)
         finally:
@@ -165,7 +199,7 @@ class OperatingSystem:
         library = ctypes.CDLL(None, use_errno=True)
         if not hasattr(library, "syncfs"):
             return False
-        fd = os.open(self.root, os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY)
+        fd = self._enter("")
         try:
             if library.syncfs(fd):
                 code = ctypes.get_errno()
@@ -176,40 +210,76 @@ class OperatingSystem:
 
     def facts(self, path: str) -> Facts | None:
         """None if it is not there."""
+        folder, _, name = path.rpartition("/")
         try:
-            found = os.stat(self._at(path))  # noqa: PTH116 - a hot path
+            above = self._enter(folder)
+            try:
+                found = os.stat(name, dir_fd=above, follow_symlinks=False)
+            finally:
+                os.close(above)
         except FileNotFoundError:
             return None
         return Facts(found.st_size, found.st_ino, found.st_mtime_ns)
 
     def rename(self, old: str, new: str) -> None:
         """Give a file another name, atomically."""
-        os.rename(self._at(old), self._at(new))  # noqa: PTH104 - strings
+        before, _, old_name = old.rpartition("/")
+        after, _, new_name = new.rpartition("/")
+        source = self._enter(before)
+        try:
+            target = self._enter(after)
+            try:
+                os.rename(old_name, new_name, src_dir_fd=source, dst_dir_fd=target)
+            finally:
+                os.close(target)
+        finally:
+            os.close(source)
 
     def remove(self, path: str) -> None:
         """Take a file away; fine if it is gone."""
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(self._at(path))  # noqa: PTH108 - strings
+        folder, _, name = path.rpartition("/")
+        with contextlib.suppress(FileNotFoundError), self._entered(folder) as above:
+            os.unlink(name, dir_fd=above)
 
     def make_directory(self, path: str) -> bool:
         """Whether it was made now."""
-        try:
-            os.mkdir(self._at(path), _DIRECTORY_MODE)  # noqa: PTH102 - strings
-        except FileExistsError:
-            return False
+        folder, _, name = path.rpartition("/")
+        with self._entered(folder) as above:
+            try:
+                os.mkdir(name, _DIRECTORY_MODE, dir_fd=above)
+            except FileExistsError:
+                return False
         return True
 
     def remove_directory(self, path: str) -> None:
         """Take an empty directory away; fine if it is gone."""
-        with contextlib.suppress(FileNotFoundError):
-            os.rmdir(self._at(path))  # noqa: PTH106 - strings
+        folder, _, name = path.rpartition("/")
+        with contextlib.suppress(FileNotFoundError), self._entered(folder) as above:
+            os.rmdir(name, dir_fd=above)
 
     def names(self, path: str) -> list[str]:
         """What a directory holds."""
+        with contextlib.suppress(FileNotFoundError), self._entered(path) as folder:
+            return os.listdir(folder)  # noqa: PTH208 - descriptors
+        return []
+
+    def folders(self, path: str) -> list[str]:
+        """The directories in a directory."""
+        with (
+            contextlib.suppress(FileNotFoundError),
+            self._entered(path) as folder,
+            os.scandir(folder) as found,
+        ):
+            return [entry.name for entry in found if entry.is_dir(follow_symlinks=False)]
+        return []
+
+    @contextlib.contextmanager
+    def _entered(self, path: str) -> Iterator[int]:
+        fd = self._enter(path)
         try:
-            return os.listdir(self._at(path))  # noqa: PTH208 - strings
-        except (FileNotFoundError, NotADirectoryError):
-            return []
+            yield fd
+        finally:
+            os.close(fd)
 
     def lock(self, fd: int, *, shared: bool = False, wait: bool = True) -> bool:
         """Whether the lock was had."""
@@ -229,6 +299,10 @@ class OperatingSystem:
         if os.fstat(fd).st_size < length:
             os.ftruncate(fd, length)
         return mmap.mmap(fd, length)
+
+
+def _not_followed(path: str) -> OSError:
+    return OSError(errno.ELOOP, "a link or another kind of file; a store follows no links", path)
 
 
 class medium:  # noqa: N801 - used as a statement: with medium("content")

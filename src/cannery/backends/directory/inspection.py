@@ -1,4 +1,4 @@
-"""Looking at every content in every pack: headers, checksums, hashes."""
+"""Looking at what the layers above do not: the names in the folders; headers, checksums and hashes of content."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import zlib
 
 from cannery.backends._contract import Damage, Inspection, Progress
 from cannery.backends.directory.files import Files
-from cannery.backends.directory.layout import pack_name
+from cannery.backends.directory.layout import CONVERSATIONS, is_identifier, pack_name
 from cannery.backends.directory.packs import (
     HEADER,
     PACK_HEADER,
@@ -21,13 +21,23 @@ from cannery.backends.directory.packs import (
 _WINDOW = 256 << 10
 
 
+def identifiers_of(files: Files) -> tuple[list[str], list[str]]:
+    """The conversations of a store, and what has the name of one and is no folder."""
+    folders = {name for name in files.folders(CONVERSATIONS) if is_identifier(name)}
+    strange = {name for name in files.names(CONVERSATIONS) if is_identifier(name)} - folders
+    return sorted(folders), sorted(strange)
+
+
 def inspect(files: Files, packs: Packs, progress: Progress | None) -> Inspection:
     """Re-derive every hash."""
     numbers = packs.numbers()
     found = [facts.size for number in numbers if (facts := files.facts(pack_name(number)))]
     total = sum(found)
     contents = content_bytes = done = 0
-    damages: list[Damage] = []
+    damages = [
+        Damage(f"{CONVERSATIONS}/{name}", "a link or a file in the place of a conversation")
+        for name in identifiers_of(files)[1]
+    ]
     for number in numbers:
         name = pack_name(number)
         try:

@@ -6,6 +6,7 @@ A name from the journal or a listing is used only if it is one of these.
 from __future__ import annotations
 
 import functools
+import os
 import re
 
 from cannery.errors import DamageError
@@ -19,16 +20,20 @@ CHANGES = "changes"
 LOCKS = "locks"
 TRASH = "trash"
 INDEX = "index.sqlite"
+INDEX_FILES = tuple(INDEX + suffix for suffix in ("", "-wal", "-shm", ".seal", ".lock"))
 DIRECTORIES = (CONVERSATIONS, CONTENT, CHANGES, LOCKS, TRASH)
 
 _LOG = "messages.jsonl"
 _METADATA = "conversation.json"
+_TORN = "messages.torn"
+IN_CONVERSATION = (_LOG, _METADATA, f"{_METADATA}.new", _TORN)
 _ID = "[0-9a-z][0-9a-z_-]{0,63}"
 _WRITTEN = re.compile(
     rf"conversations/{_ID}/(?:messages\.jsonl|conversation\.json)"
     r"|content/[0-9]{8}\.pack|changes/[0-9]{8}\.log"
 )
 _IDENTIFIER = re.compile(_ID)
+_GRAVE = re.compile(rf"{_ID}-[0-9a-f]{{8}}")
 _NUMBERED = re.compile(r"([0-9]{8})\.(?:pack|log)")
 
 
@@ -46,7 +51,7 @@ def metadata_name(identifier: str) -> str:
 
 def torn_name(identifier: str) -> str:
     """Where the torn tails of a conversation are kept."""
-    return f"{CONVERSATIONS}/{identifier}/messages.torn"
+    return f"{CONVERSATIONS}/{identifier}/{_TORN}"
 
 
 def pack_name(number: int) -> str:
@@ -74,6 +79,16 @@ def number_of(name: str) -> int | None:
 def is_identifier(name: str) -> bool:
     """Whether a directory's name is a conversation's."""
     return _IDENTIFIER.fullmatch(name) is not None
+
+
+def grave_name(identifier: str) -> str:
+    """A new name for a conversation that gc takes out."""
+    return f"{TRASH}/{identifier}-{os.urandom(4).hex()}"
+
+
+def is_grave(name: str) -> bool:
+    """Whether a directory's name in the trash was given by gc."""
+    return _GRAVE.fullmatch(name) is not None
 
 
 def check_written(name: str) -> str:

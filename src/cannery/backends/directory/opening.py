@@ -13,7 +13,17 @@ import msgspec
 from cannery.backends._contract import Damage
 from cannery.backends.directory.commits import Commits
 from cannery.backends.directory.files import Files, medium, read_whole, write_whole
-from cannery.backends.directory.layout import CONTENT, DIRECTORIES, LOCKS, MARKER, TRASH
+from cannery.backends.directory.layout import (
+    CONTENT,
+    DIRECTORIES,
+    IN_CONVERSATION,
+    INDEX_FILES,
+    LOCKS,
+    MARKER,
+    TRASH,
+    is_grave,
+    number_of,
+)
 from cannery.errors import DamageError, StorageError
 
 _FORMAT = "cannery"
@@ -27,6 +37,7 @@ class Presence:
         self._files = files
         files.make_root()
         check_marker(files)
+        check_no_links(files)
         files.make_directory(LOCKS)
         self._live = files.open(f"{LOCKS}/live", create=True)
         self._is_alone = False
@@ -61,7 +72,7 @@ class Presence:
         with medium(self._files.root):
             empty_trash(self._files)
             for name in self._files.names(CONTENT):
-                if name.endswith(".new"):
+                if name.endswith(".pack.new") and number_of(name.removesuffix(".new")):
                     self._files.remove(f"{CONTENT}/{name}")
             self._files.lock(self._live, shared=True)
         return damages
@@ -94,8 +105,21 @@ def check_marker(files: Files) -> None:
 
 
 def empty_trash(files: Files) -> None:
-    """Take away for good what gc has taken out."""
-    for name in files.names(TRASH):
-        for inside in files.names(f"{TRASH}/{name}"):
-            files.remove(f"{TRASH}/{name}/{inside}")
-        files.remove_directory(f"{TRASH}/{name}")
+    """Take away for good what gc has taken out, and nothing else that may lie there."""
+    for grave in filter(is_grave, files.folders(TRASH)):
+        buried = f"{TRASH}/{grave}"
+        names = files.names(buried)
+        for name in IN_CONVERSATION:
+            if name in names:
+                files.remove(f"{buried}/{name}")
+        if not set(names) - set(IN_CONVERSATION):
+            files.remove_directory(buried)
+
+
+def check_no_links(files: Files) -> None:
+    """Refuse links in the place of what the store or its index opens by name."""
+    names = set(files.names(""))
+    for name in names & set(DIRECTORIES):
+        files.names(name)
+    for name in names & set(INDEX_FILES):
+        files.close(files.open(name))

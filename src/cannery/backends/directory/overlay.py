@@ -8,6 +8,7 @@ what others add meanwhile may be seen or not.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 
 from cannery.backends.directory.files import Facts, OperatingSystem
 from cannery.backends.directory.layout import MARKER
@@ -38,7 +39,7 @@ class Overlay(OperatingSystem):
         """A descriptor for reading, and for writing to memory."""
         if path not in self._kept:
             try:
-                fd = os.open(self._at(path), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+                fd = self._open(path, os.O_RDONLY)
             except FileNotFoundError:
                 if not create:
                     raise
@@ -121,7 +122,7 @@ class Overlay(OperatingSystem):
 
     def make_directory(self, path: str) -> bool:
         """Names alone make directories here."""
-        return not os.path.isdir(self._at(path))  # noqa: PTH112 - strings
+        return super().facts(path) is None
 
     def remove_directory(self, path: str) -> None:
         """An empty one is not seen."""
@@ -129,15 +130,27 @@ class Overlay(OperatingSystem):
     def names(self, path: str) -> list[str]:
         """What a directory holds."""
         names = dict.fromkeys(super().names(path))
-        for kept, data in self._kept.items():
-            folder, _, name = kept.removeprefix(f"{path}/").partition("/")
-            if not kept.startswith(f"{path}/"):
-                continue
+        for name, below, data in self._kept_in(path):
             if data is not None:
-                names[folder] = None
-            elif not name:
-                names.pop(folder, None)
+                names[name] = None
+            elif not below:
+                names.pop(name, None)
         return list(names)
+
+    def folders(self, path: str) -> list[str]:
+        """The directories in a directory."""
+        there = dict.fromkeys(super().folders(path))
+        kept = self._kept_in(path)
+        there |= {name: None for name, below, data in kept if below and data is not None}
+        return list(there)
+
+    def _kept_in(self, path: str) -> Iterator[tuple[str, str, bytearray | None]]:
+        """What was written in a directory: the name there, the rest of the path, the bytes."""
+        start = f"{path}/" if path else ""
+        for kept, data in self._kept.items():
+            if kept.startswith(start):
+                name, _, below = kept[len(start) :].partition("/")
+                yield name, below, data
 
     def lock(self, fd: int, *, shared: bool = False, wait: bool = True) -> bool:  # noqa: ARG002 - nobody else is here
         """Nobody else has what is in memory."""
