@@ -384,6 +384,7 @@ class DirectoryBackend:
 def open_backend(location: str) -> DirectoryBackend:
     """Open the store in a directory, or make one there; one that can only be read is opened for that."""
     files = OperatingSystem(location)
-    if is_read_only(files):
-        return DirectoryBackend(Overlay(location), is_read_only=True)
-    return DirectoryBackend(files)
+    with medium(files.root):
+        if is_read_only(files):
+            return DirectoryBackend(Overlay(location), is_read_only=True)
+        return DirectoryBackend(files)

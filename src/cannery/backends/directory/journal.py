@@ -115,6 +115,27 @@ def decode_payload(payload: bytes) -> Iterator[Operation]:
         at += length
 
 
+def _epoch_in(head: bytes) -> int | None:
+    if len(head) < _HEADER.size:
+        return None
+    magic, version, check, epoch, _ = _HEADER.unpack(head)
+    if magic != _MAGIC or version != _VERSION or zlib.crc32(head[16:]) != check:
+        return None
+    return int(epoch)
+
+
+def has_header(files: Files) -> bool:
+    """Whether a folder holds a journal of this format, and so is a store."""
+    try:
+        fd = files.open(JOURNAL)
+    except FileNotFoundError:
+        return False
+    try:
+        return _epoch_in(files.read(fd, _HEADER.size, 0)) is not None
+    finally:
+        files.close(fd)
+
+
 class Journal:
     """The journal file and the state beside it."""
 
@@ -139,13 +160,7 @@ class Journal:
 
     def epoch(self) -> int | None:
         """The epoch that the header names; None for a new journal or a damaged header."""
-        data = self._files.read(self._fd, _HEADER.size, 0)
-        if len(data) < _HEADER.size:
-            return None
-        magic, version, check, epoch, _ = _HEADER.unpack(data)
-        if magic != _MAGIC or version != _VERSION or zlib.crc32(data[16:]) != check:
-            return None
-        return int(epoch)
+        return _epoch_in(self._files.read(self._fd, _HEADER.size, 0))
 
     def is_blank(self) -> bool:
         """Whether nothing has ever been written, so that no header is no damage."""

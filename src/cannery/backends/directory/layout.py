@@ -21,6 +21,7 @@ LOCKS = "locks"
 TRASH = "trash"
 INDEX = "index.sqlite"
 INDEX_FILES = tuple(INDEX + suffix for suffix in ("", "-wal", "-shm", ".seal", ".lock"))
+LOCK_FILES = tuple(f"{LOCKS}/{name}" for name in ("live", "write", "commit", "collect"))
 DIRECTORIES = (CONVERSATIONS, CONTENT, CHANGES, LOCKS, TRASH)
 
 _LOG = "messages.jsonl"

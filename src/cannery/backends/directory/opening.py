@@ -13,11 +13,13 @@ import msgspec
 from cannery.backends._contract import Damage
 from cannery.backends.directory.commits import Commits
 from cannery.backends.directory.files import Files, medium, read_whole, write_whole
+from cannery.backends.directory.journal import has_header
 from cannery.backends.directory.layout import (
     CONTENT,
     DIRECTORIES,
     IN_CONVERSATION,
     INDEX_FILES,
+    LOCK_FILES,
     LOCKS,
     MARKER,
     TRASH,
@@ -28,6 +30,7 @@ from cannery.errors import DamageError, StorageError
 
 _FORMAT = "cannery"
 _VERSION = 1
+_SHOWN = 5
 
 
 class Presence:
@@ -36,7 +39,7 @@ class Presence:
     def __init__(self, files: Files) -> None:
         self._files = files
         files.make_root()
-        check_marker(files)
+        check_place(files)
         check_no_links(files)
         files.make_directory(LOCKS)
         self._live = files.open(f"{LOCKS}/live", create=True)
@@ -53,12 +56,13 @@ class Presence:
             raise
 
     def _set_up(self) -> None:
-        for name in DIRECTORIES:
-            self._files.make_directory(name)
         if read_whole(self._files, MARKER) is None:
+            # Before anything else that has a name of the layout, so that such names without a marker are the user's.
             data = msgspec.json.encode({"format": _FORMAT, "version": _VERSION}) + b"\n"
             write_whole(self._files, MARKER, data, durable=True)
             self._files.sync_directory("")
+        for name in DIRECTORIES:
+            self._files.make_directory(name)
 
     def close(self) -> None:
         """Let go of the lock."""
@@ -87,11 +91,43 @@ class Presence:
             self.close()
 
 
-def check_marker(files: Files) -> None:
-    """Refuse a store that this version cannot read."""
+def check_place(files: Files) -> None:
+    """Refuse a folder that is neither a store nor empty, and a store that this version cannot read."""
+    # In this order, because another process may be making the store at this moment.
+    names = files.names("")
+    if check_marker(files):
+        return
+    strange = sorted(name for name in names if not _is_blank(files, name))
+    if not strange or has_header(files):
+        return
+    found = ", ".join(map(repr, strange[:_SHOWN]))
+    more = f" and {len(strange) - _SHOWN} more" if len(strange) > _SHOWN else ""
+    raise StorageError(
+        f"{files.root} is not a Cannery store ({MARKER} is missing) and not empty: it holds {found}{more}."
+        " Name the folder of a store, an empty folder or a new one"
+    )
+
+
+def _is_blank(files: Files, name: str) -> bool:
+    """Whether something in a folder without a marker is what interrupted making of a store, or of a disk, leaves."""
+    if name in {f"{MARKER}.new", "lost+found"}:
+        return True
+    if name not in DIRECTORIES or name not in files.folders(""):
+        return False
+    inside = {f"{name}/{below}" for below in files.names(name)}
+    return all(file in LOCK_FILES and not _size(files, file) for file in inside)
+
+
+def _size(files: Files, name: str) -> int:
+    facts = files.facts(name)
+    return 0 if facts is None else facts.size
+
+
+def check_marker(files: Files) -> bool:
+    """Whether there is a marker; refuses one of a store that this version cannot read."""
     data = read_whole(files, MARKER)
     if data is None:
-        return
+        return False
     try:
         marker = msgspec.json.decode(data, type=dict[str, object])
     except (msgspec.MsgspecError, UnicodeError):
@@ -102,6 +138,7 @@ def check_marker(files: Files) -> None:
         raise StorageError(
             f"{MARKER}: format version {marker['version']}; this program reads version {_VERSION}"
         )
+    return True
 
 
 def empty_trash(files: Files) -> None:
