@@ -107,7 +107,7 @@ def test_two_headers_of_one_name_are_no_reason_to_refuse(gateway: Running) -> No
     with socket.create_connection(("127.0.0.1", gateway.port)) as client:
         body = json.dumps(chat("echo", ("user", "Hi"))).encode()
         head = (
-            "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nuser-agent: a\r\nuser-agent: b\r\n"
+            "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nuser-agent: a\r\nuser-agent: b\r\n"
             f"connection: close\r\ncontent-length: {len(body)}\r\n\r\n"
         )
         client.sendall(head.encode() + body)
@@ -457,7 +457,7 @@ def test_a_body_that_is_too_large_is_413(guarded: Running, is_announced: bool) -
 
 def test_a_client_that_sends_too_slowly_is_told_so(guarded: Running) -> None:
     head = (
-        "POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nauthorization: Bearer sesame\r\n"
+        "POST /v1/chat/completions HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer sesame\r\n"
         "content-length: 500\r\n\r\n{"
     )
     with socket.create_connection(("127.0.0.1", guarded.port)) as client:

@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 
+from cannery.gateway.hosts import Hosts
 from cannery.gateway.origins import Origins
 from cannery.gateway.packing import find_packing
 from cannery.gateway.refusals import CallError
@@ -62,7 +63,7 @@ def talk(port: int, said: bytes, seconds: float = 10) -> bytes:
 
 
 def head(method: str, path: str, *lines: str) -> bytes:
-    return "\r\n".join([f"{method} {path} HTTP/1.1", "host: x", *lines, "", ""]).encode()
+    return "\r\n".join([f"{method} {path} HTTP/1.1", "host: localhost", *lines, "", ""]).encode()
 
 
 # --- versions ---------------------------------------------------------------------------------
@@ -303,7 +304,15 @@ def test_a_page_of_this_machine_may_call_and_read(gateway: Running, origin: str)
 
 
 @pytest.mark.parametrize(
-    "origin", ["https://evil.example", "http://127.0.0.1.evil.example", "null"]
+    "origin",
+    [
+        "https://evil.example",
+        "http://127.0.0.1.evil.example",
+        "null",
+        "chrome-extension://aapbdbdomjkkjkaonfhkkikfgjllcleb",
+        "moz-extension://2c127fa4-62c7-7e4f-90e5-472b45eecfdc",
+        "safari-web-extension://0B3A9B2C",
+    ],
 )
 def test_a_page_of_the_web_may_not_use_a_gateway_without_keys(
     gateway: Running, origin: str
@@ -326,6 +335,114 @@ def test_configured_pages_are_welcome_and_keys_are_enough() -> None:
     guarded = Origins([], has_keys=True)
     assert guarded.refusal("https://other.example") is None
     assert guarded.headers("https://other.example") == []
+    # An extension that has a key may read what it asked for.
+    assert guarded.headers("chrome-extension://abc")
+
+
+# --- names ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["/v1/models", "/healthz", "/metrics", "/docs", "/nothing", "/v1/conversations/x"],
+)
+def test_a_name_that_is_not_the_gateways_is_refused_on_every_path(
+    gateway: Running, path: str
+) -> None:
+    """A page whose name was given the address of this machine sends no Origin when it reads."""
+    for host in ("evil.example", "evil.example:8484", "127.0.0.1.evil.example", "localhost.evil"):
+        status, _, said = ask(gateway, path, headers={"host": host})
+        assert (status, said["error"]["code"]) == (403, "host_not_allowed")
+    own = [f"localhost:{gateway.port}", "LOCALHOST.", "127.0.0.1", "[::1]:1", "app.localhost"]
+    for host in own:
+        assert ask(gateway, path, headers={"host": host})[0] != 403, host
+
+
+def test_a_refused_name_is_answered_in_the_callers_dialect_and_in_http2(
+    gateway: Running,
+) -> None:
+    status, _, said = ask(gateway, "/v1/messages", HELLO, {"host": "evil.example"})
+    assert (status, said["type"], said["error"]["type"]) == (403, "error", "permission_error")
+    if shutil.which("curl") is None:
+        pytest.skip("needs curl")
+    command = ["curl", "--silent", "--include", "--http2-prior-knowledge", f"{gateway.url}/metrics"]
+    for more, expected in ((["--header", "host: evil.example"], "403"), ([], "200")):
+        done = subprocess.run([*command, *more], capture_output=True, text=True, check=True)
+        assert done.stdout.split()[1] == expected
+
+
+def test_names_come_from_the_configuration_and_from_the_address() -> None:
+    listed = Hosts("127.0.0.1", ["gateway.example", "[2001:db8::1]"])
+    for host in ("gateway.example:80", "GATEWAY.example", "[2001:db8::1]:9", None):
+        assert listed.refusal(host) is None
+    assert isinstance(listed.refusal("10.0.0.1"), CallError)
+    assert isinstance(listed.refusal(""), CallError)
+    assert Hosts("127.0.0.1", ["*"]).refusal("any.example") is None
+    everywhere = Hosts("0.0.0.0", [])  # noqa: S104 - nothing listens
+    assert everywhere.refusal("10.0.0.1:8484") is None
+    assert everywhere.refusal(socket.gethostname()) is None
+    assert isinstance(everywhere.refusal("evil.example"), CallError)
+    assert Hosts("10.0.0.1", []).refusal("10.0.0.1:1") is None
+
+
+def test_names_that_clients_choose_do_not_fill_the_memory() -> None:
+    hosts = Hosts("127.0.0.1", ["*"])
+    for number in range(1000):
+        assert hosts.refusal(f"{number}.example") is None
+    assert len(hosts.known) < 300
+
+
+# --- what RFC 9112 refuses --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "said,status",
+    [
+        pytest.param(b"GET /v1/models HTTP/1.1\r\n\r\n", 400, id="no Host"),
+        pytest.param(head("GET", "/v1/models", "Host: localhost"), 400, id="two Hosts"),
+        pytest.param(
+            head("POST", CHAT, "transfer-encoding: gzip, chunked") + b"0\r\n\r\n", 501, id="coding"
+        ),
+        pytest.param(
+            head("POST", CHAT, "transfer-encoding: gzip", "transfer-encoding: chunked"),
+            501,
+            id="coding in two headers",
+        ),
+        pytest.param(head("POST", CHAT, "transfer-encoding: gzip"), 501, id="no length"),
+        pytest.param(b"GET / HTTP/1.1\r\nbroken\r\n\r\n", 400, id="not a header"),
+        pytest.param(b"NONSENSE\r\n\r\n", 400, id="not HTTP"),
+        pytest.param(head("POST", CHAT, f"x-large: {'x' * 200_000}"), 431, id="too large"),
+    ],
+)
+def test_what_the_listener_refuses_has_a_body(gateway: Running, said: bytes, status: int) -> None:
+    first, _, rest = talk(gateway.port, said).partition(b"\r\n")
+    assert first.split()[1] == str(status).encode()
+    told, _, body = rest.partition(b"\r\n\r\n")
+    assert b"connection: close" in told
+    assert json.loads(body)["error"]["message"]
+
+
+def test_a_refusal_of_the_listener_is_in_the_callers_dialect(gateway: Running) -> None:
+    answer = talk(gateway.port, b"POST /v1/messages HTTP/1.1\r\n\r\n")
+    said = json.loads(answer.partition(b"\r\n\r\n")[2])
+    assert (said["type"], said["error"]["type"]) == ("error", "invalid_request_error")
+    broken = b"POST /gemini/v1beta/models/x:generateContent HTTP/1.1\r\nbroken\r\n\r\n"
+    said = json.loads(talk(gateway.port, broken).partition(b"\r\n\r\n")[2])
+    assert said["error"]["status"] == "INVALID_ARGUMENT"
+
+
+# --- models -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("model", ["../../x", "gemini-x/../../secret", "gemini/..", "a/./b"])
+def test_a_models_name_walks_no_path(gateway: Running, upstream: Upstream, model: str) -> None:
+    upstream.seen.clear()
+    gemini = f"gemini-{model}" if not model.startswith("gemini") else model
+    bodies = [chat(gemini, ("user", "Hi")), chat(model, ("user", "Hi"))]
+    for body in bodies:
+        assert ask(gateway, CHAT, body)[0] == 404
+        assert ask(gateway, "/v1/messages", {**body, "max_tokens": 1})[0] == 404
+    assert upstream.seen == []
 
 
 # --- limits -----------------------------------------------------------------------------------

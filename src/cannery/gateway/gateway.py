@@ -13,6 +13,7 @@ from time import perf_counter
 from cannery.errors import CanneryError, LossError
 from cannery.gateway.calls import Call, Sentry
 from cannery.gateway.exchange import Exchanges
+from cannery.gateway.hosts import Hosts
 from cannery.gateway.ingress import RoleGate, check_head, hear_out, read_body
 from cannery.gateway.keys import Keyring
 from cannery.gateway.logs import Log
@@ -68,6 +69,7 @@ class Gateway:
             keeps_bodies=self.telemetry is not None,
         )
         self.keys = keys
+        self.hosts = Hosts(settings.server.host, settings.server.hosts)
         self.origins = Origins(settings.server.origins, has_keys=bool(keys))
         self.settings = settings
         self.limits = settings.limits
@@ -78,6 +80,11 @@ class Gateway:
 
     async def __rsgi__(self, scope: Scope, proto: HTTPProtocol) -> None:
         """Answer one request."""
+        if scope.host not in self.hosts.known:
+            refusal = self.hosts.refusal(scope.host)
+            if refusal is not None:
+                await self.operations.refuse(scope, proto, refusal)
+                return
         match = self.router.find(scope.method, scope.path, scope.headers.get)
         if not isinstance(match, Match):
             await self.operations.answer(scope, proto, match)

@@ -27,7 +27,7 @@ _BODILESS = frozenset({204, 304})
 
 
 class Head:
-    """The head of a request; of several headers with one name, the first."""
+    """The head of a request; of several headers with one name, the first. ``refusal`` is why it is not answered."""
 
     __slots__ = (
         "client",
@@ -37,6 +37,7 @@ class Head:
         "method",
         "path",
         "query_string",
+        "refusal",
     )
 
     def __init__(self, client: str) -> None:
@@ -47,6 +48,31 @@ class Head:
         self.path = ""
         self.query_string = ""
         self.http_version = ""
+        self.refusal: tuple[int, str] | None = None
+
+    @property
+    def host(self) -> str | None:
+        """The name that the client asked for."""
+        return self.headers.get("host")
+
+    def add(self, name: str, value: str) -> None:
+        """Take a header; where two of one name would leave open what is meant, the request is refused."""
+        headers = self.headers
+        if name not in headers:
+            headers[name] = value
+        elif name == "host":
+            self.refusal = (400, "there are several Host headers")
+        elif name == "transfer-encoding":
+            headers[name] += f", {value}"
+
+    def check(self) -> None:
+        """Refuse what RFC 9112 says to refuse: no Host (section 3.2), a coding that is not known (6.1)."""
+        headers = self.headers
+        if "host" not in headers and self.http_version == "1.1":
+            self.refusal = (400, "there is no Host header")
+        coding = headers.get("transfer-encoding")
+        if coding is not None and coding.strip().lower() != "chunked":
+            self.refusal = (501, f"transfer-encoding {coding[:50]!r} is not supported")
 
     def take_target(self, target: bytes) -> None:
         """Take the path and the query out of what was asked for."""

@@ -21,11 +21,13 @@ from typing import Any
 import httptools
 
 from cannery.gateway.accepting import Acceptor
-from cannery.gateway.http1 import STATUS_LINES, Exchange, Head
+from cannery.gateway.http1 import Exchange, Head
 from cannery.gateway.rsgi import HTTPProtocol, ProtocolClosed, Scope
 
 Application = Callable[[Scope, HTTPProtocol], Any]
 Handover = Callable[[asyncio.Transport, bytes], asyncio.Protocol]
+Describe = Callable[[Any, int, str], tuple[list[tuple[str, str]], bytes]]
+"""The headers and the body of a refusal."""
 
 _MOST_HEADERS = 256
 _LINGER_SECONDS = 2.0
@@ -78,7 +80,9 @@ class Connection(asyncio.Protocol):
         self._tasks: asyncio.Task[None] | None = None
         self._drained: asyncio.Future[None] | None = None
         self._disconnect: asyncio.Future[None] | None = None
-        self._refusal = 400
+        self._head = Head("")
+        self._target = b""
+        self._refusal = (400, "the request is not valid HTTP")
         self._is_paused = False
         self._is_deaf = False
         self.is_full = False
@@ -158,11 +162,19 @@ class Connection(asyncio.Protocol):
         self._is_deaf = True
         self._waiting.clear()
         if self._current is not None:
-            self._current.break_off(self._refusal)
+            self._current.break_off(self._refusal[0])
             return
-        start = STATUS_LINES[self._refusal]
-        self.write(f"{start}content-length: 0\r\nconnection: close\r\n\r\n".encode())
+        head = self._head
+        head.take_target(self._target)
+        self._answer(Exchange(self, head), self._refusal)
         self.hang_up()
+
+    def _answer(self, exchange: Exchange, refusal: tuple[int, str]) -> None:
+        """Refuse a request without asking the gateway, and hear no other on this connection."""
+        status, problem = refusal
+        exchange.keeps = False
+        headers, body = self.listener.describe(exchange.head, status, problem)
+        exchange.response_bytes(status, headers, body)
 
     def write(self, data: bytes) -> None:
         """Send bytes, if anybody is there."""
@@ -238,19 +250,15 @@ class Connection(asyncio.Protocol):
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header."""
-        head = self._head
         self._count(len(name) + len(value))
-        headers = head.headers
-        key = name.decode("latin-1").lower()
-        if key not in headers:
-            headers[key] = value.decode("latin-1")
+        self._head.add(name.decode("latin-1").lower(), value.decode("latin-1"))
 
     def _count(self, size: int) -> None:
         head = self._head
         head.header_bytes += size
         if head.header_bytes > self.listener.header_bytes or len(head.headers) > _MOST_HEADERS:
-            self._refusal = 431
-            raise ValueError("too large")
+            self._refusal = (431, "the headers are too large or too many")
+            raise ValueError(self._refusal[1])
 
     def on_headers_complete(self) -> None:
         """Take the head, and let the gateway have it when it is its turn."""
@@ -260,6 +268,7 @@ class Connection(asyncio.Protocol):
         # The line of the request is no header.
         head.header_bytes -= len(self._target)
         head.take_target(self._target)
+        head.check()
         exchange = self._incoming = Exchange(self, head)
         exchange.keeps = parser.should_keep_alive() and not parser.should_upgrade()
         if "expect" in head.headers:
@@ -297,7 +306,10 @@ class Connection(asyncio.Protocol):
     async def _run(self, exchange: Exchange) -> None:
         try:
             head: Any = exchange.head
-            await self.listener.application(head, exchange)
+            if head.refusal is None:
+                await self.listener.application(head, exchange)
+            else:
+                self._answer(exchange, head.refusal)
         finally:
             self._current = None
             if not self.is_gone:
@@ -314,6 +326,12 @@ class Connection(asyncio.Protocol):
             self.resume()
 
 
+def _describe(head: Head, status: int, problem: str) -> tuple[list[tuple[str, str]], bytes]:
+    """A refusal in plain text."""
+    del head, status
+    return [("content-type", "text/plain")], problem.encode()
+
+
 class Listener:
     """All connections to one port."""
 
@@ -324,10 +342,12 @@ class Listener:
         *,
         header_bytes: int,
         header_seconds: float,
+        describe: Describe | None = None,
         complain: Callable[[OSError], object] = lambda error: None,  # noqa: ARG005 - who cares to know
     ) -> None:
         self.application = application
         self.hand_over = hand_over
+        self.describe = describe or _describe
         self.header_bytes = header_bytes
         self.loop = asyncio.get_running_loop()
         self.connections: set[Connection] = set()

@@ -10,15 +10,17 @@ from cannery.gateway import echo
 from cannery.gateway.calls import Call
 from cannery.gateway.conversations import Conversations
 from cannery.gateway.documents import docs_page, openapi
+from cannery.gateway.identifiers import new_request_id
 from cannery.gateway.ingress import hear_out, read_body
 from cannery.gateway.keys import own_credential
 from cannery.gateway.metrics import Counter
-from cannery.gateway.refusals import CallError, body_of, refuse
+from cannery.gateway.refusals import JSON, CallError, Header, body_of, refuse
 from cannery.gateway.routing import NoMatch
 from cannery.gateway.rsgi import HTTPProtocol, Scope
 from cannery.messages import Request
 from cannery.translation import nativize_request
 from cannery.wire.bodies import encode
+from cannery.wire.contract import Dialect
 
 if TYPE_CHECKING:
     from cannery.gateway.gateway import Gateway
@@ -54,11 +56,29 @@ class Operations:
         if scope.method == "OPTIONS" and missed.allowed:
             self._tell_options(call, missed.allowed)
             return
+        await self._tell(call, self._missed(call, missed))
+
+    async def refuse(self, scope: Scope, proto: HTTPProtocol, refusal: CallError) -> None:
+        """Answer a request that is refused whatever it asks for."""
+        await self._tell(Call(scope, proto, self._dialect_of(scope), "refused"), refusal)
+
+    def describe(self, scope: Scope, status: int, problem: str) -> tuple[list[Header], bytes]:
+        """The headers and the body of a refusal by the listener, in the dialect of the caller."""
+        dialect = self._dialect_of(scope)
+        self._gateway.metrics.calls.add(dialect.name, "-", "refused", str(status))
+        self._gateway.log.write("info", "refused", status=status, problem=problem)
+        request_id = new_request_id()
+        headers = [("content-type", JSON), ("x-cannery-request-id", request_id)]
+        return headers, body_of(refuse(status, problem), dialect, request_id)
+
+    def _dialect_of(self, scope: Scope) -> Dialect:
+        return self._gateway.router.find(scope.method, scope.path, scope.headers.get).dialect
+
+    async def _tell(self, call: Call, refusal: CallError) -> None:
         await hear_out(call, self._gateway.limits)
-        refusal = self._missed(call, missed)
         body = body_of(refusal, call.dialect, call.request_id)
         call.reply(refusal.error.status, call.headers() + refusal.headers, body)
-        self._gateway.metrics.calls.add(call.dialect.name, "-", "unknown", str(call.status))
+        self._gateway.metrics.calls.add(call.dialect.name, "-", call.kind, str(call.status))
 
     def _missed(self, call: Call, missed: NoMatch) -> CallError:
         path, method = call.scope.path, call.scope.method

@@ -3,7 +3,8 @@
 A browser lets any page send a request to a gateway on the same machine, and says in ``Origin`` which page it was.
 Pages of this machine and of the configuration are welcome and get the headers of CORS, as does whatever is no page of
 the web (an editor's panel, a desktop program). Any other page is refused unless the gateway asks for keys, which a
-page cannot guess: without keys it could spend the owner's money.
+page cannot guess: without keys it could spend the owner's money. The same holds for extensions of a browser, of which
+each may call from any page; one that has a key may read as well.
 
 https://fetch.spec.whatwg.org/#http-cors-protocol
 """
@@ -37,7 +38,8 @@ class Origins:
         parts = urlsplit(origin)
         if parts.scheme not in ("http", "https"):
             # "null" is what a sandboxed page of any site says.
-            return origin != "null"
+            is_extension = parts.scheme.endswith("-extension")
+            return origin != "null" and (self._has_keys or not is_extension)
         return is_loopback(parts.hostname or "")
 
     def refusal(self, origin: str) -> CallError | None:

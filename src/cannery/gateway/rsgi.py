@@ -35,6 +35,10 @@ class Scope(Protocol):
     header_bytes: int
 
     @property
+    def host(self) -> str | None:
+        """The name that the client asked for."""
+
+    @property
     def headers(self) -> Headers:
         """Its headers."""
 

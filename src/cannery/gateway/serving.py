@@ -107,6 +107,7 @@ async def _run(
         tunnels.hand_over,
         header_bytes=most,
         header_seconds=limits.header_seconds,
+        describe=gateway.operations.describe,
         complain=lambda error: log.write("error", "connection_not_taken", problem=str(error)),
     )
     loop = asyncio.get_running_loop()

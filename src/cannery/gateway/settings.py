@@ -54,6 +54,7 @@ class Server(Struct, forbid_unknown_fields=True, frozen=True):
     log_level: str = "info"
     drain_seconds: float = 30.0
     origins: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
 
 
 class Limits(Struct, forbid_unknown_fields=True, frozen=True):

@@ -29,6 +29,7 @@ class Relayed:
         "client",
         "header_bytes",
         "headers",
+        "host",
         "http_version",
         "method",
         "path",
@@ -38,6 +39,7 @@ class Relayed:
     def __init__(self, scope: Any, client: str) -> None:
         self.client = client
         self.headers = scope.headers
+        self.host: str | None = scope.authority or self.headers.get("host")
         self.header_bytes = sum(len(name) + len(value) for name, value in self.headers.items())
         self.http_version: str = scope.http_version
         self.method: str = scope.method

@@ -186,6 +186,9 @@ class Upstreams:
 
     def _choose(self, model: str | None) -> Choice:
         name = "" if model is None else model.removeprefix("models/")
+        if not {".", ".."}.isdisjoint(name.split("/")):
+            # Some dialects have the model in the path, where this would lead to another endpoint.
+            raise UnknownModelError(model, self._by_name)
         for upstream in self.all:
             if name in upstream.row.aliases:
                 return Choice(upstream, upstream.row.aliases[name])

@@ -1,0 +1,77 @@
+"""The names by which the gateway may be asked for, against DNS rebinding.
+
+A page may give its own name the address of this machine, and its requests then look like the page's own: no ``Origin``
+tells. What tells is ``Host``, which still has the page's name. The gateway answers to the names of this machine, to the
+address that it listens on, and to what the configuration lists; a gateway that listens on every address answers to each
+address, since a page cannot have one for a name.
+
+https://en.wikipedia.org/wiki/DNS_rebinding
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from collections.abc import Iterable
+
+from cannery.gateway.refusals import CallError, refuse
+from cannery.gateway.settings import is_loopback
+
+_MOST_KNOWN = 256
+
+
+class Hosts:
+    """Decides about the ``Host`` of requests."""
+
+    def __init__(self, bound: str, listed: Iterable[str]) -> None:
+        bound = bound.strip("[]").lower()
+        self._names = {_name(name) for name in listed} | {bound}
+        self._is_open = "*" in self._names
+        self._takes_addresses = _is_unspecified(bound)
+        if not is_loopback(bound):
+            self._names.add(socket.gethostname().lower())
+        # Only HTTP/1.0 may name none.
+        self.known: set[str | None] = {None}
+
+    def refusal(self, host: str | None) -> CallError | None:
+        """The answer to a request for a name that is not the gateway's."""
+        if host is None or self._is_welcome(_name(host)):
+            if len(self.known) < _MOST_KNOWN:
+                self.known.add(host)
+            return None
+        message = (
+            f"this gateway is not {host[:200]!r}; server.hosts lists the names that it answers to"
+        )
+        return refuse(403, message, code="host_not_allowed")
+
+    def _is_welcome(self, name: str) -> bool:
+        if self._is_open or name in self._names:
+            return True
+        if is_loopback(name) or name.endswith(".localhost"):
+            return True
+        return self._takes_addresses and _is_address(name)
+
+
+def _name(host: str) -> str:
+    """The name in a ``Host`` header: without the port, a final dot and brackets."""
+    host = host.strip().lower()
+    if host.startswith("["):
+        return host[1:].partition("]")[0]
+    if host.count(":") == 1:
+        host = host.partition(":")[0]
+    return host.rstrip(".")
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _is_unspecified(address: str) -> bool:
+    try:
+        return ipaddress.ip_address(address).is_unspecified
+    except ValueError:
+        return False
