@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from functools import cache, partial
 from typing import Any
 
@@ -17,8 +17,8 @@ from cannery.repairs.aliases import names_of, renamed_tools
 from cannery.wire.bodies import encode
 from cannery.wire.contract import UNKNOWN_MODEL, Dialect, Piece, Rules
 from cannery.wire.foreign import report_settings
-from cannery.wire.locating import Locate, locator
 from cannery.wire.losses import Aliases, Rendered, Report, enforce
+from cannery.wire.places import Locate, Places, locator
 from cannery.wire.turns import changed
 
 
@@ -29,7 +29,7 @@ def write_request(
     without: Collection[str],
     rules: Rules | None,
     report: Report,
-    locate: Callable[[], Any],
+    locate: Locate,
 ) -> Rendered:
     """A request as a body of the target, with the repairs and losses that it took."""
     name = target.name
@@ -84,26 +84,18 @@ def report_lost_settings(
 
 
 def render(
-    written: Any,
-    value: Request | Response,
-    name: str,
-    policy: str,
-    report: Report,
-    find_places: Callable[[], Locate],
+    written: Any, value: Request | Response, name: str, policy: str, report: Report, locate: Locate
 ) -> Rendered:
     """What was written, encoded, with what a report has to say; the policy may forbid it."""
     encoded = encode(written)
     if report.is_empty:
         return Rendered(encoded)
-    locate = find_places()
-    losses = report.losses(*locate)
+    losses = report.losses(locate)
     enforce(policy, value.source, name, losses)
     aliases = Aliases(report.names, report.ids, frozenset(report.freeform))
-    return Rendered(encoded, losses, report.repairs(*locate), aliases)
+    return Rendered(encoded, losses, report.repairs(locate), aliases)
 
 
-def locate_in(
-    source: str | None, body: bytes | None, kind: str, restored: tuple[int, int] = (0, 0)
-) -> Locate:
+def locate_in(source: str | None, places: Places | None) -> Locate:
     """How places become paths of a body in the dialect of its source."""
-    return locator(None if source is None else find_dialect(source), body, kind, restored)
+    return locator(places, None if source is None else find_dialect(source).control_paths)

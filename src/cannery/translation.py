@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cannery.dialects import find_dialect
@@ -31,6 +30,7 @@ from cannery.wire.losses import (
     check_policy,
     check_repairs,
 )
+from cannery.wire.places import Places
 from cannery.wire.streams import check_chunks, read_stream, write_stream
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ Body = Any
 
 def normalize_request(body: Body, dialect: str) -> Request:
     """The request that a wire body asks for."""
-    return find_dialect(dialect).read_request(to_bytes(dialect, body), None)
+    return find_dialect(dialect).read_request(to_bytes(dialect, body), Places())
 
 
 def nativize_request(
@@ -66,18 +66,14 @@ def nativize_request(
 def nativize_read_request(
     request: Request,
     dialect: str,
-    body: bytes,
+    places: Places,
     *,
-    restored: tuple[int, int] = (0, 0),
     policy: str = "warn",
     without: Collection[str] = (),
     rules: Rules | None = None,
 ) -> Rendered:
-    """The same for a request that was read from ``body``: losses are told by their paths in it.
-
-    ``restored`` says which messages are not in the body, because they were put in afterwards: from where, and how many.
-    """
-    return _nativize_request(request, dialect, policy, without, rules, body, restored)
+    """The same for a request whose reader noted ``places``: losses are told by their paths in the body."""
+    return _nativize_request(request, dialect, policy, without, rules, places)
 
 
 def _nativize_request(
@@ -86,8 +82,7 @@ def _nativize_request(
     policy: str,
     without: Collection[str],
     rules: Rules | None,
-    body: bytes | None,
-    restored: tuple[int, int] = (0, 0),
+    places: Places | None,
 ) -> Rendered:
     check_policy(policy)
     if not isinstance(request, Request):
@@ -97,7 +92,7 @@ def _nativize_request(
     if rules is not None:
         _check("rules", rules, Rules)
     target = find_dialect(name)
-    locate = partial(locate_in, request.source, body, "request", restored)
+    locate = locate_in(request.source, places)
     report = Report(without)
     return write_request(request, target, policy, without, rules, report, locate)
 
@@ -107,7 +102,7 @@ def _nativize_request(
 
 def normalize_response(body: Body, dialect: str) -> Response:
     """The answer that a wire body gives."""
-    return find_dialect(dialect).read_response(to_bytes(dialect, body), None)
+    return find_dialect(dialect).read_response(to_bytes(dialect, body), Places())
 
 
 def nativize_response(
@@ -118,7 +113,7 @@ def nativize_response(
 
 
 def _nativize_response(
-    response: Response, name: str, policy: str, aliases: Aliases | None, body: bytes | None
+    response: Response, name: str, policy: str, aliases: Aliases | None, places: Places | None
 ) -> Rendered:
     check_policy(policy)
     if not isinstance(response, Response):
@@ -136,7 +131,7 @@ def _nativize_response(
     written = find_dialect(name).write_response(response, report)
     if response.source is not None and "citations" in find_dialect(response.source).control_paths:
         report.place_citations("@citations")
-    locate = partial(locate_in, response.source, body, "response")
+    locate = locate_in(response.source, places)
     return render(written, response, name, policy, report, locate)
 
 
@@ -181,14 +176,15 @@ def translate(
     if without:
         check_repairs(without)
     data = body if type(body) is bytes else to_bytes(source, body)
+    places = Places()
     if kind == "request":
-        request = find_dialect(source).read_request(data, None)
+        request = find_dialect(source).read_request(data, places)
         if model is not None:
             request = request.replace(model=model)
-        return _nativize_request(request, target, policy, without, None, data)
+        return _nativize_request(request, target, policy, without, None, places)
     if kind == "response":
-        response = find_dialect(source).read_response(data, None)
-        return _nativize_response(response, target, policy, None, data)
+        response = find_dialect(source).read_response(data, places)
+        return _nativize_response(response, target, policy, None, places)
     raise InputError(f"kind must be 'request' or 'response', got {kind!r}")
 
 

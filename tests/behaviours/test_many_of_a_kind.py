@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
-from cannery.dialects import find_dialect
 from cannery.dialects.gemini_generate.call_ids import CallIds
-from cannery.wire.locating import locator
 from cannery.wire.sse import FrameReader
 from tests.behaviours.bodies import CHAT, GEMINI, told
 
@@ -52,20 +48,6 @@ def test_results_answer_calls_of_one_name_in_their_order():
     assert ids.answered(None, None) == "orphan_1"
     assert ids.answered(None, "g") == "call_2"
     assert ids.answered(None, "f") == "orphan_2"
-
-
-def test_the_places_of_tools_are_looked_up_once():
-    counted: list[Any] = []
-    chat = find_dialect(CHAT)
-
-    def count(body: dict[str, Any]) -> list[str]:
-        counted.append(body)
-        return [f"tools[{index}]" for index in range(len(body["tools"]))]
-
-    body = b'{"tools":[{},{},{}]}'
-    locate, _ = locator(msgspec.structs.replace(chat, tool_paths=count), body, "request")
-    assert [locate(f"tools[{index}]") for index in range(3)] == ["tools[0]", "tools[1]", "tools[2]"]
-    assert len(counted) == 1
 
 
 def test_a_thousand_tools_keep_their_paths():

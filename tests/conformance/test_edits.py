@@ -12,6 +12,7 @@ import pytest
 import cannery
 from cannery.dialects import find_dialect
 from cannery.messages import Conversation, Request, Role, absent
+from cannery.wire.places import Places, path_text
 from tests.conformance.matrix import DIALECTS, identify
 from tests.oracles.corpus import Case, request_cases
 
@@ -34,10 +35,10 @@ class Body:
 
     def __init__(self, dialect: str, raw: bytes) -> None:
         self.dialect = dialect
-        paths: list[str] = []
-        self.request: Request = find_dialect(dialect).read_request(raw, paths)
+        places = Places()
+        self.request: Request = find_dialect(dialect).read_request(raw, places)
         self.listed, self.preamble = self.written(self.request)
-        self.places = [self._place(path) for path in paths]
+        self.places = [self._place(path_text(path)) for path in places.canisters]
         self.bonds = self._bonds() if dialect == "openai_responses" else {}
 
     def _place(self, path: str) -> int | None:

@@ -12,6 +12,7 @@ from cannery.errors import CanneryError
 from cannery.messages import Request
 from cannery.translation import nativize_request, translate
 from cannery.wire.losses import INFO, Loss, Rendered, Repair
+from cannery.wire.places import Places, path_text
 
 # What is said about a last word of the model, which a request must not have and a conversation mostly has.
 _UNANSWERED = ("PREFILL_DROPPED", "prefill")
@@ -56,9 +57,10 @@ def read_patient(
     name: str, body: bytes, dialect: str, reason: str, *, is_alone: bool = False
 ) -> Patient:
     """A request body, with the path of each canister in it."""
-    paths: list[str] = []
-    request = find_dialect(dialect).read_request(body, paths)
-    return Patient(name, request, dialect, body, reason, tuple(paths), is_alone=is_alone)
+    places = Places()
+    request = find_dialect(dialect).read_request(body, places)
+    paths = tuple(map(path_text, places.canisters))
+    return Patient(name, request, dialect, body, reason, paths, is_alone=is_alone)
 
 
 def examine(patient: Patient, dialect: str) -> Finding:

@@ -28,6 +28,7 @@ from cannery.wire.bodies import Object, Reader, guarded, read_object
 from cannery.wire.contract import Piece, Rules
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
+from cannery.wire.places import Places
 from cannery.wire.records import TextWriter, data_set, drop_settings
 from cannery.wire.residues import own_residue, patch_text, recall
 from cannery.wire.turns import MODEL, SUPERVISOR, USER, side
@@ -39,16 +40,15 @@ _LINE, _PARAGRAPH = "\n", "\n\n"
 # --- reading -----------------------------------------------------------------------------------
 
 
-def read_request(body: bytes, paths: list[str] | None = None) -> Request:
+def read_request(body: bytes, places: Places) -> Request:
     """The conversation of a record."""
     value = read_object(NAME, body)
-    return guarded(NAME, lambda: _read_request(value, paths))  # type: ignore[no-any-return]
+    return guarded(NAME, lambda: _read_request(value, places))  # type: ignore[no-any-return]
 
 
-def _read_request(body: Object, paths: list[str] | None) -> Request:
+def _read_request(body: Object, places: Places) -> Request:
     found = _read_turns(body)
-    if paths is not None:
-        paths.extend(path for _, path in found)
+    places.canisters.extend(path for _, path in found)
     conversation = Conversation.trusted(canister for canister, _ in found)
     request: Request = new_request(
         conversation, absent, (), absent, DEFAULT_CONTROLS, absent, None, NAME

@@ -22,6 +22,7 @@ from cannery.wire.chat_writing import ChatWriter
 from cannery.wire.contract import Piece, Rules
 from cannery.wire.controls import flag, put
 from cannery.wire.losses import Report
+from cannery.wire.places import Places
 from cannery.wire.records import data_set, drop_settings
 from cannery.wire.residues import own_residue, patch_text, recall
 
@@ -29,17 +30,16 @@ NAME = "openai_finetuning"
 _KNOWN = frozenset({"parallel_calls"})
 
 
-def read_request(body: bytes, paths: list[str] | None = None) -> Request:
+def read_request(body: bytes, places: Places) -> Request:
     """The conversation of an example."""
     value = read_object(NAME, body)
-    return guarded(NAME, lambda: _read_request(value, paths))  # type: ignore[no-any-return]
+    return guarded(NAME, lambda: _read_request(value, places))  # type: ignore[no-any-return]
 
 
-def _read_request(body: Object, paths: list[str] | None) -> Request:
+def _read_request(body: Object, places: Places) -> Request:
     reader = ChatReader(NAME)
     reader.messages(body)
-    if paths is not None:
-        paths.extend(reader.paths)
+    places.canisters.extend(reader.paths)
     controls = new_controls(parallel_calls=flag(body.get("parallel_tool_calls")))
     conversation = Conversation.trusted(reader.canisters)
     tools = read_tools(NAME, body)

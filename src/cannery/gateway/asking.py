@@ -29,6 +29,7 @@ from cannery.messages import Request, absent
 from cannery.translation import nativize_read_request
 from cannery.wire.contract import Dialect, StreamOptions
 from cannery.wire.losses import POLICIES, Aliases, Rendered
+from cannery.wire.places import Places
 
 _FORWARDED = {
     "anthropic": ("anthropic-version", "anthropic-beta"),
@@ -135,7 +136,7 @@ class Asking:
 
     def read(self, call: Call) -> tuple[Request, Choice]:
         """The request that a call makes, and who is to answer it."""
-        request = call.dialect.read_request(call.body, None)
+        request = call.dialect.read_request(call.body, Places())
         if call.model is None and isinstance(request.model, str):
             call.model = request.model
         return request, self.choose(call)
@@ -198,7 +199,7 @@ class Asking:
             options = _options(call, request, _NO_ALIASES)
             return Asked(upstream, call.dialect, entry, options=options, echoed=request)
         target = upstream.dialect_for(call.dialect)
-        rendered = self._render(call, request, choice, target, policy, wanted.restored)
+        rendered = self._render(call, request, choice, target, policy, wanted.places)
         if entry is not None:
             asyncio.get_running_loop().call_soon(entry.read_request)
         wire = self.wire(call, choice, target, _kind(call), rendered.body)
@@ -234,7 +235,7 @@ class Asking:
         choice: Choice,
         target: Dialect,
         policy: str,
-        restored: tuple[int, int],
+        places: Places,
     ) -> Rendered:
         upstream = choice.upstream
         changes: dict[str, Any] = {}
@@ -249,8 +250,7 @@ class Asking:
         rendered = nativize_read_request(
             request,
             target.name,
-            call.body,
-            restored=restored,
+            places,
             policy=policy,
             without=upstream.row.without_repairs,
             rules=upstream.rules(target, choice.model),

@@ -24,6 +24,7 @@ from cannery.storage import Metadata, Store
 from cannery.translation import nativize_request
 from cannery.wire.bodies import encode, read_object
 from cannery.wire.contract import WireError
+from cannery.wire.places import Places
 
 if TYPE_CHECKING:
     from cannery.gateway.gateway import Gateway
@@ -164,7 +165,7 @@ class Conversations:
         body = encode({"model": "-", "input": items})
         try:
             body = self._gateway.roles.normalize(call, RESPONSES, body)
-            return call.dialect.read_request(body, None).conversation
+            return call.dialect.read_request(body, Places()).conversation
         except RoleError:
             raise
         except DialectError as error:

@@ -17,6 +17,7 @@ from cannery.messages import AnyCanister, Request, Response, Role
 from cannery.messages.identity import PrefixChain
 from cannery.storage.history import without_setup
 from cannery.wire.losses import Loss
+from cannery.wire.places import Places
 
 if TYPE_CHECKING:
     from cannery.gateway.recorder import Recorder
@@ -88,7 +89,7 @@ class Entry:
         body, self.body = self.body, b""
         if self.request is None:
             try:
-                self.request = self.dialect.read_request(body, None)
+                self.request = self.dialect.read_request(body, Places())
             except CanneryError:
                 self._recorder.count("unreadable")
                 return
@@ -161,7 +162,7 @@ class Entry:
     def _read_response(self) -> Response | None:
         if self.response is None and self.said is not None and not self.is_stream:
             try:
-                self.response = self.dialect.read_response(self.said, None)
+                self.response = self.dialect.read_response(self.said, Places())
             except CanneryError:
                 return None
         return self.response

@@ -37,6 +37,7 @@ from cannery.translation import (
 from cannery.wire.bodies import read_value
 from cannery.wire.contract import Dialect, WireError
 from cannery.wire.losses import Loss
+from cannery.wire.places import Places
 
 _STREAM_HEADERS: list[Header] = [("cache-control", "no-cache"), ("x-accel-buffering", "no")]
 _RETURNED = ("retry-after", "retry-after-ms", "x-should-retry")
@@ -259,7 +260,7 @@ class Exchanges:
 
     def _read_response(self, dialect: Dialect, upstream: Upstream, body: bytes) -> Response:
         try:
-            return dialect.read_response(body, None)
+            return dialect.read_response(body, Places())
         except DialectError:
             raise not_a_reply(upstream.name, dialect, body) from None
 

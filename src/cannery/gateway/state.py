@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from cannery.errors import DialectError
 from cannery.gateway.calls import Call
@@ -26,6 +26,7 @@ from cannery.messages import (
 )
 from cannery.wire.bodies import encode, kind_of, read_object
 from cannery.wire.contract import Dialect, WireError
+from cannery.wire.places import Places
 from cannery.wire.residues import own_residue
 
 _PREFIXES = {
@@ -40,7 +41,7 @@ RESPONSES, MESSAGES = "openai_responses", "anthropic_messages"
 class Continuation(Struct):
     """What a call says about state: the reply to continue from, and whether its own reply is to be kept.
 
-    ``restored`` tells which messages of the whole history came from the store: from where on, and how many.
+    ``places`` tells where the body has what was read, and which messages came from the store.
     """
 
     body: bytes
@@ -48,7 +49,7 @@ class Continuation(Struct):
     conversation: str | None = None
     is_thread: bool = False
     tools: Any = None
-    restored: tuple[int, int] = (0, 0)
+    places: Places = field(default_factory=Places)
 
 
 def take_state(call: Call) -> Continuation:
@@ -112,16 +113,16 @@ class State:
         dialect = call.dialect
         if wanted.previous is None and wanted.conversation is None:
             call.body = wanted.body
-            return dialect.read_request(call.body, None)
+            return dialect.read_request(call.body, wanted.places)
         history, tools = await self._find(wanted)
         position = 0 if history is None else len(history)
         if history is None:
             if is_same:
                 wanted.conversation = None
-                return dialect.read_request(call.body, None)
+                return dialect.read_request(call.body, wanted.places)
             raise _unknown(dialect, wanted)
         call.body = wanted.body
-        request = dialect.read_request(call.body, None)
+        request = dialect.read_request(call.body, wanted.places)
         changes: dict[str, Any] = {}
         if dialect.name == RESPONSES:
             history = _without_instructions(history)
@@ -131,7 +132,7 @@ class State:
         history = Conversation.trusted(map(_as_asked, history))
         lead, rest = _split_lead(request.conversation)
         changes["conversation"] = lead + history + rest
-        wanted.restored = (len(lead), len(history))
+        wanted.places.insert_history(len(lead), len(history))
         if wanted.conversation is not None and history:
             self._recorder.continue_at(wanted.conversation, position, lead + history)
         return request.replace(**changes)
@@ -184,7 +185,7 @@ def _as_asked(canister: AnyCanister) -> AnyCanister:
 
 def _read_tools(dialect: Dialect, tools: Any) -> tuple[Tool, ...]:
     body = {"model": "-", "max_tokens": 1, "messages": [], "tools": tools}
-    return dialect.read_request(encode(body), None).tools
+    return dialect.read_request(encode(body), Places()).tools
 
 
 def _unknown(dialect: Dialect, wanted: Continuation) -> CallError:

@@ -24,6 +24,7 @@ from cannery.gateway.routing import vendor_of
 from cannery.gateway.upstreams import Upstream
 from cannery.messages import Controls, FinishReason, Request, Response, Usage, absent
 from cannery.wire.contract import Dialect
+from cannery.wire.places import Places
 
 _PROVIDERS = {"openai": "openai", "anthropic": "anthropic", "gemini": "gcp.gemini"}
 _OPERATIONS = {"gemini": "generate_content"}
@@ -159,7 +160,7 @@ def _server_of(upstream: Upstream | None) -> dict[str, Any]:
 def _asked(call: Call) -> dict[str, Any]:
     """What the request asks for beside the conversation."""
     try:
-        request: Request = call.dialect.read_request(call.body, None)
+        request: Request = call.dialect.read_request(call.body, Places())
     except CanneryError:
         return {}
     controls: Controls = request.controls
@@ -182,7 +183,7 @@ def _answered(call: Call, target: Dialect) -> dict[str, Any]:
     response = call.answered
     if isinstance(response, bytes):
         try:
-            response = target.read_response(response, None)
+            response = target.read_response(response, Places())
         except CanneryError:
             return {}
     if not isinstance(response, Response):

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Mapping
 from enum import Enum
 from math import isfinite
-from typing import Any, NoReturn, TypeGuard
+from typing import Any, NoReturn, TypeGuard, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -18,12 +18,17 @@ from orjson import Fragment, dumps
 from cannery.errors import DialectError, MessageError
 from cannery.messages.immutable import thaw
 from cannery.messages.json_text import decode_vast, utf8
+from cannery.wire.places import Places
 
-_decode = msgspec.json.Decoder().decode
+decode = msgspec.json.Decoder().decode
+_split = msgspec.json.Decoder(dict[str, Raw]).decode
 _SURROGATES = "[\ud800-\udfff]"  # compiled when it is needed, which is rarely
 _MISSING: Any = object()
 
 Object = dict[str, Any]
+# The fields of a body, not decoded yet.
+Fields = dict[str, Raw]
+T = TypeVar("T")
 
 
 def encode(value: Any) -> bytes:
@@ -104,7 +109,7 @@ def check_values(dialect: str, value: Any, path: str) -> None:
 def read_value(dialect: str, body: bytes) -> Any:
     """The plain JSON value of a body."""
     try:
-        return _decode(body)
+        return decode(body)
     except RecursionError:
         raise DialectError(dialect, "$", "nested too deeply") from None
     except (msgspec.MsgspecError, UnicodeError):
@@ -192,6 +197,26 @@ class Reader:
     def text_field(self, value: Object, key: str, path: str) -> str:
         """A string field that must be there."""
         return self.text(self.field(value, key, path), f"{path}.{key}" if path else key)
+
+
+def read_fields(
+    dialect: str, body: bytes, places: Places, read: Callable[[Fields, Places], T]
+) -> T:
+    """Run a reader over the top-level fields of a body, which it decodes one by one (``decode``).
+
+    A body of which no value can be made is one DialectError. One with broken Unicode or with numbers beyond 64 bits is
+    mended first.
+    """
+    try:
+        return read(_split(body), places)
+    except RecursionError:
+        raise DialectError(dialect, "$", "nested too deeply") from None
+    except MessageError as error:
+        raise DialectError(dialect, "$", str(error)) from None
+    except (msgspec.MsgspecError, UnicodeError):
+        mended = encode(read_object(dialect, body))
+    places.clear()
+    return read(_split(mended), places)
 
 
 def guarded(dialect: str, read: Callable[[], Any]) -> Any:

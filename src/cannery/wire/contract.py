@@ -6,7 +6,7 @@ A dialect reads (``normalize``) and writes (``nativize``) requests, responses an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -15,6 +15,7 @@ from cannery.messages.canisters import AnyCanister
 from cannery.messages.events import Event
 from cannery.messages.requests import Request, Response
 from cannery.wire.losses import NO_ALIASES, Aliases, Rendered, Report
+from cannery.wire.places import ControlPaths, Places
 
 
 class Rules(Struct, frozen=True, gc=False):
@@ -117,29 +118,27 @@ class WireError(Struct, frozen=True, gc=False):
 class Dialect(Struct, frozen=True, gc=False):
     """One wire format.
 
-    ``read_request(body, paths)`` appends the source path of each canister to ``paths`` when given a list.
+    ``read_request(body, places)`` notes in ``places`` where it found what it read.
     ``write_request(request, pieces, report)`` gives the body of pieces that the repairs have arranged.
     """
 
     name: str
     rules: Rules
-    read_request: Callable[[bytes, list[str] | None], Request]
+    read_request: Callable[[bytes, Places], Request]
     write_request: Callable[[Request, list[Piece], Report], Any]
-    read_response: Callable[[bytes, list[str] | None], Response]
+    read_response: Callable[[bytes, Places], Response]
     write_response: Callable[[Response, Report], Any]
     stream_reader: Callable[[], StreamReader]
     stream_writer: Callable[[StreamOptions], StreamWriter]
     read_error: Callable[[int, bytes], WireError]
     write_error: Callable[[WireError], bytes]
     routes: tuple[Route, ...]
-    # Source paths of request fields, for losses: control name -> path in this dialect, or the paths that it may have.
-    control_paths: Mapping[str, str | tuple[str, ...]]
+    # Where the settings of a request stand, by the name of the control; of several paths the first is the usual one.
+    control_paths: ControlPaths
     # Top-level fields that reading turns into facts of the model, whatever their spelling.
     modelled: frozenset[str] = frozenset()
     # Which settings of a foreign request it takes from its residue, by their places there; None where it takes none.
     takes_over: Callable[[Request], Collection[str]] | None = None
-    # Where each tool of a request stands in its body, for losses; None where it is ``tools[index]``.
-    tool_paths: Callable[[dict[str, Any]], list[str]] | None = None
     # Whether a request body must name its model; elsewhere the URL does.
     names_model: bool = True
     rules_for: Callable[[str | None], Rules] | None = None

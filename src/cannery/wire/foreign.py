@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -13,6 +13,7 @@ from cannery.messages.content import TextualContentClass
 from cannery.messages.requests import Controls, Request, Response, Thinking, Tool
 from cannery.messages.residue import Residue
 from cannery.wire.losses import ENVELOPE, Place, Report
+from cannery.wire.places import ControlPaths
 from cannery.wire.residues import dropped_keys
 
 _SIGNATURES = ("thoughtSignature", "thought_signature", "signature", "encrypted_content")
@@ -92,7 +93,7 @@ def lost_keys(patch: str | None, *, is_marked: bool) -> Iterator[tuple[str, str,
 def report_settings(
     value: Request | Response,
     modelled: Collection[str],
-    paths: Mapping[str, str | tuple[str, ...]],
+    paths: ControlPaths,
     report: Report,
     taken: Collection[str] = (),
 ) -> None:
@@ -128,7 +129,7 @@ def report_settings(
             waiting += [(f"{path}.{key}", held[key]) for key in reversed(held)]
 
 
-def _unread(request: Request, paths: Mapping[str, str | tuple[str, ...]]) -> dict[str, str]:
+def _unread(request: Request, paths: ControlPaths) -> dict[str, str]:
     """The settings that the request does not have, by their paths in the source."""
     controls = request.controls
     names = [name for name in _SETTINGS if getattr(controls, name, absent) is absent]
@@ -153,7 +154,7 @@ def _unread_thinking(thinking: Absential[Thinking]) -> Iterator[str]:
         yield "summary"
 
 
-def _uncited(response: Response, paths: Mapping[str, str | tuple[str, ...]]) -> dict[str, str]:
+def _uncited(response: Response, paths: ControlPaths) -> dict[str, str]:
     """Where a dialect keeps the citations of an answer beside its text, if none of them found a text."""
     found = paths.get(_CITATIONS)
     if found is None or any(map(_is_cited, response.canisters)):

@@ -205,23 +205,18 @@ class Report:
         """Whether nothing was lost or repaired."""
         return not (self._losses or self._repairs)
 
-    def losses(
-        self, locate: Callable[[int | str], str], fit: Callable[[str], str] | None = None
-    ) -> tuple[Loss, ...]:
+    def losses(self, locate: Callable[[int | str], str]) -> tuple[Loss, ...]:
         """The losses, each once, with paths."""
-        return told(self._losses, locate, fit)[0]
+        return told(self._losses, locate)[0]
 
-    def repairs(
-        self, locate: Callable[[int | str], str], fit: Callable[[str], str] | None = None
-    ) -> tuple[Repair, ...]:
+    def repairs(self, locate: Callable[[int | str], str]) -> tuple[Repair, ...]:
         """The repairs, each once, with paths."""
-        return told(self._repairs, locate, fit)[1]
+        return told(self._repairs, locate)[1]
 
 
 def told(
     notes: Iterable[tuple[Any, ...]],
     locate: Callable[[int | str], str],
-    fit: Callable[[str], str] | None = None,
 ) -> tuple[tuple[Loss, ...], tuple[Repair, ...]]:
     """The losses and the repairs of notes (code or name, place, detail, path below the place), each once, with paths.
 
@@ -232,8 +227,6 @@ def told(
     for name, place, detail, *within in notes:
         inner = within[0] if within else ""
         path = _path(place, inner, locate) if inner or place is None else locate(place) or "$"
-        if fit is not None:
-            path = fit(path)
         order = place if type(place) is int else -1
         found = CODES.get(name)
         if found is not None:

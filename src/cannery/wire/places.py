@@ -1,90 +1,115 @@
-"""Places in a source body: the path of a loss, spelled as the body spells it and no longer than it goes."""
+"""Where a reader found what it read, and how that becomes the path of a loss.
+
+A reader notes the path of each canister while it walks a body, so that nothing is read again to name a place. A path is
+a tuple of keys and positions; its text is made only when there is something to report.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from cannery.wire.bodies import Object
-
-_INDEX = re.compile(r"\[(\d+)\]")
-_CAPITAL = re.compile(r"(?=[A-Z])")
-_STEP = re.compile(r"(?:^|\.)(\w+)|\[(\d+)\]")
-
-
-def chosen(paths: str | tuple[str, ...], body: Object) -> str:
-    """The path of a setting: of several that it may have, the first that the body has."""
-    if isinstance(paths, str):
-        return paths
-    return next((path for path in paths if _is_there(body, path)), paths[0])
-
-
-def _is_there(body: Object, path: str) -> bool:
-    value: Any = body
-    rest = path
-    while rest:
-        step = _step(value, rest)
-        if step is None:
-            return False
-        value, _, rest = step
-    return True
+Path = str | tuple[str | int, ...]
+ControlPaths = Mapping[str, str | tuple[str, ...]]
+# How a place of a report becomes the text of a path.
+Locate = Callable[[int | str], str]
+# The parts of a setting that a request has as one.
+_PARTS = {
+    "@effort": "thinking.effort",
+    "@budget": "thinking.budget",
+    "@summary": "thinking.summary",
+}
+_TOOL = re.compile(r"tools\[(\d+)\]")
 
 
-def fitted(body: Object, path: str) -> str:
-    """The path as the body spells it, cut where the body ends; a setting that is not there keeps its path."""
-    if _stands(body, path):
-        return path
-    value: Any = body
-    found, rest = "", path
-    while rest:
-        step = _step(value, rest)
-        if step is None:
-            return found if "[" in found else found + rest
-        value, spelled, rest = step
-        found += spelled if found else spelled.removeprefix(".")
-    return found
+class Places:
+    """The paths of the canisters and tools of a body, in their order, and of settings by the name of the control.
+
+    ``tools`` may stay empty where each tool stands at its position in ``tools``, ``settings`` may leave out what stands
+    where the dialect's table says.
+    """
+
+    __slots__ = ("canisters", "settings", "tools")
+
+    def __init__(self) -> None:
+        self.canisters: list[Path] = []
+        self.tools: list[Path] = []
+        self.settings: dict[str, Path] = {}
+
+    def clear(self) -> None:
+        """Forget everything, before a body is read from its start."""
+        self.canisters.clear()
+        self.tools.clear()
+        self.settings.clear()
+
+    def insert_history(self, start: int, count: int) -> None:
+        """Make room for canisters that are not in the body, because they were put in from elsewhere."""
+        self.canisters[start:start] = [("history", number) for number in range(count)]
 
 
-def _stands(value: Any, path: str) -> bool:
-    """Whether a path of plain words leads somewhere as it is: nearly all do."""
-    end = 0
-    for found in _STEP.finditer(path):
-        start, after = found.span()
-        word, index = found.groups()
-        if start != end:
-            return False
-        if word is not None:
-            if type(value) is not dict or word not in value:
-                return False
-            value = value[word]
-        elif type(value) is not list or int(index) >= len(value):
-            return False
-        else:
-            value = value[int(index)]
-        end = after
-    return end == len(path)
+def note_settings(
+    places: Places,
+    body: Mapping[str, Any],
+    control_paths: ControlPaths,
+    spell: Callable[[Any, str], str] = lambda _, key: key,
+) -> None:
+    """Note where a body has the settings that may stand in several places or be spelled in several ways."""
+    for name, paths in control_paths.items():
+        for path in (paths,) if isinstance(paths, str) else paths:
+            found = _spelled(body, path, spell)
+            if found is not None:
+                places.settings[name] = found
+                break
 
 
-def _step(value: Any, rest: str) -> tuple[Any, str, str] | None:
-    """The value behind the next step, the step as it is spelled, and what is left of the path."""
-    if rest.startswith("["):
-        found = _INDEX.match(rest)
-        if found is None or type(value) is not list or int(found[1]) >= len(value):
+def _spelled(value: Any, path: str, spell: Callable[[Any, str], str]) -> Path | None:
+    steps: list[str] = []
+    for step in path.split("."):
+        if type(value) is not dict:
             return None
-        return value[int(found[1])], found[0], rest[found.end() :]
-    if type(value) is not dict:
-        return None
-    rest = rest.removeprefix(".")
-    word = re.split(r"[.\[]", rest, maxsplit=1)[0]
-    key = next((key for key in (rest, word) if key in value), None)
-    if key is None and word != rest:
-        key = max((key for key in value if _leads(key, rest)), key=len, default=None)
-    if key is not None:
-        return value[key], f".{key}", rest[len(key) :]
-    # Protobuf's JSON takes camelCase and snake_case alike.
-    snake = _CAPITAL.sub("_", word).lower()
-    return (value[snake], f".{snake}", rest[len(word) :]) if snake in value else None
+        key = spell(value, step)
+        if key not in value:
+            return None
+        steps.append(key)
+        value = value[key]
+    return tuple(steps)
 
 
-def _leads(key: str, rest: str) -> bool:
-    return rest.startswith(key) and rest[len(key) : len(key) + 1] in ("", ".", "[")
+def path_text(path: Path) -> str:
+    """A path as text: ``messages[0].content``."""
+    if isinstance(path, str):
+        return path
+    return "".join(f"[{step}]" if type(step) is int else f".{step}" for step in path).removeprefix(
+        "."
+    )
+
+
+def locator(places: Places | None, control_paths: ControlPaths | None) -> Locate:
+    """How places become paths of the body that was read; without one, they name parts of the request.
+
+    ``control_paths`` says where the dialect of the body keeps its settings; None where there is no such dialect.
+    """
+
+    def locate(place: int | str) -> str:
+        if isinstance(place, int):
+            noted = () if places is None else places.canisters
+            return path_text(noted[place]) if place < len(noted) else f"conversation[{place}]"
+        if place.startswith("@"):
+            return _setting(place, places, control_paths)
+        tool = None if places is None else _TOOL.fullmatch(place)
+        if tool is None or places is None or int(tool[1]) >= len(places.tools):
+            return place
+        return path_text(places.tools[int(tool[1])])
+
+    return locate
+
+
+def _setting(place: str, places: Places | None, paths: ControlPaths | None) -> str:
+    name = place[1:]
+    if paths is None:
+        return _PARTS.get(place, name)
+    if places is not None and name in places.settings:
+        return path_text(places.settings[name])
+    found = paths.get(name, name)
+    return found if isinstance(found, str) else found[0]

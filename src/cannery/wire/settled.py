@@ -15,6 +15,7 @@ from cannery.messages.requests import OutputFormat, Request
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object, encode
 from cannery.wire.delta import Spell, restore
+from cannery.wire.places import Places
 
 # What a patch sets or drops in one object: the keys that lead there, and the keys themselves.
 Change = tuple[tuple[str, ...], frozenset[str]]
@@ -25,7 +26,7 @@ def settle(
     request: Request,
     residue: Residue | None,
     messages: str,
-    read: Callable[[bytes, Any], Request],
+    read: Callable[[bytes, Places], Request],
     spell: Spell = str,
 ) -> Object:
     """The settings with their residue.
@@ -43,7 +44,7 @@ def settle(
 
     def agreement(body: Object) -> int:
         try:
-            found = _facts(read(encode({**body, messages: []}), None))
+            found = _facts(read(encode({**body, messages: []}), Places()))
         except DialectError:
             return -1
         return sum(map(_is_same, facts, found))

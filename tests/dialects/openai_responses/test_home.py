@@ -18,6 +18,7 @@ from cannery.translation import (
     normalize_response,
 )
 from cannery.wire.delta import same
+from cannery.wire.places import Places, path_text
 from tests.oracles.corpus import request_cases, response_cases
 
 NAME = "openai_responses"
@@ -94,8 +95,9 @@ LISTED = [
 
 @pytest.mark.parametrize("case", LISTED, ids=lambda case: case.id)
 def test_untouched_items_come_back_after_any_other_is_removed(case):
-    paths: list[str] = []
-    request = find_dialect(NAME).read_request(case.raw, paths)
+    places = Places()
+    request = find_dialect(NAME).read_request(case.raw, places)
+    paths = [path_text(path) for path in places.canisters]
     given_items = case.body["input"]
     owners = [
         int(path[6 : path.index("]")]) if path.startswith("input[") else None for path in paths

@@ -12,6 +12,7 @@ from typing import Any
 from cannery.dialects.anthropic_messages.blocks import SEARCH_RESULT, is_bare_text
 from cannery.dialects.anthropic_messages.settings import (
     CACHE,
+    CONTROL_PATHS,
     NAME,
     read_controls,
     read_tool_choice,
@@ -49,32 +50,31 @@ from cannery.wire.canister_reading import CanisterReader
 from cannery.wire.contract import Piece
 from cannery.wire.controls import flag
 from cannery.wire.losses import Report
+from cannery.wire.places import Places, note_settings
 from cannery.wire.residues import patch_text, remember
 from cannery.wire.wire_roles import read_role
 
 _ROLES = VOCABULARIES["anthropic"]
 
 
-def read_request(body: bytes, paths: list[str] | None = None) -> Request:
+def read_request(body: bytes, places: Places) -> Request:
     """The request that a body asks for."""
     value = read_object(NAME, body)
-    return guarded(NAME, lambda: _read_request(value, paths))  # type: ignore[no-any-return]
+    return guarded(NAME, lambda: _read_request(value, places))  # type: ignore[no-any-return]
 
 
-def _read_request(body: Object, paths: list[str] | None) -> Request:
+def _read_request(body: Object, places: Places) -> Request:
     reader = MessageReader(body.get("model"))
     is_said = reader.system(body.get("system"))
     reader.messages(body)
-    return _request(body, reader, paths, is_said=is_said)
+    return _request(body, reader, places, is_said=is_said)
 
 
-def _request(
-    body: Object, reader: MessageReader, paths: list[str] | None, *, is_said: bool
-) -> Request:
+def _request(body: Object, reader: MessageReader, places: Places, *, is_said: bool) -> Request:
     """The request of what was read and the settings of a body."""
     model = body.get("model")
-    if paths is not None:
-        paths.extend(reader.paths)
+    places.canisters.extend(reader.paths)
+    note_settings(places, body, CONTROL_PATHS)
     request: Request = new_request(
         Conversation.trusted(reader.canisters),
         model if type(model) is str else absent,

@@ -23,6 +23,7 @@ from cannery.wire.contract import Piece
 from cannery.wire.controls import text
 from cannery.wire.endings import report_ending
 from cannery.wire.losses import Report
+from cannery.wire.places import Places
 from cannery.wire.residues import own_residue, patch_text, recall
 
 FINISH = {
@@ -49,13 +50,13 @@ _CACHED = {
 }
 
 
-def read_response(body: bytes, paths: list[str] | None = None) -> Response:
+def read_response(body: bytes, places: Places) -> Response:
     """The answer that a body gives."""
     value = read_object(NAME, body)
-    return guarded(NAME, lambda: _read_response(value, paths))  # type: ignore[no-any-return]
+    return guarded(NAME, lambda: _read_response(value, places))  # type: ignore[no-any-return]
 
 
-def _read_response(body: Object, paths: list[str] | None) -> Response:
+def _read_response(body: Object, places: Places) -> Response:
     reader = MessageReader(body.get("model"))
     refuse_error(NAME, body, "content")
     content = reader.field(body, "content", "")
@@ -66,8 +67,7 @@ def _read_response(body: Object, paths: list[str] | None) -> Response:
     else:
         said = list(map(_sendable, reader.list(content, "content")))
         reader.blocks(said, "assistant", "content")
-    if paths is not None:
-        paths.extend(reader.paths)
+    places.canisters.extend(reader.paths)
     response: Response = new_response(
         Conversation.trusted(reader.canisters),
         read_finish(body.get("stop_reason")),

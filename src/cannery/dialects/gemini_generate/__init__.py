@@ -14,7 +14,6 @@ from cannery.dialects.gemini_generate.responses import read_response, write_resp
 from cannery.dialects.gemini_generate.settings import (
     CONTROL_PATHS,
     MODELLED,
-    tool_paths,
     write_settings,
 )
 from cannery.dialects.gemini_generate.spelling import NAME, Object, camel, read_form
@@ -72,7 +71,6 @@ DIALECT = Dialect(
         for (method, path), kind in _KINDS.items()
     ),
     control_paths=CONTROL_PATHS,
-    tool_paths=tool_paths,
     modelled=MODELLED,
     rules_for=rules_for,
     fixed_repairs=frozenset({"late_supervisors"}),

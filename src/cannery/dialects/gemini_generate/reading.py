@@ -15,10 +15,12 @@ from typing import Any
 from cannery.dialects.gemini_generate.call_ids import CallIds
 from cannery.dialects.gemini_generate.outputs import OUTPUT, unwrap, wrap_failure, wrap_text
 from cannery.dialects.gemini_generate.settings import (
+    CONTROL_PATHS,
     read_controls,
     read_shapes,
     read_tool_choice,
     read_tools,
+    tool_paths,
     write_settings,
 )
 from cannery.dialects.gemini_generate.spelling import (
@@ -63,6 +65,7 @@ from cannery.wire.canister_reading import CanisterReader
 from cannery.wire.contract import Piece
 from cannery.wire.losses import Report
 from cannery.wire.media import contradiction
+from cannery.wire.places import Places, note_settings
 from cannery.wire.residues import patch_text, remember
 from cannery.wire.wire_roles import read_role
 
@@ -91,18 +94,19 @@ _DATA = (
 )
 
 
-def read_request(body: bytes, paths: list[str] | None = None) -> Request:
+def read_request(body: bytes, places: Places) -> Request:
     """The request that a body asks for."""
     value = read_object(NAME, body)
-    return guarded(NAME, lambda: _read_request(value, paths))  # type: ignore[no-any-return]
+    return guarded(NAME, lambda: _read_request(value, places))  # type: ignore[no-any-return]
 
 
-def _read_request(body: Object, paths: list[str] | None) -> Request:
+def _read_request(body: Object, places: Places) -> Request:
     reader = MessageReader()
     read = {"contents", reader.system(body)}
     shapes = [*reader.contents(body), *read_shapes(body)]
-    if paths is not None:
-        paths.extend(reader.paths)
+    places.canisters.extend(reader.paths)
+    note_settings(places, body, CONTROL_PATHS, spelled)
+    places.tools.extend(tool_paths(body))
     known = (
         Conversation.trusted(reader.canisters),
         absent,

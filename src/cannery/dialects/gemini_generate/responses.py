@@ -22,6 +22,7 @@ from cannery.wire.bodies import guarded, read_object
 from cannery.wire.controls import text
 from cannery.wire.endings import report_ending
 from cannery.wire.losses import Report
+from cannery.wire.places import Places
 from cannery.wire.residues import answer_patch, own_residue, recall
 from cannery.wire.turns import changed
 
@@ -94,21 +95,20 @@ def read_time(value: Any) -> Any:
         return absent
 
 
-def read_response(body: bytes, paths: list[str] | None = None) -> Response:
+def read_response(body: bytes, places: Places) -> Response:
     """The answer that a body gives."""
     value = read_object(NAME, body)
-    return guarded(NAME, lambda: _read_response(value, paths))  # type: ignore[no-any-return]
+    return guarded(NAME, lambda: _read_response(value, places))  # type: ignore[no-any-return]
 
 
-def _read_response(body: Object, paths: list[str] | None) -> Response:
+def _read_response(body: Object, places: Places) -> Response:
     refuse_error(NAME, body, "candidates")
     identifier = get(body, "responseId")
     reader = MessageReader(get(body, "modelVersion"), call_stem(identifier))
     rest, finish = _read_candidates(body, reader)
     if finish is absent and not reader.canisters and is_blocked(body):
         finish = FinishReason.Filter
-    if paths is not None:
-        paths.extend(reader.paths)
+    places.canisters.extend(reader.paths)
     known = (
         Conversation.trusted(reader.canisters),
         finish,

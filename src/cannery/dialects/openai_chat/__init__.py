@@ -24,7 +24,6 @@ from cannery.dialects.openai_chat.stream_writing import ChatStreamWriter
 from cannery.messages.absence import absent
 from cannery.messages.requests import Request
 from cannery.wire.aliasing import aliased
-from cannery.wire.chat_tools import tool_paths
 from cannery.wire.chat_writing import ChatWriter
 from cannery.wire.contract import UNKNOWN_MODEL, Dialect, Piece, Route, Rules
 from cannery.wire.losses import Report
@@ -71,7 +70,6 @@ DIALECT = Dialect(
         Route("GET", "/v1/models/{model}", "model"),
     ),
     control_paths=CONTROL_PATHS,
-    tool_paths=tool_paths,
     modelled=MODELLED,
     takes_over=takes_over,
 )

@@ -9,6 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from cannery.dialects.openai_chat.settings import (
+    CONTROL_PATHS,
     NAME,
     old_names,
     read_controls,
@@ -21,22 +22,24 @@ from cannery.messages.requests import Request, new_request
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object, guarded, read_object
 from cannery.wire.chat_reading import ChatReader
-from cannery.wire.chat_tools import read_tools
+from cannery.wire.chat_tools import read_tools, tool_paths
 from cannery.wire.losses import Report
+from cannery.wire.places import Places, note_settings
 from cannery.wire.residues import patch_text
 
 
-def read_request(body: bytes, paths: list[str] | None = None) -> Request:
+def read_request(body: bytes, places: Places) -> Request:
     """The request that a body asks for."""
     value = read_object(NAME, body)
-    return guarded(NAME, lambda: _read_request(value, paths))  # type: ignore[no-any-return]
+    return guarded(NAME, lambda: _read_request(value, places))  # type: ignore[no-any-return]
 
 
-def _read_request(body: Object, paths: list[str] | None) -> Request:
+def _read_request(body: Object, places: Places) -> Request:
     reader = ChatReader(NAME, body.get("model"))
     reader.messages(body)
-    if paths is not None:
-        paths.extend(reader.paths)
+    places.canisters.extend(reader.paths)
+    note_settings(places, body, CONTROL_PATHS)
+    places.tools.extend(tool_paths(body))
     model = body.get("model")
     form = old_names(body)
     request = new_request(

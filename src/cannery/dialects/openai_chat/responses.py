@@ -23,6 +23,7 @@ from cannery.wire.chat_writing import ChatWriter
 from cannery.wire.controls import integer, text
 from cannery.wire.endings import report_ending
 from cannery.wire.losses import Report
+from cannery.wire.places import Places
 from cannery.wire.residues import answer_patch, own_residue, recall
 
 FINISH = {
@@ -53,13 +54,13 @@ DETAILS = {
 }
 
 
-def read_response(body: bytes, paths: list[str] | None = None) -> Response:
+def read_response(body: bytes, places: Places) -> Response:
     """The answer that a body gives."""
     value = read_object(NAME, body)
-    return guarded(NAME, lambda: _read_response(value, paths))  # type: ignore[no-any-return]
+    return guarded(NAME, lambda: _read_response(value, places))  # type: ignore[no-any-return]
 
 
-def _read_response(body: Object, paths: list[str] | None) -> Response:
+def _read_response(body: Object, places: Places) -> Response:
     reader = ChatReader(NAME, body.get("model"))
     reader.call_stem = call_stem(body.get("id"))
     refuse_error(NAME, body, "choices")
@@ -72,8 +73,7 @@ def _read_response(body: Object, paths: list[str] | None) -> Response:
         reader.assistant(_sendable(message), path)
         _cite(reader, message)
         finish = read_finish(choice.get("finish_reason"))
-    if paths is not None:
-        paths.extend(reader.paths)
+    places.canisters.extend(reader.paths)
     response = new_response(
         Conversation.trusted(reader.canisters),
         finish,

@@ -59,6 +59,7 @@ from cannery.wire.controls import flag, integer, text
 from cannery.wire.losses import Report
 from cannery.wire.markers import read_error_flag
 from cannery.wire.media import is_broken, sniff, split_data_url
+from cannery.wire.places import Places
 from cannery.wire.residues import patch_text, remember
 from cannery.wire.wire_roles import read_role
 
@@ -81,13 +82,13 @@ _MADE_STATES = ("completed", "generating")
 _MODEL_ROLES = (Role.Assistant, Role.Invocation)
 
 
-def read_request(body: bytes, paths: list[str] | None = None) -> Request:
+def read_request(body: bytes, places: Places) -> Request:
     """The request that a body asks for."""
     value = read_object(NAME, body)
-    return guarded(NAME, lambda: _read_request(value, paths))  # type: ignore[no-any-return]
+    return guarded(NAME, lambda: _read_request(value, places))  # type: ignore[no-any-return]
 
 
-def _read_request(body: Object, paths: list[str] | None) -> Request:
+def _read_request(body: Object, places: Places) -> Request:
     reader = ItemReader(body.get("model"))
     rest = {key: item for key, item in body.items() if key != "input"}
     instructions = body.get("instructions")
@@ -95,8 +96,7 @@ def _read_request(body: Object, paths: list[str] | None) -> Request:
         reader.instructions(instructions)
         del rest["instructions"]
     form = reader.input(body)
-    if paths is not None:
-        paths.extend(reader.paths)
+    places.canisters.extend(reader.paths)
     request: Any = new_request(
         Conversation.trusted(reader.canisters),
         text(body.get("model")),

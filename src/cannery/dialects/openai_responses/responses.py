@@ -30,6 +30,7 @@ from cannery.wire.controls import integer, text
 from cannery.wire.endings import report_ending
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
+from cannery.wire.places import Places
 from cannery.wire.residues import own_residue, patch_text, recall, remember
 
 INCOMPLETE = {
@@ -52,19 +53,18 @@ _DETAILS = {
 }
 
 
-def read_response(body: bytes, paths: list[str] | None = None) -> Response:
+def read_response(body: bytes, places: Places) -> Response:
     """The answer that a body gives."""
     value = read_object(NAME, body)
-    return guarded(NAME, lambda: _read_response(value, paths))  # type: ignore[no-any-return]
+    return guarded(NAME, lambda: _read_response(value, places))  # type: ignore[no-any-return]
 
 
-def _read_response(body: Object, paths: list[str] | None) -> Response:
+def _read_response(body: Object, places: Places) -> Response:
     reader = ItemReader(body.get("model"), is_answer=True)
     refuse_error(NAME, body, "output")
     output = reader.list(reader.field(body, "output", ""), "output")
     reader.items(list(map(_sendable, output)), "output")
-    if paths is not None:
-        paths.extend(reader.paths)
+    places.canisters.extend(reader.paths)
     response: Any = new_response(
         Conversation.trusted(reader.canisters),
         read_finish(body, reader.canisters),

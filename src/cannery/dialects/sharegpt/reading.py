@@ -42,23 +42,23 @@ from cannery.wire.bodies import Object, Reader, guarded, read_object
 from cannery.wire.losses import Report
 from cannery.wire.markers import flag_error, read_error_flag
 from cannery.wire.media import split_data_url
+from cannery.wire.places import Places
 from cannery.wire.residues import patch_text, remember
 from cannery.wire.wire_roles import read_role
 
 _PLAIN_MEDIA = "image/"
 
 
-def read_request(body: bytes, paths: list[str] | None = None) -> Request:
+def read_request(body: bytes, places: Places) -> Request:
     """The conversation of a record."""
     value = read_object(NAME, body)
-    return guarded(NAME, lambda: _read_request(value, paths))  # type: ignore[no-any-return]
+    return guarded(NAME, lambda: _read_request(value, places))  # type: ignore[no-any-return]
 
 
-def _read_request(body: Object, paths: list[str] | None) -> Request:
+def _read_request(body: Object, places: Places) -> Request:
     reader = RecordReader()
     reader.record(body)
-    if paths is not None:
-        paths.extend(reader.paths)
+    places.canisters.extend(reader.paths)
     tools = read_tools(body["tools"]) if body.get("tools") else ()
     request = new_request(
         Conversation.trusted(reader.canisters),
