@@ -209,6 +209,18 @@ class _Handler(BaseHTTPRequestHandler):
         request = normalize_request(self.body, dialect).replace(model=model)
         self.ordinary(dialect, request, stream=stream)
 
+    def do_hesitant(self, dialect: str, model: str, stream: bool) -> None:
+        """Fall silent between two events of a stream, and in the middle of a third."""
+        chunks = stream_chunks(dialect, echo.answer(_hello(dialect)))
+        self.stream_begin()
+        self.chunk(chunks[0])
+        time.sleep(1.2)
+        middle = len(chunks[1]) // 2
+        self.chunk(chunks[1][:middle])
+        time.sleep(1.2)
+        for chunk in (chunks[1][middle:], *chunks[2:], b""):
+            self.chunk(chunk)
+
     def do_endless(self, dialect: str, model: str, stream: bool) -> None:
         """Go on until the other side hangs up."""
         chunks = stream_chunks(dialect, echo.answer(_hello(dialect)))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from cannery.gateway.rsgi import Transport
 from cannery.wire.sse import FrameReader
 
+EMPTY_LINE = b"\n"
+
 
 class ListTransport:
     """Takes the bytes of server-sent events and sends a JSON list."""
@@ -20,6 +22,9 @@ class ListTransport:
         for frame in self._frames.feed(data):
             said += f"{self._mark}{frame.data}"
             self._mark = ",\r\n"
+        if data == EMPTY_LINE:
+            # White space means nothing between elements either.
+            said = "\n"
         if said:
             await self._transport.send_bytes(said.encode())
 

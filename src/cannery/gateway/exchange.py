@@ -26,7 +26,7 @@ from cannery.gateway.recorder import Recorder
 from cannery.gateway.refusals import CallError, Header, NoAnswerError, not_a_reply
 from cannery.gateway.rsgi import ProtocolClosed, Transport
 from cannery.gateway.sending import Opened, Sender
-from cannery.gateway.speaking import Speaker
+from cannery.gateway.speaking import Speaker, ping_of
 from cannery.gateway.state import new_reply_id
 from cannery.gateway.upstreams import Choice, Upstream, Upstreams
 from cannery.messages import Folder, Request, Response, Usage, absent
@@ -55,6 +55,7 @@ class Exchanges:
         recorder: Recorder,
         policy: str,
         reply_bytes: int,
+        ping_seconds: float,
         keeps_bodies: bool,
     ) -> None:
         self.upstreams = upstreams
@@ -75,6 +76,7 @@ class Exchanges:
         )
         self._metrics = metrics
         self._reply_bytes = reply_bytes
+        self._ping_seconds = ping_seconds
 
     def close(self) -> None:
         """Let go of all connections."""
@@ -161,7 +163,7 @@ class Exchanges:
                 await self._say_whole_as_stream(call, response, asked)
                 return
             voice = _voice(call, asked)
-            await self._forward(call, opened, upstream, voice, entry)
+            await self._forward(call, opened, voice, entry)
         self._finish_stream(call, voice.folder, entry)
 
     def _finish_stream(self, call: Call, folder: Folder, entry: Entry | None) -> None:
@@ -220,14 +222,13 @@ class Exchanges:
         self,
         call: Call,
         opened: Opened,
-        upstream: Upstream,
         voice: Relay | Translation,
         entry: Entry | None,
     ) -> None:
         """Say what an upstream says, as it says it; a caller that hangs up leaves an answer broken off."""
         transport = call.begin(200, [*call.headers(call.stream_type), *_STREAM_HEADERS])
         try:
-            last = await self._speak(opened, upstream, voice, transport)
+            last = await self._speak(call, opened, voice, transport)
             if last:
                 await transport.send_bytes(last)
             await call.end(transport)
@@ -240,14 +241,17 @@ class Exchanges:
             raise
 
     async def _speak(
-        self, opened: Opened, upstream: Upstream, voice: Relay | Translation, transport: Transport
+        self, call: Call, opened: Opened, voice: Relay | Translation, transport: Transport
     ) -> bytes:
-        speaker = Speaker(voice, transport, self._reply_bytes)
+        ping = ping_of(call.dialect.name)
+        speaker = Speaker(
+            voice, transport, self._reply_bytes, ping=ping, ping_seconds=self._ping_seconds
+        )
         try:
             if not await speaker.say(opened):
                 return voice.fail("the reply is larger than the gateway allows", "too_large")
         except NoAnswerError as failure:
-            self._metrics.failures.add(upstream.name, failure.code)
+            self._metrics.failures.add(call.upstream, failure.code)
             return voice.fail(str(failure), failure.code)
         return voice.close()
 

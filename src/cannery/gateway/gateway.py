@@ -65,6 +65,7 @@ class Gateway:
             recorder=self.recorder,
             policy=settings.losses.policy,
             reply_bytes=settings.limits.reply_bytes,
+            ping_seconds=settings.server.ping_seconds,
             # A span tells what the body asked for.
             keeps_bodies=self.telemetry is not None,
         )

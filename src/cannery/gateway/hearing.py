@@ -29,6 +29,7 @@ _ENDINGS = {
 }
 
 _TAIL = 64
+_BOUNDARIES = (b"\n\n", b"\r\n\r\n", b"\r\r")
 
 
 class Translation:
@@ -44,6 +45,7 @@ class Translation:
         self._writer = target.stream_writer(replace(options, aliases=NO_ALIASES))
         self.folder = Folder()
         self.is_over = False
+        self.is_between_events = True
 
     def feed(self, chunk: bytes) -> bytes:
         """The caller's bytes for some of the upstream's."""
@@ -119,6 +121,11 @@ class Relay:
         if self._reader is None and not self._has_ended:
             self._has_ended = any(ending in self._tail for ending in self._endings)
 
+    @property
+    def is_between_events(self) -> bool:
+        """Whether something else may be said before the next bytes."""
+        return not self._tail or self._tail.endswith(_BOUNDARIES)
+
     def _fold(self, events: Iterable[Event]) -> None:
         try:
             for event in events:
@@ -142,5 +149,5 @@ class Relay:
         """The bytes that say that a stream goes no further."""
         failure = Failure(message, kind)
         self.folder.feed(failure)
-        separator = b"" if not self._tail or self._tail.endswith(b"\n\n") else b"\n\n"
+        separator = b"" if self.is_between_events else b"\n\n"
         return separator + self._dialect.stream_writer(StreamOptions()).write(failure)

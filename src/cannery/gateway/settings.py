@@ -32,6 +32,7 @@ DURABILITIES = ("sync", "group", "os")
 AUTHENTICATIONS = ("bearer", "x-api-key", "x-goog-api-key", "none")
 _LEAST = {
     ("server", "drain_seconds"): 0,
+    ("server", "ping_seconds"): 0,
     ("limits", "body_bytes"): 1,
     ("limits", "header_bytes"): 1024,
     ("limits", "reply_bytes"): 1,
@@ -53,6 +54,7 @@ class Server(Struct, forbid_unknown_fields=True, frozen=True):
     development: bool = False
     log_level: str = "info"
     drain_seconds: float = 30.0
+    ping_seconds: float = 15.0
     origins: tuple[str, ...] = ()
     hosts: tuple[str, ...] = ()
 

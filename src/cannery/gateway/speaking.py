@@ -1,25 +1,56 @@
-"""Saying an answer to a caller while an upstream gives it."""
+"""Saying an answer to a caller while an upstream gives it.
+
+While the upstream is silent, the caller is sent something that means nothing, so that nothing on the way takes the
+connection for dead: a comment, or an empty line for clients that do not know comments (Google's SDK, November 2026).
+"""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+
+from cannery.gateway.arrays import EMPTY_LINE
 from cannery.gateway.hearing import Relay, Translation
-from cannery.gateway.rsgi import DirectTransport, Transport
+from cannery.gateway.rsgi import DirectTransport, ProtocolClosed, Transport
 from cannery.gateway.sending import Opened
+
+_COMMENT = b": ping\n\n"
+_PINGS = {"gemini_generate": EMPTY_LINE}
+# How often one looks during a silence that is long enough: a timer for each chunk would cost more than the chunk.
+_LOOKS = 3
+
+
+def ping_of(dialect: str) -> bytes:
+    """What means nothing in the streams of a dialect."""
+    return _PINGS.get(dialect, _COMMENT)
 
 
 class Speaker:
     """Takes an upstream's bytes and sends the caller's, each read in one write."""
 
-    def __init__(self, voice: Relay | Translation, transport: Transport, most: int) -> None:
+    def __init__(
+        self,
+        voice: Relay | Translation,
+        transport: Transport,
+        most: int,
+        *,
+        ping: bytes,
+        ping_seconds: float,
+    ) -> None:
         self._voice = voice
         self._transport = transport
         self._left = most
+        self._ping = ping
+        self._ping_seconds = ping_seconds
+        self._seen = most
+        self._looks = 0
+        self._timer: asyncio.TimerHandle | None = None
 
     async def say(self, opened: Opened) -> bool:
         """Say all of an answer; False if it is too large."""
         if isinstance(self._transport, DirectTransport):
             return await self._say_at_once(opened, self._transport)
-        while (chunk := await opened.read()) is not None:
+        while (chunk := await self._next(opened)) is not None:
             said = self._voice.feed(chunk)
             if said:
                 await self._transport.send_bytes(said)
@@ -27,18 +58,49 @@ class Speaker:
                 return False
         return True
 
+    async def _next(self, opened: Opened) -> bytes | None:
+        """The next bytes; the caller is pinged as long as there are none."""
+        reading = asyncio.ensure_future(opened.read())
+        try:
+            while not (await asyncio.wait({reading}, timeout=self._ping_seconds or None))[0]:
+                if self._voice.is_between_events:
+                    await self._transport.send_bytes(self._ping)
+            return await reading
+        finally:
+            reading.cancel()
+
     async def _say_at_once(self, opened: Opened, transport: DirectTransport) -> bool:
         def take(chunk: bytes) -> bool:
             said = self._voice.feed(chunk)
             keeps_up = transport.send_now(said) if said else True
             return self._heard(chunk) and keeps_up
 
-        while not await opened.pour(take):
-            if self._left < 0:
-                return False
-            # Nothing more is said until the caller has taken what was.
-            await transport.send_bytes(b"")
+        if self._ping_seconds:
+            self._look_later(transport)
+        try:
+            while not await opened.pour(take):
+                if self._left < 0:
+                    return False
+                # Nothing more is said until the caller has taken what was.
+                await transport.send_bytes(b"")
+        finally:
+            if self._timer is not None:
+                self._timer.cancel()
         return self._left >= 0
+
+    def _look_later(self, transport: DirectTransport) -> None:
+        wait = self._ping_seconds / _LOOKS
+        self._timer = asyncio.get_running_loop().call_later(wait, self._look, transport)
+
+    def _look(self, transport: DirectTransport) -> None:
+        """Ping the caller if nothing was heard for some looks."""
+        self._looks = self._looks + 1 if self._left == self._seen else 0
+        self._seen = self._left
+        if self._looks >= _LOOKS and self._voice.is_between_events:
+            self._looks = 0
+            with contextlib.suppress(ProtocolClosed):
+                transport.send_now(self._ping)
+        self._look_later(transport)
 
     def _heard(self, chunk: bytes) -> bool:
         self._voice.hear(chunk)
