@@ -255,7 +255,7 @@ def test_flipped_bits_in_a_pack_index_cost_a_rebuild(golden, tmp_path):
 
 
 def test_every_cut_of_the_last_lines(golden, tmp_path):
-    """A torn tail: the whole lines stay, it is reported, and the next append does not glue onto it."""
+    """The whole lines stay, a piece of one is damage that stays in its place, and no append glues onto it."""
     _, truth, _ = golden
     path = copy_of(golden, tmp_path)
     identifier, expected = max(truth.items(), key=lambda item: len(item[1]))
@@ -264,20 +264,95 @@ def test_every_cut_of_the_last_lines(golden, tmp_path):
     starts = [0] + [index + 1 for index, byte in enumerate(whole) if byte == 10]
     for size in range(starts[-4], len(whole)):
         log.write_bytes(whole[:size])
-        (log.parent / "messages.torn").unlink(missing_ok=True)
-        complete = whole[:size].count(b"\n")
+        is_line = size + 1 in starts
+        is_torn = size not in starts and not is_line
+        complete = whole[:size].count(b"\n") + is_line
         with open_store(path) as store:
             conversation = store.get(identifier)
             reading = conversation.read()
             assert list(reading.canisters) == expected[:complete]
-            is_torn = size not in starts
-            assert bool(reading.damages) is is_torn
-            assert list(conversation.load()) == expected[:complete]
+            assert bool(reading.damages) is is_torn or is_line
             conversation.append(user("after the cut"))
-            assert bool(store.recovered) is is_torn
-            assert conversation.load()[-1].text == "after the cut"
-            assert len(conversation) == complete + 1
-            assert (log.parent / "messages.torn").exists() is is_torn
+            assert bool(store.recovered) is is_torn or is_line
+            assert len(conversation) == complete + is_torn + 1
+            if is_torn:
+                with pytest.raises(DamageError, match=f"line {complete + 1}: damaged line"):
+                    conversation.load()
+                assert list(conversation.load(0, complete)) == expected[:complete]
+            else:
+                assert list(conversation.load())[:-1] == expected[:complete]
+            assert conversation.load(-1)[0].text == "after the cut"
+
+
+@pytest.mark.parametrize("byte", [b"\x0b", b"*", b"{", b"", b"\0"])
+@pytest.mark.parametrize("which", [-1, -2, 1])
+def test_a_damaged_newline_costs_no_line(golden, tmp_path, byte, which):
+    """Not one that is read, nor one that the next append would write over."""
+    _, truth, _ = golden
+    path = copy_of(golden, tmp_path)
+    identifier, expected = max(truth.items(), key=lambda item: len(item[1]))
+    log = path / "conversations" / identifier / "messages.jsonl"
+    lines = log.read_bytes().splitlines()
+    ends = [b"\n"] * len(lines)
+    ends[which] = byte
+    log.write_bytes(b"".join(line + end for line, end in zip(lines, ends, strict=True)))
+    with open_store(path) as store:
+        conversation = store.get(identifier)
+        assert list(conversation.load()) == expected
+        assert [list(conversation.load(at)) for at in range(6)] == [
+            expected[at:] for at in range(6)
+        ]
+        assert len(conversation) == len(expected)
+        assert any("newline" in damage.problem for damage in store.verify().damages)
+        conversation.append(user("after it"))
+        assert [one.text for one in conversation.load()][-2:] == ["last", "after it"]
+        assert len(conversation) == len(expected) + 1
+
+
+PLAIN = [
+    '{"role": "user", "content": {"type": "text", "text": "Explain photosynthesis."}}',
+    '{"role":"assistant","content":{"type":"text","text":"1.deadbeef"},"timestamp":"2025-11-18T10:30:15"}',
+    '{ "timestamp": "2025-11-18T10:30:15Z", "content": {"type": "text", "text": "Ünïcode"}, "role": "user" }\r',
+]
+
+
+@pytest.mark.parametrize("is_ended", [True, False])
+@pytest.mark.parametrize("kept", [0, 3, 6])
+def test_lines_of_another_program_are_read_and_told_as_unsealed(golden, tmp_path, kept, is_ended):
+    _, truth, _ = golden
+    path = copy_of(golden, tmp_path)
+    identifier, expected = max(truth.items(), key=lambda item: len(item[1]))
+    log = path / "conversations" / identifier / "messages.jsonl"
+    ours = log.read_bytes().splitlines(keepends=True)[:kept]
+    log.write_bytes(b"".join(ours) + "\n".join(PLAIN).encode() + b"\n" * is_ended)
+    said = ["Explain photosynthesis.", "1.deadbeef", "Ünïcode"]
+    with open_store(path) as store:
+        conversation = store.get(identifier)
+        assert list(conversation.load())[:kept] == expected[:kept]
+        assert [one.text for one in conversation.load(kept)] == said
+        assert conversation.load(-1)[0].text == "Ünïcode"
+        assert conversation.load(kept)[0].timestamp.tzinfo is not None
+        unsealed = [one for one in store.verify().damages if "unsealed" in one.problem]
+        assert [one.position for one in unsealed] == [kept, kept + 1, kept + 2]
+        conversation.append(user("sealed again"))
+        assert [one.text for one in conversation.load(kept)] == [*said, "sealed again"]
+        store.rebuild_index()
+        assert "photosynthesis" in store.search("photosynthesis")[0].snippet
+        assert max(store.list(), key=lambda one: one.count).count == kept + 4
+        assert len(store.verify().damages) == 3
+
+
+@pytest.mark.parametrize("name", [b"chdck", b"Check", b"checj"])
+def test_a_line_whose_seal_has_a_damaged_name_is_not_taken_for_an_unsealed_one(
+    golden, tmp_path, name
+):
+    _, truth, _ = golden
+    path = copy_of(golden, tmp_path)
+    identifier = max(truth, key=lambda one: len(truth[one]))
+    log = path / "conversations" / identifier / "messages.jsonl"
+    log.write_bytes(log.read_bytes().replace(b'"check"', b'"' + name + b'"', 1))
+    with open_store(path) as store, pytest.raises(DamageError, match="damaged line"):
+        store.get(identifier).load()
 
 
 @pytest.fixture(scope="module")

@@ -27,12 +27,16 @@ _REFERENCE = re.compile(rb'"sha256:([0-9a-f]{64})"')
 
 
 class Damage(Struct, frozen=True):
-    """Something stored is not what was written: where, which line of it if it has lines, and how."""
+    """Something stored is not what was written: where, which line of it if it has lines, and how.
+
+    ``is_lost`` is False where all of it can still be read.
+    """
 
     where: str
     problem: str
     line: int | None = None
     position: int | None = None
+    is_lost: bool = True
 
     def __str__(self) -> str:
         line = "" if self.line is None else f", line {self.line}"

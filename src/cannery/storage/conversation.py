@@ -41,9 +41,9 @@ class Reading(Struct, frozen=True):
     damages: tuple[Damage, ...]
 
     def check(self) -> None:
-        """Raise DamageError for the first damage; a torn tail is none, for nothing acknowledged was in it."""
+        """Raise DamageError for the first damage by which something is lost."""
         for damage in self.damages:
-            if damage.problem.startswith("torn tail"):
+            if not damage.is_lost:
                 continue
             where = damage.where if damage.line is None else f"{damage.where}, line {damage.line}"
             raise DamageError(where, damage.problem)

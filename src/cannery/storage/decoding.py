@@ -150,7 +150,7 @@ def _plain(shape: LineShape) -> AnyCanister | None:
     if text is UNSET or content.mime_type is not UNSET or content.citations or shape.residue_id:
         return None
     timestamp = shape.timestamp
-    if timestamp is UNSET:
+    if timestamp is UNSET or timestamp.tzinfo is None:
         return None
     residue = shape.residue
     return new(text, timestamp, shape.joined, None if residue is UNSET else residue, None)  # type: ignore[no-any-return]
@@ -234,6 +234,7 @@ class _Reading:
             or content.citations
             or shape.residue_id
             or shape.timestamp is UNSET
+            or shape.timestamp.tzinfo is None
         ):
             return None
         residue = None if shape.residue is UNSET else shape.residue
@@ -267,6 +268,9 @@ class _Reading:
 
     def _surroundings(self, shape: LineShape) -> tuple[Any, ...]:
         timestamp = _EPOCH if shape.timestamp is UNSET else shape.timestamp
+        if timestamp.tzinfo is None:
+            # Another program may say no zone, and then means UTC.
+            timestamp = timestamp.replace(tzinfo=UTC)
         residue = None if shape.residue is UNSET else shape.residue
         if shape.residue_id:
             residue = _residue(self._found[shape.residue_id])

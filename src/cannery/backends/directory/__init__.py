@@ -40,9 +40,8 @@ from cannery.backends.directory.layout import (
     log_name,
     metadata_name,
     pack_name,
-    torn_name,
 )
-from cannery.backends.directory.lines import Read, find_end, read_range, seal, unseal
+from cannery.backends.directory.lines import Read, end_of_tail, find_end, read_range, seal, unseal
 from cannery.backends.directory.opening import Presence
 from cannery.backends.directory.overlay import Overlay, is_read_only
 from cannery.backends.directory.packs import (
@@ -200,7 +199,7 @@ class DirectoryBackend:
         return known[name]
 
     def _log_end(self, identifier: str, name: str, base: int) -> Tail:
-        """Where a log ends, in bytes and in positions; a torn tail is moved out of the way."""
+        """Where a log ends, in bytes and in positions; a tail is ended first."""
         tail = self._commits.tails.get(name)
         if tail is None:
             with medium(name):
@@ -218,12 +217,20 @@ class DirectoryBackend:
             size = self._files.size(fd)
             whole = self._whole_lines(fd, size)
             if whole < size:
-                self._set_aside(identifier, self._files.read(fd, size - whole, whole))
-                self._files.truncate(fd, whole)
-                self._files.sync(fd)
-            return Tail(whole, find_end(self._reader(fd), whole, name, base))
+                size = self._end_tail(fd, name, whole, size)
+            return Tail(size, find_end(self._reader(fd), size, name, base))
         finally:
             self._files.close(fd)
+
+    def _end_tail(self, fd: int, name: str, start: int, size: int) -> int:
+        """End what follows the last newline with another, so that nothing is written onto it; the new size."""
+        end = start + end_of_tail(self._files.read(fd, size - start, start))
+        self._files.write(fd, b"\n", end)
+        self._files.truncate(fd, end + 1)
+        self._files.sync(fd)
+        problem = f"no newline after the last {end - start} bytes; it was written"
+        self.recovered += (Damage(name, problem, is_lost=False),)
+        return end + 1
 
     def _whole_lines(self, fd: int, size: int) -> int:
         """Where the last newline of a log ends its last whole line."""
@@ -235,16 +242,6 @@ class DirectoryBackend:
                 return end - length + at + 1
             end -= length
         return 0
-
-    def _set_aside(self, identifier: str, torn: bytes) -> None:
-        fd = self._files.open(torn_name(identifier), create=True)
-        try:
-            self._files.write(fd, torn + b"\n", self._files.size(fd))
-            self._files.sync(fd)
-        finally:
-            self._files.close(fd)
-        problem = f"torn tail of {len(torn)} bytes moved to {torn_name(identifier)}"
-        self.recovered += (Damage(log_name(identifier), problem),)
 
     def _reader(self, fd: int) -> Read:
         return lambda length, offset: self._files.read(fd, length, offset)

@@ -26,8 +26,8 @@ DIRECTORIES = (CONVERSATIONS, CONTENT, CHANGES, LOCKS, TRASH)
 
 _LOG = "messages.jsonl"
 _METADATA = "conversation.json"
-_TORN = "messages.torn"
-IN_CONVERSATION = (_LOG, _METADATA, f"{_METADATA}.new", _TORN)
+# The last was written by version 1 only.
+IN_CONVERSATION = (_LOG, _METADATA, f"{_METADATA}.new", "messages.torn")
 _ID = "[0-9a-z][0-9a-z_-]{0,63}"
 _WRITTEN = re.compile(
     rf"conversations/{_ID}/(?:messages\.jsonl|conversation\.json)"
@@ -48,11 +48,6 @@ def log_name(identifier: str) -> str:
 def metadata_name(identifier: str) -> str:
     """Where a conversation's metadata is."""
     return f"{CONVERSATIONS}/{identifier}/{_METADATA}"
-
-
-def torn_name(identifier: str) -> str:
-    """Where the torn tails of a conversation are kept."""
-    return f"{CONVERSATIONS}/{identifier}/{_TORN}"
 
 
 def pack_name(number: int) -> str:

@@ -1,7 +1,9 @@
 """Sealed lines: each ends in its ordinal and a checksum, so that it can be judged alone.
 
 ``{...,"check":"<ordinal>.<crc32>"}``: section 2 of ``docs/storage-format.md``. Because every line knows
-its position, damage never shifts the others, and any position is found by bisection.
+its position, damage never shifts the others, and any position is found by bisection. What has a valid seal is a line,
+also where the newline around it is damaged; what has none, and was written by another program, is read and told as
+unsealed; the rest is damage.
 """
 
 from __future__ import annotations
@@ -9,13 +11,22 @@ from __future__ import annotations
 import re
 import struct
 import zlib
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple, TypeAlias
+
+import msgspec
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from cannery.backends._contract import Damage, Reading
 
 _SEAL = re.compile(rb',"check":"(0|[1-9][0-9]{0,17})\.([0-9a-f]{8})"\}')
+# A seal whose name is damaged, which must not make a line of ours look like one of another program.
+_NAMELESS_SEAL = re.compile(rb'"\s*:\s*"[0-9]{1,18}\.[0-9a-f]{8}"\s*\}\s*$')
 _LONGEST_SEAL = 48
+_CHECK = 10
+# A line that says that more than this are missing before it is not believed: memory would be needed for each.
+_MOST_MISSING = 1 << 20
+_SHORTEST = len(b'{"check":"0.00000000"}\n')
 _PROBE = 1 << 13
 _NEAR = 1 << 16
 
@@ -52,15 +63,17 @@ def unseal(data: bytes) -> bytes | None:
 
 
 def judge(data: bytes, where: str, base: int, first: int) -> Reading:
-    """Judge whole lines, of which the first should have the ordinal ``first`` in a log that begins at ``base``."""
+    """Judge lines, of which the first should have the ordinal ``first`` in a log that begins at ``base``."""
     rows = data.split(b"\n")
     tail = rows.pop()
-    if not _are_as_written(rows, first):
-        return _sort_out(rows, tail, where, base, first)
-    if not tail:
+    if not tail and _are_as_written(rows, first):
         return Reading(first, rows)
-    ordinal = first + len(rows)
-    return Reading(first, rows, (_torn(where, tail, ordinal - base + 1, ordinal),))
+    sorting = _Sorting(where, first, first - base)
+    for row in rows:
+        sorting.add(row)
+    if tail:
+        sorting.add(tail, is_cut=True)
+    return sorting.reading()
 
 
 def _are_as_written(rows: Sequence[bytes], first: int) -> bool:
@@ -85,44 +98,125 @@ def _are_as_written(rows: Sequence[bytes], first: int) -> bool:
     return True
 
 
-def _sort_out(rows: Sequence[bytes], tail: bytes, where: str, base: int, first: int) -> Reading:
-    """Put what can be trusted where it says it belongs, and report the rest."""
-    found: list[bytes | None] = []
-    damages: list[Damage] = []
-    broken: list[int] = []
-    line = first - base
-    for row in rows:
-        line += 1
-        ordinal = ordinal_of(row)
-        if ordinal is not None and ordinal >= first + len(found):
-            damages += _gap(where, broken, first + len(found), ordinal, line)
-            found += [None] * (ordinal - first - len(found))
-            found.append(row)
-            broken = []
-        else:
-            broken.append(line)
-    damages += _gap(where, broken, first + len(found), None, line)
-    found += [None] * len(broken)
-    if tail:
-        damages.append(_torn(where, tail, line + 1, first + len(found)))
-    return Reading(first, found, tuple(damages))
+class _Piece(NamedTuple):
+    """A part of a row; the ordinal of its seal, if it has a valid one."""
+
+    data: bytes
+    ordinal: int | None
 
 
-def _gap(
-    where: str, broken: Sequence[int], position: int, until: int | None, line: int
-) -> list[Damage]:
-    damages = [
-        Damage(where, "damaged line", number, position + index)
-        for index, number in enumerate(broken)
-    ]
-    if until is not None and until > position and not broken:
-        missing = until - position
-        damages.append(Damage(where, f"{missing} line(s) missing before it", line, position))
-    return damages
+class _Sorting:
+    """Puts what can be trusted where it says it belongs, and reports the rest."""
+
+    def __init__(self, where: str, first: int, line: int) -> None:
+        self._where = where
+        self._first = first
+        self._line = line
+        self._found: list[bytes | None] = []
+        self._damages: list[Damage] = []
+        self._broken: list[tuple[int, str]] = []
+
+    def add(self, row: bytes, *, is_cut: bool = False) -> None:
+        """Sort a row, of which ``is_cut`` says that no newline ends it."""
+        self._line += 1
+        if not row.strip():
+            self._report("an empty line", is_lost=False)
+            return
+        pieces = list(_pieces(row))
+        for number, (data, ordinal) in enumerate(pieces, 1):
+            is_last = number == len(pieces)
+            if ordinal is not None and 0 <= ordinal - self._next <= _MOST_MISSING:
+                self._place(data, ordinal)
+            elif ordinal is None and _is_plain(data):
+                self._settle()
+                self._report(
+                    "unsealed: written by another program, and not verified", is_lost=False
+                )
+                self._found.append(data)
+            else:
+                cut = f"torn tail of {len(data)} bytes" if is_cut and is_last else "damaged line"
+                self._broken.append((self._line, cut))
+                continue
+            if is_cut or not is_last:
+                self._report("the newline after it is damaged", before=1, is_lost=False)
+
+    @property
+    def _next(self) -> int:
+        return self._first + len(self._found)
+
+    def _report(self, problem: str, *, before: int = 0, is_lost: bool = True) -> None:
+        position = self._next - before
+        self._damages.append(Damage(self._where, problem, self._line, position, is_lost))
+
+    def _place(self, data: bytes, ordinal: int) -> None:
+        missing = ordinal - self._next
+        self._name_broken()
+        if missing and not self._broken:
+            self._report(f"{missing} line(s) missing before it")
+        self._found += [None] * missing
+        self._found.append(data)
+        self._broken = []
+
+    def _name_broken(self) -> None:
+        self._damages += [
+            Damage(self._where, problem, line, self._next + index)
+            for index, (line, problem) in enumerate(self._broken)
+        ]
+
+    def _settle(self) -> None:
+        """Where no ordinal says how many lines were damaged, each of them has been one."""
+        self._name_broken()
+        self._found += [None] * len(self._broken)
+        self._broken = []
+
+    def reading(self) -> Reading:
+        """What was found."""
+        self._settle()
+        return Reading(self._first, self._found, tuple(self._damages))
 
 
-def _torn(where: str, tail: bytes, line: int, position: int) -> Damage:
-    return Damage(where, f"torn tail of {len(tail)} bytes", line, position)
+def _pieces(row: bytes) -> Iterator[_Piece]:
+    """The lines in a row, which are several where a newline between them is damaged, and what is left."""
+    start = at = check = 0
+    view = memoryview(row)
+    for found in _SEAL.finditer(row):
+        end = found.end()
+        check = zlib.crc32(view[at : end - _CHECK], check)
+        at = end - _CHECK
+        if check == int(found[2], 16):
+            yield _Piece(row[start:end], int(found[1]))
+            # What was a newline may be any byte now, or none at all.
+            start = at = end + (row[end : end + 2] != b'{"')
+            check = 0
+    if start < len(row):
+        yield _Piece(row[start:], None)
+
+
+class _Plain(Struct, gc=False):
+    """Any JSON object; with a seal it would be ours."""
+
+    check: Raw | UnsetType = UNSET
+
+
+_decode_plain = msgspec.json.Decoder(_Plain).decode
+
+
+def _is_plain(row: bytes) -> bool:
+    """Whether a row is an object that another program has written, and no damaged line of ours."""
+    if _NAMELESS_SEAL.search(row, max(len(row) - _LONGEST_SEAL, 0)):
+        return False
+    try:
+        return _decode_plain(row).check is UNSET
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return False
+
+
+def end_of_tail(tail: bytes) -> int:
+    """Where the newline belongs that ends the last line of a log: behind it, or in the place of a damaged one."""
+    *_, last = _pieces(tail)
+    if last.ordinal is None:
+        return len(tail)
+    return tail.rindex(last.data) + len(last.data)
 
 
 def offset_after(data: bytes, count: int) -> int | None:
@@ -149,7 +243,7 @@ def find_end(read: Read, size: int, where: str, base: int) -> int:
         length = min(size, length * 8)
     last = data[start + 1 : -1]
     ordinal = ordinal_of(last) if data.endswith(b"\n") else None
-    if ordinal is not None:
+    if ordinal is not None and 0 <= ordinal - base <= size // _SHORTEST + _MOST_MISSING:
         return ordinal + 1
     return base + len(judge(read(size, 0), where, base, base).lines)
 
