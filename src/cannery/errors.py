@@ -103,7 +103,7 @@ class WireRoleError(DialectError, RoleError):  # type: ignore[misc]  # a path is
 
 
 class LossError(InputError):
-    """The strict policy forbids a translation that would lose something."""
+    """The policy forbids a translation that would lose this."""
 
     status_hint = 422
 

@@ -11,7 +11,7 @@ from cannery.dialects import find_dialect
 from cannery.errors import CanneryError
 from cannery.messages import Request
 from cannery.translation import nativize_request, translate
-from cannery.wire.losses import INFO, Loss, Rendered, Repair
+from cannery.wire.losses import Loss, Rendered, Repair, real_losses
 from cannery.wire.places import Places, path_text
 
 # What is said about a last word of the model, which a request must not have and a conversation mostly has.
@@ -50,7 +50,7 @@ class Finding(Struct, frozen=True):
     @property
     def serious(self) -> tuple[Loss, ...]:
         """What is really lost or changed."""
-        return tuple(loss for loss in self.losses if loss.severity != INFO)
+        return real_losses(self.losses)
 
 
 def read_patient(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from cannery.cli.terminal import SEVERITY_COLOURS, columns, harmless, paint
-from cannery.wire.losses import Loss, Rendered, Repair
+from cannery.wire.losses import Loss, Rendered, Repair, real_losses
 
 _MOST = 40
 
@@ -66,7 +66,7 @@ def _lines(rows: list[tuple[str, str, str, str]], stream: Any) -> Iterable[str]:
 
 def describe_either(everything: Sequence[tuple[str, Sequence[Loss], Sequence[Repair]]]) -> str:
     """How much was lost and repaired, then what: all of it for one conversation, how often for several."""
-    losses = sum(len(each[1]) for each in everything)
+    losses = sum(len(real_losses(each[1])) for each in everything)
     repairs = sum(len(each[2]) for each in everything)
     if len(everything) > 1:
         from cannery.cli.tables import counted

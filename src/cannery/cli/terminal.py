@@ -29,7 +29,7 @@ ROLE_COLOURS = {
     "invocation": "yellow",
     "result": "yellow",
 }
-SEVERITY_COLOURS = {"info": "dim", "degraded": "yellow", "lost": "red"}
+SEVERITY_COLOURS = {"info": "dim", "lost": "red", "blocked": "red"}
 COLOUR_CHOICES = ("auto", "always", "never")
 # C0 without tab and newline, DEL, C1, and the marks that reorder a line.
 # Compiled when they are needed: a translation between two pipes needs neither.

@@ -15,7 +15,7 @@ from cannery.gateway.refusals import JSON, Header
 from cannery.gateway.rsgi import HTTPProtocol, Scope, Transport
 from cannery.messages import Response
 from cannery.wire.contract import Dialect
-from cannery.wire.losses import Loss, Repair
+from cannery.wire.losses import Loss, Repair, real_losses
 
 if TYPE_CHECKING:
     from cannery.gateway.keys import Key
@@ -102,9 +102,10 @@ class Call:
             headers.append(("request-id", identifier))
         if self.conversation is not None:
             headers.append(("x-cannery-conversation", self.conversation))
-        if self.losses:
-            codes = ",".join(sorted({loss.code for loss in self.losses}))
-            headers.append(("x-cannery-losses", f"{len(self.losses)}; codes={codes}"))
+        lost = real_losses(self.losses)
+        if lost:
+            codes = ",".join(sorted({loss.code for loss in lost}))
+            headers.append(("x-cannery-losses", f"{len(lost)}; codes={codes}"))
         if self.more_headers is not None:
             headers += self.more_headers
         return headers

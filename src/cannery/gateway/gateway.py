@@ -27,6 +27,7 @@ from cannery.gateway.rsgi import HTTPProtocol, ProtocolClosed, Scope
 from cannery.gateway.settings import Settings
 from cannery.gateway.telemetry import Telemetry
 from cannery.gateway.upstreams import Upstreams
+from cannery.wire.losses import real_losses
 
 _GENERATING = frozenset({"generate", "stream"})
 
@@ -169,7 +170,7 @@ class Gateway:
             metrics.tokens.add(upstream, "input", by=taken)
         if given:
             metrics.tokens.add(upstream, "output", by=given)
-        for loss in call.losses:
+        for loss in real_losses(call.losses):
             metrics.losses.add(loss.code)
         for repair in call.repairs:
             metrics.repairs.add(repair.name)
@@ -191,7 +192,7 @@ class Gateway:
             seconds=round(now - call.started, 6),
             input_tokens=call.tokens[0],
             output_tokens=call.tokens[1],
-            losses=len(call.losses),
+            losses=len(real_losses(call.losses)),
             conversation=call.conversation,
         )
         if self.log.is_debug and (call.losses or call.repairs):

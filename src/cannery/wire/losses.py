@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from cannery.errors import InputError, LossError
 
-INFO, DEGRADED, LOST = "info", "degraded", "lost"
+INFO, LOST, BLOCKED = "info", "lost", "blocked"
 _ABOUT_CITATIONS = ("CITATION_APPROXIMATED", "CITATION_DROPPED")
 POLICIES = ("allow", "warn", "strict")
 # Before a path within: it starts at the wire message that holds the place, not at the place itself.
@@ -23,33 +23,37 @@ ENVELOPE = "^"
 _MESSAGE = re.compile(r"choices\[\d+\]\.message|candidates\[\d+\]\.content|\w+(?:\[\d+\])?")
 
 CODES: Mapping[str, tuple[str, str]] = {
-    "ARGUMENTS_WRAPPED": (DEGRADED, "arguments that are not a JSON object were wrapped in one"),
+    "ARGUMENTS_WRAPPED": (INFO, "arguments that are not a JSON object were wrapped in one"),
     "CACHE_MARK_DROPPED": (INFO, "the target has no such cache mark, or no more of them"),
     "CALL_DROPPED": (LOST, "the target has no tool calls"),
     "CALL_ID_DROPPED": (INFO, "the target pairs calls and results by their order, without ids"),
     "CHOICE_DROPPED": (LOST, "of several choices only the first is carried"),
     "CITATION_APPROXIMATED": (
-        DEGRADED,
+        LOST,
         "the target says only the address, the title and the span of a citation",
     ),
     "CITATION_DROPPED": (LOST, "the target cannot carry this citation"),
-    "CONTROL_CHANGED": (DEGRADED, "a setting has only an approximate counterpart in the target"),
+    "CONTROL_CHANGED": (LOST, "a setting has only an approximate counterpart in the target"),
     "CONTROL_DEFAULTED": (INFO, "the target insists on a setting that was not given"),
     "CONTROL_DROPPED": (LOST, "the target has no such setting"),
     "DOCUMENT_TO_TEXT": (
-        DEGRADED,
+        INFO,
         "a document was written as text, since the target has no documents",
     ),
     "ERROR_FLAG_TO_TEXT": (
-        DEGRADED,
+        INFO,
         "the target has no error flag; the text says that the tool failed",
     ),
     "FIELD_DROPPED": (LOST, "a field that only its own dialect knows was left out"),
-    "FINISH_CHANGED": (DEGRADED, "the target has no such finish reason"),
+    "FINISH_CHANGED": (INFO, "the target has no such finish reason"),
     "FORMAT_NAME_DROPPED": (INFO, "the target has no names for output formats"),
-    "FREEFORM_WRAPPED": (DEGRADED, "the free text of a custom tool was wrapped in an object"),
+    "FREEFORM_WRAPPED": (INFO, "the free text of a custom tool was wrapped in an object"),
+    "HISTORY_MISSING": (
+        BLOCKED,
+        "the body refers to messages that only its provider keeps; send the whole conversation",
+    ),
     "MEDIA_DROPPED": (LOST, "the target cannot carry this kind of media here"),
-    "MEDIA_MOVED": (DEGRADED, "media of a tool result follow in a user message"),
+    "MEDIA_MOVED": (INFO, "media of a tool result follow in a user message"),
     "MEDIA_TYPE_UNSUPPORTED": (LOST, "the target does not take this media type"),
     "NAME_HIDDEN": (INFO, "the name of a file is kept where the model does not see it"),
     "MODEL_DROPPED": (INFO, "a record of a data set names no model"),
@@ -60,20 +64,24 @@ CODES: Mapping[str, tuple[str, str]] = {
     ),
     "ORDER_CHANGED": (INFO, "what was said behind a call stands before it"),
     "OPAQUE_DROPPED": (LOST, "a block that only its own dialect understands was left out"),
-    "PREFILL_DROPPED": (DEGRADED, "the target does not continue a trailing assistant message"),
+    "PREFILL_DROPPED": (LOST, "the target does not continue a trailing assistant message"),
+    "PROMPT_MISSING": (
+        BLOCKED,
+        "the body refers to a prompt that only its provider keeps; send its text",
+    ),
     "RANK_LOWERED": (INFO, "the target does not tell developer from system"),
     "REASONING_DROPPED": (LOST, "the target cannot take back this reasoning"),
     "REFERENCE_UNRESOLVABLE": (LOST, "a file id means nothing outside its own provider"),
-    "REFUSAL_TO_TEXT": (DEGRADED, "the target has no refusals; it was written as text"),
+    "REFUSAL_TO_TEXT": (INFO, "the target has no refusals; it was written as text"),
     "RESULT_DROPPED": (LOST, "one result for a call can be sent, and none in an answer"),
-    "RESULT_TO_TEXT": (DEGRADED, "a result without its call was written as user text"),
+    "RESULT_TO_TEXT": (INFO, "a result without its call was written as user text"),
     "SIGNATURE_DROPPED": (
         LOST,
         "a signature or encrypted payload means nothing to another provider",
     ),
     "SIGNATURE_STANDIN": (INFO, "calls made elsewhere carry a stand-in signature, this one first"),
     "STANDIN_DROPPED": (INFO, "what stood for a signature means nothing to another provider"),
-    "STRUCTURE_FLATTENED": (DEGRADED, "nested parts were written as text"),
+    "STRUCTURE_FLATTENED": (LOST, "nested parts were written as text"),
     "TEXT_DROPPED": (LOST, "empty text was left out, since the target refuses it"),
     "TOOL_DROPPED": (LOST, "the target has no such tool"),
 }
@@ -245,11 +253,18 @@ def _in_order(found: list[tuple[int, Any]]) -> tuple[Any, ...]:
 
 
 def enforce(policy: str, source: str | None, target: str, losses: tuple[Loss, ...]) -> None:
-    """Raise LossError if the policy is strict and something is really lost or degraded."""
-    if policy == "strict":
-        serious = [loss for loss in losses if loss.severity != INFO]
-        if serious:
-            raise LossError(source, target, serious)
+    """Raise LossError for what a policy forbids: strict any loss, warn a blocked one, allow none."""
+    if policy == "allow":
+        return
+    forbidden = (LOST, BLOCKED) if policy == "strict" else (BLOCKED,)
+    serious = [loss for loss in losses if loss.severity in forbidden]
+    if serious:
+        raise LossError(source, target, serious)
+
+
+def real_losses(losses: Iterable[Loss]) -> tuple[Loss, ...]:
+    """Those of which something is missing; the others are notes."""
+    return tuple(loss for loss in losses if loss.severity != INFO)
 
 
 def _path(place: Any, within: str, locate: Callable[[int | str], str]) -> str:
