@@ -11,14 +11,14 @@ from typing import Any
 
 import msgspec
 
+from cannery.families.chat.reading import ChatReader
+from cannery.families.chat.tools import read_tools, write_tools
+from cannery.families.chat.writing import ChatWriter
 from cannery.messages.absence import absent
 from cannery.messages.conversation import Conversation
 from cannery.messages.requests import Request, new_controls, new_request
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object, guarded, read_object
-from cannery.wire.chat_reading import ChatReader
-from cannery.wire.chat_tools import read_tools, write_tools
-from cannery.wire.chat_writing import ChatWriter
 from cannery.wire.contract import Piece, Rules
 from cannery.wire.controls import flag, put
 from cannery.wire.losses import Report

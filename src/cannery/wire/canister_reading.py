@@ -11,9 +11,6 @@ from cannery.messages.canisters import AnyCanister, new_assistant, new_superviso
 from cannery.messages.checked import now
 from cannery.wire.bodies import Reader
 
-# How long OpenAI's two dialects keep what a mark asks for.
-_OPENAI_CACHE = {"30m": "short", "12h": "long"}
-
 
 class CanisterReader(Reader):
     """Reads one body into canisters, in order."""
@@ -42,9 +39,3 @@ class CanisterReader(Reader):
 def join(canister: AnyCanister) -> None:
     """Mark a canister that nobody has seen yet as part of the message before it."""
     msgspec.structs.force_setattr(canister, "joined", True)
-
-
-def openai_cache_mark(part: Any) -> str | None:
-    """The cache mark of a part in words that every dialect understands."""
-    mark = part.get("prompt_cache_breakpoint") if type(part) is dict else None
-    return _OPENAI_CACHE.get(str(mark.get("ttl")), "short") if type(mark) is dict else None

@@ -21,10 +21,10 @@ from cannery.dialects.openai_chat.settings import (
 )
 from cannery.dialects.openai_chat.stream_reading import ChatStreamReader
 from cannery.dialects.openai_chat.stream_writing import ChatStreamWriter
+from cannery.families.chat.writing import ChatWriter
 from cannery.messages.absence import absent
 from cannery.messages.requests import Request
 from cannery.wire.aliasing import aliased
-from cannery.wire.chat_writing import ChatWriter
 from cannery.wire.contract import UNKNOWN_MODEL, Dialect, Piece, Route, Rules
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from cannery.dialects.openai_chat.settings import NAME
+from cannery.families.openai.errors import read_openai_error, write_openai_error
 from cannery.wire.contract import WireError
-from cannery.wire.openai_errors import read_openai_error, write_openai_error
 
 
 def read_error(status: int, body: bytes) -> WireError:

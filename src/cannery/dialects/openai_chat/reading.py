@@ -16,13 +16,13 @@ from cannery.dialects.openai_chat.settings import (
     read_tool_choice,
     write_settings,
 )
+from cannery.families.chat.reading import ChatReader
+from cannery.families.chat.tools import read_tools, tool_paths
 from cannery.messages.absence import absent
 from cannery.messages.conversation import Conversation
 from cannery.messages.requests import Request, new_request
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object, guarded, read_object
-from cannery.wire.chat_reading import ChatReader
-from cannery.wire.chat_tools import read_tools, tool_paths
 from cannery.wire.losses import Report
 from cannery.wire.places import Places, note_settings
 from cannery.wire.residues import patch_text

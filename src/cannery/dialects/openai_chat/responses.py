@@ -8,6 +8,9 @@ from typing import Any
 import msgspec
 
 from cannery.dialects.openai_chat.settings import NAME
+from cannery.families.chat.reading import ChatReader
+from cannery.families.chat.writing import ChatWriter
+from cannery.families.openai.settings import read_usage as read_counts
 from cannery.messages.absence import absent
 from cannery.messages.canisters import InvocationCanisterClass, text_of
 from cannery.messages.content import Citation, TextualContentClass, new_text
@@ -15,11 +18,8 @@ from cannery.messages.conversation import Conversation
 from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import FinishReason, Response, Usage, new_response
 from cannery.messages.residue import Residue
-from cannery.wire import openai_settings
 from cannery.wire.answers import answer_pieces, call_stem, refuse_error
 from cannery.wire.bodies import Object, guarded, read_object
-from cannery.wire.chat_reading import ChatReader
-from cannery.wire.chat_writing import ChatWriter
 from cannery.wire.controls import integer, text
 from cannery.wire.endings import report_ending
 from cannery.wire.losses import Report
@@ -157,7 +157,7 @@ def read_finish(word: Any) -> Any:
 
 def read_usage(value: Any) -> Any:
     """Token counts, or absent."""
-    return openai_settings.read_usage(value, COUNTS, DETAILS)
+    return read_counts(value, COUNTS, DETAILS)
 
 
 def write_usage(usage: Usage) -> Object:

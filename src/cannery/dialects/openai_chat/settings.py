@@ -5,6 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from typing import Any
 
+from cannery.families.chat.tools import write_tools
+from cannery.families.openai.settings import (
+    UNSHOWN,
+    read_output,
+    write_effort,
+    write_metadata,
+    write_output,
+)
+from cannery.families.openai.shared import put_shared, shared_settings
 from cannery.messages.absence import absent
 from cannery.messages.json_text import write_json
 from cannery.messages.requests import (
@@ -18,7 +27,6 @@ from cannery.messages.requests import (
     new_tool_choice,
 )
 from cannery.wire.bodies import Object
-from cannery.wire.chat_tools import write_tools
 from cannery.wire.controls import (
     drop_choice,
     drop_controls,
@@ -30,14 +38,6 @@ from cannery.wire.controls import (
     text,
 )
 from cannery.wire.losses import Report
-from cannery.wire.openai_settings import (
-    UNSHOWN,
-    read_output,
-    write_effort,
-    write_metadata,
-    write_output,
-)
-from cannery.wire.openai_shared import put_shared, shared_settings
 from cannery.wire.residues import own_residue
 
 NAME = "openai_chat"

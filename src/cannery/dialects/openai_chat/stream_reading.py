@@ -23,6 +23,8 @@ from cannery.dialects.openai_chat.responses import (
 )
 from cannery.dialects.openai_chat.settings import NAME
 from cannery.dialects.openai_chat.stream_calls import LEGACY, StreamedCall, StreamedCalls
+from cannery.families.chat.reading import argument_text
+from cannery.families.openai.errors import read_openai_failure
 from cannery.messages.absence import absent
 from cannery.messages.content import (
     Citation,
@@ -46,9 +48,7 @@ from cannery.messages.requests import Usage
 from cannery.messages.residue import Residue
 from cannery.wire.answers import call_stem
 from cannery.wire.bodies import guarded, is_named
-from cannery.wire.chat_reading import argument_text
 from cannery.wire.controls import integer, text
-from cannery.wire.openai_errors import read_openai_failure
 from cannery.wire.sse import DONE, FrameReader
 from cannery.wire.streams import (
     beside,

@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any, assert_never
 
 from cannery.dialects.openai_responses.settings import NAME
+from cannery.families.openai.shared import detail_place, image_detail
 from cannery.messages.absence import absent
 from cannery.messages.canisters import DocumentCanisterClass
 from cannery.messages.content import (
@@ -44,7 +45,6 @@ from cannery.wire.media import (
     is_fetchable,
     standard_base64,
 )
-from cannery.wire.openai_shared import detail_place, image_detail
 from cannery.wire.residues import recall
 
 CACHE_TTL = {"short": "30m", "long": "12h"}

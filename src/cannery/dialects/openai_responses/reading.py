@@ -25,6 +25,7 @@ from cannery.dialects.openai_responses.writing import (
     made_item,
     reasoning_item,
 )
+from cannery.families.openai.shared import cache_mark
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AnyCanister,
@@ -53,7 +54,7 @@ from cannery.messages.requests import Request, new_request
 from cannery.messages.role import Role
 from cannery.roles.vocabularies import VOCABULARIES
 from cannery.wire.bodies import Object, guarded, is_named, read_object
-from cannery.wire.canister_reading import CanisterReader, join, openai_cache_mark
+from cannery.wire.canister_reading import CanisterReader, join
 from cannery.wire.contract import Piece
 from cannery.wire.controls import flag, integer, text
 from cannery.wire.losses import Report
@@ -262,7 +263,7 @@ class ItemReader(CanisterReader):
             dialect=NAME,
             part=patch_text(ours, part),
             form="part" if could_be_item else None,
-            cache=openai_cache_mark(part),
+            cache=cache_mark(part),
         )
 
     def content(self, part: Object, path: str) -> Any:
@@ -355,7 +356,7 @@ class ItemReader(CanisterReader):
         own = (self._call_id(item), error)
         canister = new_result(held, self.when, False, None, None, *own)
         self.add(canister, path)
-        marks = list(filter(None, map(openai_cache_mark, output))) if type(output) is list else []
+        marks = list(filter(None, map(cache_mark, output))) if type(output) is list else []
         remember(canister, dialect=NAME, form=" ".join(words), cache=marks[-1] if marks else None)
         ours = self.writer.result(Piece(canister, None))
         name = item.get("name")

@@ -17,12 +17,12 @@ from cannery.dialects.openai_responses.writing import (
     item_id,
     reasoning_item,
 )
+from cannery.families.openai.settings import read_usage as read_counts
 from cannery.messages.absence import absent
 from cannery.messages.canisters import AnyCanister, InvocationCanisterClass
 from cannery.messages.content import ReasoningContentClass
 from cannery.messages.conversation import Conversation
 from cannery.messages.requests import FinishReason, Response, Usage, new_response
-from cannery.wire import openai_settings
 from cannery.wire.answers import answer_pieces, refuse_error
 from cannery.wire.bodies import Object, guarded, read_object
 from cannery.wire.contract import Piece
@@ -120,7 +120,7 @@ def read_finish(body: Object, canisters: list[AnyCanister]) -> Any:
 
 def read_usage(value: Any) -> Any:
     """Token counts, or absent."""
-    return openai_settings.read_usage(value, _COUNTS, _DETAILS)
+    return read_counts(value, _COUNTS, _DETAILS)
 
 
 def write_usage(usage: Usage) -> Object:

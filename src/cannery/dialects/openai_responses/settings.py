@@ -5,6 +5,16 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
+from cannery.families.openai.settings import (
+    UNSHOWN,
+    legal_format,
+    make_legal,
+    read_output,
+    write_effort,
+    write_metadata,
+    write_output,
+)
+from cannery.families.openai.shared import put_shared, shared_settings
 from cannery.messages.absence import absent
 from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import (
@@ -33,16 +43,6 @@ from cannery.wire.controls import (
 )
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
-from cannery.wire.openai_settings import (
-    UNSHOWN,
-    legal_format,
-    make_legal,
-    read_output,
-    write_effort,
-    write_metadata,
-    write_output,
-)
-from cannery.wire.openai_shared import put_shared, shared_settings
 from cannery.wire.residues import own_residue, patch_text, recall, remember
 
 NAME = "openai_responses"

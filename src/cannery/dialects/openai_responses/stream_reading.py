@@ -22,6 +22,7 @@ from cannery.dialects.openai_responses.reading import ItemReader, read_citation
 from cannery.dialects.openai_responses.responses import read_finish, read_usage, write_usage
 from cannery.dialects.openai_responses.settings import NAME
 from cannery.dialects.openai_responses.writing import reasoning_item
+from cannery.families.openai.errors import read_openai_failure
 from cannery.messages.absence import absent
 from cannery.messages.canisters import AnyCanister
 from cannery.messages.content import Origin, TextualContentClass, new_reasoning
@@ -40,7 +41,6 @@ from cannery.messages.requests import FinishReason, Usage
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object, guarded
 from cannery.wire.controls import integer, text
-from cannery.wire.openai_errors import read_openai_failure
 from cannery.wire.residues import patch_text
 from cannery.wire.sse import DONE, FrameReader
 from cannery.wire.streams import beside, counted, read_chunk

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from cannery.families.openai.settings import legal_format, make_legal
 from cannery.messages.absence import absent
 from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import Request, Tool, new_tool
@@ -12,7 +13,6 @@ from cannery.wire.bodies import Object
 from cannery.wire.controls import distinct, flag, put, text
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
-from cannery.wire.openai_settings import legal_format, make_legal
 from cannery.wire.residues import own_residue, patch_text, recall
 
 

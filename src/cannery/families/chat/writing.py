@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from itertools import groupby
 from typing import Any, assert_never
 
+from cannery.families.openai.shared import detail_place, image_detail
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     InvocationCanisterClass,
@@ -48,7 +49,6 @@ from cannery.wire.media import (
     is_text_file,
     standard_base64,
 )
-from cannery.wire.openai_shared import detail_place, image_detail
 from cannery.wire.residues import own_residue, recall
 from cannery.wire.turns import MODEL, SUPERVISOR, side, turns
 

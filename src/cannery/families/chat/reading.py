@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from cannery.families.chat.writing import ATTACHED, AUDIO_FORMATS, ChatWriter
+from cannery.families.openai.shared import cache_mark
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AnyCanister,
@@ -34,8 +36,7 @@ from cannery.messages.residue import Residue
 from cannery.messages.role import Role
 from cannery.roles.vocabularies import VOCABULARIES
 from cannery.wire.bodies import Object, is_named
-from cannery.wire.canister_reading import CanisterReader, join, openai_cache_mark
-from cannery.wire.chat_writing import ATTACHED, AUDIO_FORMATS, ChatWriter
+from cannery.wire.canister_reading import CanisterReader, join
 from cannery.wire.contract import Piece
 from cannery.wire.delta import same
 from cannery.wire.losses import Report
@@ -201,7 +202,7 @@ class ChatReader(CanisterReader):
     def remember_part(self, canister: AnyCanister, part: Object) -> None:
         """Keep what the usual form of a part would not say."""
         ours = self.writer.content_part(canister.held, None)
-        cache = openai_cache_mark(part)
+        cache = cache_mark(part)
         remember(canister, dialect=self.dialect, part=patch_text(ours, part), cache=cache)
 
     def content(self, part: Object, path: str) -> Any:
@@ -390,7 +391,7 @@ class ChatReader(CanisterReader):
         own = (self._answered(message, role, path), error)
         canister = new_result(held, self.when, False, None, None, *own)
         self.add(canister, path)
-        marks = [*filter(None, map(openai_cache_mark, content))] if type(content) is list else []
+        marks = [*filter(None, map(cache_mark, content))] if type(content) is list else []
         remember(canister, dialect=self.dialect, form=form, cache=marks[-1] if marks else None)
         written, _ = self.writer.result(Piece(canister, None))
         remember(canister, dialect=self.dialect, envelope=patch_text(written, message))

@@ -23,6 +23,8 @@ _LOGPROBS = "message.output_text.logprobs"
 _DETAILS = frozenset({"auto", "low", "high", "original"})
 # Where the detail of an image stands in its part.
 _DETAIL_PLACES = {_CHAT: ".image_url.detail", _RESPONSES: ".detail"}
+# How long both dialects keep what a mark asks for.
+_CACHE = {"30m": "short", "12h": "long"}
 
 
 def _among(*words: str) -> Callable[[Any], Any]:
@@ -134,3 +136,9 @@ def image_detail(residue: Residue | None) -> str | None:
 def detail_place(residue: Residue) -> str:
     """Where the residue of an image says it."""
     return _DETAIL_PLACES[residue.dialect]
+
+
+def cache_mark(part: Any) -> str | None:
+    """The cache mark of a part in words that every dialect understands."""
+    mark = part.get("prompt_cache_breakpoint") if type(part) is dict else None
+    return _CACHE.get(str(mark.get("ttl")), "short") if type(mark) is dict else None

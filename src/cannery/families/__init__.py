@@ -1,0 +1,1 @@
+"""What related dialects share: APIs of the Chat Completions shape, and the two dialects of OpenAI."""
