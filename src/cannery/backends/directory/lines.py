@@ -177,6 +177,10 @@ class _Sorting:
 
 def _pieces(row: bytes) -> Iterator[_Piece]:
     """The lines in a row, which are several where a newline between them is damaged, and what is left."""
+    ordinal = ordinal_of(row)
+    if ordinal is not None:
+        yield _Piece(row, ordinal)
+        return
     start = at = check = 0
     view = memoryview(row)
     for found in _SEAL.finditer(row):
