@@ -45,13 +45,12 @@ def test_killed_in_between_and_imported_again(run, tmp_path, least):
     assert (nothing["known"], nothing["added"]) == (COUNT, 0)
 
 
-def test_records_that_are_said_twice_are_kept_once(run, tmp_path):
+def test_records_that_are_said_twice_are_kept_once_if_asked_for(run, tmp_path):
     lines = data_set(300).splitlines()
     (tmp_path / "set.jsonl").write_text("\n".join([*lines, *lines[:50]]))
-    summary = run("import", tmp_path / "set.jsonl", "--store", tmp_path / "store", "--json").json[0]
+    merged = ("import", tmp_path / "set.jsonl", "--merge", "--json")
+    summary = run(*merged, "--store", tmp_path / "store").json[0]
     assert (summary["created"], summary["known"], summary["added"]) == (300, 50, 600)
-    rehearsed = run(
-        "import", tmp_path / "set.jsonl", "--store", tmp_path / "none", "--json", "--dry-run"
-    ).json[0]
+    rehearsed = run(*merged, "--store", tmp_path / "none", "--dry-run").json[0]
     counted = ("conversations", "created", "known", "added", "messages")
     assert [rehearsed[name] for name in counted] == [summary[name] for name in counted]

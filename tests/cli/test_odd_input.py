@@ -185,12 +185,12 @@ def test_full_disk_is_said(run, given):
 @pytest.mark.parametrize(
     "data, reason",
     [
-        (b"", "it is empty"),
-        (b" \n\n", "it is empty"),
-        (b'{"messages": [', "cut off or no JSON"),
-        (b"\x7fELF\x02\x01\x01\x00", "no JSON"),
-        (b"[1, 2]", "nor any JSON objects"),
-        (b'{"what": "is this"}', "no known format"),
+        (b"", "It is empty"),
+        (b" \n\n", "It is empty"),
+        (b'{"messages": [', "the file is cut off inside a record"),
+        (b"\x7fELF\x02\x01\x01\x00", "line 1, byte 0: not JSON"),
+        (b"[1, 2]", "Nothing in it looks like a message"),
+        (b'{"what": "is this"}', 'First bytes: \'{"what": "is this"}\''),
         (gzip.compress(LINES.encode() * 50)[:60], "what is packed is damaged"),
     ],
     ids=["nothing", "blank", "cut", "program", "numbers", "object", "packed"],

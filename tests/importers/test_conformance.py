@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from typing import Any
 
@@ -16,6 +17,7 @@ from cannery.importers import (
     open_sources,
 )
 from cannery.importers.contract import Imported, Sample
+from cannery.importers.pieces import facts_of
 from cannery.storage import open_store
 from tests.importers.samples import DATA, FORMATS, expected
 
@@ -169,14 +171,18 @@ def test_records_of_any_shape_are_read_or_kept(name: str, tmp_path):
 
 def test_unknown_records_are_kept_as_they_are(tmp_path):
     path = tmp_path / "conversations.json"
-    path.write_text('[{"title": "a project", "kind": [1, 2]}, {"mapping": {}}]', "utf-8")
+    said = {"author": {"role": "user"}, "content": {"content_type": "text", "parts": ["Hi"]}}
+    chat = {"mapping": {"a": {"message": said}}}
+    project = {"title": "a project", "kind": [1, 2]}
+    path.write_text(json.dumps([project, chat, {"mapping": {}}]), "utf-8")
     with open_store("memory:") as store:
         summary = import_into(store, path)
-        (kept,) = store.list(tag="unknown-records")
-        record: Any = store.get(kept.identifier).load()[0]
-        assert record.content.json == '{"title":"a project","kind":[1,2]}'
-    assert summary.unknown == {"no mapping": 1}
-    assert summary.empty == 1
+        (only,) = store.list()
+        (first,) = store.get(only.identifier).load()
+    expected = [{"kind": "no mapping", "place": "[0]", "record": project}]
+    assert facts_of(first)["unknown"] == expected
+    assert (summary.unknown, summary.unknown_kept) == ({"no mapping": 1}, 1)
+    assert (summary.empty, summary.problems) == (1, [])
 
 
 def test_branches_keep_their_title_and_share_their_start():

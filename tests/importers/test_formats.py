@@ -299,11 +299,11 @@ def test_whatever_sdks_can_say_comes_back(tmp_path: Path, name: str):
 
 def test_a_newer_export_adds_what_is_new(tmp_path: Path):
     def export(*texts: str) -> Path:
-        turns = [
-            {"from": "human" if n % 2 == 0 else "gpt", "value": text}
+        messages = [
+            {"role": "user" if n % 2 == 0 else "assistant", "content": text}
             for n, text in enumerate(texts)
         ]
-        return write(tmp_path, {"conversations": turns})
+        return write(tmp_path, {"title": "T", "messages": messages})
 
     with open_store("memory:") as store:
         import_into(store, export("Hi", "Hello"))

@@ -139,7 +139,8 @@ def test_damaged_lines_are_kept_and_the_rest_is_imported(filled: Store, tmp_path
     with open_store("memory:") as store:
         summary = import_into(store, path)
         assert summary.unknown == {"unreadable": 3}
-        assert len(store.list(tag="unknown-records")) == 1
+        assert (summary.unknown_kept, len(summary.problems)) == (3, 3)
+        assert len(store.list()) == 4
         assert import_into(store, path).added == 0
 
 
@@ -197,9 +198,9 @@ def test_a_dry_run_counts_what_several_files_share(tmp_path: Path):
     more = [*turns, {"from": "human", "value": "c"}]
     edited = [turns[0], {"from": "gpt", "value": "x"}]
     path = write(tmp_path, *({"conversations": each} for each in (turns, more, edited, turns)))
-    dry = import_into(None, path, dry_run=True)
+    dry = import_into(None, path, dry_run=True, merge=True)
     with open_store("memory:") as store:
-        known = import_into(store, path)
+        known = import_into(store, path, merge=True)
     counts = ("created", "forked", "continued", "known", "added")
     assert [getattr(dry, name) for name in counts] == [1, 1, 1, 1, 4]
     assert [getattr(known, name) for name in counts] == [1, 1, 1, 1, 4]

@@ -60,7 +60,7 @@ def test_one_object_over_many_lines():
 def test_a_bad_line_is_reported_and_the_rest_read():
     found, problems = records(b'{"a":1}\n{"a":\n{"a":3}\n')
     assert found == [{"a": 1}, {"a": 3}]
-    assert problems[0].startswith("line 2:")
+    assert problems[0].startswith("line 2, byte 8: ")
 
 
 def test_an_empty_file_has_no_records():
@@ -94,7 +94,8 @@ def test_a_zip_is_imported_and_what_is_no_chat_is_named(tmp_path: Path):
         summary = import_into(store, export(tmp_path))
         assert len(store.list()) == 2
     assert list(summary.formats) == ["conversations.json"]
-    assert summary.problems[0].startswith("user.json: no known format")
+    assert summary.problems == []
+    assert sorted(summary.left_alone) == ["image.png", "user.json"]
 
 
 @pytest.mark.parametrize("compression", [zipfile.ZIP_DEFLATED, zipfile.ZIP_STORED])
@@ -130,7 +131,7 @@ def test_what_is_not_there_and_what_is_unknown_is_refused(tmp_path: Path):
             import_into(store, tmp_path / "nothing.json")
         path = tmp_path / "odd.json"
         path.write_text('{"a": 1}', "utf-8")
-        with pytest.raises(cannery.InputError, match="no known format"):
+        with pytest.raises(cannery.InputError, match="not a known conversation format"):
             import_into(store, path)
         with pytest.raises(cannery.NotFoundError, match="Did you mean 'chatgpt'"):
             import_into(store, path, format="chatgtp")

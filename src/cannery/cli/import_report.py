@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 
 from cannery.cli.complaints import DONE
 from cannery.cli.files import note, write_json
 from cannery.cli.stores import find_place
-from cannery.cli.tables import aligned, counted
+from cannery.cli.tables import aligned, counted, size
 from cannery.cli.terminal import harmless
-from cannery.importers import ImportSummary, find_format, format_names
+from cannery.importers import ImportSummary, find_folders, find_format, format_names
 
 _MOST = 10
+_FEW = 3
 _COUNTS = (
     "conversations",
     "branches",
@@ -30,6 +32,11 @@ def tell(options: argparse.Namespace, summary: ImportSummary) -> None:
         note(f"{harmless(source)}: read as {harmless(told)}", quiet=options.quiet)
     for problem in summary.problems[:_MOST]:
         note(f"problem: {harmless(problem)}", quiet=options.quiet)
+    if summary.left_alone:
+        names = ", ".join(harmless(name) for name in summary.left_alone[:_FEW])
+        more = ", …" if len(summary.left_alone) > _FEW else ""
+        left = counted(len(summary.left_alone), "file")
+        note(f"left alone, no conversation in it: {left} ({names}{more})", quiet=options.quiet)
     if len(summary.problems) > _MOST:
         note(f"… and {len(summary.problems) - _MOST} more problems", quiet=options.quiet)
 
@@ -41,9 +48,7 @@ def conclude(options: argparse.Namespace, found: list[ImportSummary]) -> None:
         for summary in found
     ]
     print(aligned(["file", *_COUNTS], rows, numbers=" ".join(_COUNTS)))
-    unknown = sum(summary.unknown_count for summary in found)
-    if unknown:
-        print(f"{counted(unknown, 'unknown record or piece', 'unknown records or pieces')}, kept")
+    _tell_unknown(found)
     place = find_place(options.store)[0]
     if options.dry_run:
         note(
@@ -52,6 +57,42 @@ def conclude(options: argparse.Namespace, found: list[ImportSummary]) -> None:
         )
     elif any(summary.added for summary in found):
         note(f"in {place}; see `cannery list`", quiet=options.quiet)
+
+
+def _tell_unknown(found: list[ImportSummary]) -> None:
+    """How many records and pieces are of no known kind, and where they are."""
+    kinds: Counter[str] = Counter()
+    for summary in found:
+        kinds.update(summary.unknown)
+    if not kinds:
+        return
+    told = ", ".join(f"{count:,} {harmless(kind)}" for kind, count in kinds.most_common(_MOST))
+    more = f" and {len(kinds) - _MOST} kinds more" if len(kinds) > _MOST else ""
+    print(
+        f"{counted(kinds.total(), 'record or piece', 'records or pieces')} of no known kind: {told}{more}"
+    )
+    if any(summary.added for summary in found):
+        print("kept beside the messages they stand before; see `cannery show --unknown ID`")
+
+
+def discover(options: argparse.Namespace) -> int:
+    """What known programs keep on this machine, and what would be taken of it."""
+    found = find_folders()
+    if options.json:
+        write_json([each._asdict() for each in found])
+        return DONE
+    if not found:
+        note("no folder of a known program is here", quiet=options.quiet)
+        return DONE
+    rows = [
+        [each.program, harmless(each.path), f"{each.files:,}", size(each.bytes)] for each in found
+    ]
+    print(aligned(["program", "folder", "files", "size"], rows, numbers="files size"))
+    note(
+        "nothing was imported; `cannery import FOLDER --dry-run` says what would come of one",
+        quiet=options.quiet,
+    )
+    return DONE
 
 
 def list_formats(options: argparse.Namespace) -> int:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import functools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from cannery.messages import AnyCanister
-from cannery.storage import Store, open_store
+from cannery.storage import Metadata, Store, open_store
 from cannery.storage.encoding import Encoder
 
 _EVERYTHING_INLINE = 1 << 60
@@ -49,3 +49,11 @@ def _inlined(value: Any, contents: Mapping[str, bytes | None]) -> Any:
     if value["type"] in ("text", "refusal"):
         return {"type": rest.pop("type"), "text": data.decode(), **_inlined(rest, contents)}
     return {**_inlined(rest, contents), "base64": (spelling or base64.b64encode(data)).decode()}
+
+
+def conversation_data(metadata: Metadata, canisters: Iterable[AnyCanister]) -> dict[str, Any]:
+    """A conversation as plain values: what is known about it, and its canisters."""
+    return {
+        **msgspec.to_builtins(metadata),
+        "canisters": [portable(canister) for canister in canisters],
+    }

@@ -9,8 +9,8 @@ from cannery.detection import detect
 from cannery.dialects import dialect_names
 from cannery.errors import InputError, NotFoundError
 from cannery.importers import Format, Imported, Source, branches, detect_format, open_sources
-from cannery.importers.pieces import title_of
 from cannery.messages import Request, absent
+from cannery.titles import title_of
 
 _SURE = 0.6
 

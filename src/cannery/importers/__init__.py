@@ -1,26 +1,32 @@
 """What people bring: chats of other programs, data sets and transcripts, taken into a store.
 
 source
-    one file, or one member of a zip (``sources``)
+    one file, or one member of an archive (``places``, ``packing``, ``sources``, ``values``, ``databases``)
 format
     how a program writes its chats: a module of ``formats``, found by its name
 node
     one message of a source, with the message before it: chats that were edited or regenerated are trees
 unknown record
-    what an importer does not understand: counted, and kept as it is
+    what an importer does not understand: counted, and kept beside the message that it stands before
+data set
+    a format whose records are examples: each stays a conversation of its own (``placing``)
 
-Importing is idempotent: a store recognises a history that it holds (``storage.recognition``), so importing twice adds
-nothing, and a newer export adds what is new.
+Importing is idempotent: a store recognises a history that it holds (``storage.recognition``) and a row by what it says,
+so importing twice adds nothing, and a newer export adds what is new.
 """
 
 from cannery.importers.contract import Detection, Format, Imported, Node, Sample, Unknown
 from cannery.importers.detection import detect_format, find_format, format_names
+from cannery.importers.discovery import Discovered, find_folders
 from cannery.importers.filing import ImportSummary, check_format, import_into
-from cannery.importers.sources import Record, Source, open_sources
+from cannery.importers.places import open_sources
+from cannery.importers.sources import Source
 from cannery.importers.trees import branches, histories
+from cannery.importers.values import Record
 
 __all__ = [
     "Detection",
+    "Discovered",
     "Format",
     "ImportSummary",
     "Imported",
@@ -32,6 +38,7 @@ __all__ = [
     "branches",
     "check_format",
     "detect_format",
+    "find_folders",
     "find_format",
     "format_names",
     "histories",

@@ -1,15 +1,29 @@
-"""Which format a source has: each is asked how sure it is, and the surest wins."""
+"""Which format a source has: each is asked what it sees, and the surest wins.
+
+A format answers for all of a sample, by who speaks and what is said, never by one key. Where none does, the error says
+what the file begins with and which formats come nearest.
+"""
 
 from __future__ import annotations
 
 import difflib
 import importlib
 import pkgutil
+from collections.abc import Iterator
 from functools import lru_cache
+from typing import Any
 
 from cannery.errors import InputError, NotFoundError
 from cannery.importers.contract import Detection, Format, Sample
+from cannery.importers.databases import SQLITE
 from cannery.importers.sources import Source
+from cannery.importers.values import encoding_of
+
+_SHOWN = 60
+_DEEPEST = 5
+_LOOKED_AT = 2000
+_SPEAKERS = frozenset({"role", "author", "sender", "from", "is_user", "speaker", "isCreatedByUser"})
+_WORDS = frozenset({"content", "text", "parts", "value", "mes", "message", "blocks", "contents"})
 
 
 @lru_cache(maxsize=1)
@@ -19,7 +33,7 @@ def format_names() -> tuple[str, ...]:
     return tuple(sorted(module.name for module in pkgutil.iter_modules(package.__path__)))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=128)
 def find_format(name: str) -> Format:
     """The format of a name; NotFoundError says which there are."""
     if name not in format_names():
@@ -40,16 +54,78 @@ def detect_format(source: Source) -> tuple[Format, Detection]:
         if detection is not None:
             found.append((detection.confidence, candidate, detection))
     if not found:
-        told = f"{source.name}: {_reason(sample)}"
-        raise InputError(f"{told}; there are {', '.join(format_names())}")
+        told = " ".join(_reasons(source, sample))
+        raise InputError(f"{source.name}: not a known conversation format. {told}")
     _, surest, detection = max(found, key=lambda each: each[0])
     return surest, detection
 
 
-def _reason(sample: Sample) -> str:
-    """Why nothing of a known format begins like this."""
-    if sample.problems:
-        return f"no known format, {sample.problems[0]}"
+def _reasons(source: Source, sample: Sample) -> Iterator[str]:
+    """What was seen of a file that is of no known format."""
+    problems = [*source.problems, *sample.problems]
     if not sample.head.strip():
-        return "it is empty"
-    return "no known format" if sample.objects else "no known format, nor any JSON objects"
+        yield f"Problem: {problems[0]}." if problems else "It is empty."
+        return
+    if sample.head.startswith(SQLITE):
+        tables = ", ".join(sorted(sample.tables)[:8])
+        yield f"It is an SQLite database with the tables {tables or '(none)'}."
+    else:
+        text = sample.head.decode(encoding_of(sample.head), "replace")
+        yield f"First bytes: {text[:_SHOWN]!r}."
+    if problems:
+        yield f"Problem: {problems[0]}."
+    near = nearest_formats(sample)
+    if near:
+        yield "Nearest: " + "; ".join(f"{name} (it has {keys})" for name, keys in near) + "."
+    elif not problems:
+        yield "Nothing in it looks like a message."
+
+
+def nearest_formats(sample: Sample) -> list[tuple[str, str]]:
+    """The formats that share most words with a sample, with those words; at most three."""
+    words = {key for record in sample.records for key in _keys(record)}
+    words |= {column for columns in sample.tables.values() for column in columns}
+    words |= set(sample.tables)
+    ranked = []
+    for name in format_names():
+        own = find_format(name).keys
+        shared = [key for key in own if key in words]
+        if shared:
+            ranked.append((len(shared) / len(own), len(shared), name, ", ".join(shared)))
+    ranked.sort(key=lambda each: (-each[0], -each[1], each[2]))
+    return [(name, shared) for _, _, name, shared in ranked[:3]]
+
+
+def _keys(value: Any) -> Iterator[str]:
+    """The keys of a record and of what is in it."""
+    for found in _objects(value):
+        yield from found
+
+
+def _objects(value: Any) -> Iterator[dict[str, Any]]:
+    """The objects in a record, not too deep and not too many."""
+    waiting = [(value, 0)]
+    seen = 0
+    while waiting and seen < _LOOKED_AT:
+        found, depth = waiting.pop()
+        seen += 1
+        if isinstance(found, dict):
+            yield found
+            inside: Any = found.values()
+        elif isinstance(found, list):
+            inside = found
+        else:
+            continue
+        if depth < _DEEPEST:
+            waiting += [(each, depth + 1) for each in inside if isinstance(each, (dict, list))]
+
+
+def is_without_messages(sample: Sample) -> bool:
+    """Whether nothing in a sample looks like a message: somebody who speaks beside what is said."""
+    if sample.problems or sample.tables:
+        return False
+    return not any(
+        _SPEAKERS & found.keys() and _WORDS & found.keys()
+        for record in sample.records
+        for found in _objects(record)
+    )

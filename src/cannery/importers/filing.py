@@ -1,35 +1,41 @@
 """Taking a file into a store: detect, read, and file every history where it belongs.
 
 The path that its owner looked at last becomes a conversation, and every other branch a fork that shares what came
-before. Records that nobody knows are kept in a conversation of their own.
+before. A row of a data set is a conversation of its own. Records of no known kind are kept beside the message that
+they stand before; where there is none, they are a problem, like everything else that did not come in.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 from msgspec import Struct, field
 
 from cannery.errors import InputError
-from cannery.importers.contract import Detection, Format, Imported, Unknown
-from cannery.importers.detection import detect_format, find_format
-from cannery.importers.pieces import title_of
-from cannery.importers.placing import Facts, Known, Placed, Placement, Rehearsal, Shelf
-from cannery.importers.sources import Source, open_sources
+from cannery.importers.contract import UNREADABLE, Detection, Format, Imported, Node, Unknown
+from cannery.importers.detection import detect_format, find_format, is_without_messages
+from cannery.importers.pieces import add_facts, facts_of
+from cannery.importers.places import open_sources
+from cannery.importers.placing import Facts, Known, Placed, Placement, Rehearsal, Row, Shelf
+from cannery.importers.sources import Source
 from cannery.importers.trees import histories
-from cannery.messages import AnyCanister, DocumentCanisterClass, OpaqueContentClass
+from cannery.messages import AnyCanister, conversation_digest
+from cannery.messages.json_text import decode_json
 from cannery.storage import Store
+from cannery.titles import title_of
 
 Progress = Callable[[int, int], object]
 _LONGEST_TITLE = 1000
-# Unknown records are written in portions, so that a file full of them does not fill the memory.
-_PORTION = 1000
 # How much is read before it is filed, in characters; each message counts as some more, and media as all of it.
 _HEAVY = 1 << 20
 _MESSAGE = 500
-UNKNOWN_TAG = "unknown-records"
+_ROW = 26
 
 
 class ImportSummary(Struct, kw_only=True):
@@ -47,12 +53,14 @@ class ImportSummary(Struct, kw_only=True):
     known: int = 0
     added: int = 0
     unknown: dict[str, int] = field(default_factory=dict)
+    unknown_kept: int = 0
     problems: list[str] = field(default_factory=list)
+    left_alone: list[str] = field(default_factory=list)
     is_dry_run: bool = False
 
     @property
     def unknown_count(self) -> int:
-        """How many records or pieces of records nobody knew."""
+        """How many records or pieces of records are of no known kind."""
         return sum(self.unknown.values())
 
 
@@ -62,19 +70,24 @@ def import_into(
     format: str | None = None,  # noqa: A002 - the word that people use
     dry_run: bool = False,  # noqa: FBT001, FBT002 - the contract
     progress: Progress | None = None,
+    *,
+    merge: bool = False,
 ) -> ImportSummary:
     """Take everything at a path into a store; a dry run reads all, looks what the store has, and writes nothing.
 
     ``format`` is detected when it is not given; ``progress(done, total)`` hears of bytes. Importing twice adds nothing.
+    With ``merge`` rows of data sets that begin alike share a conversation, as chats do.
     """
     summary = ImportSummary(path=os.fspath(path), is_dry_run=dry_run)
-    sources = open_sources(path)
+    sources = open_sources(path, summary.left_alone)
     shelf: Shelf = Rehearsal(store) if dry_run or store is None else Placement(store)
+    rows: Counter[bytes] = Counter()
     for source, chosen, reason in _formats(sources, format, summary):
         summary.formats[source.name] = f"{chosen.name}: {reason}"
         source.progress = _telling(sources, source, progress)
-        _Filing(shelf, source, chosen, summary).run()
-        summary.problems += [f"{source.name}: {problem}" for problem in source.problems]
+        as_rows = rows if chosen.is_data_set and not merge else None
+        _Filing(shelf, source, chosen, summary, as_rows).run()
+        summary.problems += [f"{source.name}: {problem}" for problem in source.problems.told()]
     return summary
 
 
@@ -84,7 +97,7 @@ def check_format(path: str | os.PathLike[str], format: str | None = None) -> Non
 
 
 def _formats(sources: list[Source], name: str | None, summary: ImportSummary) -> list[Any]:
-    """Each source with its format; of several, those that have none are left out."""
+    """Each source with its format; of several, those that have none are told, and left alone if they hold no chat."""
     if name is not None:
         return [(source, find_format(name), "as told") for source in sources]
     found = []
@@ -94,11 +107,15 @@ def _formats(sources: list[Source], name: str | None, summary: ImportSummary) ->
         except InputError as error:
             if len(sources) == 1:
                 raise
-            summary.problems.append(str(error))
+            if not source.problems and is_without_messages(source.sample()):
+                summary.left_alone.append(source.name)
+            else:
+                summary.problems.append(str(error))
             continue
         found.append((source, chosen, detection.reason))
     if not found:
-        raise InputError(f"{summary.path}: nothing of a known format")
+        told = summary.problems[:1] or ["no file in it holds a conversation"]
+        raise InputError(f"{summary.path}: nothing of a known format ({told[0]})")
     return found
 
 
@@ -121,28 +138,91 @@ def _weight(canister: AnyCanister) -> int:
 
 
 class _Filing:
-    """One source on its way into a store."""
+    """One source on its way into a store; ``rows`` counts the rows of a data set by what they say."""
 
     def __init__(
-        self, shelf: Shelf, source: Source, chosen: Format, summary: ImportSummary
+        self,
+        shelf: Shelf,
+        source: Source,
+        chosen: Format,
+        summary: ImportSummary,
+        rows: Counter[bytes] | None,
     ) -> None:
         self._shelf = shelf
         self._source = source
         self._format = chosen
         self._summary = summary
-        self._unknown: list[AnyCanister] = []
+        self._rows = rows
+        self._began = datetime.now(UTC)
+        self._unknown: list[Unknown] = []
+        self._last: Imported | None = None
         self._waiting: list[Known] = []
+        self._waiting_rows: list[Row] = []
         self._weight = 0
 
     def run(self) -> None:
         """Read and file everything."""
+        before = self._summary.messages
         for found in self._format.read(self._source):
             if isinstance(found, Unknown):
                 self._take_unknown(found)
-            else:
-                self._take(found)
+                continue
+            if self._last is not None:
+                self._take(self._last)
+                self._last = None
+            self._last = self._with_unknown(found)
+        if self._last is not None:
+            self._take(self._with_unknown(self._last, is_over=True))
         self._file_waiting()
-        self._file_unknown()
+        if self._unknown:
+            self._tell_left_out()
+        elif self._summary.messages == before and not self._source.problems:
+            self._source.problems.append(f"no message in it, read as {self._format.name}")
+
+    # --- unknown records -------------------------------------------------------------------------
+
+    def _take_unknown(self, unknown: Unknown) -> None:
+        counts = self._summary.unknown
+        counts[unknown.kind] = counts.get(unknown.kind, 0) + 1
+        if unknown.kind == UNREADABLE or self._rows is not None:
+            what = "a record that cannot be read" if unknown.kind == UNREADABLE else unknown.kind
+            told = "left out" if self._rows is not None else "kept as it is"
+            self._source.problems.append(f"{unknown.place}: {what}, {told}")
+        if self._rows is None:
+            self._unknown.append(unknown)
+
+    def _with_unknown(self, imported: Imported, *, is_over: bool = False) -> Imported:
+        """A conversation with the unknown records that stand in or before it, each beside the message behind it.
+
+        When the source is over, what came behind the conversation stands beside its last message.
+        """
+        said = [number for number, node in enumerate(imported.nodes) if node.canisters]
+        if not self._unknown or not said:
+            return imported
+        places = {node.identifier: number for number, node in enumerate(imported.nodes)}
+        # Records by the message, and by the place in it, that they stand beside.
+        beside: dict[tuple[int, int], list[Unknown]] = {}
+        for unknown in self._unknown:
+            above = places.get(unknown.above or "", said[-1] if is_over else -1)
+            after = next(((number, 0) for number in said if number > above), (said[-1], -1))
+            beside.setdefault(after, []).append(unknown)
+        self._unknown = []
+        nodes = list(imported.nodes)
+        for (number, index), records in beside.items():
+            canisters = list(nodes[number].canisters)
+            known = facts_of(canisters[index]).get("unknown", ())
+            kept = {"unknown": [*known, *map(_told, records)]}
+            canisters[index] = add_facts(canisters[index], self._format.name, kept)
+            nodes[number] = Node(*nodes[number][:2], tuple(canisters))
+        return msgspec.structs.replace(imported, nodes=tuple(nodes))
+
+    def _tell_left_out(self) -> None:
+        for unknown in self._unknown:
+            told = f"{unknown.place}: a record of the kind {unknown.kind!r}, left out"
+            self._source.problems.append(f"{told}: there is no message that it stands beside")
+        self._unknown = []
+
+    # --- conversations ---------------------------------------------------------------------------
 
     def _take(self, imported: Imported) -> None:
         summary = self._summary
@@ -150,23 +230,49 @@ class _Filing:
         summary.messages += sum(len(node.canisters) for node in imported.nodes)
         for kind, count in imported.unknown.items():
             summary.unknown[kind] = summary.unknown.get(kind, 0) + count
+        if self._rows is not None:
+            self._take_row(imported, self._rows)
+            return
         is_empty = True
-        for number, history in enumerate(histories(imported)):
+        for number, said in enumerate(histories(imported)):
             is_empty = False
             summary.branches += number > 0
-            self._waiting.append((history, self._facts(history, imported)))
-            self._weight += sum(map(_weight, history))
+            history = _settled(said, imported.created, self._began)
+            self._wait(history)
+            self._waiting.append((history, self._facts(history, imported, number)))
             if self._weight >= _HEAVY:
                 self._file_waiting()
         summary.empty += is_empty
 
+    def _take_row(self, imported: Imported, rows: Counter[bytes]) -> None:
+        held = list(histories(imported))
+        if not held:
+            self._summary.empty += 1
+            return
+        self._summary.branches += len(held) - 1
+        digest = imported.row or _row_digest(held)
+        rows[digest] += 1
+        name = hashlib.sha256(digest + str(rows[digest]).encode()).hexdigest()[:_ROW]
+        held = [_settled(history, imported.created, self._began) for history in held]
+        for history in held:
+            self._wait(history)
+        self._waiting_rows.append(Row(name, held, self._facts(held[0], imported, 0)))
+        if self._weight >= _HEAVY:
+            self._file_waiting()
+
+    def _wait(self, history: list[AnyCanister]) -> None:
+        self._weight += sum(map(_weight, history))
+
     def _file_waiting(self) -> None:
         """File what was read, all of it with one sync."""
-        for placed in self._shelf.put(self._waiting):
-            self._count(placed)
-        self._waiting, self._weight = [], 0
+        held: list[Sequence[AnyCanister]] = [history for history, _ in self._waiting]
+        held += [history for row in self._waiting_rows for history in row.histories]
+        placed = [*self._shelf.put(self._waiting), *self._shelf.put_rows(self._waiting_rows)]
+        for history, found in zip(held, placed, strict=True):
+            self._count(history, found)
+        self._waiting, self._waiting_rows, self._weight = [], [], 0
 
-    def _facts(self, history: list[AnyCanister], imported: Imported) -> Facts:
+    def _facts(self, history: list[AnyCanister], imported: Imported, number: int) -> Facts:
         named = imported.title.strip()[:_LONGEST_TITLE]
         return Facts(
             named or title_of(history)[:_LONGEST_TITLE],
@@ -175,32 +281,47 @@ class _Filing:
             imported.created,
             imported.kept,
             is_named=bool(named),
+            identifier="" if number else imported.identifier,
+            started_by=imported.started_by,
         )
 
-    def _count(self, placed: Placed) -> None:
+    def _count(self, history: Sequence[AnyCanister], placed: Placed) -> None:
         summary = self._summary
         summary.added += placed.added
         summary.created += placed.is_new
         summary.forked += placed.is_fork
         summary.continued += bool(placed.added) and not placed.is_new and not placed.is_fork
         summary.known += not placed.added
+        added = history[len(history) - placed.added :]
+        summary.unknown_kept += sum(len(facts_of(each).get("unknown", ())) for each in added)
 
-    def _take_unknown(self, unknown: Unknown) -> None:
-        counts = self._summary.unknown
-        counts[unknown.kind] = counts.get(unknown.kind, 0) + 1
-        content = OpaqueContentClass(self._format.name, unknown.kind, unknown.json)
-        self._unknown.append(DocumentCanisterClass(content, title=unknown.kind))
-        if len(self._unknown) >= _PORTION:
-            self._file_unknown()
 
-    def _file_unknown(self) -> None:
-        if not self._unknown:
-            return
-        tags = (self._format.name, UNKNOWN_TAG)
-        title = f"Unknown records of {self._source.name}"[:_LONGEST_TITLE]
-        for placed in self._shelf.put([(self._unknown, Facts(title, tags))]):
-            self._summary.added += placed.added
-        self._unknown = []
+def _told(unknown: Unknown) -> dict[str, Any]:
+    return {"kind": unknown.kind, "place": unknown.place, "record": decode_json(unknown.json)}
+
+
+def _row_digest(held: list[list[AnyCanister]]) -> bytes:
+    return b"".join(conversation_digest(history) for history in held)
+
+
+def _settled(
+    history: list[AnyCanister], created: datetime | None, began: datetime
+) -> list[AnyCanister]:
+    """A history in which messages without a time have that of the message before them, not that of the import."""
+    if all(canister.timestamp < began for canister in history):
+        return history
+    times = [canister.timestamp for canister in history if canister.timestamp < began]
+    last = created or (times[0] if times else None)
+    if last is None:
+        return history
+    found = []
+    for canister in history:
+        if canister.timestamp >= began:
+            found.append(canister.replace(timestamp=last))
+        else:
+            last = canister.timestamp
+            found.append(canister)
+    return found
 
 
 __all__ = ["Detection", "ImportSummary", "check_format", "import_into"]

@@ -1,19 +1,21 @@
-"""What importers share: times as sources write them, canisters at a given time, opaque blocks, titles."""
+"""What importers share: times as sources write them, canisters at a given time, opaque blocks, facts beside words."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from typing import Any
 
-from cannery.errors import CanneryError
+import msgspec
+
 from cannery.importers.contract import Unknown
-from cannery.messages import AnyCanister, OpaqueContentClass, UserCanisterClass
-from cannery.messages.json_text import write_json
+from cannery.messages import AnyCanister, OpaqueContentClass, Residue, Usage, absent
+from cannery.messages.json_text import decode_json, write_json
 from cannery.translation import normalize_request
 
-_LONGEST_TITLE = 80
 # Numbers beyond this are milliseconds.
 _MILLISECONDS = 100_000_000_000
 
@@ -58,9 +60,16 @@ def opaque(source: str, kind: Any, value: Any, unknown: Counter[str]) -> OpaqueC
     return OpaqueContentClass(source, tag, write_json(value))
 
 
-def unknown_record(kind: Any, place: str, value: Any) -> Unknown:
-    """A record that nobody here knows."""
-    return Unknown(kind if isinstance(kind, str) and kind else "unknown", place, write_json(value))
+def unknown_record(kind: Any, place: str, value: Any, above: str | None = None) -> Unknown:
+    """A record of no known kind; ``above`` is the message behind which it stands."""
+    known = kind if isinstance(kind, str) and kind else "unknown"
+    return Unknown(known, place, write_json(value), above)
+
+
+def row_digest(value: Any) -> bytes:
+    """What tells a row from others: all of it, however its JSON is written."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).digest()
 
 
 def spoken_by(dialect: str, body: dict[str, Any], when: datetime | None) -> list[AnyCanister]:
@@ -82,14 +91,84 @@ def joined(canisters: list[AnyCanister]) -> tuple[AnyCanister, ...]:
     return (*first, *(canister.replace(joined=True) for canister in rest))
 
 
-def title_of(canisters: Iterable[AnyCanister]) -> str:
-    """The first line that the user said, for a conversation without a title."""
-    for canister in canisters:
-        if isinstance(canister, UserCanisterClass):
-            try:
-                line = canister.text.strip().partition("\n")[0].strip()
-            except CanneryError:
-                continue
-            if line:
-                return line if len(line) <= _LONGEST_TITLE else line[: _LONGEST_TITLE - 1] + "…"
-    return ""
+# --- facts beside words ------------------------------------------------------------------------
+
+
+def whole(value: Any) -> int:
+    """A count; 0 for anything else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def usage_of(
+    *, fresh: Any = 0, output: Any = 0, read: Any = None, written: Any = None, reasoning: Any = None
+) -> Usage | None:
+    """Tokens of a message; ``fresh`` is input that no cache gave or took. None if nothing was counted."""
+    counted = [whole(fresh), whole(output), whole(read), whole(written), whole(reasoning)]
+    if not any(counted):
+        return None
+    return Usage(
+        counted[0] + counted[2] + counted[3],
+        counted[1],
+        absent if read is None else counted[2],
+        absent if written is None else counted[3],
+        absent if reasoning is None else counted[4],
+    )
+
+
+def with_facts(
+    canisters: Iterable[AnyCanister],
+    source: str,
+    *,
+    model: Any = None,
+    usage: Usage | None = None,
+    cost: Any = None,
+) -> list[AnyCanister]:
+    """Canisters of one message with who made it, and on the last of them what it took."""
+    found = list(canisters)
+    known = model if isinstance(model, str) and model else None
+    if known is not None:
+        found = [_with_residue(canister, source, model=known) for canister in found]
+    facts: dict[str, Any] = {}
+    if usage is not None:
+        facts["usage"] = {
+            name: count
+            for name in usage.__struct_fields__
+            if (count := getattr(usage, name)) is not absent
+        }
+    if isinstance(cost, (int, float)) and not isinstance(cost, bool) and cost > 0:
+        facts["cost"] = cost
+    if facts and found:
+        found[-1] = add_facts(found[-1], source, facts)
+    return found
+
+
+def add_facts(canister: AnyCanister, source: str, facts: dict[str, Any]) -> AnyCanister:
+    """A canister with more facts beside it."""
+    known = facts_of(canister)
+    return _with_residue(canister, source, facts=write_json({**known, **facts}))
+
+
+def with_fields(
+    canisters: Iterable[AnyCanister], source: str, record: Any, *taken: str
+) -> tuple[AnyCanister, ...]:
+    """The canisters of a record with its other fields, those that were not taken, beside the first of them."""
+    found = tuple(canisters)
+    rest = {key: value for key, value in record.items() if key not in taken and value is not None}
+    if not rest or not found:
+        return found
+    return (add_facts(found[0], source, {"fields": rest}), *found[1:])
+
+
+def facts_of(canister: AnyCanister) -> dict[str, Any]:
+    """What is known about a message beside what it says: ``usage``, ``cost``, ``fields``, ``unknown`` records."""
+    residue = canister.residue
+    if residue is None or residue.facts is None:
+        return {}
+    found = decode_json(residue.facts)
+    return found if isinstance(found, dict) else {}
+
+
+def _with_residue(canister: AnyCanister, source: str, **fields: Any) -> AnyCanister:
+    old = canister.residue or Residue(source)
+    changed: AnyCanister = canister.replace(residue=msgspec.structs.replace(old, **fields))
+    return changed

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from cannery.errors import CanneryError
+from cannery.errors import CanneryError, ConversationNotFoundError
 from cannery.messages import AnyCanister, Conversation
 from cannery.storage import (
     Filed,
@@ -25,10 +26,16 @@ from cannery.storage.lineage import find_edge
 
 # How many titles of one history are worth keeping.
 _MOST_TITLES = 50
+# How often a row that was deleted may come back before it counts as not wanted.
+_MOST_RETURNS = 100
 
 
 class Facts(NamedTuple):
-    """What is known about a history beside what it says; ``kept`` is how another store of ours kept it."""
+    """What is known about a history beside what it says.
+
+    ``kept`` is how another store of ours kept it; ``identifier`` is what its source calls it, ``started_by`` what that
+    calls the conversation that started this one.
+    """
 
     title: str
     tags: tuple[str, ...] = ()
@@ -36,6 +43,8 @@ class Facts(NamedTuple):
     created: datetime | None = None
     kept: Metadata | None = None
     is_named: bool = False
+    identifier: str = ""
+    started_by: str | None = None
 
 
 # A history and what is known about it.
@@ -50,11 +59,22 @@ class Placed(NamedTuple):
     is_fork: bool = False
 
 
+class Row(NamedTuple):
+    """A record of a data set: its id, the histories that it holds, the chosen one first, and what is known."""
+
+    identifier: str
+    histories: list[list[AnyCanister]]
+    facts: Facts
+
+
 class Shelf(Protocol):
     """Takes histories."""
 
     def put(self, histories: Iterable[Known]) -> Iterator[Placed]:
         """Put each history where it belongs, in order."""
+
+    def put_rows(self, rows: Iterable[Row]) -> Iterator[Placed]:
+        """Put each row into a conversation of its own, in order, unless it is there."""
 
 
 class Placement:
@@ -62,6 +82,8 @@ class Placement:
 
     def __init__(self, store: Store) -> None:
         self._store = store
+        # Where conversations are whose sources name them.
+        self._places: dict[str, str] = {}
 
     def put(self, histories: Iterable[Known]) -> Iterator[Placed]:
         """Put each history where it belongs, in order; those that are filed together cost one sync."""
@@ -79,39 +101,99 @@ class Placement:
 
     def _file(self, histories: Sequence[Known]) -> Iterator[Placed]:
         filed = self._store.file_many(
-            Filing(history, facts.title, facts.tags, facts.model, created=facts.created)
+            Filing(history, facts.title, facts.tags, facts.model, created=_began(history, facts))
             for history, facts in histories
         )
-        for (_, facts), found in zip(histories, filed, strict=True):
+        for (history, facts), found in zip(histories, filed, strict=True):
             if isinstance(found, CanneryError):
                 raise found
-            self._tell(found, facts)
+            self._tell(found, history, facts)
+            if facts.identifier:
+                self._places.setdefault(facts.identifier, found.identifier)
             yield Placed(found.added, found.is_new, found.is_fork)
 
-    def _tell(self, filed: Filed, facts: Facts) -> None:
+    def _tell(self, filed: Filed, history: Sequence[AnyCanister], facts: Facts) -> None:
         """Keep what is known about a history; what was made just now under its own title has nothing to change."""
-        if not filed.is_new or facts.created is not None:
-            is_made = filed.is_new or filed.is_fork
-            changes = self._changes(filed.conversation, facts, is_made=is_made)
-            if changes:
-                self._store.change_metadata(filed.identifier, **changes)
+        changes: dict[str, Any] = {}
+        if not filed.is_new:
+            changes = self._changes(filed.conversation, history, facts, is_made=filed.is_fork)
+        parent = self._places.get(facts.started_by or "")
+        if parent is not None and parent != filed.identifier:
+            known = filed.conversation.metadata
+            if known.parent is None:
+                changes = {"updated": _ended(history, known), **changes, "parent": parent}
+        if changes:
+            self._store.change_metadata(filed.identifier, **changes)
 
     def _changes(
-        self, conversation: StoredConversation, facts: Facts, *, is_made: bool
+        self,
+        conversation: StoredConversation,
+        history: Sequence[AnyCanister],
+        facts: Facts,
+        *,
+        is_made: bool,
     ) -> dict[str, Any]:
         """What the metadata should say beside: of something new its own facts, else another title that it has."""
         known = conversation.metadata
-        changes: dict[str, Any] = {}
         if not is_made:
             titles = (known.title, *known.other_titles)
             if facts.is_named and facts.title not in titles and len(titles) < _MOST_TITLES:
-                changes["other_titles"] = (*known.other_titles, facts.title)
-            return changes
-        if known.title != facts.title:
-            changes["title"] = facts.title
-        if facts.created is not None and facts.created != known.created:
-            changes["created"] = facts.created
-        return changes
+                # To be called something else is no news of the conversation.
+                others = (*known.other_titles, facts.title)
+                return {"other_titles": others, "updated": known.updated}
+            return {}
+        return {
+            "title": facts.title,
+            "model": facts.model or known.model,
+            "created": _began(history, facts),
+            "updated": _ended(history, None),
+        }
+
+    def put_rows(self, rows: Iterable[Row]) -> Iterator[Placed]:
+        """Put each row into a conversation of its own, in order, unless it is there; all with one sync."""
+        waiting: list[tuple[Row, str]] = []
+        known: dict[int, int] = {}
+        total = 0
+        for number, row in enumerate(rows):
+            total += 1
+            name = free_identifier(self._store, row.identifier)
+            if name is None:
+                known[number] = len(row.histories)
+            else:
+                waiting.append((row, name))
+        made = iter(list(self._make(waiting)))
+        for number in range(total):
+            if number in known:
+                yield from [Placed(0)] * known[number]
+            else:
+                yield from next(made)
+
+    def _make(self, rows: Sequence[tuple[Row, str]]) -> Iterator[list[Placed]]:
+        """Make a conversation of each row, and a fork of each further history in it."""
+        filings = [
+            Filing(
+                row.histories[0],
+                row.facts.title,
+                row.facts.tags,
+                row.facts.model,
+                name,
+                None,
+                is_exact=True,
+                created=_began(row.histories[0], row.facts),
+            )
+            for row, name in rows
+        ]
+        for (row, name), filed in zip(rows, self._store.file_many(filings), strict=True):
+            if isinstance(filed, CanneryError):
+                raise filed
+            placed = [Placed(filed.added, is_new=True)]
+            for number, history in enumerate(row.histories[1:], 1):
+                shared = _shared(row.histories[0], history)
+                fork = filed.conversation.branch(
+                    history, known=shared, at=shared, identifier=f"{name}-{number}"
+                )
+                placed.append(Placed(len(fork) - fork.metadata.position, is_fork=True))
+            yield placed
 
     def _restore(self, history: Conversation, kept: Metadata) -> Placed | None:
         """Bring a conversation back under its own id; None if something else has that id now."""
@@ -149,6 +231,44 @@ class Placement:
         return Placed(len(rest), is_new=parent is None, is_fork=parent is not None)
 
 
+def _began(history: Sequence[AnyCanister], facts: Facts) -> datetime | None:
+    """When a history began: as its source says, or with its first message."""
+    return facts.created or (history[0].timestamp if history else None)
+
+
+def _ended(history: Sequence[AnyCanister], known: Metadata | None) -> datetime:
+    """When the last word of a history was said."""
+    last = max(canister.timestamp for canister in history)
+    return last if known is None else max(last, known.updated)
+
+
+def _shared(one: Sequence[AnyCanister], other: Sequence[AnyCanister]) -> int:
+    """How many canisters two histories begin with alike."""
+    for index, (left, right) in enumerate(zip(one, other, strict=False)):
+        if left != right:
+            return index
+    return min(len(one), len(other))
+
+
+def _slice(history: Sequence[AnyCanister], start: int, stop: int) -> Sequence[AnyCanister]:
+    return history[start:stop]
+
+
+def free_identifier(store: Store | None, identifier: str) -> str | None:
+    """The id for a row; None if the row is there. One that was deleted does not come back under its old id."""
+    for number in range(_MOST_RETURNS):
+        name = identifier if not number else f"{identifier}-r{number}"
+        try:
+            found = None if store is None else store.any_metadata(name)
+        except ConversationNotFoundError:
+            return name
+        if found is None:
+            return name
+        if found.deleted is None:
+            return None
+    return None
+
+
 class Rehearsal:
     """Looks at what a store holds, and remembers what it would have been given."""
 
@@ -157,6 +277,20 @@ class Rehearsal:
         # What a history that was put ends with so far, and whether another goes on from there.
         self._goes_on: dict[bytes, bool] = {}
         self._kept: set[str] = set()
+
+    def put_rows(self, rows: Iterable[Row]) -> Iterator[Placed]:
+        """Say what would become of each row."""
+        for row in rows:
+            if row.identifier in self._kept or free_identifier(self._store, row.identifier) is None:
+                yield from [Placed(0)] * len(row.histories)
+                continue
+            self._kept.add(row.identifier)
+            first = row.histories[0]
+            yield Placed(len(first), is_new=True)
+            for history in row.histories[1:]:
+                shared = _shared(first, history)
+                shared = find_edge(shared, len(first), partial(_slice, first))
+                yield Placed(len(history) - shared, is_fork=True)
 
     def put(self, histories: Iterable[Known]) -> Iterator[Placed]:
         """Say what would become of each history."""

@@ -12,7 +12,7 @@ import msgspec
 
 from cannery.cli.complaints import DONE, WRONG, Complaint, Misuse, choose
 from cannery.cli.files import as_path, note, shown, write_json
-from cannery.cli.import_report import conclude, list_formats, tell
+from cannery.cli.import_report import conclude, discover, list_formats, tell
 from cannery.cli.parser import Parser
 from cannery.cli.progress import Progress
 from cannery.cli.stores import find_place, is_there, opened
@@ -21,14 +21,16 @@ from cannery.importers import ImportSummary, check_format, format_names, import_
 from cannery.storage import Store
 
 DESCRIPTION = (
-    "Take in chats of other programs, transcripts and data sets: a file, a zip or a folder. The format is detected and "
-    "said. Branches become forks. Importing twice adds nothing; unknown records are kept and counted. "
-    "Exits with 1 if something could not be read."
+    "Take in chats of other programs, transcripts and data sets: a file, an archive or a folder. The format is "
+    "detected and said. Branches become forks; each row of a data set stays a conversation of its own. Importing twice "
+    "adds nothing. Records of no known kind are kept and counted (`cannery show --unknown`). Exits with 1 if something "
+    "could not be read."
 )
 EXAMPLES = """
 cannery import ~/Downloads/conversations.json
 cannery import ~/.claude/projects --dry-run
 cannery import dataset.jsonl --format sharegpt --store ./chats
+cannery import --discover
 cannery import --formats
 """
 USES_STORE = True
@@ -37,7 +39,7 @@ USES_STORE = True
 def add_arguments(parser: Parser) -> None:
     """What the verb takes."""
     add = parser.add_argument
-    add("files", metavar="FILE", nargs="*", help="files, zips or folders; - is stdin")
+    add("files", metavar="FILE", nargs="*", help="files, archives or folders; - is stdin")
     add("--format", metavar="FORMAT", help="the format (else detected)")
     add("--formats", action="store_true", help="list the formats")
     add(
@@ -45,19 +47,31 @@ def add_arguments(parser: Parser) -> None:
         action="store_true",
         help="say what is new and what is there already, and write nothing",
     )
+    add(
+        "--merge",
+        action="store_true",
+        help="let rows of data sets that begin alike share a conversation",
+    )
+    add(
+        "--discover",
+        action="store_true",
+        help="look for the folders of known programs on this machine, and import nothing",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
     """Import."""
     if options.formats:
         return list_formats(options)
+    if options.discover:
+        return discover(options)
     if not options.files:
-        raise Misuse("import what?", "Give a file, a zip or a folder, or - for stdin")
+        raise Misuse("import what?", "Give a file, an archive or a folder, or - for stdin")
     if options.format is not None:
         choose(options.format, format_names(), "format")
     for name in options.files:
         if name != "-" and not Path(name).exists():
-            raise Complaint(f"{name}: there is no such file", "Give a file, a zip or a folder")
+            raise Complaint(f"{name}: there is no such file", "Give a file, an archive or a folder")
     with contextlib.ExitStack() as stack:
         # What nobody can read makes no store.
         store = functools.cache(lambda: stack.enter_context(_store(options)))
@@ -92,12 +106,14 @@ def _import(
         try:
             if not is_there(find_place(options.store)[0]):
                 check_format(path, options.format)
-            summary = import_into(store(), path, options.format, options.dry_run, progress)
+            summary = import_into(
+                store(), path, options.format, options.dry_run, progress, merge=options.merge
+            )
         except InputError as error:
             progress.clear()
             fix = "`cannery import --formats` lists formats; --format names one"
             if len(options.files) == 1:
-                raise Complaint(str(error).partition("; there are ")[0], fix) from None
+                raise Complaint(str(error), fix) from None
             note(f"{name}: {error}", quiet=options.quiet)
             return None
     summary.path = shown(name)

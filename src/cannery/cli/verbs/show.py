@@ -11,8 +11,10 @@ import msgspec
 from cannery.cli.complaints import DONE, WRONG, choose_dialect
 from cannery.cli.files import note, pretty, write_json
 from cannery.cli.parser import Parser, whole
+from cannery.cli.portable import conversation_data
 from cannery.cli.stores import find, opened
 from cannery.cli.terminal import harmless, page, paint
+from cannery.cli.unknown import show_unknown
 from cannery.storage import Reading, StoredConversation
 
 DESCRIPTION = (
@@ -24,6 +26,7 @@ cannery show @
 cannery show 01k7 --last 4
 cannery show 01k7 --as anthropic_messages
 cannery show 01k7 --tree
+cannery show 01k7 --unknown | jq .kind
 """
 USES_STORE = True
 
@@ -34,6 +37,7 @@ def add_arguments(parser: Parser) -> None:
     add("id", metavar="ID", help="the conversation")
     add("--as", dest="dialect", metavar="DIALECT", help="as a request in this dialect")
     add("--raw", action="store_true", help="the lines as they are stored")
+    add("--unknown", action="store_true", help="what an import kept and did not understand")
     add("--tree", action="store_true", help="the forks around it")
     add("--last", metavar="N", type=whole, help="only the last messages")
     add("--no-pager", action="store_true", help="print it all at once")
@@ -53,10 +57,12 @@ def run(options: argparse.Namespace) -> int:
         reading = conversation.read(start, hydrate=True)
         for damage in reading.damages:
             note(f"damaged: {damage}", quiet=options.quiet)
-        if options.dialect is not None:
+        if options.unknown:
+            show_unknown(options, reading.canisters, start)
+        elif options.dialect is not None:
             _native(options, conversation, reading)
         elif options.json:
-            write_json(_data(conversation, reading))
+            write_json(conversation_data(conversation.metadata, reading.canisters))
         else:
             _read(options, conversation, reading, start)
     return WRONG if reading.damages else DONE
@@ -113,10 +119,3 @@ def _tree(options: argparse.Namespace, conversation: StoredConversation) -> int:
     else:
         page(painted_tree(tree.draw(conversation.identifier)), paged=not options.no_pager)
     return DONE
-
-
-def _data(conversation: StoredConversation, reading: Reading) -> dict[str, Any]:
-    from cannery.cli.portable import portable
-
-    canisters = [portable(canister) for canister in reading.canisters]
-    return {**msgspec.to_builtins(conversation.metadata), "canisters": canisters}

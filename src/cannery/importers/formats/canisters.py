@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from cannery.errors import CanneryError
-from cannery.importers.contract import Detection, Format, Found, Imported, Node, Sample
+from cannery.importers.contract import UNREADABLE, Detection, Format, Found, Imported, Node, Sample
 from cannery.importers.pieces import unknown_record
 from cannery.importers.sources import Source
 from cannery.messages import AnyCanister, Role
@@ -42,8 +42,10 @@ def read(source: Source) -> Iterator[Found]:
             try:
                 canisters += store.decoder.decode([record.raw.strip()], hydrate=True)
             except (CanneryError, msgspec.MsgspecError) as error:
-                yield unknown_record("unreadable", f"{record.place}: {error}", value)
+                yield unknown_record(UNREADABLE, f"{record.place}: {error}", value)
     yield Imported(source.name, (Node("lines", None, tuple(canisters)),))
 
 
-FORMAT = Format(NAME, "Cannery canisters", detect, read)
+FORMAT = Format(
+    NAME, "Cannery canisters", detect, read, keys=("role", "content", "timestamp", "check")
+)

@@ -48,12 +48,20 @@ _SPOKEN = {
 
 
 def detect(sample: Sample) -> Detection | None:
-    """A mapping of nodes."""
+    """A mapping of messages with an author and a content."""
+    seen: set[str] = set()
     for record in sample.objects:
         mapping = record.get("mapping")
-        if isinstance(mapping, dict):
-            return Detection(0.95, "its conversations have a mapping of messages")
-    return None
+        for node in mapping.values() if isinstance(mapping, dict) else ():
+            message = node.get("message") if isinstance(node, dict) else None
+            if not isinstance(message, dict) or not isinstance(message.get("content"), dict):
+                continue
+            author = message.get("author")
+            if isinstance(author, dict):
+                seen.add(text_of(author.get("role")))
+    if not seen:
+        return None
+    return Detection(0.95, f"it has a mapping of messages by {', '.join(sorted(seen))}")
 
 
 def read(source: Source) -> Iterator[Found]:
@@ -234,4 +242,11 @@ class _Tree:
                 yield opaque(NAME, kind, part, self._unknown)
 
 
-FORMAT = Format(NAME, "ChatGPT export", detect, read, "openai_responses")
+FORMAT = Format(
+    NAME,
+    "ChatGPT export",
+    detect,
+    read,
+    "openai_responses",
+    keys=("mapping", "author", "content_type", "parts", "current_node"),
+)

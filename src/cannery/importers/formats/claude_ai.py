@@ -35,11 +35,16 @@ _USERS = ("human", "user")
 
 
 def detect(sample: Sample) -> Detection | None:
-    """Lists of chat messages."""
-    for record in sample.objects:
-        if isinstance(record.get("chat_messages"), list):
-            return Detection(0.95, "its conversations have chat_messages")
-    return None
+    """Lists of chat messages by a sender."""
+    senders = {
+        text_of(message.get("sender", message.get("role")))
+        for record in sample.objects
+        for message in objects(record.get("chat_messages"))
+        if "text" in message or "content" in message
+    }
+    if not senders:
+        return None
+    return Detection(0.95, f"its conversations have chat_messages by {', '.join(sorted(senders))}")
 
 
 def read(source: Source) -> Iterator[Found]:
@@ -155,4 +160,11 @@ def _canister(content: Any, when: datetime | None, *, is_user: bool) -> Any:
     return make(content, when or absent)
 
 
-FORMAT = Format(NAME, "Claude.ai export", detect, read, "anthropic_messages")
+FORMAT = Format(
+    NAME,
+    "Claude.ai export",
+    detect,
+    read,
+    "anthropic_messages",
+    keys=("chat_messages", "sender", "text", "uuid"),
+)

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from cannery.errors import InputError
-from cannery.importers.contract import Detection, Format, Found, Imported, Node, Sample
+from cannery.importers.contract import UNREADABLE, Detection, Format, Found, Imported, Node, Sample
 from cannery.importers.pieces import moment, spoken_by, text_of, unknown_record
 from cannery.importers.sources import Source
 from cannery.messages import AnyCanister, absent
@@ -21,10 +21,13 @@ _SPOKEN = ("user", "assistant", "message")
 
 
 def detect(sample: Sample) -> Detection | None:
-    """Lines of a session with messages."""
+    """Lines of a session with messages of the API."""
     for record in sample.objects:
-        if "sessionId" in record and ("message" in record or record.get("type") == "summary"):
-            return Detection(0.95, "its lines have a sessionId and messages")
+        message = record.get("message")
+        if not isinstance(message, dict) or not isinstance(record.get("sessionId"), str):
+            continue
+        if isinstance(message.get("role"), str) and isinstance(message.get("content"), (str, list)):
+            return Detection(0.95, "its lines have a sessionId and a message with role and content")
     return None
 
 
@@ -72,7 +75,7 @@ class _Session:
             canisters = self._canisters(message, when)
         except InputError:
             self._link(value, place, ())
-            return "unreadable"
+            return UNREADABLE
         self._speak(value, place, message, canisters)
         return None
 
@@ -124,4 +127,12 @@ class _Session:
         return Imported(identifier, nodes, self._title, self._created, self._current, self._model)
 
 
-FORMAT = Format(NAME, "Claude Code transcript", detect, read, "anthropic_messages")
+FORMAT = Format(
+    NAME,
+    "Claude Code transcript",
+    detect,
+    read,
+    "anthropic_messages",
+    keys=("sessionId", "parentUuid", "uuid", "message", "isSidechain"),
+    folders=(".claude/projects",),
+)

@@ -11,7 +11,7 @@ from datetime import datetime
 from typing import Any
 
 from cannery.errors import InputError
-from cannery.importers.contract import Detection, Format, Found, Imported, Sample
+from cannery.importers.contract import UNREADABLE, Detection, Format, Found, Imported, Sample
 from cannery.importers.pieces import moment, spoken_by, text_of, unknown_record
 from cannery.importers.sources import Source
 from cannery.importers.trees import linear
@@ -29,8 +29,9 @@ def detect(sample: Sample) -> Detection | None:
             record.get("type") == "response_item" and isinstance(record.get("payload"), dict)
         ):
             return Detection(0.95, "its lines are those of a rollout")
-    first = sample.objects[0] if sample.objects else {}
-    if {"id", "timestamp", "instructions"} <= first.keys() and "messages" not in first:
+    first, *rest = sample.objects or [{}]
+    is_rollout = any(record.get("type") in _ITEMS for record in rest)
+    if {"id", "timestamp", "instructions"} <= first.keys() and (is_rollout or not rest):
         return Detection(0.8, "it begins like an older rollout")
     return None
 
@@ -91,7 +92,7 @@ class _Session:
         try:
             canisters = spoken_by("openai_responses", body, when or self._created)
         except InputError:
-            return text_of(item.get("type")) or "unreadable"
+            return text_of(item.get("type")) or UNREADABLE
         self._turns.append((place, tuple(canisters)))
         return None
 
@@ -105,4 +106,12 @@ class _Session:
         )
 
 
-FORMAT = Format(NAME, "Codex rollout", detect, read, "openai_responses")
+FORMAT = Format(
+    NAME,
+    "Codex rollout",
+    detect,
+    read,
+    "openai_responses",
+    keys=("timestamp", "type", "payload"),
+    folders=(".codex/sessions", ".codex/archived_sessions"),
+)

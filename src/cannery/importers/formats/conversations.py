@@ -9,7 +9,7 @@ from msgspec import Raw, Struct
 
 from cannery.backends import check_identifier
 from cannery.errors import CanneryError
-from cannery.importers.contract import Detection, Format, Found, Imported, Node, Sample
+from cannery.importers.contract import UNREADABLE, Detection, Format, Found, Imported, Node, Sample
 from cannery.importers.pieces import unknown_record
 from cannery.importers.sources import Source
 from cannery.messages import AnyCanister
@@ -42,7 +42,7 @@ def read(source: Source) -> Iterator[Found]:
             try:
                 yield _conversation(store, record.raw)
             except (CanneryError, msgspec.MsgspecError, UnicodeError) as error:
-                yield unknown_record("unreadable", f"{record.place}: {error}", value)
+                yield unknown_record(UNREADABLE, f"{record.place}: {error}", value)
 
 
 def _conversation(store: Store, raw: bytes) -> Imported:
@@ -58,4 +58,6 @@ def _conversation(store: Store, raw: bytes) -> Imported:
     return Imported(kept.id, nodes, kept.title, kept.created, model=kept.model, kept=kept)
 
 
-FORMAT = Format(NAME, "Cannery conversations", detect, read)
+FORMAT = Format(
+    NAME, "Cannery conversations", detect, read, keys=("canisters", "created", "updated")
+)

@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Any
 
 from cannery.errors import InputError
-from cannery.importers.contract import Detection, Format, Found, Imported, Node, Sample
+from cannery.importers.contract import UNREADABLE, Detection, Format, Found, Imported, Node, Sample
 from cannery.importers.pieces import moment, objects, spoken_by, text_of, unknown_record
 from cannery.importers.sources import Source
 from cannery.messages import AnyCanister, AssistantCanisterClass, ReasoningContentClass, absent
@@ -78,7 +78,7 @@ class _Session:
         try:
             canisters = self._canisters(message, kind)
         except InputError:
-            yield "unreadable", message
+            yield UNREADABLE, message
             return
         if name not in self._line:
             above = self._line[-1] if self._line else None
@@ -156,4 +156,12 @@ def _answer(call: dict[str, Any]) -> Iterator[Any]:
             yield part
 
 
-FORMAT = Format(NAME, "Gemini CLI session", detect, read, "gemini_generate")
+FORMAT = Format(
+    NAME,
+    "Gemini CLI session",
+    detect,
+    read,
+    "gemini_generate",
+    keys=("sessionId", "projectHash", "startTime", "toolCalls"),
+    folders=(".gemini/tmp",),
+)

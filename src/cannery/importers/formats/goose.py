@@ -163,4 +163,11 @@ def _value(told: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-FORMAT = Format(NAME, "Goose session", detect, read)
+FORMAT = Format(
+    NAME,
+    "Goose session",
+    detect,
+    read,
+    keys=("working_dir", "conversation", "toolRequest", "created"),
+    folders=(".local/share/goose/sessions",),
+)

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from cannery.errors import CanneryError
-from cannery.importers.contract import Detection, Format, Found, Imported, Sample
+from cannery.importers.contract import UNREADABLE, Detection, Format, Found, Imported, Sample
 from cannery.importers.pieces import (
     joined,
     moment,
@@ -23,7 +23,8 @@ from cannery.importers.pieces import (
     text_of,
     unknown_record,
 )
-from cannery.importers.sources import Source, open_sources
+from cannery.importers.places import open_sources
+from cannery.importers.sources import Source
 from cannery.importers.trees import linear
 from cannery.messages import (
     AnyCanister,
@@ -52,8 +53,8 @@ def detect(sample: Sample) -> Detection | None:
     for record in sample.objects:
         if record.get("object") == "thread.message" and isinstance(record.get("content"), list):
             return Detection(0.95, "its lines are messages of a thread")
-        if record.get("object") == "thread" and "id" in record:
-            return Detection(0.9, "it is the head of a thread")
+        if record.get("object") == "thread" and objects(record.get("messages")):
+            return Detection(0.9, "it is a thread with its messages")
     return None
 
 
@@ -67,7 +68,7 @@ def read(source: Source) -> Iterator[Found]:
             thread.head = value
             thread.take_all(objects(value.get("messages")))
         elif not thread.take(value, record.place):
-            yield unknown_record("unreadable", record.place, value)
+            yield unknown_record(UNREADABLE, record.place, value)
     if thread.turns:
         yield thread.imported(source)
 
@@ -200,4 +201,6 @@ def _beside(source: Source) -> dict[str, Any]:
     return {}
 
 
-FORMAT = Format(NAME, "Jan thread", detect, read)
+FORMAT = Format(
+    NAME, "Jan thread", detect, read, keys=("object", "thread_id", "role", "content", "created_at")
+)

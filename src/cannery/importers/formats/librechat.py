@@ -26,10 +26,11 @@ _SYSTEM = "promptPrefix"
 
 
 def detect(sample: Sample) -> Detection | None:
-    """A conversationId beside messages."""
+    """A conversationId beside messages that say who made them."""
     for record in sample.objects:
-        if "conversationId" in record and isinstance(record.get("messages"), list):
-            return Detection(0.95, "it has a conversationId and messages")
+        messages = objects(record.get("messages"))
+        if "conversationId" in record and any("isCreatedByUser" in each for each in messages):
+            return Detection(0.95, "it has a conversationId and messages with isCreatedByUser")
     return None
 
 
@@ -95,4 +96,10 @@ def _canisters(message: dict[str, Any], unknown: Counter[str]) -> tuple[AnyCanis
     return joined([make(content, when) for content in contents])
 
 
-FORMAT = Format(NAME, "LibreChat export", detect, read)
+FORMAT = Format(
+    NAME,
+    "LibreChat export",
+    detect,
+    read,
+    keys=("conversationId", "messages", "isCreatedByUser", "messageId"),
+)

@@ -10,7 +10,15 @@ from collections.abc import Iterator
 from typing import Any
 
 from cannery.importers.contract import Detection, Format, Found, Imported, Node, Sample
-from cannery.importers.pieces import joined, objects, opaque, text_of, unknown_record
+from cannery.importers.pieces import (
+    joined,
+    objects,
+    opaque,
+    row_digest,
+    text_of,
+    unknown_record,
+    with_fields,
+)
 from cannery.importers.sources import Source
 from cannery.messages import (
     AnyCanister,
@@ -68,8 +76,12 @@ def _conversation(value: dict[str, Any], place: str) -> Imported:
             name = f"{key}[{number}]"
             nodes.append(Node(name, above, reader.canisters(message)))
             above = name
+    if nodes:
+        nodes[0] = Node(*nodes[0][:2], with_fields(nodes[0].canisters, NAME, value, *_LISTS))
     current = f"chosen_messages[{len(objects(value.get('chosen_messages'))) - 1}]"
-    return Imported(place, tuple(nodes), current=current, unknown=dict(unknown))
+    return Imported(
+        place, tuple(nodes), current=current, unknown=dict(unknown), row=row_digest(value)
+    )
 
 
 class _Turns:
@@ -130,4 +142,11 @@ class _Turns:
         return opaque(NAME, kind, part, self._unknown)
 
 
-FORMAT = Format(NAME, "LLaMA-Factory v1 data set", detect, read)
+FORMAT = Format(
+    NAME,
+    "LLaMA-Factory v1 data set",
+    detect,
+    read,
+    is_data_set=True,
+    keys=("messages", "role", "content", "type", "value"),
+)

@@ -29,8 +29,13 @@ _MAKERS = {
 def detect(sample: Sample) -> Detection | None:
     """Messages with versions."""
     for record in sample.objects:
-        if any("versions" in message for message in objects(record.get("messages"))):
-            return Detection(0.95, "its messages have versions")
+        versions = [
+            version
+            for message in objects(record.get("messages"))
+            for version in objects(message.get("versions"))
+        ]
+        if any("role" in each and ("content" in each or "steps" in each) for each in versions):
+            return Detection(0.95, "its messages have versions with role and content")
     return None
 
 
@@ -86,4 +91,11 @@ def _contents(version: dict[str, Any], unknown: Counter[str]) -> Iterator[Any]:
             yield opaque(NAME, step.get("type"), step, unknown)
 
 
-FORMAT = Format(NAME, "LM Studio conversation", detect, read)
+FORMAT = Format(
+    NAME,
+    "LM Studio conversation",
+    detect,
+    read,
+    keys=("messages", "versions", "currentlySelected", "steps"),
+    folders=(".lmstudio/conversations", ".cache/lm-studio/conversations"),
+)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cannery.errors import InputError
-from cannery.importers.contract import Detection, Format, Found, Imported, Sample
+from cannery.importers.contract import UNREADABLE, Detection, Format, Found, Imported, Sample
 from cannery.importers.pieces import moment, objects, spoken_by, text_of, unknown_record
 from cannery.importers.sources import Source
 from cannery.importers.trees import linear
@@ -58,7 +58,7 @@ def _conversation(chat: dict[str, Any], place: str) -> Iterator[Found]:
         try:
             said = spoken_by("openai_chat", {"messages": [kept]}, _time(message))
         except InputError:
-            yield unknown_record("unreadable", f"{place}[{number}]", message)
+            yield unknown_record(UNREADABLE, f"{place}[{number}]", message)
             continue
         turns.append((f"#{number}", tuple(said)))
     title = next(filter(None, (text_of(chat.get(key)) for key in _TITLES)), "")
@@ -71,4 +71,4 @@ def _time(value: dict[str, Any]) -> Any:
     return next(filter(None, (moment(value.get(key)) for key in _TIMES)), None)
 
 
-FORMAT = Format(NAME, "lists of messages", detect, read)
+FORMAT = Format(NAME, "lists of messages", detect, read, keys=("title", "messages", "role"))

@@ -83,4 +83,11 @@ def _trees(rows: list[tuple[str, str | None, Any]]) -> Iterator[Imported]:
         yield Imported(root, tuple(nodes))
 
 
-FORMAT = Format(NAME, "Open Assistant trees", detect, read)
+FORMAT = Format(
+    NAME,
+    "Open Assistant trees",
+    detect,
+    read,
+    is_data_set=True,
+    keys=("message_id", "parent_id", "text", "role", "replies"),
+)

@@ -5,10 +5,8 @@ The tree of ``history`` is read where there is one; the list ``messages`` only r
 
 from __future__ import annotations
 
-import sqlite3
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import closing
 from typing import Any
 
 from cannery.errors import CanneryError
@@ -26,7 +24,6 @@ from cannery.messages import (
 from cannery.messages.json_text import decode_json
 
 NAME = "openwebui"
-_SQLITE = b"SQLite format 3\x00"
 _MAKERS = {
     "user": UserCanisterClass,
     "assistant": AssistantCanisterClass,
@@ -36,18 +33,26 @@ _MAKERS = {
 
 def detect(sample: Sample) -> Detection | None:
     """A chat with a history, or the database."""
-    if sample.head.startswith(_SQLITE):
-        return Detection(0.7, "it is an SQLite database, as Open WebUI has one")
+    if sample.has_table("chat", "id", "title", "chat"):
+        return Detection(0.95, "its table chat has the columns id, title and chat")
     for record in sample.objects:
-        chat = record.get("chat")
-        if isinstance(chat, dict) and ("history" in chat or "messages" in chat):
-            return Detection(0.95, "its records have a chat with messages")
+        if any("role" in message and "content" in message for message in _messages(record)):
+            return Detection(0.95, "its records have a chat of messages with role and content")
     return None
+
+
+def _messages(record: dict[str, Any]) -> list[dict[str, Any]]:
+    """The messages of a chat, from its tree or its list."""
+    chat = record.get("chat")
+    chat = chat if isinstance(chat, dict) else {}
+    history = chat.get("history")
+    tree = history.get("messages") if isinstance(history, dict) else None
+    return objects(list(tree.values()) if isinstance(tree, dict) else chat.get("messages"))
 
 
 def read(source: Source) -> Iterator[Found]:
     """One conversation a chat, its branches with it."""
-    rows = _rows(source) if source.head(16) == _SQLITE else source.values()
+    rows: Iterator[Any] = _rows(source) if source.is_database else source.values()
     for place, value in rows:
         chat = value.get("chat") if isinstance(value, dict) else None
         if not isinstance(chat, dict):
@@ -58,18 +63,10 @@ def read(source: Source) -> Iterator[Found]:
 
 def _rows(source: Source) -> Iterator[tuple[Any, Any]]:
     """The chats of the database."""
-    if source.path is None:
-        source.problems.append("a database can only be read from a file")
-        return
-    uri = f"{source.path.resolve().as_uri()}?mode=ro&immutable=1"
-    try:
-        with closing(sqlite3.connect(uri, uri=True)) as connection:
-            query = "SELECT id, title, chat, created_at FROM chat ORDER BY created_at, id"
-            for number, (name, title, chat, created) in enumerate(connection.execute(query)):
-                row = {"id": name, "title": title, "chat": _json(chat), "created_at": created}
-                yield f"chat[{number}]", row
-    except sqlite3.Error as error:
-        source.problems.append(f"the database cannot be read: {error}")
+    query = "SELECT id, title, chat, created_at FROM chat ORDER BY created_at, id"
+    for number, (name, title, chat, created) in enumerate(source.rows(query)):
+        row = {"id": name, "title": title, "chat": _json(chat), "created_at": created}
+        yield f"chat[{number}]", row
 
 
 def _json(text: Any) -> Any:
@@ -126,4 +123,10 @@ def _canisters(message: dict[str, Any], unknown: Counter[str]) -> tuple[AnyCanis
     return joined([make(each, when) for each in contents])
 
 
-FORMAT = Format(NAME, "Open WebUI chats", detect, read)
+FORMAT = Format(
+    NAME,
+    "Open WebUI chats",
+    detect,
+    read,
+    keys=("chat", "history", "currentId", "parentId", "childrenIds"),
+)

@@ -1,0 +1,105 @@
+"""Where conversations lie: a file, an archive, or a folder of them, as sources.
+
+Every file is judged by its first bytes, never by its name. What cannot hold a conversation is named and left alone.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+
+from cannery.errors import InputError
+from cannery.importers.databases import SQLITE
+from cannery.importers.packing import DAMAGE, Member, unpacked
+from cannery.importers.sources import Source
+from cannery.importers.values import encoding_of
+
+_ENDINGS = (".json", ".jsonl", ".har", ".ndjson")
+_TEXTS = (".aider.chat.history.md",)
+_ARCHIVES = (b"PK\x03\x04", b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\x00")
+# Folders that programs fill and no chat lies in.
+_PASSED_BY = frozenset({"__MACOSX", ".git", "node_modules"})
+
+
+def open_sources(path: str | os.PathLike[str], left_alone: list[str] | None = None) -> list[Source]:
+    """The file at a path, or what an archive or a folder holds; ``left_alone`` is told what holds no chat."""
+    place = Path(path)
+    others: list[str] = [] if left_alone is None else left_alone
+    if place.is_dir():
+        return [source for each in _files(place) for source in _of_folder(each, place, others)]
+    if not place.is_file():
+        raise InputError(f"no file at {str(path)!r}")
+    try:
+        return _of_file(place, others)
+    except DAMAGE as error:
+        raise InputError(f"{place.name}: {error}") from None
+
+
+def _files(folder: Path) -> list[Path]:
+    """Every file below a folder, what belongs together side by side."""
+    found = []
+    for root, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if name not in _PASSED_BY)
+        found += [Path(root, name) for name in names]
+    return sorted((each for each in found if each.is_file()), key=lambda each: each.as_posix())
+
+
+def _of_folder(path: Path, folder: Path, others: list[str]) -> list[Source]:
+    name = path.relative_to(folder).as_posix()
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(4096)
+        if not may_hold_chats(name, head) and not head.startswith(_ARCHIVES):
+            others.append(name)
+            return []
+        sources = _of_file(path, others)
+    except DAMAGE as error:
+        source = Source(name, partial(path.open, "rb"), 0, path)
+        source.problems.append(f"cannot be read: {error}")
+        return [source]
+    for source in sources:
+        source.name = name if source.path is not None else f"{name}/{source.name}"
+    return sources
+
+
+def _of_file(path: Path, others: list[str]) -> list[Source]:
+    opened, members = unpacked(path)
+    size = path.stat().st_size
+    if members is not None:
+        return [source for member in members for source in _of_member(member, others)]
+    if opened is not None:
+        return [Source(path.name, opened, size, path)]
+    return [Source(path.name, partial(path.open, "rb"), size, path)]
+
+
+def _of_member(member: Member, others: list[str]) -> list[Source]:
+    source = Source(member.name, member.opened, member.size)
+    if member.problem:
+        source.problems.append(member.problem)
+    if not member.size and member.problem:
+        return [source]
+    parts = member.name.split("/")
+    if _PASSED_BY.intersection(parts) or not may_hold_chats(parts[-1], source.head()):
+        others.append(member.name)
+        return []
+    return [source]
+
+
+def holds_chats(path: Path) -> bool:
+    """Whether a path is a file that may hold a conversation."""
+    try:
+        if not path.is_file():
+            return False
+        with path.open("rb") as stream:
+            return may_hold_chats(path.name, stream.read(4096))
+    except OSError:
+        return False
+
+
+def may_hold_chats(name: str, head: bytes) -> bool:
+    """Whether a file may hold a conversation: JSON by its first letter, a database, or what is called so."""
+    if head.startswith(SQLITE) or name.endswith((*_ENDINGS, *_TEXTS)):
+        return bool(head)
+    text = head.decode(encoding_of(head), "replace").lstrip("\ufeff \t\r\n")
+    return text[:1] in ("{", "[")

@@ -1,0 +1,202 @@
+"""Files that are damaged or meant to harm: something is told about each, nothing raises, and memory is bounded."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import random
+import sqlite3
+import tarfile
+import tracemalloc
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import cannery
+from cannery.importers import ImportSummary, import_into
+from cannery.storage import open_store
+from tests.importers.samples import DATA, FORMATS
+
+CHAT = {"title": "T", "messages": [{"role": "user", "content": "Hi"}]}
+
+
+def taken(path: Path) -> ImportSummary | None:
+    """What came of a file; None if it was refused with an error of ours."""
+    with open_store("memory:") as store:
+        try:
+            return import_into(store, path)
+        except cannery.CanneryError:
+            return None
+
+
+JSON_SAMPLES = [name for name in FORMATS if not name.endswith(".db")]
+
+
+@pytest.mark.parametrize("name", JSON_SAMPLES)
+def test_a_file_that_is_cut_off_says_so(name: str, tmp_path: Path):
+    whole = (DATA / name).read_bytes().rstrip()
+    chance = random.Random(7)
+    path = tmp_path / "cut.json"
+    for _ in range(4):
+        # Not between two lines, where a file may well end.
+        cut = chance.randrange(1, len(whole))
+        while (
+            whole[cut - 1 : cut + 1].strip() in (b"", b"}", b"{", b"]")
+            or whole[cut : cut + 1] == b"\n"
+        ):
+            cut = chance.randrange(1, len(whole))
+        path.write_bytes(whole[:cut])
+        summary = taken(path)
+        assert summary is None or summary.problems, cut
+
+
+@pytest.mark.parametrize("name", JSON_SAMPLES)
+def test_a_file_twice_in_one_is_read_twice(name: str, tmp_path: Path):
+    path = tmp_path / "twice.json"
+    path.write_bytes((DATA / name).read_bytes() * 2)
+    once = import_into(None, DATA / name, dry_run=True)
+    twice = import_into(None, path, dry_run=True)
+    assert twice.problems == []
+    assert once.messages <= twice.messages <= 2 * once.messages
+
+
+@pytest.mark.parametrize("name", JSON_SAMPLES)
+def test_zeros_in_a_file_are_told(name: str, tmp_path: Path):
+    path = tmp_path / "zeros.json"
+    path.write_bytes((DATA / name).read_bytes().rstrip() + b"\n" + bytes(64))
+    summary = taken(path)
+    assert summary is not None
+    assert any("64 bytes left out" in problem for problem in summary.problems)
+
+
+@pytest.mark.parametrize("name", JSON_SAMPLES)
+def test_utf16_and_a_wrong_ending_change_nothing(name: str, tmp_path: Path):
+    path = tmp_path / "chat.txt"
+    path.write_bytes((DATA / name).read_text("utf-8").encode("utf-16"))
+    once = import_into(None, DATA / name, dry_run=True)
+    other = import_into(None, path, dry_run=True)
+    assert (other.messages, other.problems) == (once.messages, once.problems)
+
+
+def test_a_large_file_is_streamed(tmp_path: Path):
+    """A tenth of a gigabyte in bounded memory; nothing of the way depends on the size."""
+    path = tmp_path / "big.jsonl"
+    row = json.dumps({"instruction": "x" * 4000, "input": "", "output": "y" * 4000}) + "\n"
+    with path.open("w") as file:
+        for number in range(12_000):
+            file.write(row.replace("x", str(number % 10), 1))
+    tracemalloc.start()
+    summary = import_into(None, path, dry_run=True)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert summary.messages == 24_000
+    assert peak < 20 << 20 < path.stat().st_size // 4
+
+
+def test_a_bomb_is_refused(tmp_path: Path):
+    path = tmp_path / "bomb.zip"
+    with (
+        zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive,
+        archive.open("conversations.json", "w", force_zip64=True) as file,
+    ):
+        for _ in range(400):
+            file.write(b" " * (1 << 20))
+    assert taken(path) is None
+    packed = tmp_path / "bomb.gz"
+    with gzip.open(packed, "wb") as stream:
+        stream.write(json.dumps(CHAT).encode() + b"\n")
+        for _ in range(400):
+            stream.write(b" " * (1 << 20))
+    summary = taken(packed)
+    assert summary is not None
+    assert any("200 times its size" in problem for problem in summary.problems)
+
+
+def test_a_tarball_is_read_and_what_points_outside_is_left(tmp_path: Path):
+    path = tmp_path / "chats.tgz"
+    data = json.dumps(CHAT).encode()
+    with tarfile.open(path, "w:gz") as archive:
+        for name in ("a/chat.json", "../../outside.json"):
+            entry = tarfile.TarInfo(name)
+            entry.size = len(data)
+            archive.addfile(entry, io.BytesIO(data))
+        link = tarfile.TarInfo("a/link.json")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        archive.addfile(link)
+    summary = taken(path)
+    assert summary is not None
+    assert list(summary.formats) == ["a/chat.json", "../../outside.json"]
+    assert not (tmp_path.parent / "outside.json").exists()
+    cut = tmp_path / "cut.tgz"
+    cut.write_bytes(path.read_bytes()[:-60])
+    assert taken(cut) is None or taken(cut).problems  # type: ignore[union-attr]
+
+
+def test_two_members_of_one_name_are_both_read(tmp_path: Path):
+    path = tmp_path / "twice.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a.json", json.dumps(CHAT))
+        with pytest.warns(UserWarning, match="Duplicate"):
+            archive.writestr("a.json", json.dumps({**CHAT, "messages": CHAT["messages"] * 2}))
+    summary = taken(path)
+    assert summary is not None
+    assert summary.messages == 3
+
+
+def test_what_is_committed_but_still_in_the_log_of_a_database_is_read(tmp_path: Path):
+    path = tmp_path / "webui.db"
+    writer = sqlite3.connect(path)
+    writer.execute("PRAGMA journal_mode=WAL")
+    writer.execute("CREATE TABLE chat (id, title, chat, created_at)")
+    chat = json.dumps({"messages": [{"role": "user", "content": "Hi"}]})
+    writer.execute("INSERT INTO chat VALUES ('a', 'T', ?, 1700000000)", (chat,))
+    writer.commit()
+    before = sorted(each.name for each in tmp_path.iterdir())
+    summary = taken(path)
+    assert summary is not None
+    assert (summary.messages, summary.problems) == (1, [])
+    assert sorted(each.name for each in tmp_path.iterdir()) == before
+    writer.close()
+
+
+@pytest.mark.parametrize("cut", [16, 100, 4096, 9000])
+def test_a_damaged_database_is_told(cut: int, tmp_path: Path):
+    path = tmp_path / "webui.db"
+    path.write_bytes((DATA / "openwebui/webui.db").read_bytes()[:cut])
+    summary = taken(path)
+    assert summary is None or summary.problems
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"[" * 200_000,
+        b'{"a":' * 200_000,
+        b'{"messages": [' + b"1" * 5000 + b"]}",
+        b'{"mapping": 1, "title": 2}',
+        b'"just a string"',
+        b"{}",
+        b"[]",
+        b"\x00" * 10_000,
+        b"PK\x03\x04 not a zip",
+        b"\x1f\x8b not packed",
+        b"\x28\xb5\x2f\xfd not packed either",
+        b"SQLite format 3\x00 not a database",
+    ],
+)
+def test_nothing_that_is_no_chat_is_a_success(data: bytes, tmp_path: Path):
+    path = tmp_path / "odd"
+    path.write_bytes(data)
+    summary = taken(path)
+    assert summary is None or summary.problems
+
+
+def test_records_in_and_no_message_out_is_never_a_success(tmp_path: Path):
+    path = tmp_path / "chat.json"
+    path.write_text(json.dumps([{"title": "T", "messages": []}] * 3))
+    with open_store("memory:") as store:
+        summary = import_into(store, path, format="message_lists")
+    assert summary.messages == 0
+    assert summary.problems == ["chat.json: no message in it, read as message_lists"]
