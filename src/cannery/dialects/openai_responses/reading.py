@@ -1,30 +1,20 @@
-"""Reading Responses bodies.
+"""Reading Responses requests, and the items of requests and responses.
 
-An item becomes one canister, a message one for each part; what the model has no place for is
-remembered as the difference to what writing would give. An item of the model directly behind
-reasoning, or behind an item that nobody here knows, is joined to it: they are one turn. Roles are
+A reader takes the keys that it understands from each object; what is left is the residue, as a patch of the form that
+the writer gives (``wire/delta.py``). An item becomes one canister, a message one for each part. An item of the model
+directly behind reasoning, or behind an item of an unknown type, is joined to it: they are one turn. Roles are
 normalized first, so a client's odd spelling never comes back.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
-from cannery.dialects.openai_responses.settings import (
-    NAME,
-    read_controls,
-    read_tool_choice,
-    read_tools,
-    write_settings,
-)
-from cannery.dialects.openai_responses.writing import (
-    MADE,
-    MADE_FORMATS,
-    ItemWriter,
-    after,
-    made_item,
-    reasoning_item,
-)
+from msgspec.structs import force_setattr
+
+from cannery.dialects.openai_responses.settings import NAME, SettingsReader, patch_of
+from cannery.dialects.openai_responses.writing import BARE, MADE, MADE_FORMATS, after
+from cannery.errors import DialectError
 from cannery.families.openai.shared import cache_mark
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
@@ -35,6 +25,7 @@ from cannery.messages.canisters import (
     new_supervisor,
     new_user,
 )
+from cannery.messages.checked import now
 from cannery.messages.content import (
     PLAIN,
     Citation,
@@ -49,19 +40,14 @@ from cannery.messages.content import (
 )
 from cannery.messages.conversation import Conversation
 from cannery.messages.json_text import write_json
-from cannery.messages.payload import Base64, Location
+from cannery.messages.payload import Base64, new_location
 from cannery.messages.requests import Request, new_request
-from cannery.messages.role import Role
+from cannery.messages.residue import Residue
 from cannery.roles.vocabularies import VOCABULARIES
-from cannery.wire.bodies import Object, guarded, is_named, read_object
-from cannery.wire.canister_reading import CanisterReader, join
-from cannery.wire.contract import Piece
-from cannery.wire.controls import flag, integer, text
-from cannery.wire.losses import Report
-from cannery.wire.markers import read_error_flag
+from cannery.wire.bodies import Fields, Object, decode, is_named, kind_of, read_fields
+from cannery.wire.markers import ERROR_PREFIX, read_error_flag
 from cannery.wire.media import is_broken, sniff, split_data_url
-from cannery.wire.places import Places
-from cannery.wire.residues import patch_text, remember
+from cannery.wire.places import Path, Places, path_text
 from cannery.wire.wire_roles import read_role
 
 _ROLES = VOCABULARIES["openai"]
@@ -69,333 +55,455 @@ _MESSAGE_ROLES = frozenset({"user", "assistant", "system", "developer"})
 # Items that the client says, and items that a developer says; the model says all others.
 _CLIENT_ITEMS = frozenset(
     {
-        "computer_call_output",
-        "local_shell_call_output",
-        "shell_call_output",
-        "apply_patch_call_output",
-        "mcp_approval_response",
-        "compaction_trigger",
+        *("computer_call_output", "local_shell_call_output", "shell_call_output"),
+        *("apply_patch_call_output", "mcp_approval_response", "compaction_trigger"),
     }
 )
 _DEVELOPER_ITEMS = frozenset({"additional_tools", "configuration_update"})
 # The second stays on calls that are finished, image and all (github.com/Wei-Shaw/sub2api/issues/4051, 2026-07-11).
 _MADE_STATES = ("completed", "generating")
-_MODEL_ROLES = (Role.Assistant, Role.Invocation)
+_MISSING: Any = object()
+# A content with the patch that gives back what else its part said.
+_Part = tuple[Any, Object | None]
 
 
 def read_request(body: bytes, places: Places) -> Request:
     """The request that a body asks for."""
-    value = read_object(NAME, body)
-    return guarded(NAME, lambda: _read_request(value, places))  # type: ignore[no-any-return]
+    return read_fields(NAME, body, places, _read_request)
 
 
-def _read_request(body: Object, places: Places) -> Request:
-    reader = ItemReader(body.get("model"))
-    rest = {key: item for key, item in body.items() if key != "input"}
-    instructions = body.get("instructions")
-    if type(instructions) is str and instructions:
-        reader.instructions(instructions)
-        del rest["instructions"]
-    form = reader.input(body)
-    places.canisters.extend(reader.paths)
-    request: Any = new_request(
+def _read_request(fields: Fields, places: Places) -> Request:
+    settings = SettingsReader(fields)
+    reader = ItemReader(places.canisters, settings.model)
+    instructions = fields.get("instructions")
+    if instructions is not None:
+        text = decode(instructions)
+        if type(text) is str and text:
+            del fields["instructions"]
+            reader.instructions(text)
+        elif text is not None and type(text) is not str:
+            fail(("instructions",), f"expected a string, got {kind_of(text)}")
+    given = decode(fields.pop("input")) if "input" in fields else _MISSING
+    form = reader.input(given)
+    return new_request(  # type: ignore[no-any-return]
         Conversation.trusted(reader.canisters),
-        text(body.get("model")),
-        read_tools(body),
-        read_tool_choice(body),
-        read_controls(body),
-        flag(body.get("stream")),
-        source=NAME,
+        settings.model,
+        settings.tools,
+        settings.tool_choice,
+        settings.controls,
+        settings.stream,
+        _kept(None, settings.envelope(), form),
+        NAME,
     )
-    envelope = patch_text(write_settings(request, Report()), rest)
-    remember(request, dialect=NAME, envelope=envelope, form=form)
-    return request  # type: ignore[no-any-return]
 
 
-class ItemReader(CanisterReader):
-    """Reads the items of one body, in order."""
+def fail(path: Path, problem: str) -> NoReturn:
+    """Refuse a body."""
+    raise DialectError(NAME, path_text(path), problem)
 
-    def __init__(self, model: Any = None, *, is_answer: bool = False) -> None:
-        super().__init__(NAME)
-        self.is_answer = is_answer
-        self.model = model if type(model) is str else None
-        self.writer = ItemWriter(Report(), at_home=True)
+
+def _text(value: Object, key: str, path: Path) -> str:
+    """Take a string that must be there."""
+    text = value.pop(key, _MISSING)
+    if type(text) is not str:
+        problem = "is required" if text is _MISSING else f"expected a string, got {kind_of(text)}"
+        fail((*path, key), problem)
+    return text
+
+
+def _objects(given: Any, path: Path) -> list[Object]:
+    """A list of objects."""
+    if type(given) is not list:
+        fail(path, f"expected a list, got {kind_of(given)}")
+    for index, item in enumerate(given):
+        if type(item) is not dict:
+            fail((*path, index), f"expected an object, got {kind_of(item)}")
+    return given
+
+
+def _form(*words: str) -> str | None:
+    return " ".join(filter(None, words)) or None
+
+
+def _kept(
+    part: str | None, envelope: str | None, form: str | None, cache: str | None = None
+) -> Residue | None:
+    """The residue of a canister, if there is anything to keep."""
+    if part or envelope or form or cache:
+        return Residue(NAME, part, envelope, form, None, cache)
+    return None
+
+
+class ItemReader:
+    """Reads the items of one body, in order; ``paths`` gets the path of each canister."""
+
+    def __init__(self, paths: list[Path], model: Any = absent, *, is_answer: bool = False) -> None:
+        self.canisters: list[AnyCanister] = []
+        self.paths = paths
+        self.model: str | None = model if type(model) is str else None
+        self._is_answer = is_answer
+        self._when = now()
         self._reasoning_id: str | None = None
-        self._follows_alone = False
+        # Whether the last item is the model's, and no target could send it as a turn of its own.
+        self._is_lone = False
 
-    def instructions(self, words: str) -> None:
+    def _add(self, canister: AnyCanister, path: Path) -> None:
+        self.canisters.append(canister)
+        self.paths.append(path)
+
+    def instructions(self, text: str) -> None:
         """The instructions stand before everything else."""
-        canister = self.add(new_supervisor(words, self.when), "instructions")
-        remember(canister, dialect=NAME, form="instructions")
+        residue = Residue(NAME, None, None, "instructions")
+        self._add(new_supervisor(text, self._when, False, residue), ("instructions",))
 
-    def input(self, body: Object) -> str | None:
+    def input(self, given: Any) -> str | None:
         """The input of a request; gives its form where it is no list and no text."""
-        given = body.get("input", absent)
-        if given is absent or given is None:
-            return "absent" if given is absent else "null"
+        if given is _MISSING or given is None:
+            return "null" if given is None else "absent"
         if type(given) is str:
-            canister = self.add(new_user(given, self.when), "input")
-            remember(canister, dialect=NAME, form="input")
-            return None
-        self.items(given, "input")
+            residue = Residue(NAME, None, None, "input")
+            self._add(new_user(given, self._when, False, residue), ("input",))
+        else:
+            self.items(given, "input")
         return None
 
-    def items(self, given: Any, path: str) -> None:
+    def items(self, given: Any, key: str) -> None:
         """All items of a list."""
-        for index, item in enumerate(self.list(given, path)):
-            place = f"{path}[{index}]"
-            self.item(self.object(item, place), place)
+        for index, item in enumerate(_objects(given, (key,))):
+            self.item(item, (key, index))
 
-    def item(self, item: Object, path: str) -> list[AnyCanister]:
+    def item(self, item: Object, path: Path) -> list[AnyCanister]:
         """One item: gives the canisters that it became."""
         start = len(self.canisters)
         kind = item.get("type")
         if kind is None and "role" in item:
             kind = "message"
-        match kind:
-            case "message":
-                self._message(item, path)
-            case "function_call" | "custom_tool_call":
-                self._call(item, kind, path)
-            case "function_call_output" | "custom_tool_call_output":
-                self._result(item, kind, path)
-            case "reasoning":
-                self._reasoning(item, path)
-            case "image_generation_call" if (made := _made(item)) is not None:
-                canister = self.add(new_assistant(made, self.when), path)
-                part = patch_text(made_item(made), item)
-                remember(canister, dialect=NAME, part=part, form=MADE)
-            case _:
-                self._other(item, kind, path)
-        head = self.canisters[start]
-        if head.role not in _MODEL_ROLES:
-            self._reasoning_id = None
-        elif self._follows_alone:
-            self._follow(start, start - 1)
-        # What no target could send as a turn of its own takes the next item of the model with it.
-        self._follows_alone = head.role is Role.Assistant and kind != "message"
+        read = _ITEMS.get(kind) if type(kind) is str else None
+        if read is None:
+            self._other(item, kind, path)
+        else:
+            read(self, item, path)
         return self.canisters[start:]
 
-    def _follow(self, position: int, before: int) -> None:
-        """Join an item of the model to the reasoning or unknown item before it."""
-        join(self.canisters[position])
-        previous = self.canisters[before]
-        if previous.held.kind == "reasoning":
-            words = "" if previous.residue is None else previous.residue.form or ""
-            remember(previous, dialect=NAME, form=f"{words} followed".strip())
+    def _follow(self, *, is_lone: bool = False) -> bool:
+        """Whether an item of the model is joined to the item before it, which is told so if it is reasoning."""
+        is_joined, self._is_lone = self._is_lone, is_lone
+        if is_joined:
+            before = self.canisters[-1]
+            if before.held.kind == "reasoning":
+                old: Any = before.residue
+                words = _form(old.form or "", "followed")
+                residue = Residue(NAME, old.part, None, words, old.model)
+                force_setattr(before, "residue", residue)
+        return is_joined
 
-    def _other(self, item: Object, kind: Any, path: str) -> None:
-        """An item that nobody here knows, kept to the letter."""
+    def _end_turn(self) -> None:
+        """Let what the model says next belong to nothing before it."""
+        self._is_lone = False
+        self._reasoning_id = None
+
+    def _other(self, item: Object, kind: Any, path: Path) -> None:
+        """An item of any other type, kept to the letter."""
         if kind is None and type(item.get("id")) is str:
             kind = "item_reference"
         if type(kind) is not str:
-            problem = "is required" if kind is None else "expected a string"
-            self.fail(f"{path}.type", problem)
+            fail((*path, "type"), "is required" if kind is None else "expected a string")
         held = new_opaque(NAME, kind, write_json(item))
         if kind in _CLIENT_ITEMS:
-            self.add(new_user(held, self.when), path)
+            self._end_turn()
+            self._add(new_user(held, self._when), path)
         elif kind in _DEVELOPER_ITEMS:
-            self.add(new_supervisor(held, self.when, False, None, None, "developer"), path)
+            self._end_turn()
+            self._add(new_supervisor(held, self._when, False, None, None, "developer"), path)
         else:
-            self.add(new_assistant(held, self.when), path)
+            joined = self._follow(is_lone=True)
+            self._add(new_assistant(held, self._when, joined), path)
 
-    # --- messages ------------------------------------------------------------------------------
-
-    def _message(self, item: Object, path: str) -> None:
-        role = self._role(item, path)
-        if role != item.get("role"):
-            item = {**item, "role": role}
-        start = len(self.canisters)
-        words = self._content(item.get("content", absent), role, f"{path}.content")
-        head = self.canisters[start]
-        mark = after(self._reasoning_id) if role == "assistant" else ""
-        own = "" if head.residue is None else head.residue.form or ""
-        remember(head, dialect=NAME, form=" ".join(filter(None, (words, own, mark))))
-        if words or mark:
-            for canister in self.canisters[start + 1 :]:
-                own = "" if canister.residue is None else canister.residue.form or ""
-                remember(canister, dialect=NAME, form=" ".join(filter(None, (words, own, mark))))
-        self.writer.reasoning_id = self._reasoning_id
-        written = self.writer.message(
-            [Piece(canister, None) for canister in self.canisters[start:]]
-        )
-        remember(head, dialect=NAME, envelope=patch_text(written, item))
-
-    def _role(self, item: Object, path: str) -> str:
-        role = self.field(item, "role", path)
-        place = f"{path.replace('[', '.').replace(']', '')}.role"
-        found = read_role(NAME, role, _ROLES, place)
-        if found not in _MESSAGE_ROLES:
-            self.fail(f"{path}.role", f"a message has no role {found!r}")
-        return found
-
-    def _content(self, content: Any, role: str, path: str) -> str:
-        """Add a canister for each part; give the word for the shape of the content."""
+    def message(self, item: Object, path: Path) -> None:
+        role = item.pop("role", _MISSING)
+        if type(role) is not str or role not in _MESSAGE_ROLES:
+            role = _other_role(role, path)
+        joined, mark = False, ""
+        if role == "assistant":
+            joined, mark = self._follow(), after(self._reasoning_id)
+        else:
+            self._end_turn()
+        content = item.pop("content", _MISSING)
+        envelope = write_json({"s": item}) if item else None
+        if type(content) is list and content:
+            self._parts(content, role, (joined, mark, envelope), path)
+            return
+        held, word = "", ""
         if type(content) is str:
-            self.add(self.said_by(role, content), path)
-            return ""
-        if type(content) is not list:
-            if content is not None and content is not absent:
-                self.fail(path, "expected a string or a list of parts")
-            self.add(self.said_by(role, ""), path)
-            return "null" if content is None else "absent"
-        for index, item in enumerate(content):
-            place = f"{path}[{index}]"
-            self.part(self.object(item, place), role, place, joined=index > 0)
-        if not content:
-            self.add(self.said_by(role, ""), path)
-            return "empty"
-        is_usual = role != "assistant" and (
-            len(content) > 1 or content[0].get("type") != "input_text"
-        )
-        return "" if is_usual else "list"
+            held = content
+        elif content == []:
+            word = "empty"
+        elif content is None or content is _MISSING:
+            word = "null" if content is None else "absent"
+        else:
+            fail((*path, "content"), "expected a string or a list of parts")
+        form = _form(word, mark)
+        if self._is_answer and not (envelope or form):
+            form = BARE
+        place = path if word == "absent" else (*path, "content")
+        self._say(role, held, joined, _kept(None, envelope, form), place)
 
-    def part(self, part: Object, role: str, path: str, *, joined: bool = False) -> None:
-        """One content part of a message."""
-        held = self.content(part, path)
-        canister = self.add(self.said_by(role, held, joined=joined), path)
-        write = self.writer.output_parts if role == "assistant" else self.writer.input_parts
-        ours = write(held, None)[0]
-        apart = ("opaque", "image") if role == "assistant" else ("opaque",)
-        could_be_item = type(held) is not str and held.kind in apart
-        remember(
-            canister,
-            dialect=NAME,
-            part=patch_text(ours, part),
-            form="part" if could_be_item else None,
-            cache=cache_mark(part),
-        )
+    def _say(self, role: str, held: Any, joined: bool, residue: Any, path: Path) -> None:  # noqa: FBT001 - as the makers
+        """Add the canister of what a role says."""
+        if role == "user":
+            canister = new_user(held, self._when, joined, residue)
+        elif role == "assistant":
+            canister = new_assistant(held, self._when, joined, residue)
+        else:
+            canister = new_supervisor(held, self._when, joined, residue, None, role)
+        self._add(canister, path)
 
-    def content(self, part: Object, path: str) -> Any:
-        """What one content part says."""
-        kind = part.get("type")
-        match kind:
-            case "input_text":
-                return self.text_field(part, "text", path)
-            case "output_text":
-                return self._output_text(part, path)
-            case "refusal":
-                return new_refusal(self.text_field(part, "refusal", path))
-            case "input_image":
-                return self._image(part)
-            case "input_file":
-                return self._file(part)
-            case _:
-                if type(kind) is not str:
-                    self.fail(f"{path}.type", "expected a string")
-                return _opaque(part, kind)
+    def _parts(
+        self, content: list[Any], role: str, shared: tuple[bool, str, str | None], path: Path
+    ) -> None:
+        """A canister for each part of a message; the first has what belongs to the whole of it."""
+        joined, mark, envelope = shared
+        is_output = role == "assistant"
+        path = (*path, "content")
+        parts = _objects(content, path)
+        is_listed = is_output or (len(parts) == 1 and parts[0].get("type") == "input_text")
+        word = "list" if is_listed else ""
+        for index, part in enumerate(parts):
+            place = (*path, index)
+            held, patch = read_part(part, place, is_output=is_output)
+            is_like_item = type(held) is not str and (
+                held.kind == "opaque" or (is_output and held.kind == "image")
+            )
+            form = _form(word, "part" if is_like_item else "", mark)
+            text = None if patch is None else write_json(patch)
+            residue = _kept(text, envelope, form, cache_mark(part))
+            self._say(role, held, joined, residue, place)
+            joined, envelope = True, None
 
-    def _output_text(self, part: Object, path: str) -> Any:
-        words = self.text_field(part, "text", path)
-        annotations = part.get("annotations")
-        if type(annotations) is not list or not annotations:
-            return words
-        return new_text(words, PLAIN, tuple(map(read_citation, annotations)))
+    def call(self, item: Object, path: Path) -> None:
+        is_freeform = item.pop("type") == "custom_tool_call"
+        joined = self._follow()
+        key = "input" if is_freeform else "arguments"
+        name = _text(item, "name", path)
+        identifier, dropped = self._call_id(item)
+        arguments, inner = item.get(key, _MISSING), None
+        if type(arguments) is str:
+            del item[key]
+        elif arguments is _MISSING or arguments is None:
+            dropped += [] if arguments is None else [key]
+            arguments = ""
+        else:
+            arguments, inner = write_json(item.pop(key)), {key: {"j": True}}
+        patch = patch_of(item, dropped, inner)
+        form = after(self._reasoning_id) or None
+        if self._is_answer and not (patch or form):
+            form = BARE
+        residue = _kept(patch, None, form)
+        own = (identifier, name, is_freeform)
+        self._add(new_invocation(arguments, self._when, joined, residue, None, *own), path)
 
-    def _image(self, part: Object) -> Any:
-        url, identifier = part.get("image_url"), part.get("file_id")
-        if is_named(url):
-            inline = split_data_url(url)
-            if inline is not None:
-                return new_image(inline[1], inline[0])
-            return new_image(Location("url", url), "")
-        if is_named(identifier):
-            return new_image(Location("file", identifier), "")
-        return _opaque(part, "input_image")
+    def _call_id(self, item: Object) -> tuple[str, list[str]]:
+        """Take the id that pairs calls and results; another one stands for it, where the item has none."""
+        identifier = item.get("call_id")
+        if type(identifier) is str and identifier:
+            del item["call_id"]
+            return identifier, []
+        known = item.get("id")
+        if type(known) is not str or not known:
+            known = f"call_{len(self.canisters)}"
+        return known, [] if "call_id" in item else ["call_id"]
 
-    def _file(self, part: Object) -> Any:
-        name = part.get("filename") if type(part.get("filename")) is str else None
-        data, url, identifier = (part.get(key) for key in ("file_data", "file_url", "file_id"))
-        if type(data) is str:
-            mime_type, payload = split_data_url(data) or ("application/pdf", Base64(data))
-            return new_file(payload, mime_type, name)
-        if is_named(url):
-            return new_file(Location("url", url), "", name)
-        if is_named(identifier):
-            return new_file(Location("file", identifier), "", name)
-        return _opaque(part, "input_file")
-
-    # --- tools ---------------------------------------------------------------------------------
-
-    def _call(self, item: Object, kind: str, path: str) -> None:
-        name = self.text_field(item, "name", path)
-        is_freeform = kind == "custom_tool_call"
-        given = item.get("input" if is_freeform else "arguments", "")
-        arguments = given if type(given) is str else "" if given is None else write_json(given)
-        own = (self._call_id(item), name, is_freeform)
-        canister = new_invocation(arguments, self.when, False, None, None, *own)
-        self.add(canister, path)
-        remember(canister, dialect=NAME, form=after(self._reasoning_id))
-        self.writer.reasoning_id = self._reasoning_id
-        part = patch_text(self.writer.call(Piece(canister, None)), item)
-        remember(canister, dialect=NAME, part=part)
-
-    def _call_id(self, item: Object) -> str:
-        for key in ("call_id", "id"):
-            if type(item.get(key)) is str and item[key]:
-                return str(item[key])
-        return f"call_{len(self.canisters)}"
-
-    def _result(self, item: Object, kind: str, path: str) -> None:
-        output = item.get("output", absent)
-        words = ["custom"] if kind == "custom_tool_call_output" else []
-        held: Any = ""
+    def result(self, item: Object, path: Path) -> None:
+        is_custom = item.pop("type") == "custom_tool_call_output"
+        self._end_turn()
+        identifier, dropped = self._call_id(item)
+        output = item.get("output", _MISSING)
+        held, word, cache, inner = "", "", None, None
         if type(output) is str:
-            held = output
+            held = item.pop("output")
         elif type(output) is list:
-            held = self._result_parts(output, f"{path}.output")
-            if not output:
-                words.append("empty")
-            elif type(held) is str:
-                words.append("list")
-        elif output is absent:
-            words.append("absent")
+            del item["output"]
+            cache = next(filter(None, map(cache_mark, reversed(output))), None)
+            held, inner = _result_parts(output, (*path, "output"))
+            word = "empty" if not output else "list" if type(held) is str else ""
+        elif output is _MISSING:
+            word = "absent"
         elif output is not None:
-            self.fail(f"{path}.output", "expected a string or a list of parts")
+            fail((*path, "output"), "expected a string or a list of parts")
         held, error = _unflagged(held)
-        own = (self._call_id(item), error)
-        canister = new_result(held, self.when, False, None, None, *own)
-        self.add(canister, path)
-        marks = list(filter(None, map(cache_mark, output))) if type(output) is list else []
-        remember(canister, dialect=NAME, form=" ".join(words), cache=marks[-1] if marks else None)
-        ours = self.writer.result(Piece(canister, None))
+        if error is True and output == ERROR_PREFIX:
+            item["output"] = output
         name = item.get("name")
-        if type(name) is str:
-            # It says what the call says, and is no loss where results have no names.
-            remember(canister, dialect=NAME, envelope=patch_text(ours, {**ours, "name": name}))
-            ours["name"] = name
-        remember(canister, dialect=NAME, part=patch_text(ours, item))
+        # The name says what the call says, and is no loss where results have no names.
+        envelope = write_json({"s": {"name": item.pop("name")}}) if type(name) is str else None
+        patch = patch_of(item, dropped, None if inner is None else {"output": {"i": inner}})
+        residue = _kept(patch, envelope, _form("custom" if is_custom else "", word), cache)
+        own = (identifier, error)
+        self._add(new_result(held, self._when, False, residue, None, *own), path)
 
-    def _result_parts(self, output: list[Any], path: str) -> Any:
-        parts = [
-            self.content(self.object(item, f"{path}[{index}]"), f"{path}[{index}]")
-            for index, item in enumerate(output)
-        ]
-        if not parts:
-            return ""
-        if len(parts) == 1 and type(parts[0]) is str:
-            return parts[0]
-        return new_parts(tuple(new_text(part) if type(part) is str else part for part in parts))
-
-    # --- reasoning -----------------------------------------------------------------------------
-
-    def _reasoning(self, item: Object, path: str) -> None:
-        encrypted = item.get("encrypted_content")
-        held = new_reasoning(
-            _texts(item.get("content"), "reasoning_text"),
-            _texts(item.get("summary"), "summary_text"),
-            None,
-            encrypted if type(encrypted) is str and encrypted else None,
-            Origin(NAME, self.model),
-        )
-        canister = self.add(new_assistant(held, self.when), path)
-        identifier = item.get("id")
+    def reasoning(self, item: Object, path: Path) -> None:
+        joined = self._follow(is_lone=True)
+        del item["type"]
+        identifier, encrypted = item.get("id"), item.get("encrypted_content")
+        if type(encrypted) is str and encrypted:
+            del item["encrypted_content"]
+        else:
+            encrypted = None
+        dropped = [] if "summary" in item else ["summary"]
+        inner: Object = {}
+        texts = _texts(item, "content", "reasoning_text", inner)
+        summaries = _texts(item, "summary", "summary_text", inner)
+        held = new_reasoning(texts, summaries, None, encrypted, Origin(NAME, self.model))
         self._reasoning_id = identifier if type(identifier) is str and identifier else None
-        form = "" if self._reasoning_id else "bare"
-        if self.is_answer and held.encrypted is None:
-            form = f"{form} answered".strip()
-        part = patch_text(reasoning_item(held), item)
-        remember(canister, dialect=NAME, part=part, form=form, model=self.model)
+        form = _form(
+            "" if self._reasoning_id else BARE,
+            "answered" if self._is_answer and encrypted is None else "",
+        )
+        residue = Residue(NAME, patch_of(item, dropped, inner), None, form, self.model)
+        self._add(new_assistant(held, self._when, joined, residue), path)
+
+    def image(self, item: Object, path: Path) -> None:
+        """The call that made an image; without an image that can be shown it is like any other item."""
+        made = _made(item)
+        if made is None:
+            self._other(item, item["type"], path)
+            return
+        joined = self._follow(is_lone=True)
+        for key in ("type", "result"):
+            del item[key]
+        if item["status"] == "completed":
+            del item["status"]
+        dropped = [] if "output_format" in item else ["output_format"]
+        if type(item.get("output_format")) is str:
+            del item["output_format"]
+        residue = Residue(NAME, patch_of(item, dropped), None, MADE)
+        self._add(new_assistant(made, self._when, joined, residue), path)
+
+
+_ITEMS = {
+    "message": ItemReader.message,
+    "function_call": ItemReader.call,
+    "custom_tool_call": ItemReader.call,
+    "function_call_output": ItemReader.result,
+    "custom_tool_call_output": ItemReader.result,
+    "reasoning": ItemReader.reasoning,
+    "image_generation_call": ItemReader.image,
+}
+
+
+def _other_role(role: Any, path: Path) -> str:
+    """The role of a message that is spelled in an unusual way."""
+    if role is _MISSING:
+        fail((*path, "role"), "is required")
+    found = read_role(NAME, role, _ROLES, ".".join(map(str, (*path, "role"))))
+    if found not in _MESSAGE_ROLES:
+        fail((*path, "role"), f"a message has no role {found!r}")
+    return found
+
+
+def read_part(part: Object, path: Path, *, is_output: bool) -> _Part:
+    """What one part says, and the patch for the rest of it; ``is_output`` where the writer gives ``output_text``."""
+    kind = part.get("type")
+    if type(kind) is not str:
+        fail((*path, "type"), "expected a string")
+    read = _PARTS.get(kind)
+    if read is None:
+        return new_opaque(NAME, kind, write_json(part)), None
+    return read(part, path, is_output)
+
+
+def _read_input_text(part: Object, path: Path, is_output: bool) -> _Part:  # noqa: FBT001 - one signature for all parts
+    text = _text(part, "text", path)
+    if is_output:
+        return text, {"s": part} if "annotations" in part else {"s": part, "x": ["annotations"]}
+    del part["type"]
+    return text, {"s": part} if part else None
+
+
+def _read_output_text(part: Object, path: Path, is_output: bool) -> _Part:  # noqa: FBT001
+    text = _text(part, "text", path)
+    annotations = part.get("annotations", _MISSING)
+    if type(annotations) is list and annotations:
+        del part["type"], part["annotations"]
+        citations = tuple(map(read_citation, annotations))
+        return new_text(text, PLAIN, citations), {"s": part} if part else None
+    if not is_output:
+        return text, {"s": part}
+    del part["type"]
+    if annotations == []:
+        del part["annotations"]
+    patch: Object = {"s": part} if part else {}
+    if annotations is _MISSING:
+        patch["x"] = ["annotations"]
+    return text, patch or None
+
+
+def _read_refusal(part: Object, path: Path, _: bool) -> _Part:  # noqa: FBT001
+    text = _text(part, "refusal", path)
+    del part["type"]
+    return new_refusal(text), {"s": part} if part else None
+
+
+def _read_image(part: Object, _: Path, __: bool) -> _Part:  # noqa: FBT001
+    url, identifier = part.get("image_url"), part.get("file_id")
+    patch: Object = {}
+    if is_named(url):
+        del part["image_url"]
+        inline = split_data_url(url)
+        if inline is None:
+            held = new_image(new_location("url", url), "")
+        else:
+            held = new_image(inline[1], inline[0])
+            _respell(patch, "image_url", url, *inline)
+    elif is_named(identifier):
+        held = new_image(new_location("file", part.pop("file_id")), "")
+    else:
+        return new_opaque(NAME, "input_image", write_json(part)), None
+    del part["type"]
+    if "detail" not in part:
+        patch["x"] = ["detail"]
+    elif part["detail"] == "auto":
+        del part["detail"]
+    return held, ({**patch, "s": part} if part else patch) or None
+
+
+def _read_file(part: Object, _: Path, __: bool) -> _Part:  # noqa: FBT001
+    name, data = part.get("filename"), part.get("file_data")
+    patch: Object = {}
+    if type(data) is str:
+        mime_type, payload = split_data_url(data) or ("application/pdf", Base64(data))
+        source = ("file_data", payload, mime_type)
+        _respell(patch, "file_data", data, mime_type, payload)
+    elif is_named(part.get("file_url")):
+        source = ("file_url", new_location("url", part["file_url"]), "")
+    elif is_named(part.get("file_id")):
+        source = ("file_id", new_location("file", part["file_id"]), "")
+    else:
+        return new_opaque(NAME, "input_file", write_json(part)), None
+    key, place, mime_type = source
+    del part["type"], part[key]
+    if type(name) is str:
+        del part["filename"]
+    else:
+        name = None
+    return new_file(place, mime_type, name), ({**patch, "s": part} if part else patch) or None
+
+
+def _respell(patch: Object, key: str, url: str, mime_type: str, payload: Base64) -> None:
+    """Note how a data URL begins, where the writer would begin it otherwise."""
+    length = len(payload.text)
+    start = url[: len(url) - length]
+    if start != f"data:{mime_type};base64,":
+        patch["d"] = {key: {"p": [0, length, start]}}
+
+
+_PARTS = {
+    "input_text": _read_input_text,
+    "output_text": _read_output_text,
+    "refusal": _read_refusal,
+    "input_image": _read_image,
+    "input_file": _read_file,
+}
 
 
 def read_citation(item: Any) -> Citation:
@@ -404,16 +512,70 @@ def read_citation(item: Any) -> Citation:
     if type(item) is not dict or item.get("type") != "url_citation":
         return Citation(NAME, raw)
     url, title = item.get("url"), item.get("title")
-    start, end = integer(item.get("start_index")), integer(item.get("end_index"))
+    start, end = item.get("start_index"), item.get("end_index")
     return Citation(
         NAME,
         raw,
         url if type(url) is str else None,
         title if type(title) is str else None,
         None,
-        None if start is absent else start,
-        None if end is absent else end,
+        start if type(start) is int else None,
+        end if type(end) is int else None,
     )
+
+
+def _result_parts(output: list[Any], path: Path) -> tuple[Any, Object | None]:
+    """The contents of a tool's output, and the patches of its parts by position."""
+    contents = []
+    patches: Object = {}
+    for index, part in enumerate(_objects(output, path)):
+        held, patch = read_part(part, (*path, index), is_output=False)
+        contents.append(held)
+        if patch is not None:
+            patches[str(index)] = patch
+    if not contents:
+        return "", None
+    held = contents[0]
+    text = held if type(held) is str else held.text if held.kind == "text" else ""
+    if text == ERROR_PREFIX:
+        # The writer would leave out the space at its end.
+        patches.setdefault("0", {}).setdefault("s", {})["text"] = text
+    if len(contents) > 1 or type(held) is not str:
+        held = new_parts(tuple(new_text(one) if type(one) is str else one for one in contents))
+    return held, patches or None
+
+
+def _unflagged(held: Any) -> tuple[Any, Any]:
+    """A result without the words that say that the tool failed, and whether they were there."""
+    if type(held) is str:
+        words = read_error_flag(held)
+        return (held, absent) if words is None else (words, True)
+    first = held.parts[0]
+    words = read_error_flag(first.text) if first.kind == "text" else None
+    if words is None:
+        return held, absent
+    rest = new_text(words, first.mime_type, first.citations)
+    return new_parts((rest, *held.parts[1:])), True
+
+
+def _texts(item: Object, key: str, kind: str, inner: Object) -> tuple[str, ...]:
+    """Take the texts of reasoning, with the patches of their parts; a list that has other parts too stays as well."""
+    parts = item.get(key)
+    if type(parts) is not list:
+        return ()
+    texts = []
+    patches: Object = {}
+    for index, part in enumerate(parts):
+        if type(part) is dict and part.get("type") == kind and type(part.get("text")) is str:
+            texts.append(part["text"])
+            if len(part) > 2:
+                rest = {name: part[name] for name in part if name not in ("type", "text")}
+                patches[str(index)] = {"s": rest}
+    if len(texts) == len(parts) and (parts or key == "summary"):
+        del item[key]
+        if patches:
+            inner[key] = {"i": patches}
+    return tuple(texts)
 
 
 def _made(item: Object) -> Any:
@@ -428,30 +590,3 @@ def _made(item: Object) -> Any:
         mime_type = seen if seen in MADE_FORMATS.values() else MADE_FORMATS["png"]
     image = None if mime_type is None else new_image(payload, mime_type)
     return None if image is None or is_broken(image) else image
-
-
-def _texts(parts: Any, kind: str) -> tuple[str, ...]:
-    if type(parts) is not list:
-        return ()
-    return tuple(
-        part["text"]
-        for part in parts
-        if type(part) is dict and part.get("type") == kind and type(part.get("text")) is str
-    )
-
-
-def _opaque(part: Object, kind: str) -> Any:
-    return new_opaque(NAME, kind, write_json(part))
-
-
-def _unflagged(held: Any) -> tuple[Any, Any]:
-    """A result without the words that say that the tool failed, and whether they were there."""
-    if type(held) is str:
-        words = read_error_flag(held)
-        return (held, absent) if words is None else (words, True)
-    first = held.parts[0]
-    words = read_error_flag(first.text) if first.kind == "text" else None
-    if words is None:
-        return held, absent
-    rest = new_text(words, first.mime_type, first.citations)
-    return new_parts((rest, *held.parts[1:])), True

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from cannery.dialects.openai_responses.reading import ItemReader
-from cannery.dialects.openai_responses.settings import NAME
+from cannery.dialects.openai_responses.reading import ItemReader, fail
+from cannery.dialects.openai_responses.settings import NAME, patch_of
 from cannery.dialects.openai_responses.writing import (
     ItemWriter,
     item_groups,
@@ -23,15 +23,15 @@ from cannery.messages.canisters import AnyCanister, InvocationCanisterClass
 from cannery.messages.content import ReasoningContentClass
 from cannery.messages.conversation import Conversation
 from cannery.messages.requests import FinishReason, Response, Usage, new_response
-from cannery.wire.answers import answer_pieces, refuse_error
-from cannery.wire.bodies import Object, guarded, read_object
+from cannery.messages.residue import Residue
+from cannery.wire.answers import answer_pieces
+from cannery.wire.bodies import Fields, Object, decode, encode, read_fields
 from cannery.wire.contract import Piece
-from cannery.wire.controls import integer, text
 from cannery.wire.endings import report_ending
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
 from cannery.wire.places import Places
-from cannery.wire.residues import own_residue, patch_text, recall, remember
+from cannery.wire.residues import own_residue, recall
 
 INCOMPLETE = {
     "max_output_tokens": FinishReason.Length,
@@ -51,55 +51,188 @@ _DETAILS = {
     "cache_write": ("input_tokens_details", "cache_write_tokens"),
     "reasoning": ("output_tokens_details", "reasoning_tokens"),
 }
+_GROUPS = {
+    "input_tokens_details": ("cached_tokens", "cache_write_tokens"),
+    "output_tokens_details": ("reasoning_tokens",),
+}
+
+
+# An answer under way, with every field that the types require.
+_BODY: Object = {
+    "id": "",
+    "object": "response",
+    "created_at": 0,
+    "status": "in_progress",
+    "error": None,
+    "incomplete_details": None,
+    "instructions": None,
+    "metadata": {},
+    "model": "",
+    "output": [],
+    "parallel_tool_calls": True,
+    "temperature": None,
+    "tool_choice": "auto",
+    "tools": [],
+    "top_p": None,
+    "usage": None,
+}
+# What the writer says of an answer that says nothing of it.
+_USUAL = {
+    key: encode(_BODY[key])
+    for key in (
+        "object",
+        "instructions",
+        "metadata",
+        "parallel_tool_calls",
+        "temperature",
+        "tool_choice",
+        "tools",
+        "top_p",
+    )
+}
 
 
 def read_response(body: bytes, places: Places) -> Response:
     """The answer that a body gives."""
-    value = read_object(NAME, body)
-    return guarded(NAME, lambda: _read_response(value, places))  # type: ignore[no-any-return]
+    return read_fields(NAME, body, places, _read_response)
 
 
-def _read_response(body: Object, places: Places) -> Response:
-    reader = ItemReader(body.get("model"), is_answer=True)
-    refuse_error(NAME, body, "output")
-    output = reader.list(reader.field(body, "output", ""), "output")
-    reader.items(list(map(_sendable, output)), "output")
-    places.canisters.extend(reader.paths)
-    response: Any = new_response(
+def _read_response(fields: Fields, places: Places) -> Response:
+    if "output" not in fields:
+        is_error = "error" in fields and type(decode(fields["error"])) is dict
+        problem = "tells of an error and gives no answer" if is_error else "is required"
+        fail(("error" if is_error else "output",), problem)
+    dropped = [key for key in _BODY if key not in fields]
+    patches: Object = {}
+    model, identifier = _take(fields, "model", str), _take(fields, "id", str)
+    created = _take(fields, "created_at", int)
+    reader = ItemReader(places.canisters, model, is_answer=True)
+    output = decode(fields.pop("output"))
+    if type(output) is list:
+        kept = {str(index): patch for index, item in enumerate(output) if (patch := _unsent(item))}
+        if kept:
+            patches["output"] = {"i": kept}
+    reader.items(output, "output")
+    finish = _take_finish(fields, reader.canisters, patches)
+    usage = _take_usage(fields, patches)
+    for key, usual in _USUAL.items():
+        if key in fields and bytes(fields[key]) == usual:
+            del fields[key]
+    metadata = _take(fields, "metadata", dict)
+    if metadata is not absent and metadata:
+        patches["metadata"] = {"s": metadata}
+    envelope = patch_of(fields, dropped, patches)
+    return new_response(  # type: ignore[no-any-return]
         Conversation.trusted(reader.canisters),
-        read_finish(body, reader.canisters),
-        read_usage(body.get("usage")),
-        text(body.get("model")),
-        text(body.get("id")),
+        finish,
+        usage,
+        model,
+        identifier,
+        residue=Residue(NAME, None, envelope) if envelope else None,
         source=NAME,
-        created=integer(body.get("created_at")),
+        created=created,
     )
-    written = _write_body(response, Report())
-    if written["error"] is not None:
-        # What a writer makes up is nothing that an answer said, even where it says the same.
-        written["error"] = dict.fromkeys(written["error"], absent)
-    patch = patch_text(written, body)
-    remember(response, dialect=NAME, envelope=patch)
-    return response  # type: ignore[no-any-return]
 
 
-def _sendable(item: Any) -> Any:
-    """An item without what only answers have, which a server would refuse in a request; the residue keeps it."""
+def _take(fields: Fields, key: str, kind: type) -> Any:
+    """Take a value of one type, or absent for anything else."""
+    value = decode(fields[key]) if key in fields else None
+    if type(value) is not kind:
+        return absent
+    del fields[key]
+    return value
+
+
+def _unsent(item: Any) -> Object | None:
+    """Take from an item what only answers have, which a server would refuse in a request."""
     if type(item) is not dict:
-        return item
-    gone = {"created_by"}
+        return None
     kind, output = item.get("type"), item.get("output")
-    if kind == "custom_tool_call_output":
-        gone.add("status")
-    elif kind == "shell_call_output" and type(output) is list:
-        item = {**item, "output": [_without(one, gone) for one in output]}
-    return _without(item, gone)
+    gone = ("created_by", "status") if kind == "custom_tool_call_output" else ("created_by",)
+    left = {key: item.pop(key) for key in gone if key in item}
+    patch: Object = {"s": left} if left else {}
+    if kind == "shell_call_output" and type(output) is list:
+        inner = {
+            str(index): {"s": {"created_by": one.pop("created_by")}}
+            for index, one in enumerate(output)
+            if type(one) is dict and "created_by" in one
+        }
+        if inner:
+            patch["d"] = {"output": {"i": inner}}
+    return patch or None
 
 
-def _without(item: Any, gone: set[str]) -> Any:
-    if type(item) is not dict or gone.isdisjoint(item):
-        return item
-    return {key: value for key, value in item.items() if key not in gone}
+def _take_finish(fields: Fields, canisters: list[AnyCanister], patches: Object) -> Any:
+    """Take the fields that say how an answer ended, as far as the writer says them again."""
+    ended: Object = {
+        key: decode(fields[key])
+        for key in ("status", "incomplete_details", "error")
+        if key in fields
+    }
+    finish = read_finish(ended, canisters)
+    written = ending(None if finish is absent else finish, absent)
+    if ended.get("status") == written["status"]:
+        del fields["status"]
+    details: Any = ended.get("incomplete_details")
+    error = ended.get("error")
+    if written["incomplete_details"] is not None:
+        # It was read from here, so both say the same reason.
+        left = {key: details[key] for key in details if key != "reason"}
+        del fields["incomplete_details"]
+        if left:
+            patches["incomplete_details"] = {"s": left}
+    elif details is None:
+        fields.pop("incomplete_details", None)
+    if written["error"] is not None and type(error) is dict:
+        # What a writer makes up is nothing that an answer said, even where it says the same.
+        missing = [key for key in written["error"] if key not in error]
+        patches["error"] = {"s": error, "x": missing} if missing else {"s": error}
+        del fields["error"]
+    elif written["error"] is None and error is None:
+        fields.pop("error", None)
+    return finish
+
+
+def _take_usage(fields: Fields, patches: Object) -> Any:
+    """Take the token counts."""
+    value: Any = decode(fields["usage"]) if "usage" in fields else None
+    usage = read_usage(value)
+    if isinstance(usage, Usage):
+        del fields["usage"]
+        patch = usage_patch(value, usage)
+        if patch is not None:
+            patches["usage"] = patch
+    elif value is None:
+        fields.pop("usage", None)
+    return usage
+
+
+def usage_patch(value: Object, usage: Usage) -> Object | None:
+    """Take the counts of a usage that was read from a value; the patch for all that it says beyond them."""
+    inner: Object = {}
+    dropped = []
+    for group, keys in _GROUPS.items():
+        details = value.get(group)
+        if type(details) is not dict:
+            dropped += [] if group in value else [group]
+            continue
+        missing = [key for key in keys if key not in details]
+        left = {
+            key: count
+            for key, count in details.items()
+            if key not in keys or type(count) is not int
+        }
+        del value[group]
+        if left or missing:
+            inner[group] = {**({"s": left} if left else {}), **({"x": missing} if missing else {})}
+    counts = (usage.input, usage.output, usage.input + usage.output)
+    for key, count in zip((*_COUNTS, "total_tokens"), counts, strict=True):
+        if key not in value:
+            dropped.append(key)
+        elif type(value[key]) is int and value[key] == count:
+            del value[key]
+    patch = {"d": inner, "s": value, "x": dropped}
+    return {kind: held for kind, held in patch.items() if held} or None
 
 
 def read_finish(body: Object, canisters: list[AnyCanister]) -> Any:
@@ -163,24 +296,7 @@ def _write_body(response: Response, report: Report) -> Object:
 
 def answer_body(identifier: str, model: str, created_at: int) -> Object:
     """An answer under way, with every field that the types require."""
-    return {
-        "id": identifier,
-        "object": "response",
-        "created_at": created_at,
-        "status": "in_progress",
-        "error": None,
-        "incomplete_details": None,
-        "instructions": None,
-        "metadata": {},
-        "model": model,
-        "output": [],
-        "parallel_tool_calls": True,
-        "temperature": None,
-        "tool_choice": "auto",
-        "tools": [],
-        "top_p": None,
-        "usage": None,
-    }
+    return {**_BODY, "id": identifier, "created_at": created_at, "model": model, "output": []}
 
 
 def ending(finish: FinishReason | None, usage: Any) -> Object:

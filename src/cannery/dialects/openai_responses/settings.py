@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+import re
+from collections.abc import Callable, Collection
 from typing import Any
 
+import msgspec
+from msgspec import Raw
+from orjson import Fragment
+
+from cannery.errors import DialectError
 from cannery.families.openai.settings import (
+    SIBLINGS,
     UNSHOWN,
     legal_format,
-    make_legal,
-    read_output,
     write_effort,
     write_metadata,
     write_output,
@@ -18,6 +23,7 @@ from cannery.families.openai.shared import put_shared, shared_settings
 from cannery.messages.absence import absent
 from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import (
+    DEFAULT_CONTROLS,
     Controls,
     OutputFormat,
     Request,
@@ -25,25 +31,26 @@ from cannery.messages.requests import (
     Tool,
     ToolChoice,
     new_controls,
+    new_output_format,
     new_thinking,
     new_tool,
     new_tool_choice,
 )
-from cannery.wire.bodies import Object
+from cannery.messages.residue import Residue
+from cannery.wire.bodies import Fields, Object, decode, kind_of
 from cannery.wire.controls import (
     distinct,
     drop_choice,
     drop_controls,
     flag,
-    integer,
     is_possible,
-    number,
     put,
     text,
 )
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
-from cannery.wire.residues import own_residue, patch_text, recall, remember
+from cannery.wire.residues import own_residue, recall
+from cannery.wire.schemas import lists_properties, object_schema
 
 NAME = "openai_responses"
 CONTROL_PATHS = {
@@ -96,97 +103,250 @@ _KNOWN = frozenset(Controls.__struct_fields__) - {
 }
 _SUMMARIES = frozenset({"auto", "concise", "detailed"})
 _NO_PARAMETERS = {"type": "object", "properties": {}}
-
-# --- reading -----------------------------------------------------------------------------------
-
-
-def read_controls(body: Object) -> Controls:
-    """The controls of a request; what has an unexpected type is left to the residue."""
-    metadata = body.get("metadata")
-    formatted = body.get("text")
-    return new_controls(  # type: ignore[no-any-return]
-        max_tokens=integer(body.get("max_output_tokens")),
-        temperature=number(body.get("temperature")),
-        top_p=number(body.get("top_p")),
-        parallel_calls=flag(body.get("parallel_tool_calls")),
-        output=read_output(formatted.get("format")) if type(formatted) is dict else absent,
-        thinking=_read_thinking(body.get("reasoning")),
-        metadata=write_json(metadata) if type(metadata) is dict and metadata else absent,
-        user=text(body.get("user")),
-    )
+_CHOICES = frozenset({"auto", "none", "required"})
+_is_legal_name = re.compile(r"[A-Za-z0-9_-]{1,64}").fullmatch
+_split_tools = msgspec.json.Decoder(list[dict[str, Raw]]).decode
 
 
-def _read_thinking(value: Any) -> Any:
-    if type(value) is not dict:
-        return absent
-    effort, summary = text(value.get("effort")), text(value.get("summary"))
-    if effort is absent and summary is absent:
-        return absent
-    return new_thinking(effort=effort, summary=summary)
+class SettingsReader:
+    """Takes the settings from the fields of a request; what it does not understand stays there."""
+
+    def __init__(self, fields: Fields) -> None:
+        self.fields = fields
+        self.tools: tuple[Tool, ...] = ()
+        self.tool_choice: Any = absent
+        self._values: Object = {}
+        self._patches: Object = {}
+        for key in [key for key in fields if key in _READERS]:
+            _READERS[key](self, key)
+        if "tool_choice" in fields:
+            # Only now, since which tools are custom ones decides how the choice of one is written.
+            self._read_choice(decode(fields["tool_choice"]))
+        self.model: Any = self._values.pop("model", absent)
+        self.stream: Any = self._values.pop("stream", absent)
+        self.controls = new_controls(**self._values) if self._values else DEFAULT_CONTROLS
+
+    def envelope(self) -> str | None:
+        """The patch of all that nobody has taken from the fields."""
+        return patch_of(self.fields, None, self._patches)
+
+    def read_scalar(self, key: str) -> None:
+        """A setting that is one value; a value of any other type is residue."""
+        name, types = _SCALARS[key]
+        value = decode(self.fields[key])
+        if type(value) in types:
+            self._values[name] = value
+            del self.fields[key]
+
+    def read_metadata(self, key: str) -> None:
+        """Metadata, if there are any."""
+        value = decode(self.fields[key])
+        if type(value) is dict and value:
+            self._values["metadata"] = write_json(value)
+            del self.fields[key]
+
+    def read_thinking(self, key: str) -> None:
+        """The effort and the summary of reasoning."""
+        value = decode(self.fields[key])
+        if type(value) is not dict:
+            return
+        effort, summary = text(value.get("effort")), text(value.get("summary"))
+        if effort is absent and summary is absent:
+            return
+        self._values["thinking"] = new_thinking(effort=effort, summary=summary)
+        taken = [] if effort is absent else ["effort"]
+        if summary is not absent and summary not in UNSHOWN:
+            taken.append("summary")
+        for name in taken:
+            del value[name]
+        # Thoughts that are not shown are the default, which is not written.
+        if taken:
+            self._leave(key, value)
+
+    def read_text(self, key: str) -> None:
+        """The output format."""
+        value = decode(self.fields[key])
+        given: Any = value.get("format") if type(value) is dict else None
+        kind = given.get("type") if type(given) is dict else None
+        dropped: list[str] = []
+        if kind == "json_schema":
+            self._values["output"] = _read_schema(given, dropped)
+        elif kind in ("text", "json_object"):
+            self._values["output"] = new_output_format("text" if kind == "text" else "json")
+        else:
+            return
+        del value["format"], given["type"]
+        self._leave(key, value)
+        if given or dropped:
+            inner = {"s": given} if given else {}
+            inner |= {"x": dropped} if dropped else {}
+            self._patches.setdefault(key, {})["d"] = {"format": inner}
+
+    def _leave(self, key: str, left: Object) -> None:
+        """Keep what is left of an object of which something was taken."""
+        del self.fields[key]
+        if left:
+            self._patches[key] = {"s": left}
+
+    def read_tools(self, key: str) -> None:
+        """The tools; what they take as parameters is not decoded."""
+        raw = self.fields[key]
+        try:
+            tools = _split_tools(raw)
+        except msgspec.ValidationError:
+            _refuse_tools(decode(raw))
+            return
+        if tools:
+            del self.fields[key]
+            self.tools = tuple(map(_read_tool, tools))
+
+    def _read_choice(self, value: Any) -> None:
+        if type(value) is str:
+            if value in _CHOICES:
+                self.tool_choice = new_tool_choice(value)
+                del self.fields["tool_choice"]
+        elif type(value) is dict:
+            freeform = {tool.name for tool in self.tools if tool.is_freeform}
+            if value.get("type") == "allowed_tools":
+                self._read_allowed(value, freeform)
+            elif (name := _chosen(value)) is not None:
+                is_freeform = value["type"] == "custom"
+                self.tool_choice = new_tool_choice("named", (name,), is_freeform=is_freeform)
+                _take_chosen(value, {*freeform, name} if is_freeform else freeform)
+                self._leave("tool_choice", value)
+
+    def _read_allowed(self, value: Object, freeform: set[str]) -> None:
+        tools: Any = value.get("tools")
+        mode = value.get("mode")
+        names = [_chosen(tool) for tool in tools] if type(tools) is list else []
+        if None in names or not names:
+            return
+        must_call = mode == "required"
+        self.tool_choice = new_tool_choice("allowed", tuple(map(str, names)), must_call)
+        del value["type"], value["tools"]
+        if must_call or mode == "auto":
+            del value["mode"]
+        for tool in tools:
+            _take_chosen(tool, freeform)
+        left = {str(index): {"s": tool} for index, tool in enumerate(tools) if tool}
+        self._leave("tool_choice", value)
+        if left or mode is None:
+            patch = self._patches.setdefault("tool_choice", {})
+            patch |= {"d": {"tools": {"i": left}}} if left else {}
+            patch |= {"x": ["mode"]} if "mode" not in value and mode is None else {}
 
 
-def read_tools(body: Object) -> tuple[Tool, ...]:
-    """The tools of a request."""
-    listed = body.get("tools")
-    return tuple(map(_read_tool, listed)) if type(listed) is list else ()
+# The settings that are one value: their names in the model, and the types that are read.
+_SCALARS: dict[str, tuple[str, tuple[type, ...]]] = {
+    "model": ("model", (str,)),
+    "stream": ("stream", (bool,)),
+    "max_output_tokens": ("max_tokens", (int,)),
+    "temperature": ("temperature", (int, float)),
+    "top_p": ("top_p", (int, float)),
+    "parallel_tool_calls": ("parallel_calls", (bool,)),
+    "user": ("user", (str,)),
+}
+_READERS: dict[str, Callable[[SettingsReader, str], None]] = {
+    "metadata": SettingsReader.read_metadata,
+    "reasoning": SettingsReader.read_thinking,
+    "text": SettingsReader.read_text,
+    "tools": SettingsReader.read_tools,
+    **dict.fromkeys(_SCALARS, SettingsReader.read_scalar),
+}
 
 
-def _read_tool(item: Any) -> Tool:
-    tool = _plain_tool(item)
-    remember(tool, dialect=NAME, part=patch_text(write_tool(tool), item))  # type: ignore[arg-type]
-    return tool
+def patch_of(
+    left: Object, dropped: list[str] | None = None, inner: Object | None = None
+) -> str | None:
+    """The patch that gives back what was left of an object: values to set, keys to drop, patches of inner values."""
+    patch: Object = {}
+    if inner:
+        patch["d"] = inner
+    if left:
+        patch["s"] = left
+    if dropped:
+        patch["x"] = dropped
+    return write_json(patch) if patch else None
 
 
-def _plain_tool(item: Any) -> Tool:
-    kind = item.get("type") if type(item) is dict else None
-    if kind not in ("function", "custom") or type(item.get("name")) is not str or not item["name"]:
-        name = kind if type(kind) is str and kind else "unknown"
-        return new_tool(name=name, hosted=write_json(item))  # type: ignore[no-any-return]
-    schema, grammar = item.get("parameters"), item.get("format")
+def _refuse_tools(value: Any) -> None:
+    """Refuse tools that are no list of objects."""
+    if value is None:
+        return
+    if type(value) is not list:
+        raise DialectError(NAME, "tools", f"expected a list, got {kind_of(value)}")
+    for index, tool in enumerate(value):
+        if type(tool) is not dict:
+            raise DialectError(NAME, f"tools[{index}]", f"expected an object, got {kind_of(tool)}")
+
+
+def _read_tool(item: dict[str, Raw]) -> Tool:
+    kind = decode(item["type"]) if "type" in item else None
+    name = decode(item["name"]) if "name" in item else None
+    if kind not in ("function", "custom") or type(name) is not str or not name:
+        kind = kind if type(kind) is str and kind else "unknown"
+        return new_tool(kind, hosted=write_json(item))  # type: ignore[no-any-return]
+    del item["type"], item["name"]
+    description: Any = absent
+    if "description" in item:
+        description = text(decode(item["description"]))
+        if description is not absent:
+            del item["description"]
     if kind == "custom":
-        form = write_json(grammar) if type(grammar) is dict else absent
-        return new_tool(  # type: ignore[no-any-return]
-            item["name"], text(item.get("description")), is_freeform=True, grammar=form
-        )
-    return new_tool(  # type: ignore[no-any-return]
-        item["name"],
-        text(item.get("description")),
-        write_json(schema) if type(schema) is dict else absent,
-        flag(item.get("strict")),
-    )
+        grammar = _take_object(item, "format")
+        residue = Residue(NAME, patch_of(item)) if item else None
+        return new_tool(name, description, absent, absent, True, grammar, absent, residue)  # type: ignore[no-any-return]
+    dropped = [key for key in ("parameters", "strict") if key not in item]
+    schema = _take_object(item, "parameters")
+    strict: Any = absent
+    if "strict" in item:
+        strict = flag(decode(item["strict"]))
+        if strict is not absent:
+            del item["strict"]
+    residue = Residue(NAME, patch_of(item, dropped)) if item or dropped else None
+    return new_tool(name, description, schema, strict, False, absent, absent, residue)  # type: ignore[no-any-return]
 
 
-def read_tool_choice(body: Object) -> Any:
-    """The tool choice of a request, or absent."""
-    choice = body.get("tool_choice")
-    if type(choice) is str and choice in ("auto", "none", "required"):
-        return new_tool_choice(choice)
-    if type(choice) is not dict:
+def _take_object(item: dict[str, Raw], key: str) -> Any:
+    """Take the text of an object, or absent for anything else."""
+    found = str(item[key], "utf-8") if key in item else ""
+    if found[:1] != "{":
         return absent
-    if choice.get("type") == "allowed_tools":
-        return _read_allowed(choice)
-    name = _chosen(choice)
-    if name is None:
-        return absent
-    return new_tool_choice("named", (name,), is_freeform=choice["type"] == "custom")
+    del item[key]
+    return found
+
+
+def _read_schema(given: Object, dropped: list[str]) -> Any:
+    """Take the format of a JSON schema; ``dropped`` gets the keys that are always written and that it has not."""
+    schema = given.get("schema")
+    name, description = text(given.get("name")), text(given.get("description"))
+    strict = flag(given.get("strict"))
+    dropped += [key for key in ("name", "schema") if key not in given]
+    if type(schema) is dict:
+        del given["schema"]
+    if name is not absent and _is_legal_name(name):
+        del given["name"]
+    if description is not absent:
+        del given["description"]
+    if strict is not absent:
+        del given["strict"]
+    schema = write_json(schema) if type(schema) is dict else absent
+    return new_output_format("schema", schema, name, description, strict)
 
 
 def _chosen(choice: Any) -> str | None:
+    """The name of a chosen function or custom tool."""
     if type(choice) is not dict or choice.get("type") not in ("function", "custom"):
         return None
     name = choice.get("name")
     return name if type(name) is str else None
 
 
-def _read_allowed(choice: Object) -> Any:
-    tools = choice.get("tools")
-    names = [_chosen(tool) for tool in tools] if type(tools) is list else []
-    if None in names or not names:
-        return absent
-    return new_tool_choice("allowed", tuple(map(str, names)), choice.get("mode") == "required")
-
-
-# --- writing -----------------------------------------------------------------------------------
+def _take_chosen(choice: Object, freeform: set[str]) -> None:
+    """Take what will be written of a chosen tool."""
+    name = choice.pop("name")
+    if choice["type"] == ("custom" if name in freeform else "function"):
+        del choice["type"]
 
 
 def write_settings(request: Request, report: Report) -> Object:
@@ -233,7 +393,7 @@ def _write_thinking(thinking: Thinking, report: Report, *, at_home: bool) -> Obj
 
 
 def _write_tools(request: Request, body: Object, report: Report) -> None:
-    at_home = request.source == NAME
+    is_same = request.source == NAME
     for place, tool in distinct(request, NAME, report):
         residue = own_residue(tool, NAME)
         if residue is None:
@@ -244,28 +404,34 @@ def _write_tools(request: Request, body: Object, report: Report) -> None:
         written = write_tool(tool)
         if residue is not None:
             written = recall(written, residue.part)
-        elif tool.is_freeform and not at_home:
+        elif tool.is_freeform and not is_same:
             written.pop("format", None)
             put(written, "format", legal_format(tool, request, report, place))
-        elif tool.hosted is absent and not at_home:
-            make_legal(written, request)
+        elif tool.hosted is absent and request.source not in SIBLINGS:
+            _make_legal(written, tool)
         body.setdefault("tools", []).append(written)
 
 
 def write_tool(tool: Tool) -> Any:
     """A tool in the usual form; ``strict`` is always said, since it defaults to true here only."""
     if isinstance(tool.hosted, str):
-        return decode_json(tool.hosted)
+        return Fragment(tool.hosted)
     written: Object = {"type": "custom" if tool.is_freeform else "function", "name": tool.name}
     put(written, "description", tool.description)
     if tool.is_freeform:
         if isinstance(tool.grammar, str):
-            written["format"] = decode_json(tool.grammar)
+            written["format"] = Fragment(tool.grammar)
         return written
     has_schema = isinstance(tool.schema, str)
-    written["parameters"] = decode_json(str(tool.schema)) if has_schema else dict(_NO_PARAMETERS)
+    written["parameters"] = Fragment(str(tool.schema)) if has_schema else _NO_PARAMETERS
     written["strict"] = False if tool.strict is absent else tool.strict
     return written
+
+
+def _make_legal(written: Object, tool: Tool) -> None:
+    """Change what the server would refuse of a function of another provider: an object lists its properties."""
+    if isinstance(tool.schema, str) and not lists_properties(tool.schema):
+        written["parameters"] = object_schema(decode_json(tool.schema))
 
 
 def _write_choice(request: Request, body: Object, report: Report) -> None:

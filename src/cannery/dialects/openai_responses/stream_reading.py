@@ -9,6 +9,7 @@ message or a hosted call before it is under way waits for that to be done.
 
 from __future__ import annotations
 
+import copy
 from collections import deque
 from collections.abc import Iterator
 from heapq import heappop, heappush
@@ -137,7 +138,7 @@ class ResponsesStreamReader:
 
     def __init__(self) -> None:
         self._frames = FrameReader()
-        self._reader = ItemReader(is_answer=True)
+        self._reader = ItemReader([], is_answer=True)
         self._is_started = False
         self._is_over = False
         self._waiting: list[Event] = []
@@ -349,9 +350,8 @@ class ResponsesStreamReader:
         if type(part) is not dict or type(part.get("type")) is not str or part["type"] in _PARTS:
             return
         if self._part(item, position).kind is None:
-            reader = ItemReader(self._reader.model, is_answer=True)
-            reader.part(part, "assistant", "part")
-            canister = reader.canisters[0]
+            reader = ItemReader([], self._reader.model, is_answer=True)
+            canister = reader.item({"role": "assistant", "content": [part]}, ("part",))[0]
             start = self._open(item, position, _kind_of(canister), canister.held)
             known = start.residue if start.residue is not None else Residue(NAME)
             own = canister.residue or Residue(NAME)
@@ -416,7 +416,7 @@ class ResponsesStreamReader:
         item = self._items[index]
         if item.is_done:
             return
-        canisters = self._reader.item(value, f"output[{index}]")
+        canisters = self._reader.item(copy.deepcopy(value), ("output", index))
         for position, canister in enumerate(canisters):
             yield from self._finish_part(item, position, canister)
         for position, part in item.parts.items():

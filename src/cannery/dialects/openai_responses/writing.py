@@ -61,6 +61,7 @@ PREFIXES = {
     "image_generation_call": "ig",
 }
 MADE = "made"
+BARE = "bare"
 MADE_FORMATS = {
     "png": "image/png",
     "jpeg": "image/jpeg",
