@@ -151,7 +151,7 @@ def test_claude_code_joins_the_lines_of_one_message(tmp_path: Path):
         {"type": "summary", "summary": "Listing", "leafUuid": "z"},
     )
     conversations, unknown = read(path)
-    main, side = paths(conversations[0])
+    (main,), (side,) = map(paths, conversations)
     assert [(each.role.value, each.joined) for each in main if each.held != ""][:3] == [
         ("user", False),
         ("assistant", False),
@@ -161,6 +161,7 @@ def test_claude_code_joins_the_lines_of_one_message(tmp_path: Path):
     assert spoken(side) == [("user", "Sub", False)]
     assert conversations[0].title == "Listing"
     assert conversations[0].model == "claude-x"
+    assert conversations[1].started_by == conversations[0].identifier == "s"
     assert [each.kind for each in unknown] == ["queue-operation", "progress"]
 
 

@@ -23,6 +23,7 @@ _SHOWN = 60
 _DEEPEST = 5
 _LOOKED_AT = 2000
 _SPEAKERS = frozenset({"role", "author", "sender", "from", "is_user", "speaker", "isCreatedByUser"})
+_TABLES = frozenset({"message", "messages", "chat", "chats", "conversation", "conversations"})
 _WORDS = frozenset({"content", "text", "parts", "value", "mes", "message", "blocks", "contents"})
 
 
@@ -122,7 +123,12 @@ def _objects(value: Any) -> Iterator[dict[str, Any]]:
 
 def is_without_messages(sample: Sample) -> bool:
     """Whether nothing in a sample looks like a message: somebody who speaks beside what is said."""
-    if sample.problems or sample.tables:
+    if sample.problems:
+        return False
+    if any(
+        name.lower() in _TABLES or (_SPEAKERS & set(columns) and _WORDS & set(columns))
+        for name, columns in sample.tables.items()
+    ):
         return False
     return not any(
         _SPEAKERS & found.keys() and _WORDS & found.keys()

@@ -24,7 +24,7 @@ from cannery.importers.pieces import add_facts, facts_of
 from cannery.importers.places import open_sources
 from cannery.importers.placing import Facts, Known, Placed, Placement, Rehearsal, Row, Shelf
 from cannery.importers.sources import Source
-from cannery.importers.trees import histories
+from cannery.importers.trees import histories, without_repeats
 from cannery.messages import AnyCanister, conversation_digest
 from cannery.messages.json_text import decode_json
 from cannery.storage import Store
@@ -237,7 +237,7 @@ class _Filing:
         for number, said in enumerate(histories(imported)):
             is_empty = False
             summary.branches += number > 0
-            history = _settled(said, imported.created, self._began)
+            history = _settled(without_repeats(said), imported.created, self._began)
             self._wait(history)
             self._waiting.append((history, self._facts(history, imported, number)))
             if self._weight >= _HEAVY:

@@ -11,11 +11,14 @@ from typing import Any
 
 import msgspec
 
+from cannery.errors import CanneryError
 from cannery.importers.contract import Unknown
 from cannery.messages import AnyCanister, OpaqueContentClass, Residue, Usage, absent
 from cannery.messages.json_text import decode_json, write_json
 from cannery.translation import normalize_request
 
+# A longer file is no note about another one.
+_BESIDE = 1 << 22
 # Numbers beyond this are milliseconds.
 _MILLISECONDS = 100_000_000_000
 
@@ -70,6 +73,19 @@ def row_digest(value: Any) -> bytes:
     """What tells a row from others: all of it, however its JSON is written."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).digest()
+
+
+def read_beside(source: Any, ending: str) -> dict[str, Any]:
+    """The JSON object in the file beside a source that has its name and another ending; {} if there is none."""
+    path = None if source.path is None else source.path.with_suffix("")
+    beside = None if path is None else path.with_name(path.name + ending)
+    if beside is None or not beside.is_file() or beside.stat().st_size > _BESIDE:
+        return {}
+    try:
+        found = decode_json(beside.read_bytes())
+    except (OSError, ValueError, CanneryError):
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def spoken_by(dialect: str, body: dict[str, Any], when: datetime | None) -> list[AnyCanister]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from cannery.errors import CanneryError, ConversationNotFoundError
-from cannery.messages import AnyCanister, Conversation
+from cannery.messages import AnyCanister, Conversation, digest
 from cannery.storage import (
     Filed,
     Filing,
@@ -245,7 +245,7 @@ def _ended(history: Sequence[AnyCanister], known: Metadata | None) -> datetime:
 def _shared(one: Sequence[AnyCanister], other: Sequence[AnyCanister]) -> int:
     """How many canisters two histories begin with alike."""
     for index, (left, right) in enumerate(zip(one, other, strict=False)):
-        if left != right:
+        if digest(left) != digest(right):
             return index
     return min(len(one), len(other))
 
@@ -307,8 +307,8 @@ class Rehearsal:
             return Placed(0)
         if known and (last := _last(digests[:known])) is not None:
             self._goes_on[last] = True
-        for digest, follows in zip(new, [*new[1:], None], strict=True):
-            self._goes_on[digest] = follows is not None
+        for one, follows in zip(new, [*new[1:], None], strict=True):
+            self._goes_on[one] = follows is not None
         is_fork = bool(known) and not is_at_end
         if is_fork:
             # A fork never begins inside a tool exchange.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from cannery.importers.contract import Imported, Node
-from cannery.messages import AnyCanister
+from cannery.messages import AnyCanister, InvocationCanisterClass, ResultCanisterClass, digest
 
 
 def histories(imported: Imported) -> Iterator[list[AnyCanister]]:
@@ -31,12 +32,46 @@ def branches(imported: Imported) -> Iterator[list[Node]]:
             yield path
 
 
+def without_repeats(history: list[AnyCanister]) -> list[AnyCanister]:
+    """A history without answers that a file has twice: the same answer to a call that has been answered."""
+    open_calls: Counter[str] = Counter()
+    answers: set[tuple[str, bytes]] = set()
+    found = []
+    for canister in history:
+        if isinstance(canister, InvocationCanisterClass):
+            open_calls[canister.identifier] += 1
+        elif isinstance(canister, ResultCanisterClass):
+            name = canister.invocation_id
+            answer = name, digest(canister)
+            if not open_calls[name] and answer in answers:
+                continue
+            open_calls[name] -= open_calls[name] > 0
+            answers.add(answer)
+        found.append(canister)
+    return found
+
+
 def linear(messages: list[tuple[str, tuple[AnyCanister, ...]]]) -> tuple[Node, ...]:
     """Messages in a row as nodes."""
     found: list[Node] = []
     for name, canisters in messages:
         found.append(Node(name, found[-1].identifier if found else None, canisters))
     return tuple(found)
+
+
+def roots_of(nodes: dict[str, Node]) -> dict[str, str]:
+    """Of each message the first one of the tree that it stands in."""
+    roots: dict[str, str] = {}
+    for name in nodes:
+        path = []
+        above: str | None = name
+        while above is not None and above in nodes and above not in roots:
+            path.append(above)
+            roots[above] = above  # until its own is known; a circle ends here
+            above = nodes[above].parent
+        found = roots.get(above or "", path[-1] if path else name)
+        roots |= dict.fromkeys(path, found)
+    return roots
 
 
 def _path(leaf: str, nodes: dict[str, Node]) -> Iterator[Node]:

@@ -15,6 +15,7 @@ from cannery.cli.portable import conversation_data
 from cannery.cli.stores import find, opened
 from cannery.cli.terminal import harmless, page, paint
 from cannery.cli.unknown import show_unknown
+from cannery.cli.usage import usage_line
 from cannery.storage import Reading, StoredConversation
 
 DESCRIPTION = (
@@ -76,7 +77,7 @@ def _read(
     facts = conversation.metadata
     told = [paint(harmless(facts.title) or "(no title)", "bold"), conversation.identifier]
     told += [facts.created.astimezone().strftime("%Y-%m-%d %H:%M"), harmless(facts.model or "")]
-    told += [f"#{harmless(tag)}" for tag in facts.tags]
+    told += [*(f"#{harmless(tag)}" for tag in facts.tags), usage_line(reading.canisters)]
     blocks = paragraphs(reading.canisters, start=start)
     head = "  ".join(filter(None, told))
     page("\n\n".join([head, *blocks]), paged=not options.no_pager)

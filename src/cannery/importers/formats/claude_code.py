@@ -1,7 +1,9 @@
 """Claude Code transcripts: an event a line with ``uuid``, ``parentUuid`` and an API ``message``.
 
-Lines of one API message share its id and are joined. A session that was compacted goes on at ``logicalParentUuid``.
-Lines of other types are kept as unknown records; those with a uuid still hold the chain together.
+Lines of one API message share its id and are joined; each repeats the usage, and the last has the final counts. A
+session that was compacted goes on at ``logicalParentUuid``. A sub-agent's lines are marked ``isSidechain``; they stand
+in a file of their own, with a ``.meta.json`` beside it, or, in older sessions, among the others. Lines of other types
+are kept as unknown records; those with a uuid still hold the chain together. Seen with Claude Code 2.1.197.
 """
 
 from __future__ import annotations
@@ -11,13 +13,31 @@ from datetime import datetime
 from typing import Any
 
 from cannery.errors import InputError
-from cannery.importers.contract import UNREADABLE, Detection, Format, Found, Imported, Node, Sample
-from cannery.importers.pieces import moment, spoken_by, text_of, unknown_record
+from cannery.importers.contract import (
+    UNREADABLE,
+    Detection,
+    Format,
+    Found,
+    Imported,
+    Node,
+    Sample,
+)
+from cannery.importers.pieces import (
+    moment,
+    read_beside,
+    spoken_by,
+    text_of,
+    unknown_record,
+    usage_of,
+    with_facts,
+)
 from cannery.importers.sources import Source
-from cannery.messages import AnyCanister, absent
+from cannery.importers.trees import roots_of
+from cannery.messages import AnyCanister, Usage, absent
 
 NAME = "claude_code"
 _SPOKEN = ("user", "assistant", "message")
+_TITLES = {"summary": "summary", "ai-title": "aiTitle", "custom-title": "customTitle"}
 
 
 def detect(sample: Sample) -> Detection | None:
@@ -32,30 +52,36 @@ def detect(sample: Sample) -> Detection | None:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation a file; sidechains are trees of their own in it."""
+    """One conversation a file, and one for each sub-agent in it."""
     session = _Session()
     for record, value in source.values():
         if not isinstance(value, dict):
-            yield unknown_record("no object", record.place, value)
+            yield unknown_record("no object", record.place, value, session.last)
             continue
+        above = session.last
         problem = session.take(value, record.place)
         if problem is not None:
-            yield unknown_record(problem, record.place, value)
-    yield session.imported(source.name)
+            yield unknown_record(problem, record.place, value, above)
+    yield from session.imported(source)
 
 
 class _Session:
     """The lines of one file."""
 
     def __init__(self) -> None:
+        self.last: str | None = None
         self._nodes: dict[str, Node] = {}
         self._messages: dict[str, str] = {}
-        self._title = ""
+        # Of each message of the API the line that has it last, and what it took.
+        self._took: dict[str, tuple[str, Usage | None]] = {}
+        self._models: dict[str, str] = {}
+        self._titles: dict[str, str] = {}
         self._session = ""
-        self._model: str | None = None
         self._created: datetime | None = None
-        self._last: str | None = None
         self._current: str | None = None
+        # The lines of sub-agents, with their names.
+        self._agents: dict[str, str] = {}
+        self._sides: set[str] = set()
 
     def take(self, value: dict[str, Any], place: str) -> str | None:
         """Take a line; the kind of record if it is not understood."""
@@ -63,9 +89,8 @@ class _Session:
         when = moment(value.get("timestamp"))
         self._session = self._session or text_of(value.get("sessionId"))
         self._created = self._created or when
-        if kind in ("summary", "ai-title", "custom-title"):
-            title = value.get("summary") or value.get("aiTitle") or value.get("customTitle")
-            self._title = text_of(title) or self._title
+        if kind in _TITLES:
+            self._titles[kind] = text_of(value.get(_TITLES[kind])) or self._titles.get(kind, "")
             return None
         message = value.get("message")
         if kind not in _SPOKEN or not isinstance(message, dict):
@@ -81,9 +106,7 @@ class _Session:
 
     def _canisters(self, message: dict[str, Any], when: datetime | None) -> list[AnyCanister]:
         turn = {"role": message.get("role"), "content": message.get("content")}
-        if isinstance(message.get("model"), str):
-            self._model = message["model"]
-        model = self._model or "unknown"
+        model = text_of(message.get("model")) or next(reversed(self._models.values()), "unknown")
         body = {"model": model, "max_tokens": 1, "messages": [turn]}
         return spoken_by("anthropic_messages", body, when)
 
@@ -99,15 +122,22 @@ class _Session:
         if own and above is not None and self._messages.get(above) == own and canisters:
             canisters = [each for each in canisters if each.held is not absent] or canisters
             canisters = [canisters[0].replace(joined=True), *canisters[1:]]
-        name = self._link(value, place, tuple(canisters))
+        model = text_of(message.get("model"))
+        said = with_facts(canisters, NAME, model=model)
+        name = self._link(value, place, tuple(said))
+        if model and not model.startswith("<"):
+            self._models[name] = model
         if own:
             self._messages[name] = own
-        if value.get("isSidechain") is not True:
+        self._took[own or name] = name, _usage(message.get("usage"))
+        if value.get("isSidechain") is True:
+            self._agents[name] = text_of(value.get("agentId"))
+        else:
             self._current = name
 
     def _above(self, value: dict[str, Any]) -> str | None:
         if "parentUuid" not in value:
-            return self._last
+            return self.last
         above = text_of(value["parentUuid"]) or text_of(value.get("logicalParentUuid"))
         return above or None
 
@@ -116,15 +146,71 @@ class _Session:
         if not name and not canisters:
             return ""
         name = name or place
+        if value.get("isSidechain") is True:
+            self._sides.add(name)
         self._nodes[name] = Node(name, self._above(value), canisters)
-        self._last = name
+        self.last = name
         return name
 
-    def imported(self, name: str) -> Imported:
-        """The conversation of all lines."""
-        nodes = tuple(self._nodes.values())
-        identifier = self._session or name
-        return Imported(identifier, nodes, self._title, self._created, self._current, self._model)
+    def imported(self, source: Source) -> Iterator[Imported]:
+        """The session, and the sub-agents whose lines stand in the same file."""
+        for name, usage in self._took.values():
+            node = self._nodes[name]
+            canisters = with_facts(node.canisters, NAME, usage=usage)
+            self._nodes[name] = Node(*node[:2], tuple(canisters))
+        first = roots_of(self._nodes)
+        roots: dict[str, list[Node]] = {
+            first[name]: [] for name in self._agents if first[name] in self._sides
+        }
+        main: list[Node] = []
+        for node in self._nodes.values():
+            roots.get(first[node.identifier], main).append(node)
+        session = self._session or source.name
+        titles = [self._titles.get(kind, "") for kind in ("custom-title", "ai-title", "summary")]
+        if any(node.canisters for node in main) or not roots:
+            yield Imported(
+                session,
+                tuple(main),
+                next(filter(None, titles), ""),
+                self._created,
+                self._current,
+                self._model(main),
+            )
+        for root, nodes in roots.items():
+            yield self._agent(source, session, root, nodes)
+
+    def _agent(self, source: Source, session: str, root: str, nodes: list[Node]) -> Imported:
+        name = next(filter(None, (self._agents.get(node.identifier) for node in nodes)), root)
+        said = read_beside(source, ".meta.json")
+        times = [canister.timestamp for node in nodes for canister in node.canisters]
+        return Imported(
+            f"{session}/{name}",
+            tuple(nodes),
+            text_of(said.get("description")),
+            min(times, default=self._created),
+            next((node.identifier for node in reversed(nodes) if node.canisters), None),
+            self._model(nodes),
+            tags=("subagent",),
+            started_by=session,
+        )
+
+    def _model(self, nodes: list[Node]) -> str | None:
+        """The last model that spoke in some lines."""
+        models = [
+            self._models[node.identifier] for node in nodes if node.identifier in self._models
+        ]
+        return models[-1] if models else None
+
+
+def _usage(value: Any) -> Usage | None:
+    if not isinstance(value, dict):
+        return None
+    return usage_of(
+        fresh=value.get("input_tokens"),
+        output=value.get("output_tokens"),
+        read=value.get("cache_read_input_tokens"),
+        written=value.get("cache_creation_input_tokens"),
+    )
 
 
 FORMAT = Format(

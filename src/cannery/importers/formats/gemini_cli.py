@@ -13,9 +13,25 @@ from typing import Any
 
 from cannery.errors import InputError
 from cannery.importers.contract import UNREADABLE, Detection, Format, Found, Imported, Node, Sample
-from cannery.importers.pieces import moment, objects, spoken_by, text_of, unknown_record
+from cannery.importers.pieces import (
+    moment,
+    objects,
+    spoken_by,
+    text_of,
+    unknown_record,
+    usage_of,
+    whole,
+    with_facts,
+)
 from cannery.importers.sources import Source
-from cannery.messages import AnyCanister, AssistantCanisterClass, ReasoningContentClass, absent
+from cannery.messages import (
+    AnyCanister,
+    AssistantCanisterClass,
+    ReasoningContentClass,
+    Role,
+    Usage,
+    absent,
+)
 
 NAME = "gemini_cli"
 
@@ -33,7 +49,7 @@ def read(source: Source) -> Iterator[Found]:
     session = _Session()
     for record, value in source.values():
         for problem, kept in session.take(value):
-            yield unknown_record(problem, record.place, kept)
+            yield unknown_record(problem, record.place, kept, session.last)
     yield session.imported(source.name)
 
 
@@ -46,6 +62,12 @@ class _Session:
         # The messages that still count, in order.
         self._line: list[str] = []
         self._model: str | None = None
+        self._said: dict[str, dict[str, Any]] = {}
+
+    @property
+    def last(self) -> str | None:
+        """The message that was taken last."""
+        return self._line[-1] if self._line else None
 
     def take(self, value: Any) -> Iterator[tuple[str, Any]]:
         """Take a line; what is not understood comes back with its kind."""
@@ -72,6 +94,10 @@ class _Session:
 
     def _speak(self, message: dict[str, Any]) -> Iterator[tuple[str, Any]]:
         kind, name = text_of(message.get("type")), text_of(message.get("id"))
+        if name in self._line:
+            # A resumed session repeats its messages without what they took.
+            message = {**self._said.get(name, {}), **message}
+        self._said[name] = message
         if kind not in ("user", "gemini"):
             yield kind or "unknown", message
             return
@@ -106,7 +132,16 @@ class _Session:
         canisters = spoken_by("gemini_generate", {"contents": contents}, when) if contents else []
         if thoughts and canisters and said:
             canisters[0] = canisters[0].replace(joined=True)
-        return [*thoughts, *canisters]
+        found = [*thoughts, *canisters]
+        if kind == "user":
+            return found
+        # What tools answered is not the model's.
+        made = [each for each in found if each.role is not Role.Result]
+        rest = [each for each in found if each.role is Role.Result]
+        told = with_facts(
+            made, NAME, model=message.get("model"), usage=_usage(message.get("tokens"))
+        )
+        return [*told, *rest]
 
     def imported(self, name: str) -> Imported:
         """The conversation of all lines."""
@@ -115,7 +150,7 @@ class _Session:
             tuple(self._nodes.values()),
             text_of(self._facts.get("summary")),
             moment(self._facts.get("startTime")),
-            self._line[-1] if self._line else None,
+            self.last,
             self._model,
         )
 
@@ -134,6 +169,19 @@ def _thoughts(message: dict[str, Any], when: datetime | None) -> Iterator[AnyCan
     if any(texts):
         thought = ReasoningContentClass((), tuple(filter(None, texts)))
         yield AssistantCanisterClass(thought, when or absent)
+
+
+def _usage(value: Any) -> Usage | None:
+    """What an answer took; the input includes what a cache gave, the output not what was thought."""
+    if not isinstance(value, dict):
+        return None
+    read, thought = whole(value.get("cached")), whole(value.get("thoughts"))
+    return usage_of(
+        fresh=whole(value.get("input")) - read,
+        output=whole(value.get("output")) + thought,
+        read=read,
+        reasoning=thought,
+    )
 
 
 def _called(call: dict[str, Any]) -> dict[str, Any]:
