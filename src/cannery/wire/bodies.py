@@ -20,7 +20,7 @@ from cannery.messages.immutable import thaw
 from cannery.messages.json_text import decode_vast, utf8
 from cannery.wire.places import Places
 
-decode = msgspec.json.Decoder().decode
+_decode = msgspec.json.Decoder().decode
 _split = msgspec.json.Decoder(dict[str, Raw]).decode
 _SURROGATES = "[\ud800-\udfff]"  # compiled when it is needed, which is rarely
 _MISSING: Any = object()
@@ -109,11 +109,21 @@ def check_values(dialect: str, value: Any, path: str) -> None:
 def read_value(dialect: str, body: bytes) -> Any:
     """The plain JSON value of a body."""
     try:
-        return decode(body)
+        return _decode(body)
     except RecursionError:
         raise DialectError(dialect, "$", "nested too deeply") from None
     except (msgspec.MsgspecError, UnicodeError):
         return _read_tolerantly(dialect, body)
+
+
+def decode(field: Raw) -> Any:
+    """The plain value of a field; a number that is too large to be held is the ``Raw`` text that spells it."""
+    try:
+        return _decode(field)
+    except msgspec.MsgspecError as error:
+        if "out of range" not in str(error):
+            raise
+        return decode_vast(str(field, "utf-8"))
 
 
 def read_object(dialect: str, body: bytes) -> Object:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import Any, assert_never
 
-from cannery.dialects.anthropic_messages.models import is_same_family
+from cannery.dialects.anthropic_messages.models import NAME, is_same_family
+from cannery.dialects.anthropic_messages.reading import SEARCH_RESULT
 from cannery.messages.content import (
     PLAIN,
     AnyContent,
@@ -38,10 +39,7 @@ from cannery.wire.media import (
     standard_base64,
 )
 
-NAME = "anthropic_messages"
 PDF = "application/pdf"
-# A search result is a file of chunks that says so by its type; its source stands in the context.
-SEARCH_RESULT = "text/x-search-result"
 _TEXTUAL = ("json", "xml", "yaml", "javascript", "sql", "csv", "markdown", "toml")
 _BARE = {"type", "text"}
 Object = dict[str, Any]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from cannery.dialects.anthropic_messages.settings import NAME
+from cannery.dialects.anthropic_messages.models import NAME
 from cannery.errors import DialectError
 from cannery.wire.bodies import encode, read_value
 from cannery.wire.contract import WireError

@@ -10,6 +10,7 @@ from functools import lru_cache
 
 from cannery.wire.contract import Rules
 
+NAME = "anthropic_messages"
 _NAME = re.compile(
     r"claude-(?:(?P<old>\d)(?:[-.](?P<old_minor>\d))?-)?(?P<tier>[a-z]+)"
     r"(?:-(?P<major>\d{1,2})(?!\d)(?:[-.](?P<minor>\d{1,2})(?!\d))?)?"

@@ -1,32 +1,39 @@
 """Reading Messages bodies.
 
-A message becomes one canister for each block, joined; what the model has no place for is remembered as the difference
-to what writing would give. The top-level system comes first, as supervisors; a message of role system is a supervisor
-at its place that remembers where it stood.
+A reader takes the keys that it understands from each object; what is left is residue. A message becomes one canister
+for each block, joined. The top-level system comes first, as supervisors; a message of role system is a supervisor at
+its place that remembers where it stood. The input of a call is kept as the body spells it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from cannery.dialects.anthropic_messages.blocks import SEARCH_RESULT, is_bare_text
+import msgspec
+from msgspec import Raw, ValidationError
+
+from cannery.dialects.anthropic_messages.models import NAME
 from cannery.dialects.anthropic_messages.settings import (
-    CACHE,
-    CONTROL_PATHS,
-    NAME,
-    read_controls,
-    read_tool_choice,
-    read_tools,
-    write_settings,
+    Path,
+    left_of,
+    read_mark,
+    read_objects,
+    read_settings,
+    refuse,
+    refuse_blocks,
+    spelled,
 )
-from cannery.dialects.anthropic_messages.writing import INLINE, MessageWriter
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AnyCanister,
     new_assistant,
     new_invocation,
     new_result,
+    new_supervisor,
+    new_user,
 )
+from cannery.messages.checked import now
 from cannery.messages.content import (
     PLAIN,
     Citation,
@@ -41,284 +48,408 @@ from cannery.messages.content import (
 from cannery.messages.conversation import Conversation
 from cannery.messages.json_text import write_json
 from cannery.messages.payload import Base64, Location
-from cannery.messages.requests import Request, new_request
+from cannery.messages.requests import Request
 from cannery.messages.residue import Residue
 from cannery.roles.vocabularies import VOCABULARIES
-from cannery.wire.arguments import input_text
-from cannery.wire.bodies import Object, guarded, is_named, read_object
-from cannery.wire.canister_reading import CanisterReader
-from cannery.wire.contract import Piece
-from cannery.wire.controls import flag
-from cannery.wire.losses import Report
-from cannery.wire.places import Places, note_settings
-from cannery.wire.residues import patch_text, remember
+from cannery.wire.arguments import RAW_ARGUMENTS, input_text, object_input
+from cannery.wire.bodies import Fields, Object, decode, encode, is_named, kind_of, read_fields
+from cannery.wire.places import Places
 from cannery.wire.wire_roles import read_role
 
+# The form of a system message that stands among the messages; ``:`` and the form of its content may follow.
+INLINE = "message"
+# A search result is a file of chunks that says so by its type; its source stands in the context.
+SEARCH_RESULT = "text/x-search-result"
+# What a block says, and the patch for what is left of it.
+Held = tuple[Any, Object | None]
+# Payload, type and chunks of a document, and the patch for what is left of its source.
+Source = tuple[Any, str, tuple[Any, ...], Object | None]
 _ROLES = VOCABULARIES["anthropic"]
+_EITHER = "a string or a list of blocks"
+# What the assistant says: the fields of its blocks are not decoded yet, since the input of a call passes through.
+_decode_answer = msgspec.json.Decoder(str | list[dict[str, Raw]]).decode
 
 
 def read_request(body: bytes, places: Places) -> Request:
     """The request that a body asks for."""
-    value = read_object(NAME, body)
-    return guarded(NAME, lambda: _read_request(value, places))  # type: ignore[no-any-return]
+    return read_fields(NAME, body, places, _read_request)
 
 
-def _read_request(body: Object, places: Places) -> Request:
-    reader = MessageReader(body.get("model"))
-    is_said = reader.system(body.get("system"))
-    reader.messages(body)
-    return _request(body, reader, places, is_said=is_said)
+def _read_request(fields: Fields, places: Places) -> Request:
+    messages, system = fields.pop("messages", None), fields.pop("system", None)
+    if messages is None:
+        refuse(("messages",), "is required")
+    leading = None if system is None else decode(system)
+    if system is not None and leading in (None, []):
+        fields["system"] = system
+    request = read_settings(fields, places)
+    reader = MessageReader(request.model, places)
+    if leading is not None and leading != []:
+        reader.content(leading, "system", ("system",), None, None)
+    for index, message in enumerate(read_objects(messages, ("messages",))):
+        reader.message(message, ("messages", index))
+    return msgspec.structs.replace(request, conversation=Conversation.trusted(reader.canisters))
 
 
-def _request(body: Object, reader: MessageReader, places: Places, *, is_said: bool) -> Request:
-    """The request of what was read and the settings of a body."""
-    model = body.get("model")
-    places.canisters.extend(reader.paths)
-    note_settings(places, body, CONTROL_PATHS)
-    request: Request = new_request(
-        Conversation.trusted(reader.canisters),
-        model if type(model) is str else absent,
-        read_tools(body),
-        read_tool_choice(body),
-        read_controls(body),
-        flag(body.get("stream")),
-        source=NAME,
-    )
-    apart = ("messages", "system") if is_said else ("messages",)
-    rest = {key: item for key, item in body.items() if key not in apart}
-    patch = patch_text(write_settings(request, Report()), rest)
-    return request if patch is None else request.replace(residue=Residue(NAME, envelope=patch))
+class MessageReader:
+    """Reads the messages of one body, in order, and notes the place of each canister."""
 
-
-class MessageReader(CanisterReader):
-    """Reads the messages of one body, in order."""
-
-    def __init__(self, model: Any = None) -> None:
-        super().__init__(NAME)
+    def __init__(self, model: Any, places: Places) -> None:
         self.origin = Origin(NAME, model if type(model) is str else None)
-        self.writer = MessageWriter(Report(), at_home=True)
+        self.when = now()
+        self.canisters: list[AnyCanister] = []
+        self._paths = places.canisters
 
     # --- messages ------------------------------------------------------------------------------
 
-    def system(self, value: Any) -> bool:
-        """The system field; whether it says anything."""
-        if value is None or value == []:
-            return False
-        form = self.content(value, "system", "system")
-        remember(self.canisters[0], dialect=NAME, form=form)
-        return True
-
-    def messages(self, body: Object) -> None:
-        """All messages of a body."""
-        for index, item in enumerate(self.list(self.field(body, "messages", ""), "messages")):
-            self.message(item, index)
-
-    def message(self, item: Any, index: int) -> None:
+    def message(self, message: Fields, place: Path) -> None:
         """One message of a body."""
-        path = f"messages[{index}]"
-        message = self.object(item, path)
-        role = self._role(message, index)
-        start = len(self.canisters)
-        form = self._message_content(message, role, f"{path}.content")
-        if role == "system":
-            for canister in self.canisters[start + 1 :]:
-                remember(canister, dialect=NAME, form=INLINE)
-            form = INLINE if form is None else f"{INLINE}:{form}"
-        beside = {key: value for key, value in message.items() if key != "content"}
-        envelope = patch_text({"role": role}, {**beside, "role": role})
-        remember(self.canisters[start], dialect=NAME, form=form, envelope=envelope)
-
-    def _role(self, message: Object, index: int) -> str:
-        role = self.field(message, "role", f"messages[{index}]")
-        return read_role(NAME, role, _ROLES, f"messages.{index}.role")
-
-    def _message_content(self, message: Object, role: str, path: str) -> str | None:
-        if role != "system":
-            content = self.field(message, "content", path.removesuffix(".content"))
-            return self.content(content, role, path)
-        content = message.get("content", absent)
-        if content is not None and content is not absent:
-            return self.content(content, role, path)
-        self.add(self.said_by(role, ""), path.removesuffix(".content"))
-        return "null" if content is None else "absent"
-
-    def content(self, content: Any, role: str, path: str) -> str | None:
-        """Add a canister for each block; give the form of the content where it is not the usual one."""
-        if type(content) is str:
-            self.add(self.said_by(role, content), path)
-            return None
-        if type(content) is not list:
-            self.fail(path, "expected a string or a list of blocks")
-        if not content:
-            held = absent if role == "assistant" else ""
-            self.add(self.said_by(role, held), path)
-            return "empty"
-        self.blocks(content, role, path)
-        return "list" if is_bare_text(content) else None
-
-    def blocks(self, content: list[Any], role: str, path: str) -> None:
-        """Add a canister for each block of a message."""
-        start = len(self.canisters)
-        for index, item in enumerate(content):
-            place = f"{path}[{index}]"
-            block = self.object(item, place)
-            kind = block.get("type")
-            is_joined = len(self.canisters) > start
-            if kind == "tool_use" and role == "assistant":
-                if not is_joined:
-                    self.add(new_assistant(absent, self.when), path.removesuffix(".content"))
-                self._call(block, place)
-            elif kind == "tool_result" and role == "user":
-                self._result(block, place, joined=is_joined)
+        role = message.pop("role", None)
+        if role is None:
+            refuse((*place, "role"), "is required")
+        said_by = decode(role)
+        if type(said_by) is not str or said_by not in _ROLES.readings:
+            said_by = read_role(NAME, said_by, _ROLES, ".".join(map(str, (*place, "role"))))
+        raw = message.pop("content", None)
+        envelope = encode({"s": message}).decode() if message else None
+        if raw is None:
+            self._without_content("absent", said_by, place, envelope)
+        elif said_by == "assistant":
+            path = (*place, "content")
+            self.answer(decode_answer(raw, path), path, envelope)
+        else:
+            content = decode(raw)
+            if content is None and said_by == "system":
+                self._without_content("null", said_by, place, envelope)
             else:
-                held = self.block(block, place, is_answer=role == "assistant")
-                canister = self.add(self.said_by(role, held, joined=is_joined), place)
-                self._remember(canister, self.writer.blocks(held, None)[0], block)
+                form = INLINE if said_by == "system" else None
+                self.content(content, said_by, (*place, "content"), envelope, form)
 
-    def _remember(self, canister: AnyCanister, ours: Object, block: Object) -> None:
-        """Keep what the usual form of a block would not say."""
-        mark = block.get("cache_control")
-        cache = CACHE.get(str(mark.get("ttl")), "short") if type(mark) is dict else None
-        remember(canister, dialect=NAME, part=patch_text(ours, block), cache=cache)
+    def _without_content(self, form: str, role: str, place: Path, envelope: str | None) -> None:
+        if role != "system":
+            refuse((*place, "content"), "is required")
+        residue = Residue(NAME, None, envelope, f"{INLINE}:{form}")
+        self._add(role, "", place, False, residue)
+
+    def content(
+        self, content: Any, role: str, path: Path, envelope: str | None, form: str | None
+    ) -> None:
+        """What the user or the system says: a canister for each block."""
+        if type(content) is str:
+            residue = Residue(NAME, None, envelope, form) if envelope or form else None
+            self._add(role, content, path, False, residue)
+        elif type(content) is not list:
+            refuse(path, f"expected {_EITHER}")
+        elif not content:
+            self._add(role, "", path, False, Residue(NAME, None, envelope, _shape(form, "empty")))
+        else:
+            is_single = len(content) == 1
+            for index, block in enumerate(content):
+                where = (*path, index)
+                if type(block) is not dict:
+                    refuse(where, f"expected an object, got {kind_of(block)}")
+                first = (envelope, is_single) if not index else (None, False)
+                if role == "user" and block.get("type") == "tool_result":
+                    self._result(block, where, index > 0, first[0])
+                else:
+                    self.add_block(block, role, where, index > 0, *first, form)
+
+    def answer(self, content: str | list[Fields], path: Path, envelope: str | None) -> None:
+        """What the assistant says: a canister for each block, and a silent one before a call that comes first."""
+        if type(content) is str:
+            residue = None if envelope is None else Residue(NAME, None, envelope)
+            self._add("assistant", content, path, False, residue)
+        elif not content:
+            self._add("assistant", absent, path, False, Residue(NAME, None, envelope, "empty"))
+        else:
+            self.blocks(content, path, envelope, is_single=len(content) == 1)  # type: ignore[arg-type]
+
+    def blocks(
+        self, content: list[Fields], path: Path, envelope: str | None, *, is_single: bool
+    ) -> None:
+        """The blocks of the assistant; a single one may be the text for which a string could stand."""
+        for index, fields in enumerate(content):
+            where = (*path, index)
+            if "type" in fields and decode(fields["type"]) == "tool_use":
+                if not index:
+                    silent = None if envelope is None else Residue(NAME, None, envelope)
+                    self._add("assistant", absent, path[:-1], False, silent)
+                self._call(fields, where)
+            else:
+                block = {key: decode(value) for key, value in fields.items()}
+                first = (envelope, is_single) if not index else (None, False)
+                self.add_block(block, "assistant", where, index > 0, *first, None)
+
+    def add_block(
+        self,
+        block: Object,
+        role: str,
+        path: Path,
+        joined: bool,  # noqa: FBT001 - by position, as constructors take it
+        envelope: str | None,
+        is_single: bool,  # noqa: FBT001 - the same
+        form: str | None,
+    ) -> None:
+        """Add the canister of one block."""
+        mark = read_mark(block)
+        held, patch = self.block(block, path, is_answer=role == "assistant")
+        if is_single and patch is None and type(held) is str:
+            # One text and nothing else, for which a string could stand.
+            form = _shape(form, "list")
+        residue = None
+        if patch or envelope or form or mark:
+            part = None if patch is None else encode(patch).decode()
+            residue = Residue(NAME, part, envelope, form, None, mark)
+        self._add(role, held, path, joined, residue)
+
+    def _add(
+        self,
+        role: str,
+        held: Any,
+        path: Path,
+        joined: bool,  # noqa: FBT001 - by position, as constructors take it
+        residue: Residue | None,
+    ) -> None:
+        if role == "user":
+            canister = new_user(held, self.when, joined, residue)
+        elif role == "assistant":
+            canister = new_assistant(held, self.when, joined, residue)
+        else:
+            canister = new_supervisor(held, self.when, joined, residue, None, role)
+        self.canisters.append(canister)
+        self._paths.append(path)
 
     # --- calls and results ---------------------------------------------------------------------
 
-    def _call(self, block: Object, path: str) -> None:
-        identifier = self.text_field(block, "id", path)
-        name = self.text_field(block, "name", path)
-        value = block.get("input", absent)
-        arguments = "" if value is absent or value is None else input_text(value)
-        own = (identifier or f"call_{len(self.canisters)}", name, False)
-        canister = self.add(new_invocation(arguments, self.when, True, None, None, *own), path)
-        ours: Object = {"type": "tool_use", "id": own[0], "name": name}
-        # What is an object is written back from its own text; only odd inputs are compared.
-        ours["input"] = value if type(value) is dict else {}
-        self._remember(canister, ours, block)
+    def _call(self, fields: Fields, path: Path) -> None:
+        del fields["type"]
+        known: Object = {key: decode(fields.pop(key)) for key in ("id", "name") if key in fields}
+        identifier, name = _check(known, "id", path), _check(known, "name", path)
+        raw = fields.pop("input", None)
+        text = "" if raw is None else spelled(raw)
+        patch: Object = {"s": fields} if fields else {}
+        if raw is None:
+            patch["x"] = ["input"]
+        elif not text.startswith("{"):
+            value = decode(raw)
+            text = "" if value is None else input_text(value)
+            fields["input"] = raw
+            patch["s"] = fields
+        elif RAW_ARGUMENTS in text:
+            unwrapped = input_text(decode(raw))
+            text = unwrapped if object_input(unwrapped) is None else text
+        if not identifier:
+            identifier = f"call_{len(self.canisters)}"
+            patch["s"] = {**fields, "id": ""}
+        residue = None
+        if patch:
+            mark = fields.get("cache_control")
+            cache = None if mark is None else read_mark({"cache_control": decode(mark)})
+            residue = Residue(NAME, encode(patch).decode(), None, None, None, cache)
+        self.canisters.append(
+            new_invocation(text, self.when, True, residue, None, identifier, name, False)
+        )
+        self._paths.append(path)
 
-    def _result(self, block: Object, path: str, *, joined: bool) -> None:
-        identifier = self.text_field(block, "tool_use_id", path)
-        held, form = self._result_content(block.get("content", absent), f"{path}.content")
-        error = True if block.get("is_error") is True else absent
-        own = (identifier, error)
-        canister = self.add(new_result(held, self.when, joined, None, None, *own), path)
-        remember(canister, dialect=NAME, form=form)
-        ours = self.writer.piece_blocks(Piece(canister, None))[0]
-        self._remember(canister, ours, block)
+    def _result(
+        self,
+        block: Object,
+        path: Path,
+        joined: bool,  # noqa: FBT001 - by position, as constructors take it
+        envelope: str | None,
+    ) -> None:
+        del block["type"]
+        identifier = _take(block, "tool_use_id", path)
+        held, form, inner = self._result_content(block, path)
+        error = absent
+        if block.get("is_error") is True:
+            error = block.pop("is_error")
+        patch: Object = {}
+        if inner:
+            patch["d"] = {"content": {"i": inner}}
+        if block:
+            patch["s"] = block
+        residue = None
+        if patch or form or envelope:
+            part = encode(patch).decode() if patch else None
+            residue = Residue(NAME, part, envelope, form, None, read_mark(block))
+        self.canisters.append(new_result(held, self.when, joined, residue, None, identifier, error))
+        self._paths.append(path)
 
-    def _result_content(self, content: Any, path: str) -> tuple[Any, str | None]:
+    def _result_content(self, block: Object, path: Path) -> tuple[Any, str | None, Object | None]:
+        """What a result says, the form of its content and the patches of its blocks."""
+        if "content" not in block:
+            return "", "absent", None
+        content = block.pop("content")
         if type(content) is str:
-            return content, None
-        if content is absent or content is None:
-            return "", "absent" if content is absent else "null"
-        parts = self._parts(content, path)
-        if not parts:
-            return "", "empty"
+            return content, None, None
+        if content is None:
+            return "", "null", None
+        if not content and type(content) is list:
+            return "", "empty", None
+        parts, inner = self._parts(content, (*path, "content"))
         if len(parts) == 1:
-            return parts[0], "list"
-        return new_parts(tuple(map(_wrapped, parts))), None
+            return parts[0], "list", inner
+        return new_parts(tuple(map(_wrapped, parts))), None, inner
 
-    def _parts(self, content: Any, path: str) -> list[Any]:
-        return [
-            self.block(self.object(item, f"{path}[{index}]"), f"{path}[{index}]", is_answer=False)
-            for index, item in enumerate(self.list(content, path))
-        ]
+    def _parts(self, content: Any, path: Path) -> tuple[list[Any], Object]:
+        """What the blocks within a block say, and the patches of those of which something is left."""
+        if type(content) is not list:
+            refuse(path, f"expected a list, got {kind_of(content)}")
+        parts: list[Any] = []
+        patches: Object = {}
+        for index, block in enumerate(content):
+            where = (*path, index)
+            if type(block) is not dict:
+                refuse(where, f"expected an object, got {kind_of(block)}")
+            held, patch = self.block(block, where, is_answer=False)
+            parts.append(held)
+            if patch:
+                patches[str(index)] = patch
+        return parts, patches
 
     # --- blocks --------------------------------------------------------------------------------
 
-    def block(self, block: Object, path: str, *, is_answer: bool) -> Any:
-        """What one block says; blocks that nobody here knows are kept to the letter."""
-        kind = block.get("type")
-        match kind:
-            case "text":
-                return self._text(block, path)
-            case "image":
-                return self._image(block, path)
-            case "document":
-                return self._document(block, path)
-            case "search_result":
-                return self._search_result(block, path)
-            case "thinking" if is_answer:
-                thought = self.text_field(block, "thinking", path)
-                signature = block.get("signature")
-                signed = signature if type(signature) is str and signature else None
-                texts = (thought,) if thought else ()
-                return new_reasoning(texts, (), signed, None, self.origin)
-            case "redacted_thinking" if is_answer and block.get("data"):
-                data = self.text_field(block, "data", path)
-                return new_reasoning((), (), None, data, self.origin)
-            case _:
-                return self.opaque(block, path)
-
-    def opaque(self, block: Object, path: str) -> Any:
-        """A block that nobody here knows."""
+    def block(self, block: Object, path: Path, *, is_answer: bool) -> Held:
+        """What one block says and what is left of it; a block that is not known is kept whole."""
         kind = block.get("type")
         if type(kind) is not str:
-            self.fail(f"{path}.type", "expected a string")
-        return new_opaque(NAME, kind, write_json(block))
+            refuse((*path, "type"), "expected a string")
+        if kind == "text":
+            return self._text(block, path)
+        read = _BLOCKS.get(kind) or (_THOUGHTS.get(kind) if is_answer else None)
+        held = None if read is None else read(self, block, path)
+        return (new_opaque(NAME, kind, write_json(block)), None) if held is None else held
 
-    def _text(self, block: Object, path: str) -> Any:
-        said = self.text_field(block, "text", path)
+    def _text(self, block: Object, path: Path) -> Held:
+        said: Any = _take(block, "text", path)
+        del block["type"]
+        if not block:
+            return said, None
         listed = block.get("citations")
-        if type(listed) is not list or not listed:
-            return said
-        if not all(type(item) is dict for item in listed):
-            return said
-        return new_text(said, PLAIN, tuple(map(read_citation, listed)))
+        if type(listed) is list and listed and all(type(item) is dict for item in listed):
+            del block["citations"]
+            said = new_text(said, PLAIN, tuple(map(read_citation, listed)))
+        return said, left_of(block)
 
-    def _image(self, block: Object, path: str) -> Any:
-        source = self.object(self.field(block, "source", path), f"{path}.source")
-        found = self._payload(source, f"{path}.source")
-        return self.opaque(block, path) if found is None else new_image(*found)
-
-    def _payload(self, source: Object, path: str) -> tuple[Any, str] | None:
-        """The payload and type of a source; None for a source that is not known."""
-        match source.get("type"):
-            case "base64":
-                payload = Base64(self.text_field(source, "data", path))
-                return payload, self.text_field(source, "media_type", path)
-            case "url":
-                place = self.text_field(source, "url", path)
-                return (Location("url", place), "") if is_named(place) else None
-            case "file":
-                place = self.text_field(source, "file_id", path)
-                return (Location("file", place), "") if is_named(place) else None
-            case _:
-                return None
-
-    def _document(self, block: Object, path: str) -> Any:
-        source = self.object(self.field(block, "source", path), f"{path}.source")
-        where = f"{path}.source"
-        chunks: tuple[Any, ...] = ()
-        found: tuple[Any, str] | None
-        if source.get("type") == "text":
-            data = self.text_field(source, "data", where)
-            media_type = source.get("media_type")
-            found = data.encode(), media_type if type(media_type) is str else PLAIN
-        elif source.get("type") == "content":
-            chunks, mime_type = self._chunks(source, where)
-            found = (b"", mime_type) if chunks else None
+    def _thinking(self, block: Object, path: Path) -> Held:
+        thought = _take(block, "thinking", path)
+        del block["type"]
+        signature = block.get("signature")
+        if type(signature) is str and signature:
+            del block["signature"]
         else:
-            found = self._payload(source, where)
-        if found is None or _is_unreadable_text(*found):
-            return self.opaque(block, path)
-        facts = (_text_or_none(block.get("title")), _text_or_none(block.get("context")))
-        return new_file(*found, *facts, _citable(block), chunks)
+            signature = None
+        texts = (thought,) if thought else ()
+        return new_reasoning(texts, (), signature, None, self.origin), left_of(block)
 
-    def _chunks(self, source: Object, path: str) -> tuple[tuple[Any, ...], str]:
-        """The chunks of a document; its type tells one chunk given as a string from a list."""
-        content = self.field(source, "content", path)
-        if type(content) is str:
-            return (new_text(content),), PLAIN
-        return tuple(map(_wrapped, self._parts(content, f"{path}.content"))), ""
+    def _redacted(self, block: Object, path: Path) -> Held | None:
+        if not block.get("data"):
+            return None
+        data = _take(block, "data", path)
+        del block["type"]
+        return new_reasoning((), (), None, data, self.origin), left_of(block)
 
-    def _search_result(self, block: Object, path: str) -> Any:
-        source = self.text_field(block, "source", path)
-        title = self.text_field(block, "title", path)
-        content = self.field(block, "content", path)
-        chunks = tuple(map(_wrapped, self._parts(content, f"{path}.content")))
-        if not chunks:
-            return self.opaque(block, path)
-        return new_file(b"", SEARCH_RESULT, title, source, _citable(block), chunks)
+    def _image(self, block: Object, path: Path) -> Held | None:
+        source = _take(block, "source", path, dict)
+        found = self._payload(source, (*path, "source"))
+        if found is None:
+            block["source"] = source
+            return None
+        del block["type"]
+        return new_image(*found), _patched(block, source=left_of(source))
+
+    def _payload(self, source: Object, path: Path) -> tuple[Any, str] | None:
+        """The payload and type of a source; None, and nothing taken, for a source that is not known."""
+        kind = source.get("type")
+        if kind == "base64":
+            data, media_type = _check(source, "data", path), _check(source, "media_type", path)
+            del source["type"], source["data"], source["media_type"]
+            return Base64(data), media_type
+        key = {"url": "url", "file": "file_id"}.get(kind) if type(kind) is str else None
+        if key is None:
+            return None
+        place = _check(source, key, path)
+        if not is_named(place):
+            return None
+        del source["type"], source[key]
+        return Location("url" if key == "url" else "file", place), ""
+
+    def _document(self, block: Object, path: Path) -> Held | None:
+        source = _take(block, "source", path, dict)
+        found = self._document_source(source, (*path, "source"))
+        if found is None:
+            block["source"] = source
+            return None
+        payload, mime_type, chunks, inner = found
+        del block["type"]
+        facts = [_take_named(block, "title"), _take_named(block, "context")]
+        citable, cited = _take_citable(block)
+        held = new_file(payload, mime_type, *facts, citable, chunks)
+        return held, _patched(block, source=inner, citations=cited)
+
+    def _document_source(self, source: Object, path: Path) -> Source | None:
+        """Payload, type and chunks of a document, and what is left of its source; None if it is not known."""
+        kind = source.get("type")
+        if kind == "text":
+            return _text_source(source, path)
+        if kind == "content":
+            if "content" not in source:
+                refuse((*path, "content"), "is required")
+            content = source["content"]
+            if content == []:
+                return None
+            del source["type"], source["content"]
+            if type(content) is str:
+                return b"", PLAIN, (new_text(content),), left_of(source)
+            parts, inner = self._parts(content, (*path, "content"))
+            patch = _patched(source, content={"i": inner} if inner else None)
+            return b"", "", tuple(map(_wrapped, parts)), patch
+        found = self._payload(source, path)
+        if found is None:
+            return None
+        payload, mime_type = found
+        if isinstance(payload, Base64) and mime_type.startswith("text/"):
+            # Written anew it is a source of text.
+            source.update(type="base64", data=payload.text)
+            if not payload.is_readable:
+                source["media_type"] = mime_type
+                return None
+        return payload, mime_type, (), left_of(source)
+
+    def _search_result(self, block: Object, path: Path) -> Held | None:
+        source, title = _check(block, "source", path), _check(block, "title", path)
+        if "content" not in block:
+            refuse((*path, "content"), "is required")
+        content = block.pop("content")
+        if content == []:
+            block["content"] = content
+            return None
+        parts, inner = self._parts(content, (*path, "content"))
+        del block["type"], block["source"], block["title"]
+        citable, cited = _take_citable(block)
+        chunks = tuple(map(_wrapped, parts))
+        held = new_file(b"", SEARCH_RESULT, title, source, citable, chunks)
+        return held, _patched(block, content={"i": inner} if inner else None, citations=cited)
+
+
+_BLOCKS: dict[str, Callable[[MessageReader, Object, Path], Held | None]] = {
+    "image": MessageReader._image,  # noqa: SLF001 - this module's own
+    "document": MessageReader._document,  # noqa: SLF001 - the same
+    "search_result": MessageReader._search_result,  # noqa: SLF001 - the same
+}
+_THOUGHTS: dict[str, Callable[[MessageReader, Object, Path], Held | None]] = {
+    "thinking": MessageReader._thinking,  # noqa: SLF001 - the same
+    "redacted_thinking": MessageReader._redacted,  # noqa: SLF001 - the same
+}
+
+
+def decode_answer(raw: Raw, path: Path) -> str | list[Fields]:
+    """The content of an assistant: text, or the fields of its blocks."""
+    try:
+        return _decode_answer(raw)  # type: ignore[no-any-return]
+    except ValidationError:
+        refuse_blocks(decode(raw), path, _EITHER)
 
 
 def read_citation(item: Object) -> Citation:
@@ -329,14 +460,66 @@ def read_citation(item: Object) -> Citation:
     return Citation(NAME, write_json(item), _text_or_none(url), _text_or_none(title), cited)
 
 
-def _citable(block: Object) -> bool | None:
+def _text_source(source: Object, path: Path) -> Source:
+    data = _take(source, "data", path, str)
+    del source["type"]
+    patch: Object = {}
+    mime_type = source.get("media_type")
+    if type(mime_type) is str:
+        del source["media_type"]
+    else:
+        mime_type = PLAIN
+        patch = {} if "media_type" in source else {"x": ["media_type"]}
+    if not mime_type.startswith("text/"):
+        # Written anew it is a source of base64.
+        source.update(type="text", data=data)
+    if source:
+        patch["s"] = source
+    return data.encode(), mime_type, (), patch
+
+
+def _take_citable(block: Object) -> tuple[bool | None, Object | None]:
+    """Whether the model may cite a document, and the patch for what is left of that."""
     citations = block.get("citations")
-    enabled = citations.get("enabled") if type(citations) is dict else None
-    return enabled if type(enabled) is bool else None
+    if type(citations) is not dict or type(citations.get("enabled")) is not bool:
+        return None, None
+    del block["citations"]
+    return citations.pop("enabled"), left_of(citations)
 
 
-def _is_unreadable_text(payload: Any, mime_type: str) -> bool:
-    return mime_type.startswith("text/") and isinstance(payload, Base64) and not payload.is_readable
+def _take_named(block: Object, key: str) -> str | None:
+    """A field that is taken if it is text."""
+    return block.pop(key) if type(block.get(key)) is str else None
+
+
+def _patched(block: Object, **inner: Object | None) -> Object | None:
+    """The patch for what is left of a block and of objects in it."""
+    changed = {key: patch for key, patch in inner.items() if patch}
+    if not changed:
+        return left_of(block)
+    return {"d": changed, "s": block} if block else {"d": changed}
+
+
+def _check(block: Object, key: str, path: Path, kind: type = str) -> Any:
+    """A field that must be there and be text, or another kind of value."""
+    if key not in block:
+        refuse((*path, key), "is required")
+    value = block[key]
+    if type(value) is not kind:
+        expected = "a string" if kind is str else "an object"
+        refuse((*path, key), f"expected {expected}, got {kind_of(value)}")
+    return value
+
+
+def _take(block: Object, key: str, path: Path, kind: type = str) -> Any:
+    """The same, taken."""
+    value = _check(block, key, path, kind)
+    del block[key]
+    return value
+
+
+def _shape(form: str | None, shape: str) -> str:
+    return shape if form is None else f"{form}:{shape}"
 
 
 def _text_or_none(value: Any) -> str | None:

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from cannery.dialects.anthropic_messages.blocks import without_file
-from cannery.dialects.anthropic_messages.reading import MessageReader
-from cannery.dialects.anthropic_messages.settings import NAME
+from cannery.dialects.anthropic_messages.models import NAME
+from cannery.dialects.anthropic_messages.reading import MessageReader, decode_answer
+from cannery.dialects.anthropic_messages.settings import Path, refuse
 from cannery.dialects.anthropic_messages.writing import MessageWriter
 from cannery.messages.absence import absent
 from cannery.messages.canisters import AnyCanister, InvocationCanisterClass
@@ -18,13 +18,12 @@ from cannery.messages.conversation import Conversation
 from cannery.messages.requests import FinishReason, Response, Usage, new_response, new_usage
 from cannery.messages.residue import Residue
 from cannery.wire.answers import answer_pieces, refuse_error
-from cannery.wire.bodies import Object, guarded, read_object
-from cannery.wire.contract import Piece
+from cannery.wire.bodies import Fields, Object, decode, encode, read_fields
 from cannery.wire.controls import text
 from cannery.wire.endings import report_ending
 from cannery.wire.losses import Report
 from cannery.wire.places import Places
-from cannery.wire.residues import own_residue, patch_text, recall
+from cannery.wire.residues import own_residue, recall
 
 FINISH = {
     "end_turn": FinishReason.Stop,
@@ -44,6 +43,9 @@ FINISH_WORDS = {
 }
 UNNAMED = "msg_cannery"
 _SAYS = frozenset({FinishReason.Pause})
+# What every answer has, and what some of that is always.
+_ALWAYS = ("id", "type", "role", "model", "stop_reason", "stop_sequence")
+_CONSTANT = (("type", "message"), ("role", "assistant"))
 _CACHED = {
     "cache_write": "cache_creation_input_tokens",
     "cache_read": "cache_read_input_tokens",
@@ -52,57 +54,116 @@ _CACHED = {
 
 def read_response(body: bytes, places: Places) -> Response:
     """The answer that a body gives."""
-    value = read_object(NAME, body)
-    return guarded(NAME, lambda: _read_response(value, places))  # type: ignore[no-any-return]
+    return read_fields(NAME, body, places, _read_response)
 
 
-def _read_response(body: Object, places: Places) -> Response:
-    reader = MessageReader(body.get("model"))
-    refuse_error(NAME, body, "content")
-    content = reader.field(body, "content", "")
-    form, said = None, content
+class _AnswerReader(MessageReader):
+    """Reads the blocks of an answer; what the server refuses in a request is kept apart, by the block's position."""
+
+    def __init__(self, model: Any, places: Places) -> None:
+        super().__init__(model, places)
+        self.apart: Object = {}
+
+    def add_block(self, block: Object, role: str, path: Path, *rest: Any) -> None:
+        """Add the canister of one block."""
+        files = take_files(block.get("citations")) if block.get("type") == "text" else None
+        if files:
+            self.apart[str(path[-1])] = {"d": {"citations": {"i": files}}}
+        super().add_block(block, role, path, *rest)
+
+
+def take_files(citations: Any) -> Object:
+    """Take the file ids of citations, which only answers have, and give the patches that put them back."""
+    files: Object = {}
+    for index, citation in enumerate(citations if type(citations) is list else ()):
+        if type(citation) is dict and "file_id" in citation:
+            files[str(index)] = {"s": {"file_id": citation.pop("file_id")}}
+    return files
+
+
+def _read_response(fields: Fields, places: Places) -> Response:
+    raw = fields.pop("content", None)
+    body = {key: decode(value) for key, value in fields.items()}
+    if raw is None:
+        refuse_error(NAME, body, "content")
+        refuse(("content",), "is required")
+    reader = _AnswerReader(body.get("model"), places)
+    content = decode_answer(raw, ("content",))
+    form = None
     if type(content) is str:
-        reader.content(content, "assistant", "content")
         form = "string"
+        reader.answer(content, ("content",), None)
     else:
-        said = list(map(_sendable, reader.list(content, "content")))
-        reader.blocks(said, "assistant", "content")
-    places.canisters.extend(reader.paths)
-    response: Response = new_response(
-        Conversation.trusted(reader.canisters),
-        read_finish(body.get("stop_reason")),
-        read_usage(body.get("usage")),
-        text(body.get("model")),
-        text(body.get("id")),
-        text(body.get("stop_sequence")),
-        source=NAME,
+        reader.blocks(content, ("content",), None, is_single=False)  # type: ignore[arg-type]
+    patch: Object = {}
+    if reader.apart:
+        patch["d"] = {"content": {"i": reader.apart}}
+    facts = _take_facts(body, patch)
+    usage = _take_usage(body, patch)
+    if body:
+        patch["s"] = body
+    residue = None
+    if patch or form:
+        residue = Residue(NAME, None, encode(patch).decode() if patch else None, form)
+    model, identifier, finish, stop = facts
+    canisters = Conversation.trusted(reader.canisters)
+    return new_response(  # type: ignore[no-any-return]
+        canisters, finish, usage, model, identifier, stop, residue, NAME
     )
-    patch = _patch(response, body, is_whole=form is None and said == content)
-    if patch is None and form is None:
-        return response
-    return response.replace(residue=Residue(NAME, envelope=patch, form=form))
 
 
-def _sendable(block: Any) -> Any:
-    """A block without what only answers have, which a server would refuse in a request; the residue keeps it."""
-    citations = block.get("citations") if type(block) is dict else None
-    if type(citations) is not list or not any(map(_names_file, citations)):
-        return block
-    return {**block, "citations": list(map(without_file, citations))}
+def _take_facts(body: Object, patch: Object) -> tuple[Any, Any, Any, Any]:
+    """Take the model, the id and the end of an answer; what is missing, and would be written, is noted in the patch."""
+    missing = [key for key in _ALWAYS if key not in body]
+    if missing:
+        patch["x"] = missing
+    for key, usual in _CONSTANT:
+        if body.get(key) == usual:
+            del body[key]
+    model = body.pop("model") if type(body.get("model")) is str else absent
+    identifier = body.pop("id") if type(body.get("id")) is str else absent
+    word = body.get("stop_reason")
+    finish = read_finish(word)
+    if "stop_reason" in body and (word is None or (type(word) is str and word in FINISH)):
+        del body["stop_reason"]
+    stop = body.get("stop_sequence")
+    if "stop_sequence" in body and (stop is None or type(stop) is str):
+        del body["stop_sequence"]
+    return model, identifier, finish, text(stop)
 
 
-def _names_file(citation: Any) -> bool:
-    return type(citation) is dict and "file_id" in citation
+def _take_usage(body: Object, patch: Object) -> Any:
+    """Take the token counts, or absent; what is left of them is noted in the patch."""
+    counts = body.get("usage")
+    usage = read_usage(counts)
+    if usage is absent:
+        return absent
+    left = left_of_usage(body.pop("usage"))
+    if left:
+        patch.setdefault("d", {})["usage"] = left
+    return usage
 
 
-def _patch(response: Response, body: Object, *, is_whole: bool) -> str | None:
-    """The difference of a body to what writing gives; its content takes part where the canisters do not have it all."""
-    ours = write_envelope(response)
-    if is_whole or type(body["content"]) is not list:
-        return patch_text(ours, {key: item for key, item in body.items() if key != "content"})
-    writer = MessageWriter(Report(), at_home=True, for_answer=True)
-    content = writer.answer([Piece(canister, None) for canister in response.canisters])
-    return patch_text({**ours, "content": content}, body)
+def left_of_usage(counts: Object) -> Object:
+    """The patch for what a count of tokens says beyond the usage that was read from it."""
+    patch: Object = {}
+    if counts["input_tokens"] >= 0:
+        del counts["input_tokens"]
+    for key in _CACHED.values():
+        if type(counts.get(key)) is int:
+            del counts[key]
+    if "output_tokens" not in counts:
+        patch["x"] = ["output_tokens"]
+    elif type(counts["output_tokens"]) is int:
+        del counts["output_tokens"]
+    details = counts.get("output_tokens_details")
+    if type(details) is dict and type(details.get("thinking_tokens")) is int:
+        del counts["output_tokens_details"], details["thinking_tokens"]
+        if details:
+            patch["d"] = {"output_tokens_details": {"s": details}}
+    if counts:
+        patch["s"] = counts
+    return patch
 
 
 def read_finish(word: Any) -> Any:
@@ -145,16 +206,16 @@ def write_usage(usage: Usage) -> Object:
 
 def write_response(response: Response, report: Report) -> Object:
     """The body of an answer."""
-    at_home = response.source == NAME
+    is_same = response.source == NAME
     model = response.model if isinstance(response.model, str) else None
     is_foreign = response.source not in (None, NAME)
     writer = MessageWriter(
-        report, at_home=at_home, is_foreign=is_foreign, for_answer=True, model=model
+        report, at_home=is_same, is_foreign=is_foreign, for_answer=True, model=model
     )
     pieces = answer_pieces(response, NAME, report)
     content = writer.answer(pieces)
     body = write_envelope(response)
-    if not at_home:
+    if not is_same:
         _complete(body, response.canisters)
         # This server says which stop sequence was met.
         report_ending(response.replace(stop_sequence=absent), report, says=_SAYS)

@@ -1,29 +1,33 @@
 """Everything in a Messages request that is not a message: tools, tool choice and controls, both ways.
 
-At home the usual form is only a base for the residue; abroad it is what the server accepts: a limit is always there,
-the temperature ends at 1, thinking needs room below the limit and no forced tool.
+Reading takes what it understands, and what is left is residue. The same dialect gets back what was read; for another
+one the writer gives what the server accepts: a limit is always there, the temperature ends at 1, thinking needs room
+below the limit and no forced tool.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
-from cannery.dialects.anthropic_messages.blocks import NAME as NAME  # noqa: PLC0414 - named here
-from cannery.dialects.anthropic_messages.models import samplers
+import msgspec
+from msgspec import Raw, Struct, ValidationError
+from orjson import Fragment
+
+from cannery.dialects.anthropic_messages.models import NAME, samplers
 from cannery.dialects.anthropic_messages.schemas import held_schema
 from cannery.dialects.anthropic_messages.thinking import (
-    DEFAULT_MAX_TOKENS as DEFAULT_MAX_TOKENS,  # noqa: PLC0414 - named here
-)
-from cannery.dialects.anthropic_messages.thinking import (
     make_room,
-    read_thinking,
+    take_mode,
     write_own_thinking,
     write_thinking,
 )
+from cannery.errors import DialectError
 from cannery.messages.absence import absent
+from cannery.messages.conversation import Conversation
 from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import (
+    DEFAULT_CONTROLS,
     Controls,
     OutputFormat,
     Request,
@@ -32,27 +36,29 @@ from cannery.messages.requests import (
     ToolChoice,
     new_controls,
     new_output_format,
+    new_request,
+    new_thinking,
     new_tool,
     new_tool_choice,
 )
 from cannery.messages.residue import Residue
-from cannery.wire.bodies import Object
+from cannery.wire.bodies import Fields, Object, decode, encode, kind_of
 from cannery.wire.controls import (
     FORMAT_NAME,
     distinct,
     drop_controls,
     flag,
-    integer,
-    number,
     put,
     report_grammar,
     text,
 )
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
-from cannery.wire.residues import own_residue, patch_text, recall
+from cannery.wire.places import Places, path_text
+from cannery.wire.residues import own_residue, recall
 from cannery.wire.schemas import is_strict
 
+Path = tuple[str | int, ...]
 CACHE = {"5m": "short", "1h": "long"}
 CONTROL_PATHS: dict[str, str | tuple[str, ...]] = {
     "stop": "stop_sequences",
@@ -66,6 +72,20 @@ CONTROL_PATHS: dict[str, str | tuple[str, ...]] = {
     "user": "metadata.user_id",
     "finish": "stop_reason",
 }
+_NO_CONVERSATION = Conversation.trusted(())
+_BRACE = ord("{")
+_decode_objects = msgspec.json.Decoder(list[dict[str, Raw]]).decode
+# What is decoded of a tool; its schema only passes through.
+_TOOL_FIELDS = ("type", "name", "description", "strict", "cache_control")
+
+
+class _Parameters(Struct, frozen=True, gc=False):
+    """What is looked at of the parameters of a tool."""
+
+    type: Any = None
+
+
+_decode_parameters = msgspec.json.Decoder(_Parameters).decode
 MODELLED = frozenset(
     {
         "model",
@@ -113,154 +133,300 @@ _FREEFORM_PARAMETERS = {
 # --- reading -----------------------------------------------------------------------------------
 
 
-def read_controls(body: Object) -> Controls:
-    """The controls of a request; what has an unexpected type is left to the residue."""
-    metadata, choice = body.get("metadata"), body.get("tool_choice")
-    config = body.get("output_config")
-    settings = config if type(config) is dict else {}
-    is_single = flag(choice.get("disable_parallel_tool_use")) if type(choice) is dict else absent
-    return new_controls(  # type: ignore[no-any-return]
-        max_tokens=integer(body.get("max_tokens")),
-        temperature=number(body.get("temperature")),
-        top_p=number(body.get("top_p")),
-        top_k=integer(body.get("top_k")),
-        stop=_read_stop(body.get("stop_sequences")),
-        parallel_calls=absent if is_single is absent else not is_single,
-        output=_read_output(settings.get("format", body.get("output_format"))),
-        thinking=read_thinking(body.get("thinking"), settings.get("effort")),
-        user=text(metadata.get("user_id")) if type(metadata) is dict else absent,
+def read_settings(fields: Fields, places: Places) -> Request:
+    """A request without its conversation: every field but ``system`` and ``messages``."""
+    found: Object = {}
+    patch: Object = {}
+    left: Fields = {}
+    for key, raw in fields.items():
+        take = _TAKERS.get(key)
+        rest = take(key, raw, found, places) if take is not None else raw
+        if rest is raw:
+            left[key] = raw
+        elif rest:
+            patch.setdefault("d", {})[key] = rest
+    if "output_format" in fields and "output" not in found:
+        _take_old_format(fields, found, patch, places)
+    if left:
+        patch["s"] = left
+    if "mode" in found or "effort" in found:
+        found["thinking"] = new_thinking(
+            effort=found.pop("effort", absent), **found.pop("mode", {})
+        )
+    model, stream = found.pop("model", absent), found.pop("stream", absent)
+    tools, choice = found.pop("tools", ()), found.pop("tool_choice", absent)
+    controls = new_controls(**found) if found else DEFAULT_CONTROLS
+    residue = Residue(NAME, None, encode(patch).decode()) if patch else None
+    return new_request(_NO_CONVERSATION, model, tools, choice, controls, stream, residue, NAME)  # type: ignore[no-any-return]
+
+
+def _take_scalar(key: str, raw: Raw, found: Object, _: Places) -> Any:
+    value = decode(raw)
+    if type(value) not in _SCALARS[key]:
+        return raw
+    found[key] = value
+    return None
+
+
+def _take_stop(_key: str, raw: Raw, found: Object, _: Places) -> Any:
+    value = decode(raw)
+    if type(value) is not list or not value or not all(type(item) is str for item in value):
+        return raw
+    found["stop"] = tuple(value)
+    return None
+
+
+def _take_metadata(_key: str, raw: Raw, found: Object, _: Places) -> Any:
+    value = decode(raw)
+    if type(value) is not dict or type(value.get("user_id")) is not str:
+        return raw
+    found["user"] = value.pop("user_id")
+    return left_of(value)
+
+
+def _take_choice(_key: str, raw: Raw, found: Object, _: Places) -> Any:
+    value = decode(raw)
+    if type(value) is not dict:
+        return raw
+    single = value.get("disable_parallel_tool_use")
+    if type(single) is bool:
+        found["parallel_calls"] = not single
+    kind, name = value.get("type"), value.get("name")
+    if kind == "tool" and type(name) is str and name:
+        found["tool_choice"] = new_tool_choice("named", (name,))
+        del value["name"]
+    elif type(kind) is str and kind in _CHOICES:
+        found["tool_choice"] = new_tool_choice(_CHOICES[kind])
+    else:
+        return raw
+    del value["type"]
+    if type(single) is bool and kind != "none":
+        del value["disable_parallel_tool_use"]
+    return left_of(value)
+
+
+def _take_thinking(_key: str, raw: Raw, found: Object, places: Places) -> Any:
+    places.settings["thinking"] = ("thinking",)
+    value = decode(raw)
+    mode = take_mode(value) if type(value) is dict else None
+    if mode is None:
+        return raw
+    found["mode"] = mode
+    return left_of(value)
+
+
+def _take_output_config(key: str, raw: Raw, found: Object, places: Places) -> Any:
+    value = decode(raw)
+    if type(value) is not dict:
+        return raw
+    if "effort" in value:
+        places.settings.setdefault("thinking", (key, "effort"))
+        if type(value["effort"]) is str:
+            found["effort"] = value.pop("effort")
+    rest: Object | None = None
+    if "format" in value:
+        places.settings["output"] = (key, "format")
+        rest = _take_format(value["format"], found)
+        if rest is not None:
+            del value["format"]
+    if rest is None and "effort" not in found:
+        return raw
+    patch = left_of(value) or {}
+    return {"d": {"format": rest}, **patch} if rest else patch
+
+
+def _take_format(value: Any, found: Object) -> Object | None:
+    """Take the format of the answer and give what is left of it; None if it is not taken."""
+    schema = value.get("schema") if type(value) is dict else None
+    if type(schema) is not dict or value.get("type") != "json_schema":
+        return None
+    strict = is_strict(schema) or absent
+    found["output"] = new_output_format("schema", write_json(schema), strict=strict)
+    del value["type"], value["schema"]
+    return left_of(value) or {}
+
+
+def _take_old_format(fields: Fields, found: Object, patch: Object, places: Places) -> None:
+    """Take a format under its former name; written anew it stands in ``output_config``."""
+    if places.settings.setdefault("output", ("output_format",)) != ("output_format",):
+        return
+    if _take_format(decode(fields["output_format"]), found) is None:
+        return
+    if "output_config" not in fields:
+        patch["x"] = ["output_config"]
+    elif "output_config" in patch.get("d", {}) or "effort" in found:
+        inner = patch.setdefault("d", {}).setdefault("output_config", {})
+        inner["x"] = ["format"]
+
+
+def _take_tools(key: str, raw: Raw, found: Object, _: Places) -> Any:
+    if bytes(raw) == b"null":
+        return raw
+    listed = read_objects(raw, (key,))
+    if not listed:
+        return raw
+    found["tools"] = tuple(map(_read_tool, listed))
+    return None
+
+
+def _read_tool(item: Fields) -> Tool:
+    known = {key: decode(item[key]) for key in _TOOL_FIELDS if key in item}
+    mark = read_mark(known)
+    name, schema = known.get("name"), item.get("input_schema")
+    is_function = known.get("type") in (None, "custom") and type(name) is str
+    if not is_function or schema is None or not _is_object(schema):
+        words = [word for word in (name, known.get("type")) if type(word) is str and word]
+        hosted = encode(item).decode()
+        own = Residue(NAME, None, None, "hosted", None, mark)
+        return new_tool(words[0] if words else "unknown", hosted=hosted, residue=own)  # type: ignore[no-any-return]
+    del item["name"], item["input_schema"]
+    description, strict = text(known.get("description")), flag(known.get("strict"))
+    if description is not absent:
+        del item["description"]
+    if strict is not absent:
+        del item["strict"]
+    part = encode({"s": item}).decode() if item else None
+    residue = Residue(NAME, part, None, None, None, mark) if item else None
+    return new_tool(  # type: ignore[no-any-return]
+        name, description, spelled(schema), strict, residue=residue
     )
 
 
-def _read_stop(value: Any) -> Any:
-    if type(value) is list and value and all(type(item) is str for item in value):
-        return tuple(value)
-    return absent
+def _is_object(raw: Raw) -> bool:
+    return memoryview(raw)[0] == _BRACE
 
 
-def _read_output(value: Any) -> Any:
-    if type(value) is not dict or value.get("type") != "json_schema":
-        return absent
-    schema = value.get("schema")
-    if type(schema) is not dict:
-        return absent
-    return new_output_format("schema", write_json(schema), strict=is_strict(schema) or absent)
+def read_mark(block: Object) -> str | None:
+    """The cache mark of a block or tool in words that every dialect understands."""
+    mark = block.get("cache_control")
+    return CACHE.get(str(mark.get("ttl")), "short") if type(mark) is dict else None
 
 
-def read_tools(body: Object) -> tuple[Tool, ...]:
-    """The tools of a request."""
-    listed = body.get("tools")
-    return tuple(map(_read_tool, listed)) if type(listed) is list else ()
+def read_objects(raw: Raw, path: Path) -> list[Fields]:
+    """A list of objects whose fields are not decoded yet."""
+    try:
+        return _decode_objects(raw)
+    except ValidationError:
+        refuse_blocks(decode(raw), path)
 
 
-def _read_tool(item: Any) -> Tool:
-    mark = item.get("cache_control") if type(item) is dict else None
-    cache = CACHE.get(str(mark.get("ttl")), "short") if type(mark) is dict else None
-    tool = _plain_tool(item)
-    if tool.hosted is not absent:
-        return _with_residue(tool, Residue(NAME, form="hosted", cache=cache))
-    part = patch_text(_write_tool(tool), item)
-    if part is None:
-        return tool
-    return _with_residue(tool, Residue(NAME, part=part, cache=cache))
+def refuse_blocks(value: Any, path: Path, expected: str = "a list") -> NoReturn:
+    """Refuse what is not a list of objects."""
+    if type(value) is not list:
+        refuse(path, f"expected {expected}, got {kind_of(value)}")
+    for index, item in enumerate(value):
+        if type(item) is not dict:
+            refuse((*path, index), f"expected an object, got {kind_of(item)}")
+    raise AssertionError(path)
 
 
-def _plain_tool(item: Any) -> Tool:
-    if type(item) is not dict:
-        return new_tool("unknown", hosted=write_json(item))  # type: ignore[no-any-return]
-    tag, name, schema = item.get("type"), item.get("name"), item.get("input_schema")
-    if tag in (None, "custom") and type(name) is str and type(schema) is dict:
-        return new_tool(  # type: ignore[no-any-return]
-            name, text(item.get("description")), write_json(schema), flag(item.get("strict"))
-        )
-    known = [word for word in (name, tag) if type(word) is str and word]
-    return new_tool(known[0] if known else "unknown", hosted=write_json(item))  # type: ignore[no-any-return]
+def refuse(path: Path, problem: str) -> NoReturn:
+    """Refuse a body."""
+    raise DialectError(NAME, path_text(path), problem)
 
 
-def _with_residue(tool: Tool, residue: Residue) -> Tool:
-    fields = {name: getattr(tool, name) for name in Tool.__struct_fields__}
-    return new_tool(**{**fields, "residue": residue})  # type: ignore[no-any-return]
+def left_of(value: Object) -> Object | None:
+    """The patch for what was not taken of an object."""
+    return {"s": value} if value else None
 
 
-def read_tool_choice(body: Object) -> Any:
-    """The tool choice of a request, or absent."""
-    given = body.get("tool_choice")
-    choice: Object = given if type(given) is dict else {}
-    kind = choice.get("type")
-    if type(kind) is str and kind in _CHOICES:
-        return new_tool_choice(_CHOICES[kind])
-    if kind == "tool" and type(choice.get("name")) is str and choice["name"]:
-        return new_tool_choice("named", (choice["name"],))
-    return absent
+def spelled(raw: Raw) -> str:
+    """The JSON text of a value as the body spells it; an error where an escape means nothing, as for any other text."""
+    found = str(raw, "utf-8")
+    if "\\u" in found:
+        decode(raw)
+    return found
 
+
+_SCALARS: dict[str, tuple[type, ...]] = {
+    "model": (str,),
+    "stream": (bool,),
+    "max_tokens": (int,),
+    "temperature": (int, float),
+    "top_p": (int, float),
+    "top_k": (int,),
+}
+_TAKERS: dict[str, Callable[[str, Raw, Object, Places], Any]] = {
+    **dict.fromkeys(_SCALARS, _take_scalar),
+    "stop_sequences": _take_stop,
+    "metadata": _take_metadata,
+    "tool_choice": _take_choice,
+    "thinking": _take_thinking,
+    "output_config": _take_output_config,
+    "tools": _take_tools,
+}
 
 # --- writing -----------------------------------------------------------------------------------
 
 
 def write_settings(request: Request, report: Report, messages: Sequence[Any] = ()) -> Object:
     """Every field of the body but system and messages, which may leave no room for thinking."""
-    at_home = request.source == NAME
+    is_same = request.source == NAME
+    controls = request.controls
     body: Object = {}
     put(body, "model", request.model)
-    _write_tools(request, body, report, at_home=at_home)
-    _write_choice(request, body, report, at_home=at_home)
-    controls = request.controls
-    # A limit that nobody gave is settled when thinking is known, and stands where any other would.
-    put(
-        body,
-        "max_tokens",
-        None if controls.max_tokens is absent and not at_home else controls.max_tokens,
-    )
-    _write_sampling(controls, body, report, at_home=at_home)
-    _write_stop(controls, body, report, at_home=at_home)
-    if isinstance(controls.output, OutputFormat):
-        _write_output(controls.output, body, report, at_home=at_home)
-    if isinstance(controls.thinking, Thinking):
-        if at_home:
-            write_own_thinking(controls.thinking, body)
-        else:
-            write_thinking(controls.thinking, body, report)
-    if controls.user is not absent:
-        body["metadata"] = {"user_id": controls.user}
+    names = _write_tools(request, body, report, is_same=is_same) if request.tools else set()
+    _write_choice(request, body, report, names, is_same=is_same)
+    if not is_same or controls is not DEFAULT_CONTROLS:
+        _write_controls(controls, body, report, is_same=is_same)
     put(body, "stream", request.stream)
-    if not at_home:
+    if not is_same:
         make_room(body, messages, report)
         drop_controls(controls, _KNOWN, report)
     return body
 
 
-def _write_sampling(controls: Controls, body: Object, report: Report, *, at_home: bool) -> None:
-    if not at_home and not samplers(body.get("model")):
+def _write_controls(controls: Controls, body: Object, report: Report, *, is_same: bool) -> None:
+    if controls.max_tokens is not absent:
+        body["max_tokens"] = controls.max_tokens
+    elif not is_same:
+        # Settled when thinking is known.
+        body["max_tokens"] = None
+    _write_sampling(controls, body, report, is_same=is_same)
+    _write_stop(controls, body, report, is_same=is_same)
+    if isinstance(controls.output, OutputFormat):
+        _write_output(controls.output, body, report, is_same=is_same)
+    if isinstance(controls.thinking, Thinking):
+        if is_same:
+            write_own_thinking(controls.thinking, body)
+        else:
+            write_thinking(controls.thinking, body, report)
+    if controls.user is not absent:
+        body["metadata"] = {"user_id": controls.user}
+
+
+def _write_sampling(controls: Controls, body: Object, report: Report, *, is_same: bool) -> None:
+    if not is_same and not samplers(body.get("model")):
         for name in ("temperature", "top_p", "top_k"):
             if getattr(controls, name) is not absent:
                 report.lose("CONTROL_DROPPED", f"@{name}", f"this model takes no {name}")
         return
     for name in ("temperature", "top_p"):
         value: Any = getattr(controls, name)
-        if value is not absent and not at_home and not 0 <= value <= 1:
+        if value is not absent and not is_same and not 0 <= value <= 1:
             value = min(max(value, 0), 1)
             report.lose("CONTROL_CHANGED", f"@{name}", f"{name} is within 0 and 1")
         put(body, name, value)
     put(body, "top_k", controls.top_k)
 
 
-def _write_stop(controls: Controls, body: Object, report: Report, *, at_home: bool) -> None:
+def _write_stop(controls: Controls, body: Object, report: Report, *, is_same: bool) -> None:
     if isinstance(controls.stop, tuple):
-        stops = [stop for stop in controls.stop if at_home or stop.strip()]
+        stops = [stop for stop in controls.stop if is_same or stop.strip()]
         if len(stops) < len(controls.stop):
             report.lose("CONTROL_CHANGED", "@stop", "a stop sequence needs a visible character")
         if stops:
             body["stop_sequences"] = stops
 
 
-def _write_output(output: OutputFormat, body: Object, report: Report, *, at_home: bool) -> None:
+def _write_output(output: OutputFormat, body: Object, report: Report, *, is_same: bool) -> None:
     if output.kind == "text":
         return
     if not isinstance(output.schema, str):
         report.lose("CONTROL_DROPPED", "@output", "Messages take no JSON format without a schema")
         return
     schema = decode_json(output.schema)
-    if not at_home:
+    if not is_same:
         schema, is_changed = held_schema(schema)
         if is_changed:
             detail = "objects are closed; what a format cannot hold stands in descriptions"
@@ -276,11 +442,14 @@ def _write_output(output: OutputFormat, body: Object, report: Report, *, at_home
 # --- tools
 
 
-def _write_tools(request: Request, body: Object, report: Report, *, at_home: bool) -> None:
+def _write_tools(request: Request, body: Object, report: Report, *, is_same: bool) -> set[str]:
+    """Write the tools and give their names."""
     choice = request.tool_choice
     allowed: tuple[str, ...] | None = None
     if isinstance(choice, ToolChoice) and choice.mode == "allowed":
         allowed = choice.names
+    written: list[Any] = []
+    names: set[str] = set()
     for place, tool in distinct(request, NAME, report):
         if allowed is not None and tool.name not in allowed:
             report.lose("TOOL_DROPPED", place, f"{tool.name!r} is not among the allowed tools")
@@ -291,48 +460,51 @@ def _write_tools(request: Request, body: Object, report: Report, *, at_home: boo
             if tool.hosted is not absent and (request.source or NAME) != NAME:
                 report.lose("TOOL_DROPPED", place, f"Messages have no tool {tool.name!r}")
                 continue
-        written = _write_tool(tool) if at_home else _legal_tool(tool, place, request, report)
-        if residue is not None:
-            written = recall(written, residue.part)
-        body.setdefault("tools", []).append(written)
+        ours = _write_tool(tool)
+        if not is_same and tool.hosted is absent:
+            _make_legal(ours, tool, place, request, report)
+        written.append(ours if residue is None else recall(ours, residue.part))
+        names.add(tool.name)
+    if written:
+        body["tools"] = written
+    return names
 
 
 def _write_tool(tool: Tool) -> Any:
     if isinstance(tool.hosted, str):
-        return decode_json(tool.hosted)
+        return Fragment(tool.hosted)
     written: Object = {"name": tool.name}
     put(written, "description", tool.description)
     if isinstance(tool.schema, str):
-        written["input_schema"] = decode_json(tool.schema)
+        written["input_schema"] = Fragment(tool.schema)
     put(written, "strict", tool.strict)
     return written
 
 
-def _legal_tool(tool: Tool, place: str, request: Request, report: Report) -> Any:
-    written = _write_tool(tool)
-    if tool.hosted is not absent:
-        return written
+def _make_legal(written: Object, tool: Tool, place: str, request: Request, report: Report) -> None:
     if tool.is_freeform:
         report.lose("FREEFORM_WRAPPED", place)
         report.freeform.add(tool.name)
         written["input_schema"] = _FREEFORM_PARAMETERS
+    elif not isinstance(tool.schema, str):
+        written["input_schema"] = _NO_PARAMETERS
+    elif _decode_parameters(tool.schema).type != "object":
+        written["input_schema"] = {**decode_json(tool.schema), "type": "object"}
     report_grammar(tool, request.source, report, place)
-    schema = written.setdefault("input_schema", _NO_PARAMETERS)
-    if schema.get("type") != "object":
-        written["input_schema"] = {**schema, "type": "object"}
     if tool.strict is None:
         del written["strict"]
-    return written
 
 
-def _write_choice(request: Request, body: Object, report: Report, *, at_home: bool) -> None:
+def _write_choice(
+    request: Request, body: Object, report: Report, names: set[str], *, is_same: bool
+) -> None:
     choice, parallel = request.tool_choice, request.controls.parallel_calls
     written: Object | None = None
     if isinstance(choice, ToolChoice):
         written = _chosen(choice, report)
-    if not at_home:
-        written = _legal_choice(written, body, report)
-        if written is None and parallel is not absent and body.get("tools"):
+    if not is_same:
+        written = _legal_choice(written, names, report)
+        if written is None and parallel is not absent and names:
             written = {"type": "auto"}
         if written is None and parallel is False:
             report.lose("CONTROL_DROPPED", "@parallel_calls", "without tools there are no calls")
@@ -352,15 +524,10 @@ def _chosen(choice: ToolChoice, report: Report) -> Object:
     return {"type": _CHOICE_WORDS[choice.mode]}
 
 
-def _legal_choice(written: Object | None, body: Object, report: Report) -> Object | None:
+def _legal_choice(written: Object | None, names: set[str], report: Report) -> Object | None:
     """The choice, unless there is nothing to choose from; without tools, a free one says nothing."""
-    if written is None:
-        return None
-    tools = body.get("tools", [])
-    names = {tool.get("name") for tool in tools if type(tool) is dict}
-    if tools and (written["type"] != "tool" or written["name"] in names):
+    if written is None or (names and (written["type"] != "tool" or written["name"] in names)):
         return written
-    if written["type"] in ("auto", "none"):
-        return None
-    report.lose("CONTROL_DROPPED", "@tool_choice", "no such tool was sent")
+    if written["type"] not in ("auto", "none"):
+        report.lose("CONTROL_DROPPED", "@tool_choice", "no such tool was sent")
     return None

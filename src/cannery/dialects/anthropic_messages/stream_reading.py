@@ -12,6 +12,7 @@ import msgspec
 from msgspec import Struct
 
 from cannery.dialects.anthropic_messages.blocks import Object, without_file
+from cannery.dialects.anthropic_messages.models import NAME
 from cannery.dialects.anthropic_messages.reading import read_citation
 from cannery.dialects.anthropic_messages.responses import (
     FINISH_WORDS,
@@ -20,7 +21,6 @@ from cannery.dialects.anthropic_messages.responses import (
     stop_word,
     write_usage,
 )
-from cannery.dialects.anthropic_messages.settings import NAME
 from cannery.messages.absence import absent
 from cannery.messages.content import (
     Origin,

@@ -11,13 +11,13 @@ from typing import Any
 
 from cannery.dialects.anthropic_messages.blocks import Object
 from cannery.dialects.anthropic_messages.errors import error_body
+from cannery.dialects.anthropic_messages.models import NAME
 from cannery.dialects.anthropic_messages.responses import (
     FINISH_WORDS,
     UNNAMED,
     stop_word,
     write_usage,
 )
-from cannery.dialects.anthropic_messages.settings import NAME
 from cannery.messages.absence import absent
 from cannery.messages.content import (
     DataContentClass,

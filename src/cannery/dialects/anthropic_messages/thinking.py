@@ -18,16 +18,14 @@ from cannery.dialects.anthropic_messages.models import (
     thinks_by_budget,
 )
 from cannery.messages.absence import absent
-from cannery.messages.requests import Thinking, new_thinking
+from cannery.messages.requests import Thinking
 from cannery.wire.bodies import Object
 from cannery.wire.controls import (
     BUDGETS,
     effort_of,
-    integer,
     lose_thinking,
     put,
     switch_place,
-    text,
 )
 from cannery.wire.losses import Report
 
@@ -44,23 +42,22 @@ _THOUGHTS = ("thinking", "redacted_thinking")
 _HIDDEN = ("omitted", "none")
 
 
-def read_thinking(value: Any, effort: Any) -> Any:
-    """The thinking of a request, or absent."""
-    word = text(effort)
-    kind = value.get("type") if type(value) is dict else None
+def take_mode(value: Object) -> Object | None:
+    """Take how the model thinks, by the names of our facts; None if it is not known."""
+    kind = value.get("type")
     if kind not in ("enabled", "disabled", "adaptive"):
-        return absent if word is absent else new_thinking(effort=word)
-    return new_thinking(
-        enabled=kind != "disabled",
-        effort=word,
-        budget=integer(value.get("budget_tokens")) if kind == "enabled" else absent,
-        summary=text(value.get("display")) if kind != "disabled" else absent,
-        adaptive=kind == "adaptive",
-    )
+        return None
+    del value["type"]
+    mode: Object = {"enabled": kind != "disabled", "adaptive": kind == "adaptive"}
+    if kind == "enabled" and type(value.get("budget_tokens")) is int:
+        mode["budget"] = value.pop("budget_tokens")
+    if kind != "disabled" and type(value.get("display")) is str:
+        mode["summary"] = value.pop("display")
+    return mode
 
 
 def write_own_thinking(thinking: Thinking, body: Object) -> None:
-    """Put thinking into a body at home."""
+    """Put thinking into a body of the same dialect."""
     if thinking.effort is not absent:
         body.setdefault("output_config", {})["effort"] = thinking.effort
     if thinking.enabled is absent:
@@ -246,10 +243,3 @@ def _lacks_thought(messages: Sequence[Any]) -> bool:
             if content[0]["type"] in _THOUGHTS if type(content) is not str else False:
                 return False
     return is_going_on
-
-
-def is_by_budget(thinking: Any, model: Any) -> bool:
-    """Whether a request may have to think by a budget, which looks at how the last turn began."""
-    return takes_budgets(model or None) and (
-        thinks_by_budget(model or None) or isinstance(thinking.budget, int)
-    )

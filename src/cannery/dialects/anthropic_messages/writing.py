@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from cannery.dialects.anthropic_messages.blocks import NAME, BlockWriter, Object, is_bare_text
+from cannery.dialects.anthropic_messages.blocks import BlockWriter, Object, is_bare_text
+from cannery.dialects.anthropic_messages.models import NAME
+from cannery.dialects.anthropic_messages.reading import INLINE
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AnyCanister,
@@ -33,8 +35,6 @@ from cannery.wire.markers import ERROR_PREFIX
 from cannery.wire.residues import own_residue, recall
 from cannery.wire.turns import MODEL, SUPERVISOR, side, turns
 
-# The form of a system message that stands among the messages; ``:`` and the form of its content may follow.
-INLINE = "message"
 _UNMARKED = frozenset({"thinking", "redacted_thinking"})
 _MEDIA = frozenset({"image", "document", "search_result"})
 
