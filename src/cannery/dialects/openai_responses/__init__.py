@@ -8,9 +8,10 @@ of openai 3.49.0 (2026-11-15).
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
-from cannery.dialects.openai_responses.errors import read_error, write_error
+from cannery.dialects.openai_responses.forms import form_words
 from cannery.dialects.openai_responses.reading import read_request
 from cannery.dialects.openai_responses.responses import read_response, write_response
 from cannery.dialects.openai_responses.settings import (
@@ -22,7 +23,8 @@ from cannery.dialects.openai_responses.settings import (
 )
 from cannery.dialects.openai_responses.stream_reading import ResponsesStreamReader
 from cannery.dialects.openai_responses.stream_writing import ResponsesStreamWriter
-from cannery.dialects.openai_responses.writing import ItemWriter, form_words
+from cannery.dialects.openai_responses.writing import ItemWriter
+from cannery.families.openai.errors import read_openai_error, write_openai_error
 from cannery.messages.canisters import SupervisorCanisterClass, text_of
 from cannery.messages.requests import Request
 from cannery.wire.aliasing import aliased
@@ -43,27 +45,27 @@ RULES = Rules(
 
 def write_request(request: Request, pieces: list[Piece], report: Report) -> dict[str, Any]:
     """The body of a request."""
-    at_home = request.source == NAME
+    is_same = request.source == NAME
     body = write_settings(request, report)
     residue = own_residue(request, NAME)
     body = settle(body, request, residue, "input", read_request)
     is_stored = body.get("store") is not False
-    writer = ItemWriter(report, at_home=at_home, model=request.model, is_stored=is_stored)
-    if _leads_as_instructions(pieces, at_home=at_home):
+    writer = ItemWriter(report, is_same=is_same, model=request.model, is_stored=is_stored)
+    if _leads_as_instructions(pieces, is_same=is_same):
         body["instructions"] = text_of(pieces[0].canister.held)
         if own_residue(pieces[0].canister, NAME) is None:
             report_residue(pieces[0].canister, report, pieces[0].place)
         pieces = pieces[1:]
     else:
-        writer.has_lead = not at_home
+        writer.has_lead = not is_same
     items = writer.items(pieces)
     if writer.displaced is not None:
         body["instructions"] = writer.displaced
-    if not (at_home or items or "first_user" in report.off):
+    if not (is_same or items or "first_user" in report.off):
         # Of what came nothing is left.
         report.repair("first_user", pieces[0].place if pieces else None)
         items = [{"role": "user", "content": PLACEHOLDER}]
-    if not at_home and pieces and is_prefill(pieces[-1]):
+    if not is_same and pieces and is_prefill(pieces[-1]):
         report.lose("PREFILL_DROPPED", pieces[-1].place)
     words = form_words(residue)
     if len(pieces) == 1 and "input" in form_words(own_residue(pieces[0].canister, NAME)):
@@ -75,7 +77,7 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> dict
     return body
 
 
-def _leads_as_instructions(pieces: list[Piece], *, at_home: bool) -> bool:
+def _leads_as_instructions(pieces: list[Piece], *, is_same: bool) -> bool:
     """Whether the first piece goes into ``instructions``; alone it would leave no input."""
     canister = pieces[0].canister if pieces else None
     if not isinstance(canister, SupervisorCanisterClass) or canister.content.kind != "text":
@@ -83,7 +85,7 @@ def _leads_as_instructions(pieces: list[Piece], *, at_home: bool) -> bool:
     residue = canister.residue
     if _is_instructions(pieces[0]):
         return True
-    if at_home:
+    if is_same:
         is_own = residue is None and not isinstance(canister.rank, str)
         return is_own and not any(map(_is_instructions, pieces[1:]))
     is_marked = residue is not None and (residue.dialect == NAME or bool(residue.cache))
@@ -104,8 +106,8 @@ DIALECT = Dialect(
     write_response=write_response,
     stream_reader=ResponsesStreamReader,
     stream_writer=aliased(ResponsesStreamWriter),
-    read_error=read_error,
-    write_error=write_error,
+    read_error=partial(read_openai_error, NAME),
+    write_error=write_openai_error,
     routes=(
         Route("POST", "/v1/responses", "generate"),
         Route("GET", "/v1/models", "models"),

@@ -12,8 +12,8 @@ from typing import Any, NoReturn
 
 from msgspec.structs import force_setattr
 
+from cannery.dialects.openai_responses.forms import BARE, MADE, MADE_FORMATS, after, read_citation
 from cannery.dialects.openai_responses.settings import NAME, SettingsReader, patch_of
-from cannery.dialects.openai_responses.writing import BARE, MADE, MADE_FORMATS, after
 from cannery.errors import DialectError
 from cannery.families.openai.shared import cache_mark
 from cannery.messages.absence import absent
@@ -28,7 +28,6 @@ from cannery.messages.canisters import (
 from cannery.messages.checked import now
 from cannery.messages.content import (
     PLAIN,
-    Citation,
     Origin,
     new_file,
     new_image,
@@ -504,24 +503,6 @@ _PARTS = {
     "input_image": _read_image,
     "input_file": _read_file,
 }
-
-
-def read_citation(item: Any) -> Citation:
-    """An annotation; where it points to a page, in words that every dialect understands."""
-    raw = write_json(item)
-    if type(item) is not dict or item.get("type") != "url_citation":
-        return Citation(NAME, raw)
-    url, title = item.get("url"), item.get("title")
-    start, end = item.get("start_index"), item.get("end_index")
-    return Citation(
-        NAME,
-        raw,
-        url if type(url) is str else None,
-        title if type(title) is str else None,
-        None,
-        start if type(start) is int else None,
-        end if type(end) is int else None,
-    )
 
 
 def _result_parts(output: list[Any], path: Path) -> tuple[Any, Object | None]:

@@ -9,19 +9,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from cannery.dialects.openai_responses.forms import item_id, reasoning_item
 from cannery.dialects.openai_responses.reading import ItemReader, fail
 from cannery.dialects.openai_responses.settings import NAME, patch_of
-from cannery.dialects.openai_responses.writing import (
-    ItemWriter,
-    item_groups,
-    item_id,
-    reasoning_item,
-)
+from cannery.dialects.openai_responses.writing import ItemWriter
 from cannery.families.openai.settings import read_usage as read_counts
 from cannery.messages.absence import absent
 from cannery.messages.canisters import AnyCanister, InvocationCanisterClass
-from cannery.messages.content import ReasoningContentClass
+from cannery.messages.content import OpaqueContentClass, ReasoningContentClass
 from cannery.messages.conversation import Conversation
+from cannery.messages.json_text import decode_json
 from cannery.messages.requests import FinishReason, Response, Usage, new_response
 from cannery.messages.residue import Residue
 from cannery.wire.answers import answer_pieces
@@ -282,7 +279,7 @@ def _write_body(response: Response, report: Report) -> Object:
     identifier = response.identifier if isinstance(response.identifier, str) else NO_IDENTIFIER
     if response.source != NAME:
         report_ending(response, report, says=_SAYS)
-    writer = AnswerWriter(report, identifier, at_home=response.source == NAME)
+    writer = AnswerWriter(report, identifier, is_same=response.source == NAME)
     pieces = answer_pieces(response, NAME, report)
     body = answer_body(
         identifier,
@@ -316,54 +313,44 @@ def ending(finish: FinishReason | None, usage: Any) -> Object:
 class AnswerWriter(ItemWriter):
     """Writes the items of an answer, each complete."""
 
-    def __init__(self, report: Report, identifier: str, *, at_home: bool) -> None:
-        super().__init__(report, at_home=at_home)
+    def __init__(self, report: Report, identifier: str, *, is_same: bool) -> None:
+        super().__init__(report, is_same=is_same)
         self.identifier = identifier
 
-    def items(self, pieces: list[Piece]) -> list[Object]:
-        """The items of all pieces."""
-        self.report_silent(pieces)
-        written: list[Object] = []
-        for group in item_groups(pieces):
-            self.position = len(written)
-            item = self.item(group, None)
-            if item is not None:
-                written.append(item)
-        return written
+    def item_id(self, kind: str) -> str:
+        """The id of the next item, if it has none of its own."""
+        return item_id(self.identifier, kind, len(self.written))
 
-    def is_detached(self, canister: AnyCanister) -> bool:  # noqa: ARG002 - ItemWriter asks for it
+    def opaque_item(self, content: OpaqueContentClass) -> Any:
+        """An item that only this dialect understands; the residue of the answer may add to it."""
+        return decode_json(content.json)
+
+    def is_detached(self, residue: Residue) -> bool:  # noqa: ARG002 - ItemWriter asks for it
         """Never: an answer is what its server made it."""
         return False
 
     def message(self, group: list[Piece]) -> Object | None:
-        """One message."""
+        """One message; the model's has all that the types require."""
         if own_residue(group[0].canister, NAME) is not None:
             return super().message(group)
         parts = [part for piece in group for part in self.parts(piece, "assistant")]
-        return self.complete_message(parts) if parts else None
-
-    def complete_message(self, parts: list[Object]) -> Object:
-        """A message of the model with all that the types require."""
+        if not parts:
+            return None
         return {
             "type": "message",
-            "id": item_id(self.identifier, "message", self.position),
+            "id": self.item_id("message"),
             "status": "completed",
             "role": "assistant",
             "content": parts,
         }
 
     def call(self, piece: Piece) -> Object:
-        """A call of a function or a custom tool."""
+        """A call of a function or a custom tool, with its id; custom calls have no status."""
         call = super().call(piece)
         if own_residue(piece.canister, NAME) is not None:
             return call
-        return self.complete_call(call)
-
-    def complete_call(self, call: Object) -> Object:
-        """A call with its id; custom calls have no status."""
-        kind = call["type"]
-        status = {"status": "completed"} if kind == "function_call" else {}
-        return {**call, "id": item_id(self.identifier, kind, self.position), **status}
+        status = {"status": "completed"} if call["type"] == "function_call" else {}
+        return {**call, "id": self.item_id(call["type"]), **status}
 
     def reasoning(
         self,
@@ -378,14 +365,11 @@ class AnswerWriter(ItemWriter):
         report_residue(piece.canister, self.report, piece.place)
         if content.signature or content.encrypted:
             self.report.lose("SIGNATURE_DROPPED", piece.place)
-        return self.shown_reasoning([*content.texts, *content.summaries])
-
-    def shown_reasoning(self, texts: list[str]) -> Object | None:
-        """Reasoning from elsewhere, if there is something to show."""
+        texts = [*content.texts, *content.summaries]
         if not any(texts):
             return None
         return {
             "type": "reasoning",
-            "id": item_id(self.identifier, "reasoning", self.position),
+            "id": self.item_id("reasoning"),
             "summary": [{"type": "summary_text", "text": text} for text in texts],
         }

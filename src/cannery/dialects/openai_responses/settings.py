@@ -355,7 +355,7 @@ def write_settings(request: Request, report: Report) -> Object:
     put(body, "model", request.model)
     _write_tools(request, body, report)
     _write_choice(request, body, report)
-    _write_controls(request.controls, body, report, at_home=request.source == NAME)
+    _write_controls(request.controls, body, report, is_same=request.source == NAME)
     put(body, "stream", request.stream)
     if request.source != NAME:
         put_shared(request, NAME, body)
@@ -367,7 +367,7 @@ def takes_over(request: Request) -> Collection[str]:
     return shared_settings(request, NAME).places
 
 
-def _write_controls(controls: Controls, body: Object, report: Report, *, at_home: bool) -> None:
+def _write_controls(controls: Controls, body: Object, report: Report, *, is_same: bool) -> None:
     put(body, "max_output_tokens", controls.max_tokens)
     put(body, "temperature", controls.temperature)
     put(body, "top_p", controls.top_p)
@@ -375,20 +375,20 @@ def _write_controls(controls: Controls, body: Object, report: Report, *, at_home
     if isinstance(controls.output, OutputFormat):
         body["text"] = {"format": write_output(controls.output)}
     if isinstance(controls.thinking, Thinking):
-        body |= _write_thinking(controls.thinking, report, at_home=at_home)
-    write_metadata(controls, body, report, at_home=at_home)
+        body |= _write_thinking(controls.thinking, report, is_same=is_same)
+    write_metadata(controls, body, report, at_home=is_same)
     put(body, "user", controls.user)
     drop_controls(controls, _KNOWN, report)
 
 
-def _write_thinking(thinking: Thinking, report: Report, *, at_home: bool) -> Object:
+def _write_thinking(thinking: Thinking, report: Report, *, is_same: bool) -> Object:
     reasoning: Object = {}
-    effort = write_effort(thinking, report, at_home=at_home)
+    effort = write_effort(thinking, report, at_home=is_same)
     if effort is not None:
         reasoning["effort"] = effort
     summary = thinking.summary
     if isinstance(summary, str) and summary not in UNSHOWN:
-        reasoning["summary"] = summary if at_home or summary in _SUMMARIES else "auto"
+        reasoning["summary"] = summary if is_same or summary in _SUMMARIES else "auto"
     return {"reasoning": reasoning} if reasoning else {}
 
 

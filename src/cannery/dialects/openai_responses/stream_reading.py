@@ -19,10 +19,10 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cannery.dialects.openai_responses.reading import ItemReader, read_citation
+from cannery.dialects.openai_responses.forms import read_citation, reasoning_item
+from cannery.dialects.openai_responses.reading import ItemReader
 from cannery.dialects.openai_responses.responses import read_finish, read_usage, write_usage
 from cannery.dialects.openai_responses.settings import NAME
-from cannery.dialects.openai_responses.writing import reasoning_item
 from cannery.families.openai.errors import read_openai_failure
 from cannery.messages.absence import absent
 from cannery.messages.canisters import AnyCanister

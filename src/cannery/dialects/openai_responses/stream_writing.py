@@ -10,7 +10,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from cannery.dialects.openai_responses.parts import PartWriter, is_sayable, write_citation
+from cannery.dialects.openai_responses.forms import (
+    MADE,
+    form_words,
+    is_sayable,
+    item_id,
+    made_item,
+    write_citation,
+)
 from cannery.dialects.openai_responses.responses import (
     NO_IDENTIFIER,
     answer_body,
@@ -18,13 +25,7 @@ from cannery.dialects.openai_responses.responses import (
 )
 from cannery.dialects.openai_responses.settings import NAME
 from cannery.dialects.openai_responses.stream_reading import error_of
-from cannery.dialects.openai_responses.writing import (
-    MADE,
-    ItemWriter,
-    form_words,
-    item_id,
-    made_item,
-)
+from cannery.dialects.openai_responses.writing import ItemWriter
 from cannery.messages.absence import absent
 from cannery.messages.canisters import AnyCanister, ResultCanisterClass
 from cannery.messages.content import (
@@ -292,7 +293,7 @@ class ResponsesStreamWriter:
             residue = own_residue(event, NAME)
             if residue is None or "part" not in form_words(residue):
                 return self._whole(event)
-            ours = PartWriter(Report(), at_home=True).output_parts(event.content, None)[0]
+            ours = ItemWriter(Report(), is_same=True).output_parts(event.content, None)[0]
             part.value = recall(ours, residue.part)
             return self._start_part(part, part.value)
         if event.kind == "canister":
@@ -351,7 +352,7 @@ class ResponsesStreamWriter:
             return self._whole_thought(event, content)
         if isinstance(content, ImageContentClass) and not isinstance(content.payload, Location):
             return self._image(event.residue, content)
-        parts = PartWriter(Report(), at_home=False).output_parts(content, None)
+        parts = ItemWriter(Report(), is_same=False).output_parts(content, None)
         return b"".join(
             self._whole_text("refusal" if part["type"] == "refusal" else "text", part)
             for part in parts
@@ -362,8 +363,8 @@ class ResponsesStreamWriter:
         if residue is not None and residue.dialect == NAME:
             is_made = MADE in form_words(residue)
             return self._opaque(recall(made_item(content), residue.part)) if is_made else b""
-        writer = ItemWriter(Report(), at_home=False)
-        writer.identifier, writer.position = self._body["id"], self._count
+        writer = ItemWriter(Report(), is_same=False)
+        writer.identifier, writer.written = self._body["id"], [None] * self._count
         value = writer.foreign_image(content, None)
         if value is None:
             return b""
@@ -380,7 +381,7 @@ class ResponsesStreamWriter:
         is_result = isinstance(canister, ResultCanisterClass)
         if not is_result or own_residue(canister, NAME) is None:
             return b""
-        value = ItemWriter(Report(), at_home=True).result(Piece(canister, None))
+        value = ItemWriter(Report(), is_same=True).result(Piece(canister, None))
         sealed = self._seal()
         item, added = self._add(value, None)
         return sealed + added + self._done(item, item.value)

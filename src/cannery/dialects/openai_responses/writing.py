@@ -1,232 +1,205 @@
 """Writing Responses items.
 
-Every function gives the usual form of a value and then lets this dialect's own residue restore
-what was really said. What came from elsewhere becomes easy messages and bare calls: ids of items
-are made by the server alone, and the types want one on an assistant's message with parts. A
-reasoning item and what followed it stay together, or what followed it loses its id and no more.
-
-The residue's ``form`` is a list of words: ``list`` (the content was a list), ``empty``, ``null``,
-``absent`` (no content at all), ``part`` (a part of a message that could be an item), ``made`` (an
-image that is an item), ``custom``
-(the output of a custom tool), ``bare`` (reasoning without an id), ``followed`` (reasoning with
-something behind it), ``answered`` (reasoning of an answer that only the server's store has whole),
-``instructions``, ``input`` (the whole input was a string), and ``after:<id>``, the reasoning item
-before this one.
+One walk over the pieces: texts and media that belong to one message are gathered, everything else is an item of its
+own. Each item is written in the usual form, and this dialect's own residue restores what was really said. What comes
+from another dialect becomes easy messages and bare calls: only the server makes ids of items, and the types want one on
+an assistant's message with parts. A reasoning item and its follower stay together, or the follower loses its id.
 """
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, assert_never
 
-from cannery.dialects.openai_responses.parts import PartWriter, is_plain, kind_of_held
+from orjson import Fragment
+
+from cannery.dialects.openai_responses.forms import (
+    BARE,
+    MADE,
+    MADE_WORDS,
+    PART,
+    call_item,
+    form_words,
+    is_sayable,
+    item_id,
+    made_item,
+    reasoning_before,
+    reasoning_item,
+    write_citation,
+)
 from cannery.dialects.openai_responses.settings import NAME
+from cannery.families.openai.shared import detail_place, image_detail
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AnyCanister,
-    InvocationCanisterClass,
+    DocumentCanisterClass,
     ResultCanisterClass,
     SupervisorCanisterClass,
     text_of,
 )
 from cannery.messages.content import (
+    AnyContent,
+    AudioContentClass,
+    BinaryContentStruct,
+    DataContentClass,
+    FileContentClass,
     ImageContentClass,
     OpaqueContentClass,
     PartsContentClass,
     ReasoningContentClass,
+    RefusalContentClass,
+    TextualContentClass,
+    VideoContentClass,
 )
 from cannery.messages.json_text import decode_json
 from cannery.messages.payload import Location
 from cannery.messages.residue import Residue
+from cannery.messages.role import Role
 from cannery.wire.bodies import Object
+from cannery.wire.citations import report_approximated
 from cannery.wire.contract import Piece
 from cannery.wire.foreign import report_residue
-from cannery.wire.losses import Report
-from cannery.wire.markers import flag_error
-from cannery.wire.media import NOT_BASE64, base64_text, is_broken, standard_base64
+from cannery.wire.losses import Place, Report
+from cannery.wire.markers import flag_error, supplement
+from cannery.wire.media import (
+    NOT_BASE64,
+    UNKNOWN_TYPE,
+    WEB_IMAGES,
+    data_url,
+    is_broken,
+    is_fetchable,
+    standard_base64,
+)
 from cannery.wire.residues import own_residue, recall
 from cannery.wire.turns import MODEL, side
 
 _FAMILY = re.compile(r"[a-z]+-?\d+|.+", re.IGNORECASE | re.DOTALL)
-_AFTER = "after:"
-PREFIXES = {
-    "message": "msg",
-    "function_call": "fc",
-    "custom_tool_call": "ctc",
-    "reasoning": "rs",
-    "function_call_output": "fco",
-    "custom_tool_call_output": "ctco",
-    "image_generation_call": "ig",
-}
-MADE = "made"
-BARE = "bare"
-MADE_FORMATS = {
-    "png": "image/png",
-    "jpeg": "image/jpeg",
-    "webp": "image/webp",
-    "gif": "image/gif",
-    "svg": "image/svg+xml",
-}
-_MADE_WORDS = {mime_type: word for word, mime_type in MADE_FORMATS.items()}
 _EMPTY = frozenset({"empty", "null", "absent"})
-_SHAPES = _EMPTY | {"list", "part"}
+_SHAPES = _EMPTY | {"list", PART}
+_CACHE_TTL = {"short": "30m", "long": "12h"}
+_FILE_NAMES = {"application/pdf": "file.pdf", "text/plain": "file.txt"}
+_ROLES = {Role.Assistant: "assistant", Role.User: "user", Role.Document: "user"}
 
 
-def form_words(residue: Residue | None) -> frozenset[str]:
-    """The words of a form."""
-    if residue is None or residue.form is None:
-        return frozenset()
-    return frozenset(residue.form.partition(_AFTER)[0].split())
+def _is_item(canister: AnyCanister) -> bool:
+    """Whether a canister is an item of its own, and not a part of a message."""
+    role, held = canister.role, canister.held
+    if role is Role.Invocation or role is Role.Result:
+        return True
+    if type(held) is OpaqueContentClass:
+        return held.dialect == NAME and PART not in form_words(own_residue(canister, NAME))
+    if type(held) is ImageContentClass and role is Role.Assistant:
+        residue = own_residue(canister, NAME)
+        if residue is not None:
+            return MADE in form_words(residue)
+        return not isinstance(held.payload, Location)
+    return type(held) is ReasoningContentClass
 
 
-def reasoning_before(residue: Residue | None) -> str | None:
-    """The id of the reasoning item that stood before this one."""
-    if residue is None or residue.form is None:
-        return None
-    return residue.form.partition(_AFTER)[2] or None
-
-
-def after(identifier: str | None) -> str:
-    """The word that says which reasoning item stands before; always the last of a form."""
-    return f"{_AFTER}{identifier}" if identifier else ""
-
-
-def is_spoken(piece: Piece) -> bool:
-    """Whether a piece is a part of a message, and not an item of its own."""
-    canister = piece.canister
-    if isinstance(canister, (InvocationCanisterClass, ResultCanisterClass)):
-        return False
-    is_apart = isinstance(canister.held, ReasoningContentClass) or is_item(piece)
-    return not (is_apart or is_made(piece))
-
-
-def is_item(piece: Piece) -> bool:
-    """Whether a piece is a whole item that only this dialect understands."""
-    held = piece.canister.held
-    if not isinstance(held, OpaqueContentClass) or held.dialect != NAME:
-        return False
-    return "part" not in form_words(own_residue(piece.canister, NAME))
-
-
-def is_made(piece: Piece) -> bool:
-    """Whether a piece is an image that the model made, which is an item of its own."""
-    held = piece.canister.held
-    if not isinstance(held, ImageContentClass) or side(piece) != MODEL:
-        return False
-    residue = own_residue(piece.canister, NAME)
-    if residue is not None:
-        return MADE in form_words(residue)
-    return not isinstance(held.payload, Location)
-
-
-def item_id(answer: str, kind: str, position: int) -> str:
-    """The id of an item that came from elsewhere and needs one: the same on every run."""
-    code = hashlib.sha256(f"{answer}/{position}".encode("utf-8", "replace")).hexdigest()
-    return f"{PREFIXES[kind]}_{code[:32]}"
-
-
-def item_groups(pieces: list[Piece]) -> Iterator[list[Piece]]:
-    """The pieces of each item; only messages have several."""
-    group: list[Piece] = []
-    for piece in pieces:
-        if piece.canister.held is absent:
-            continue
-        residue = own_residue(piece.canister, NAME)
-        follows = bool(group) and piece.canister.joined and side(piece) == side(group[-1])
-        follows = follows and is_spoken(piece) and is_spoken(group[-1])
-        if group and (not follows or (residue is not None and residue.envelope)):
-            yield group
-            group = []
-        group.append(piece)
-    if group:
-        yield group
-
-
-class ItemWriter(PartWriter):
-    """Writes items; ``at_home`` when they were read from this same dialect."""
+class ItemWriter:
+    """Writes items; ``is_same`` when they were read from this same dialect."""
 
     def __init__(
-        self, report: Report, *, at_home: bool, model: Any = None, is_stored: bool = True
+        self, report: Report, *, is_same: bool, model: Any = None, is_stored: bool = True
     ) -> None:
-        super().__init__(report, at_home=at_home)
+        self.report = report
+        self.is_same = is_same
         self.is_stored = is_stored
         self.model = model if isinstance(model, str) else None
-        self.reasoning_id: str | None = None
         # The instructions, if something was put before them; no others are looked for where some lead.
         self.displaced: str | None = None
         self.has_lead = True
         # What the ids of items are made from that need one and have none.
         self.identifier = "request"
-        self.position = 0
+        self.written: list[Any] = []
+        self._reasoning_id: str | None = None
         self._freeform: set[str] = set()
 
-    def items(self, pieces: list[Piece]) -> list[Object]:
+    def items(self, pieces: list[Piece]) -> list[Any]:
         """The items of all pieces."""
-        self.report_silent(pieces)
-        groups = list(item_groups(pieces))
-        written: list[Object] = []
-        for index, group in enumerate(groups):
-            follower = groups[index + 1][0] if index + 1 < len(groups) else None
-            self.position = len(written)
-            item = self.item(group, follower)
-            if item is not None:
-                written.append(item)
-            if side(group[0]) != MODEL:
-                self.reasoning_id = None
-        return written
+        group: list[Piece] = []
+        for index, piece in enumerate(pieces):
+            canister = piece.canister
+            if canister.held is absent:
+                if own_residue(canister, NAME) is None:
+                    report_residue(canister, self.report, piece.place)
+            elif _is_item(canister):
+                self._end_message(group)
+                self._put(self._item(piece, pieces, index))
+                if canister.role is not Role.Invocation and canister.role is not Role.Assistant:
+                    self._reasoning_id = None
+            else:
+                if group and not self._goes_on(piece, group[-1]):
+                    self._end_message(group)
+                group.append(piece)
+        self._end_message(group)
+        return self.written
 
-    def report_silent(self, pieces: list[Piece]) -> None:
-        """Name what is lost with canisters that say nothing."""
-        for piece in pieces:
-            if piece.canister.held is absent and own_residue(piece.canister, NAME) is None:
-                report_residue(piece.canister, self.report, piece.place)
+    def _put(self, item: Any) -> None:
+        if item is not None:
+            self.written.append(item)
 
-    def item(self, group: list[Piece], follower: Piece | None) -> Object | None:
-        """One item; None if nothing of it can be said."""
-        head = group[0]
-        canister = head.canister
-        if isinstance(canister, InvocationCanisterClass):
-            return self.call(head)
-        if isinstance(canister, ResultCanisterClass):
-            return self.result(head)
-        if type(canister.held) is str:
-            return self.message(group)
-        if isinstance(canister.held, ReasoningContentClass):
-            return self.reasoning(head, follower)
-        if is_item(head):
-            return decode_json(canister.held.json)  # type: ignore[no-any-return]
-        return self.image(head) if is_made(head) else self.message(group)
+    def _goes_on(self, piece: Piece, before: Piece) -> bool:
+        """Whether a piece belongs to the message of the piece before."""
+        canister = piece.canister
+        residue = own_residue(canister, NAME)
+        opens = residue is not None and residue.envelope is not None
+        return canister.joined and not opens and side(piece) == side(before)
 
-    def is_detached(self, canister: AnyCanister) -> bool:
+    def _end_message(self, group: list[Piece]) -> None:
+        if group:
+            self._put(self.message(group))
+            if group[0].canister.role is not Role.Assistant:
+                self._reasoning_id = None
+            group.clear()
+
+    def _item(self, piece: Piece, pieces: list[Piece], index: int) -> Any:
+        """An item of its own; None if nothing of it can be said."""
+        canister = piece.canister
+        if canister.role is Role.Invocation:
+            return self.call(piece)
+        if canister.role is Role.Result:
+            return self.result(piece)
+        if type(canister.held) is ReasoningContentClass:
+            return self.reasoning(piece, _follower(pieces, index))
+        if type(canister.held) is ImageContentClass:
+            return self._image_item(piece)
+        return self.opaque_item(canister.held)
+
+    def opaque_item(self, content: OpaqueContentClass) -> Any:
+        """An item that only this dialect understands."""
+        return Fragment(content.json)
+
+    def is_detached(self, residue: Residue) -> bool:
         """Whether the reasoning item that belongs to an item is gone: its id must go too."""
-        before = reasoning_before(own_residue(canister, NAME))
-        return before is not None and before != self.reasoning_id
-
-    # --- messages ------------------------------------------------------------------------------
+        before = reasoning_before(residue)
+        return before is not None and before != self._reasoning_id
 
     def message(self, group: list[Piece]) -> Object | None:
         """One message; None if nothing of it can be said."""
-        head = group[0]
-        residue = own_residue(head.canister, NAME)
+        head = group[0].canister
+        residue = own_residue(head, NAME)
         words = form_words(residue)
         if not self.has_lead and self.displaced is None and "instructions" in words:
-            self.displaced = text_of(head.canister.held)
+            self.displaced = text_of(head.held)
             return None
-        role = role_of(head)
+        if isinstance(head, SupervisorCanisterClass):
+            role = "developer" if head.rank == "developer" else "system"
+        else:
+            role = _ROLES[head.role]
         is_easy = role == "assistant" and not words & _SHAPES
         message = self._easy(group) if is_easy else self._listed(group, role, words)
         if residue is None:
             return message
         restored: Object = recall(message or {"role": role, "content": ""}, residue.envelope)
-        if self.is_detached(head.canister):
+        if self.is_detached(residue):
             restored.pop("id", None)
         return restored
 
     def _easy(self, group: list[Piece]) -> Object | None:
         """A message of the model without an id, which takes only text."""
-        texts = [text for piece in group for text in self.spoken_texts(piece)]
+        texts = [text for piece in group for text in self._spoken_texts(piece)]
         return {"role": "assistant", "content": "".join(texts)} if texts else None
 
     def _listed(self, group: list[Piece], role: str, words: frozenset[str]) -> Object:
@@ -241,67 +214,87 @@ class ItemWriter(PartWriter):
             message["content"] = None
         elif "empty" in words:
             message["content"] = []
-        elif "list" not in words and len(parts) == 1 and is_plain(parts[0]):
+        elif "list" not in words and len(parts) == 1 and _is_plain(parts[0]):
             message["content"] = parts[0]["text"]
         elif parts or "list" in words:
             message["content"] = parts
         else:
-            message["content"] = f"[{kind_of_held(group[0].canister.held)} omitted]"
+            message["content"] = f"[{_kind_of_held(group[0].canister.held)} omitted]"
         return message
 
-    # --- images that the model made ------------------------------------------------------------
-
-    def image(self, piece: Piece) -> Object | None:
-        """The call that made an image: this dialect's own as it was."""
-        canister: Any = piece.canister
-        residue = own_residue(canister, NAME)
-        if residue is not None:
-            return recall(made_item(canister.held), residue.part)  # type: ignore[no-any-return]
-        report_residue(canister, self.report, piece.place)
-        if canister.residue is not None and canister.residue.cache:
+    def parts(self, piece: Piece, role: str) -> list[Object]:
+        """The parts of one piece, with this dialect's residue."""
+        canister = piece.canister
+        if isinstance(canister, DocumentCanisterClass):
+            written = self._document(canister, piece.place)
+        elif role == "assistant":
+            written = self.output_parts(canister.held, piece.place)
+        else:
+            written = self.input_parts(canister.held, piece.place)
+        residue = canister.residue
+        if residue is None:
+            return written
+        if residue.dialect == NAME:
+            return [recall(part, residue.part) for part in written]
+        detail = image_detail(residue)
+        if detail is not None and written and written[0]["type"] == "input_image":
+            written[0]["detail"] = detail
+            report_residue(canister, self.report, piece.place, detail_place(residue))
+        else:
+            report_residue(canister, self.report, piece.place)
+        if residue.cache and (role == "assistant" or not _mark(written, residue.cache)):
             self.report.lose("CACHE_MARK_DROPPED", piece.place)
-        return self.foreign_image(canister.held, piece.place)
+        return written
 
-    def foreign_image(self, content: ImageContentClass, place: int | None) -> Object | None:
-        """An image from elsewhere, with the id that the types ask for; None if it cannot be shown."""
+    def _report_foreign(self, piece: Piece) -> None:
+        """Report the residue of another dialect as lost, its cache mark too."""
+        residue = piece.canister.residue
+        if residue is not None and residue.dialect != NAME:
+            report_residue(piece.canister, self.report, piece.place)
+            if residue.cache:
+                self.report.lose("CACHE_MARK_DROPPED", piece.place)
+
+    def _image_item(self, piece: Piece) -> Object | None:
+        """The call that made an image: this dialect's own as it was."""
+        residue = own_residue(piece.canister, NAME)
+        if residue is not None:
+            return recall(made_item(piece.canister.held), residue.part)  # type: ignore[no-any-return]
+        self._report_foreign(piece)
+        return self.foreign_image(piece.canister.held, piece.place)
+
+    def foreign_image(self, content: ImageContentClass, place: Place) -> Object | None:
+        """An image of another dialect, with the id that the types ask for; None if it cannot be shown."""
+        mime_type = content.mime_type
         if is_broken(content):
             self.report.lose("MEDIA_DROPPED", place, NOT_BASE64)
-            return None
-        mime_type = content.mime_type
-        if mime_type not in _MADE_WORDS:
+        elif mime_type not in MADE_WORDS:
             self.report.lose("MEDIA_TYPE_UNSUPPORTED", place, f"no call makes {mime_type}")
-            return None
-        identifier = item_id(self.identifier, "image_generation_call", self.position)
-        return {
-            "type": "image_generation_call",
-            "id": identifier,
-            "status": "completed",
-            "output_format": _MADE_WORDS[mime_type],
-            "result": standard_base64(content.payload),
-        }
-
-    # --- tools ---------------------------------------------------------------------------------
+        else:
+            identifier = item_id(self.identifier, "image_generation_call", len(self.written))
+            return {
+                "type": "image_generation_call",
+                "id": identifier,
+                "status": "completed",
+                "output_format": MADE_WORDS[mime_type],
+                "result": standard_base64(content.payload),
+            }
+        return None
 
     def call(self, piece: Piece) -> Object:
         """A call of a function or a custom tool."""
         canister: Any = piece.canister
         residue = own_residue(canister, NAME)
-        ours: Object = {"call_id": canister.identifier, "name": canister.name}
+        arguments = canister.held
         if canister.is_freeform:
             self._freeform.add(canister.identifier)
-            ours = {"type": "custom_tool_call", **ours, "input": canister.held}
-        else:
-            is_foreign = residue is None and not self.at_home
-            is_blank = is_foreign and not canister.held.strip()
-            arguments = "{}" if is_blank else canister.held
-            ours = {"type": "function_call", **ours, "arguments": arguments}
+        elif residue is None and not self.is_same and not arguments.strip():
+            arguments = "{}"
+        ours = call_item(canister.identifier, canister.name, arguments, canister.is_freeform)
         if residue is None:
-            report_residue(canister, self.report, piece.place)
-            if canister.residue is not None and canister.residue.cache:
-                self.report.lose("CACHE_MARK_DROPPED", piece.place)
+            self._report_foreign(piece)
             return ours
         call: Object = recall(ours, residue.part)
-        if self.is_detached(canister):
+        if self.is_detached(residue):
             call.pop("id", None)
         return call
 
@@ -334,51 +327,46 @@ class ItemWriter(PartWriter):
         if residue is not None and residue.dialect != NAME:
             report_residue(canister, self.report, piece.place)
             if residue.cache:
-                self.mark(parts, residue.cache, "tool")
+                _mark(parts, residue.cache)
         if not parts:
             held = canister.held
             contents = held.parts if isinstance(held, PartsContentClass) else (held,)
-            return f"[{kind_of_held(contents[0])} omitted]" if contents else ""
-        if "list" not in words and len(parts) == 1 and is_plain(parts[0]):
+            return f"[{_kind_of_held(contents[0])} omitted]" if contents else ""
+        if "list" not in words and len(parts) == 1 and _is_plain(parts[0]):
             return parts[0]["text"]
         return parts
 
-    def _flag(self, parts: list[Object], canister: ResultCanisterClass, place: Any) -> None:
+    def _flag(self, parts: list[Object], canister: ResultCanisterClass, place: Place) -> None:
         """Say in the text that the tool failed."""
-        if not self.at_home:
+        if not self.is_same:
             self.report.lose("ERROR_FLAG_TO_TEXT", place)
         texts = [part for part in parts if part.get("type") in ("input_text", "output_text")]
-        if any(part["text"] for part in texts):
-            texts[0]["text"] = flag_error(texts[0]["text"])
-        elif texts:
-            texts[0]["text"] = flag_error(str(canister.stated_error or ""))
-        else:
-            parts.insert(
-                0, {"type": "input_text", "text": flag_error(str(canister.stated_error or ""))}
-            )
-
-    # --- reasoning -----------------------------------------------------------------------------
+        if not texts:
+            texts = [_input_text("")]
+            parts.insert(0, texts[0])
+        has_words = any(part["text"] for part in texts)
+        words = texts[0]["text"] if has_words else str(canister.stated_error or "")
+        texts[0]["text"] = flag_error(words)
 
     def reasoning(self, piece: Piece, follower: Piece | None) -> Object | None:
         """A reasoning item, if it was made here and still has what it belongs to."""
         canister = piece.canister
         residue = own_residue(canister, NAME)
-        is_gone = not self.is_stored and "answered" in form_words(residue)
-        if residue is not None and not is_gone and self._may_return(canister.held):
+        words = form_words(residue)
+        if residue is None:
+            report_residue(canister, self.report, piece.place)
+        elif (self.is_stored or "answered" not in words) and self._may_return(canister.held):
             item: Object = recall(reasoning_item(canister.held), residue.part)
             identifier = item.get("id")
-            words = form_words(residue)
-            if "bare" in words:
-                may_stand = self.at_home
+            if BARE in words:
+                may_stand = self.is_same
             else:
-                is_alone = self.at_home and "followed" not in words
+                is_alone = self.is_same and "followed" not in words
                 may_stand = is_alone or _belongs(follower, identifier)
             if may_stand:
-                self.reasoning_id = identifier if type(identifier) is str else None
+                self._reasoning_id = identifier if type(identifier) is str else None
                 return item
-        elif residue is None:
-            report_residue(canister, self.report, piece.place)
-        self.drop_reasoning(canister.held, piece.place)
+        self._drop_reasoning(canister.held, piece.place)
         return None
 
     def _may_return(self, content: ReasoningContentClass) -> bool:
@@ -387,57 +375,226 @@ class ItemWriter(PartWriter):
             return False
         if origin.model is None or self.model is None:
             return True
-        return family(origin.model) == family(self.model)
+        return _family(origin.model) == _family(self.model)
+
+    def _drop_reasoning(self, content: ReasoningContentClass, place: Place) -> None:
+        """Name reasoning that cannot go back, and what it was signed with."""
+        if content.texts or content.summaries or not (content.signature or content.encrypted):
+            self.report.lose("REASONING_DROPPED", place)
+        if content.signature or content.encrypted:
+            self.report.lose("SIGNATURE_DROPPED", place)
+
+    def input_parts(self, content: AnyContent | str, place: Place) -> list[Object]:
+        """The usual parts for a content of a user, a supervisor or a tool."""
+        if isinstance(content, str):
+            return [_input_text(content)]
+        match content:
+            case TextualContentClass():
+                return [self._cited_text(content, place)]
+            case ImageContentClass() | FileContentClass():
+                return self._shown(content, place)
+            case AudioContentClass() | VideoContentClass():
+                detail = f"Responses takes no {content.kind}"
+                self.report.lose("MEDIA_DROPPED", place, detail)
+                return []
+            case ReasoningContentClass():
+                self._drop_reasoning(content, place)
+                return []
+            case RefusalContentClass():
+                if self.is_same:
+                    return [{"type": "refusal", "refusal": content.text}]
+                self.report.lose("REFUSAL_TO_TEXT", place)
+                return [_input_text(content.text)]
+            case DataContentClass():
+                return [_input_text(content.json)]
+            case OpaqueContentClass():
+                return self._opaque(content, place)
+            case PartsContentClass():
+                return [part for inner in content.parts for part in self.input_parts(inner, place)]
+            case _:
+                assert_never(content)
+
+    def output_parts(self, content: AnyContent | str, place: Place) -> list[Object]:
+        """The usual parts for a content of the model, in a message that has an id."""
+        if isinstance(content, str):
+            return [_output_text(content, [])]
+        match content:
+            case TextualContentClass():
+                return [_output_text(content.text, self._annotations(content, place))]
+            case RefusalContentClass():
+                return [{"type": "refusal", "refusal": content.text}]
+            case DataContentClass():
+                return [_output_text(content.json, [])]
+            case OpaqueContentClass():
+                return self._opaque(content, place)
+            case PartsContentClass():
+                return [part for inner in content.parts for part in self.output_parts(inner, place)]
+            case ReasoningContentClass():
+                self._drop_reasoning(content, place)
+                return []
+            case BinaryContentStruct():
+                if self.is_same:
+                    return self.input_parts(content, place)
+                detail = f"Responses takes no {content.kind} from the assistant"
+                self.report.lose("MEDIA_DROPPED", place, detail)
+                return []
+            case _:
+                assert_never(content)
+
+    def _cited_text(self, content: TextualContentClass, place: Place) -> Object:
+        if not content.citations:
+            return _input_text(content.text)
+        if self.is_same and all(citation.dialect == NAME for citation in content.citations):
+            return _output_text(content.text, self._annotations(content, place))
+        self.report.lose("CITATION_DROPPED", place)
+        return _input_text(content.text)
+
+    def _annotations(self, content: TextualContentClass, place: Place) -> list[Any]:
+        said = [citation for citation in content.citations if is_sayable(citation)]
+        if len(said) < len(content.citations):
+            self.report.lose("CITATION_DROPPED", place)
+        report_approximated(said, NAME, self.report, place)
+        return [write_citation(citation, len(content.text)) for citation in said]
+
+    def _spoken_texts(self, piece: Piece) -> Iterator[str]:
+        """What the model said, as the bare text that an easy message takes."""
+        self._report_foreign(piece)
+        held = piece.canister.held
+        if type(held) is str:
+            yield held
+        elif isinstance(held, TextualContentClass) and held.citations:
+            self.report.lose("CITATION_DROPPED", piece.place)
+            yield held.text
+        else:
+            for part in self.output_parts(held, piece.place):
+                if part.get("type") == "refusal":
+                    self.report.lose("REFUSAL_TO_TEXT", piece.place)
+                    yield part["refusal"]
+                elif type(part.get("text")) is str:
+                    yield part["text"]
+
+    def _opaque(self, content: OpaqueContentClass, place: Place) -> list[Object]:
+        """A block that only this dialect understands, or a loss."""
+        if content.dialect == NAME:
+            return [decode_json(content.json)]
+        self.report.lose("OPAQUE_DROPPED", place, f"{content.tag!r} of {content.dialect}")
+        return []
+
+    def _shown(self, content: ImageContentClass | FileContentClass, place: Place) -> list[Object]:
+        payload = content.payload
+        if self.is_same:
+            return [_own_media(content)]
+        if is_broken(content):
+            self.report.lose("MEDIA_DROPPED", place, NOT_BASE64)
+            return []
+        if isinstance(content, FileContentClass):
+            for field, within in (("context", ".context"), ("citable", ".citations")):
+                if getattr(content, field):
+                    detail = f"a file has no {field!r} here"
+                    self.report.lose("FIELD_DROPPED", place, detail, within)
+            if content.chunks:
+                return self._chunks(content, place)
+        if isinstance(payload, Location):
+            if is_fetchable(payload):
+                return [_own_media(content)]
+            self.report.lose("REFERENCE_UNRESOLVABLE", place)
+            return []
+        mime_type = content.mime_type
+        if isinstance(content, FileContentClass):
+            return [_inline_file(content, content.name)]
+        if mime_type == "application/pdf":
+            return [_inline_file(content, None)]
+        if mime_type in WEB_IMAGES:
+            url = f"data:{mime_type};base64,{standard_base64(payload)}"
+            return [{"type": "input_image", "detail": "auto", "image_url": url}]
+        detail = f"Responses takes no {mime_type or 'image of unknown type'}"
+        self.report.lose("MEDIA_TYPE_UNSUPPORTED", place, detail)
+        return []
+
+    def _chunks(self, content: FileContentClass, place: Place) -> list[Object]:
+        """A document of several parts: its text as text, its media behind it."""
+        self.report.lose("DOCUMENT_TO_TEXT", place)
+        parts = [part for chunk in content.chunks for part in self.input_parts(chunk, place)]
+        texts = [part["text"] for part in parts if part["type"] == "input_text"]
+        media = [part for part in parts if part["type"] != "input_text"]
+        return [_input_text(supplement("\n\n".join(texts), content.name)), *media]
+
+    def _document(self, canister: DocumentCanisterClass, place: Place) -> list[Object]:
+        content = canister.content
+        if not isinstance(content, TextualContentClass):
+            return self.input_parts(content, place)
+        self.report.lose("DOCUMENT_TO_TEXT", place)
+        title = canister.title if isinstance(canister.title, str) else None
+        return [_input_text(supplement(content.text, title))]
+
+
+def _follower(pieces: list[Piece], index: int) -> Piece | None:
+    """The next piece that says something."""
+    found = (pieces[later] for later in range(index + 1, len(pieces)))
+    return next((piece for piece in found if piece.canister.held is not absent), None)
 
 
 def _belongs(follower: Piece | None, identifier: Any) -> bool:
     """Whether what stands behind a reasoning item is what stood behind it."""
     if follower is None or side(follower) != MODEL:
         return False
-    if (
-        is_item(follower)
-        or is_made(follower)
-        or isinstance(follower.canister.held, ReasoningContentClass)
-    ):
+    if follower.canister.role is Role.Assistant and _is_item(follower.canister):
         return True
     before = reasoning_before(own_residue(follower.canister, NAME))
     return bool(before == identifier)
 
 
-def made_item(content: ImageContentClass) -> Object:
-    """The call that made an image in the usual form, without the id that only a server gives."""
-    item: Object = {
-        "type": "image_generation_call",
-        "status": "completed",
-        "result": base64_text(content.payload),
-    }
-    if content.mime_type in _MADE_WORDS:
-        item["output_format"] = _MADE_WORDS[content.mime_type]
-    return item
-
-
-def reasoning_item(content: ReasoningContentClass) -> Object:
-    """A reasoning item in the usual form, without the id that only a server gives."""
-    item: Object = {
-        "type": "reasoning",
-        "summary": [{"type": "summary_text", "text": text} for text in content.summaries],
-    }
-    if content.texts:
-        item["content"] = [{"type": "reasoning_text", "text": text} for text in content.texts]
-    if content.encrypted is not None:
-        item["encrypted_content"] = content.encrypted
-    return item
-
-
-def family(model: str) -> str:
+def _family(model: str) -> str:
     """The models that read each other's reasoning: ``gpt-5`` of ``gpt-5.5-2026-03-05``."""
     found = _FAMILY.match(model)
     return found.group() if found else model
 
 
-def role_of(piece: Piece) -> str:
-    """The role of the message that a piece opens."""
-    canister = piece.canister
-    if isinstance(canister, SupervisorCanisterClass):
-        return "developer" if canister.rank == "developer" else "system"
-    return "assistant" if side(piece) == MODEL else "user"
+def _own_media(content: ImageContentClass | FileContentClass) -> Object:
+    """An image or a file as this dialect says it: inline, by URL or by file id."""
+    payload = content.payload
+    is_image = isinstance(content, ImageContentClass)
+    if not isinstance(payload, Location):
+        source = {"image_url" if is_image else "file_data": data_url(content)}
+    elif payload.kind == "file":
+        source = {"file_id": payload.value}
+    else:
+        source = {"image_url" if is_image else "file_url": payload.value}
+    if isinstance(content, ImageContentClass):
+        return {"type": "input_image", "detail": "auto", **source}
+    name = {} if content.name is None else {"filename": content.name}
+    return {"type": "input_file", **name, **source}
+
+
+def _inline_file(content: BinaryContentStruct, name: str | None) -> Object:
+    mime_type = content.mime_type
+    url = f"data:{mime_type or UNKNOWN_TYPE};base64,{standard_base64(content.payload)}"
+    filename = name or _FILE_NAMES.get(mime_type, "file")
+    return {"type": "input_file", "filename": filename, "file_data": url}
+
+
+def _mark(parts: list[Object], cache: str) -> bool:
+    """Set a cache mark on the last part, if there is one."""
+    if parts:
+        parts[-1]["prompt_cache_breakpoint"] = {"mode": "explicit", "ttl": _CACHE_TTL[cache]}
+    return bool(parts)
+
+
+def _is_plain(part: Object) -> bool:
+    """Whether a part says no more than a bare string would."""
+    return len(part) == 2 and part["type"] == "input_text" and "text" in part
+
+
+def _kind_of_held(held: Any) -> str:
+    """What a person would call a content that could not be said."""
+    if isinstance(held, OpaqueContentClass):
+        return held.tag or "block"
+    return "message" if held is absent or isinstance(held, str) else str(held.kind)
+
+
+def _input_text(text: str) -> Object:
+    return {"type": "input_text", "text": text}
+
+
+def _output_text(text: str, annotations: list[Any]) -> Object:
+    return {"type": "output_text", "text": text, "annotations": annotations}
