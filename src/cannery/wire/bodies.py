@@ -229,6 +229,29 @@ def read_fields(
     return read(_split(mended), places)
 
 
+def read_body(
+    dialect: str,
+    body: bytes,
+    places: Places,
+    decode_levels: Callable[[bytes], Any],
+    read: Callable[[Object, Places], T],
+) -> T:
+    """Run a reader over a body decoded to the level that it looks at: what lies deeper is ``Raw``.
+
+    A body of which no value can be made is one DialectError. Of one with broken Unicode or vast numbers every level is
+    decoded, so a reader must take values as well as ``Raw``.
+    """
+    try:
+        return read(decode_levels(body), places)
+    except RecursionError:
+        raise DialectError(dialect, "$", "nested too deeply") from None
+    except MessageError as error:
+        raise DialectError(dialect, "$", str(error)) from None
+    except (msgspec.MsgspecError, UnicodeError):
+        places.clear()
+    return guarded(dialect, lambda: read(read_object(dialect, body), places))  # type: ignore[no-any-return]
+
+
 def guarded(dialect: str, read: Callable[[], Any]) -> Any:
     """Run a read so that what no value can be made of is refused like any other bad body."""
     try:

@@ -7,15 +7,20 @@ from typing import Any
 
 from cannery.dialects.gemini_generate.spelling import get
 
+_KEYS = ("functionCall", "function_call", "functionResponse", "function_response")
+
 
 class CallIds:
     """The ids of the calls of one body, in order."""
 
     def __init__(self, stem: str) -> None:
         self._stem = stem
+        # The ids that the body gives, as far as it was read, and those that were made here.
         self._taken: set[str] = set()
         # Contents whose ids nobody has looked for yet: most bodies need none to be made.
         self._unseen: list[Any] = []
+        # The parts of the content that is being read.
+        self.parts: list[Any] = []
         self._count = 0
         self._made: set[str] = set()
         self._orphans = 0
@@ -31,20 +36,22 @@ class CallIds:
         """Make up no id that is given somewhere in these contents."""
         self._unseen = contents
 
-    def _look_at(self, contents: list[Any]) -> None:
-        for content in contents:
-            parts = content.get("parts") if type(content) is dict else None
-            for part in parts if type(parts) is list else [parts]:
-                for key in ("functionCall", "functionResponse"):
-                    identifier = get(get(part, key), "id")
+    def _look_ahead(self) -> None:
+        """Note the ids of what is not read yet."""
+        listed = [content.get("parts") for content in self._unseen if type(content) is dict]
+        for parts in (self.parts, *listed):
+            held: list[Any] = parts if type(parts) is list else [parts]
+            for part in held:
+                for key in _KEYS if type(part) is dict else ():
+                    identifier = get(part.get(key), "id")
                     if type(identifier) is str:
                         self._taken.add(identifier)
+        self._unseen = []
 
     def make(self) -> str:
         """An id from the place of the call that nobody has given to another."""
         if self._unseen:
-            self._look_at(self._unseen)
-            self._unseen = []
+            self._look_ahead()
         identifier = f"{self._stem}{self._count}"
         while identifier in self._taken:
             identifier += "_"
@@ -56,6 +63,7 @@ class CallIds:
         """Let a call at a position wait for its result."""
         self._count += 1
         self.known.add(identifier)
+        self._taken.add(identifier)
         self._waiting[position] = identifier
         self._positions.setdefault(identifier, []).append(position)
         self._named.setdefault(name, deque()).append(position)
@@ -70,9 +78,11 @@ class CallIds:
     def answered(self, given: Any, name: str | None) -> str:
         """The id of the call that a result answers: the given one, or the first that waits under its name."""
         is_given = type(given) is str and bool(given)
-        if is_given and given in self.known:
-            self.settle(given)
-            return str(given)
+        if is_given:
+            self._taken.add(given)
+            if given in self.known:
+                self.settle(given)
+                return str(given)
         index = self._named_here if is_given else self._named
         positions = None if name is None else index.get(name)
         while positions:

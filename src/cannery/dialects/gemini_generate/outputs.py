@@ -14,7 +14,7 @@ import msgspec
 from cannery.dialects.gemini_generate.spelling import Object
 from cannery.messages.absence import absent
 from cannery.messages.content import new_data
-from cannery.messages.json_text import decode_json, is_json, write_json
+from cannery.messages.json_text import decode_json, is_json
 from cannery.wire.arguments import object_input
 
 OUTPUT, ERROR = "output", "error"
@@ -51,17 +51,25 @@ def raw(json: str) -> Any:
     return decode_json(json) if "\\u" in json else msgspec.Raw(json.encode())
 
 
-def unwrap(response: Object) -> tuple[Any, Any]:
-    """What a response object says, and whether it says that the tool failed."""
-    if len(response) == 1:
-        output, error = response.get(OUTPUT), response.get(ERROR)
-        if type(output) is str:
-            return output, absent
-        if type(output) is list:
-            return new_data(write_json(output)), absent
-        if _says_error(response):
-            return (error if type(error) is str else new_data(write_json(error))), True
-    return new_data(write_json(response)), absent
+def unwrap(response: str) -> tuple[Any, Any]:
+    """What the text of a response object says, and whether it says that the tool failed."""
+    fields = _read_fields(response)
+    if len(fields) == 1:
+        ((key, value),) = fields.items()
+        text = str(value, "utf-8")
+        if key == OUTPUT and text[0] in '"[':
+            return (decode_json(text) if text[0] == '"' else new_data(text)), absent
+        if key == ERROR and text not in ("null", "false"):
+            return (decode_json(text) if text[0] == '"' else new_data(text)), True
+    return new_data(response), absent
+
+
+def text_changes(words: str, *, is_failure: bool) -> bool:
+    """Whether text under ``output`` or ``error`` would by default be written as something else."""
+    if words.lstrip()[:1] not in ("{", "["):
+        return False
+    wrapped = (wrap_failure if is_failure else wrap_text)(words)
+    return type(wrapped) is not dict or words not in wrapped.values()
 
 
 def _has_several_fields(text: str) -> bool:

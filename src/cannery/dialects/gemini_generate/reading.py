@@ -1,37 +1,39 @@
 """Reading generateContent bodies.
 
-A content becomes one canister for each part, joined; what the model has no place for is remembered as the difference
-to what writing would give. Calls without an id get one from their place in the conversation, and results find their
-call by id or else by name and order; neither id goes back to Gemini.
+A content becomes one canister for each part, joined. The reader takes the keys that it understands out of the decoded
+objects; what is left in them is the residue. Calls without an id get one from their place in the conversation, and
+results find their call by id or else by name and order; neither id goes back to Gemini.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
-from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn, Union
+
+import msgspec
+from msgspec import Raw
 
 from cannery.dialects.gemini_generate.call_ids import CallIds
-from cannery.dialects.gemini_generate.outputs import OUTPUT, unwrap, wrap_failure, wrap_text
-from cannery.dialects.gemini_generate.settings import (
-    CONTROL_PATHS,
-    read_controls,
-    read_shapes,
-    read_tool_choice,
-    read_tools,
-    tool_paths,
-    write_settings,
-)
+from cannery.dialects.gemini_generate.outputs import OUTPUT, text_changes, unwrap
+from cannery.dialects.gemini_generate.settings_reading import read_settings
 from cannery.dialects.gemini_generate.spelling import (
+    MISSING,
     NAME,
+    SIGNATURE,
     Object,
+    both,
     camel,
     get,
+    json_text,
+    make_patch,
+    nested_patch,
+    plain,
     spelled,
+    whole_value,
     write_form,
 )
-from cannery.dialects.gemini_generate.writing import ACCOUNT, SIGNATURE, MessageWriter
+from cannery.dialects.gemini_generate.writing import ACCOUNT
+from cannery.errors import DialectError
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AnyCanister,
@@ -41,6 +43,7 @@ from cannery.messages.canisters import (
     new_supervisor,
     new_user,
 )
+from cannery.messages.checked import now
 from cannery.messages.content import (
     Origin,
     new_audio,
@@ -59,20 +62,23 @@ from cannery.messages.payload import Base64, Location
 from cannery.messages.requests import Request, new_request
 from cannery.messages.residue import Residue
 from cannery.roles.vocabularies import VOCABULARIES
-from cannery.wire.arguments import input_text
-from cannery.wire.bodies import guarded, is_named, read_object
-from cannery.wire.canister_reading import CanisterReader
-from cannery.wire.contract import Piece
-from cannery.wire.losses import Report
+from cannery.wire.arguments import RAW_ARGUMENTS, input_text
+from cannery.wire.bodies import is_named, kind_of, read_body
 from cannery.wire.media import contradiction
-from cannery.wire.places import Places, note_settings
-from cannery.wire.residues import patch_text, remember
+from cannery.wire.places import Path, Places, path_text
 from cannery.wire.wire_roles import read_role
 
+# The levels of a body that are looked at; what lies below them stays text: arguments, responses, schemas, base64.
+_Inner = Union[str, bool, int, float, list[Any], dict[str, Raw], None]  # noqa: UP007 - msgspec
+_Item = Union[dict[str, _Inner], str, bool, int, float, list[Any], None]  # noqa: UP007 - msgspec
+_Field = Union[list[_Item], dict[str, _Inner], str, bool, int, float, None]  # noqa: UP007 - msgspec
+_Entry = Union[dict[str, _Field], str, bool, int, float, list[Any], None]  # noqa: UP007 - msgspec
+_Top = Union[list[_Entry], dict[str, _Field], str, bool, int, float, None]  # noqa: UP007 - msgspec
+_decode_request = msgspec.json.Decoder(dict[str, _Top]).decode
+
 _ROLES = VOCABULARIES["gemini"]
-# Longer settings hold something that seldom comes twice.
-_SHORT = 2048
 _MAKERS = {"image": new_image, "audio": new_audio, "video": new_video}
+_SPEAKERS = {"user": new_user, "model": new_assistant, "system": new_supervisor}
 _MIME = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+(?:[ \t]*;[^\r\n]*)?", re.ASCII)
 _YOUTUBE = re.compile(r"https?://(?:www\.|m\.)?(?:youtube\.com|youtu\.be)/", re.IGNORECASE)
 _EXTENSIONS = {
@@ -92,273 +98,417 @@ _DATA = (
     "toolResponse",
     "text",
 )
+_RANKS = {spelling: _DATA.index(key) for spelling, key in both(_DATA).items()}
+Steps = tuple[str | int, ...]
+_CALL, _RESPONSE, _INLINE, _FILE, _TEXT, _UNKNOWN = 0, 1, 2, 3, 8, 9
 
 
 def read_request(body: bytes, places: Places) -> Request:
     """The request that a body asks for."""
-    value = read_object(NAME, body)
-    return guarded(NAME, lambda: _read_request(value, places))  # type: ignore[no-any-return]
+    return read_body(NAME, body, places, _decode_request, _read_request)
 
 
 def _read_request(body: Object, places: Places) -> Request:
-    reader = MessageReader()
-    read = {"contents", reader.system(body)}
-    shapes = [*reader.contents(body), *read_shapes(body)]
-    places.canisters.extend(reader.paths)
-    note_settings(places, body, CONTROL_PATHS, spelled)
-    places.tools.extend(tool_paths(body))
-    known = (
-        Conversation.trusted(reader.canisters),
+    reader = MessageReader(places.canisters)
+    reader.system(body)
+    shapes = reader.contents(body)
+    settings = read_settings(body, places) if body else None
+    conversation = Conversation.trusted(reader.canisters)
+    if settings is None:
+        residue = Residue(NAME, None, None, write_form(shapes)) if shapes else None
+        return new_request(conversation, residue=residue, source=NAME)  # type: ignore[no-any-return]
+    patch = None if settings.patch is None else write_json(settings.patch)
+    form = write_form([*shapes, *settings.shapes])
+    residue = None if patch is None and form is None else Residue(NAME, None, patch, form)
+    return new_request(  # type: ignore[no-any-return]
+        conversation,
         absent,
-        read_tools(body),
-        read_tool_choice(body),
-        read_controls(body),
+        settings.tools,
+        settings.choice,
+        settings.controls,
+        absent,
+        residue,
+        NAME,
     )
-    request = new_request(*known, source=NAME)
-    rest = {key: item for key, item in body.items() if key not in read}
-    patch = patch_text(write_settings(request, Report(), frozenset(shapes)), rest, camel)
-    form = write_form(shapes)
-    if patch is None and form is None:
-        return request  # type: ignore[no-any-return]
-    residue = Residue(NAME, envelope=patch, form=form)
-    return new_request(*known, residue=residue, source=NAME)  # type: ignore[no-any-return]
 
 
-class MessageReader(CanisterReader):
-    """Reads the contents of one body, in order."""
+def fail(path: Steps, problem: str) -> NoReturn:
+    """Refuse the body."""
+    raise DialectError(NAME, path_text(path), problem)
 
-    def __init__(self, model: Any = None, stem: str = "call_") -> None:
-        super().__init__(NAME)
+
+def _expect(value: Any, kind: type, expected: str, path: Steps) -> Any:
+    if value is MISSING:
+        fail(path, "is required")
+    if type(value) is not kind:
+        fail(path, f"expected {expected}, got {kind_of(value)}")
+    return value
+
+
+def object_at(value: Any, path: Steps) -> Object:
+    """A value that must be a JSON object."""
+    return _expect(value, dict, "an object", path)  # type: ignore[no-any-return]
+
+
+def list_at(value: Any, path: Steps) -> list[Any]:
+    """A value that must be a JSON list."""
+    return _expect(value, list, "a list", path)  # type: ignore[no-any-return]
+
+
+def text_at(value: Any, path: Steps) -> str:
+    """A value that must be a JSON string."""
+    return _expect(value, str, "a string", path)  # type: ignore[no-any-return]
+
+
+class MessageReader:
+    """Reads the contents of one body, in order; ``paths`` gets the place of each canister.
+
+    ``model`` is who said what is read, ``stem`` what ids begin with that are made here.
+    """
+
+    def __init__(self, paths: list[Path], model: Any = None, stem: str = "call_") -> None:
+        self.when = now()
+        self.canisters: list[AnyCanister] = []
+        self.paths = paths
         self.model = model if type(model) is str else None
         self.ids = CallIds(stem)
-
-    @cached_property
-    def writer(self) -> MessageWriter:
-        """What says how a part would be written."""
-        return MessageWriter(Report(), at_home=True, is_plain=True)
+        # What the next canister remembers of the content that it opens.
+        self._envelope: str | None = None
+        self._shape = ""
+        self._opened: Steps = ()
 
     def contents(self, body: Object) -> list[str]:
         """All contents of a body; gives the shape that they came in."""
-        value = self.field(body, "contents", "")
-        shapes = ["content"] if type(value) is dict else []
-        listed = [value] if shapes else self.list(value, "contents")
-        self.ids.expect(listed)
-        for index, item in enumerate(listed):
-            path = "contents" if shapes else f"contents[{index}]"
-            content = self.object(item, path)
-            role = self._role(content, index)
-            if role not in (content.get("role"), None):
-                content = {**content, "role": role}
-            self.content(content, "model" if role == "model" else "user", path)
-        return shapes
+        value = body.pop("contents", MISSING)
+        if type(value) is dict:
+            self._turn(value, ("contents",), 0)
+            return ["content"]
+        list_at(value, ("contents",))
+        self.ids.expect(value)
+        for index, content in enumerate(value):
+            self._turn(content, ("contents", index), index)
+        return []
 
-    def _role(self, content: Object, index: int) -> str | None:
-        role = content.get("role")
-        if role is None:
-            return None
-        return read_role(NAME, role, _ROLES, f"contents.{index}.role")
+    def _turn(self, content: Any, path: Steps, index: int) -> None:
+        """One content of a request."""
+        given = object_at(content, path).pop("role", MISSING)
+        role = "user"
+        if given in ("user", "model"):
+            role = given
+        elif given is not MISSING and given is not None:
+            given = read_role(NAME, given, _ROLES, f"contents.{index}.role")
+            role = "model" if given == "model" else "user"
+        self.content(content, role, given, path)
 
     # --- system --------------------------------------------------------------------------------
 
-    def system(self, body: Object) -> str:
-        """The system instruction; gives its key where it says anything, and "" where it is left to the residue."""
+    def system(self, body: Object) -> None:
+        """The system instruction; one that says nothing is left to the residue."""
         key = spelled(body, "systemInstruction")
-        value = body.get(key)
+        value: Any = body.get(key)
+        if value is None:
+            return
         shapes = [] if key == "systemInstruction" else [key]
-        rest: Object = {}
-        path = key
-        parts: list[Any] = []
+        path: Steps = (key,)
         if type(value) is str:
-            parts, shapes = [{"text": value}], [*shapes, "string"]
+            parts, shape = [{"text": value}], "string"
         elif type(value) is list:
-            parts, shapes = value, [*shapes, "list"]
-        elif type(value) is dict and "parts" not in value and type(value.get("text")) is str:
-            parts, shapes = [value], [*shapes, "part"]
-        elif type(value) is dict:
-            parts, shape = self._listed(value, key)
-            shapes = [*shapes, shape]
-            rest = {name: item for name, item in value.items() if name != "parts"}
-            path = f"{key}.parts"
+            parts, shape = value, "list"
+        elif "parts" not in object_at(value, path) and value.get("text") is not None:
+            parts, shape = [value], "part"
+        else:
+            path = (key, "parts")
+            parts, shape = self._listed(value.get("parts", MISSING), path)
         if not parts:
-            return ""
-        for index, item in enumerate(parts):
-            is_single = path == key and "list" not in shapes
-            place = path if is_single or "object" in shapes else f"{path}[{index}]"
-            self._spoken(self.object(item, place), "system", place, joined=index > 0)
-        form = write_form(shapes)
-        for canister in self.canisters:
-            remember(canister, dialect=NAME, form=form)
-        remember(self.canisters[0], dialect=NAME, envelope=patch_text({}, rest))
-        return key
+            return
+        del body[key]
+        if len(path) > 1:
+            del value["parts"]
+            self._envelope = write_json({"s": value}) if value else None
+        form = write_form([*shapes, shape]) or ""
+        is_listed = shape in ("", "list")
+        for index, part in enumerate(parts):
+            self._shape = form
+            self._part(part, "system", (*path, index) if is_listed else path, joined=index > 0)
 
     # --- contents ------------------------------------------------------------------------------
 
-    def content(self, content: Object, role: str, path: str) -> None:
-        """One content: a canister for each part."""
-        start = len(self.canisters)
-        parts, shape = self._listed(content, path)
-        for index, item in enumerate(parts):
-            place = f"{path}.parts" if shape == "object" else f"{path}.parts[{index}]"
-            self._part(self.object(item, place), role, place, start)
-        if len(self.canisters) == start:
-            silent = new_user("", self.when) if role == "user" else new_assistant(absent, self.when)
-            self.add(silent, path)
-        head = self.canisters[start]
-        rest = {key: item for key, item in content.items() if key != "parts"}
-        form = None if head.residue is None else head.residue.form
-        if shape:
-            form = f"{shape}\n{form}" if form else shape
-        remember(head, dialect=NAME, envelope=patch_text({"role": role}, rest), form=form)
+    def content(self, content: Object, role: str, given: Any, path: Steps) -> None:
+        """One content, of which the role is ``given``: a canister for each part."""
+        self._opened = path
+        parts = content.pop("parts", MISSING)
+        dropped = None
+        if given is MISSING:
+            dropped = ["role"]
+        elif given != role:
+            content["role"] = given
+        if content or dropped:
+            self._envelope = write_json(make_patch(content, dropped))
+        place = (*path, "parts")
+        if type(parts) is not list or not parts:
+            parts, self._shape = self._listed(parts, place)
+            if not parts:
+                is_user = role == "user"
+                said, make = ("", new_user) if is_user else (absent, new_assistant)
+                self._add(make(said, self.when, False, self._residue()), path)
+            else:
+                self._part(parts[0], role, place, joined=False)
+            return
+        self.ids.parts = parts
+        for index, part in enumerate(parts):
+            self._part(part, role, (*place, index), joined=index > 0)
 
-    def _listed(self, content: Object, path: str) -> tuple[list[Any], str]:
+    def _listed(self, parts: Any, path: Steps) -> tuple[list[Any], str]:
         """The parts of a content, and their shape where it is not the usual list."""
-        if "parts" not in content:
+        if parts is MISSING:
             return [], "absent"
-        parts = content["parts"]
         if parts is None:
             return [], "null"
         if type(parts) is dict:
             return [parts], "object"
-        return self.list(parts, f"{path}.parts"), ("" if parts else "empty")
+        return list_at(parts, path), ("" if parts else "empty")
 
-    def _part(self, part: Object, role: str, path: str, start: int) -> None:
-        joined = len(self.canisters) > start
-        if role == "model" and type(call := get(part, "functionCall")) is dict:
-            if not _is_fragment(call):
-                if not joined:
-                    self.add(new_assistant(absent, self.when), path.rpartition(".parts")[0])
-                self.call(part, call, path)
+    def _add(self, canister: AnyCanister, path: Steps) -> None:
+        self.canisters.append(canister)
+        self.paths.append(path)
+
+    def _residue(
+        self, patch: Object | None = None, form: str | None = None, model: str | None = None
+    ) -> Residue | None:
+        """The residue of the next canister, with what it remembers of the content that it opens."""
+        envelope, shape = self._envelope, self._shape
+        if envelope is None and not shape:
+            if patch is None:
+                return None if form is None else Residue(NAME, None, None, form)
+            return Residue(NAME, write_json(patch), None, form, model)
+        self._envelope, self._shape = None, ""
+        if shape:
+            form = f"{shape}\n{form}" if form else shape
+        part = None if patch is None else write_json(patch)
+        return Residue(NAME, part, envelope, form, model)
+
+    def _part(self, part: Any, role: str, path: Steps, *, joined: bool) -> None:
+        """One part: the canister of what it says, of a call or of a result."""
+        key, rank = _data_of(object_at(part, path))
+        if rank == _CALL and role == "model":
+            if not _is_fragment(object_at(part[key], (*path, key))):
+                self._call(part, key, path, joined=joined)
                 return
-        elif role == "user" and type(response := get(part, "functionResponse")) is dict:
-            self._result(part, response, path, joined=joined)
+        elif rank == _RESPONSE and role == "user":
+            self._result(part, key, path, joined=joined)
             return
-        self._spoken(part, role, path, joined=joined)
-
-    def _spoken(self, part: Object, role: str, path: str, *, joined: bool) -> None:
-        held = self.held(part, role, path)
-        if role == "user":
-            canister = new_user(held, self.when, joined)
-        elif role == "model":
-            canister = new_assistant(held, self.when, joined)
-        else:
-            canister = new_supervisor(held, self.when, joined)
-        self.add(canister, path)
-        if type(held) is not str or len(part) > 1:
-            self._remember(canister, self.writer.content_parts(held, None)[0], part)
-
-    def _remember(self, canister: AnyCanister, ours: Object, part: Object) -> None:
-        """Keep what the usual form of a part would not say, and who signed it."""
-        patch = patch_text(ours, part, camel)
-        model = self.model if patch is not None and get(part, SIGNATURE) is not None else None
-        remember(canister, dialect=NAME, part=patch, model=model)
+        model = self.model if self.model is not None and get(part, SIGNATURE) is not None else None
+        held, patch = self._held(part, key, rank, role, path)
+        residue = self._residue(patch, None, model)
+        self._add(_SPEAKERS[role](held, self.when, joined, residue), path)
 
     # --- what is said --------------------------------------------------------------------------
 
-    def held(self, part: Object, role: str, path: str) -> Any:
-        """What one part says."""
-        kind = next((key for key in _DATA if get(part, key) is not None), "")
-        is_thought = part.get("thought") is True
-        if kind == "text":
-            words = self.text(part["text"], f"{path}.text")
-            return self._reasoning(part, words) if is_thought and role == "model" else words
-        if kind == "inlineData" and not is_thought:
-            key = spelled(part, kind)
-            return self._inline(self.object(part[key], f"{path}.{key}"), part, f"{path}.{key}")
-        if kind == "fileData" and not is_thought:
-            key = spelled(part, kind)
-            return self._located(self.object(part[key], f"{path}.{key}"), part, f"{path}.{key}")
-        if kind in ("functionCall", "functionResponse"):
-            self.object(get(part, kind), f"{path}.{spelled(part, kind)}")
-        return self._opaque(part, kind)
+    def _held(
+        self, part: Object, key: str, rank: int, role: str, path: Steps
+    ) -> tuple[Any, Object | None]:
+        """What one part says, and the patch of what it says beyond that."""
+        if rank == _TEXT:
+            words = part.pop(key)
+            if type(words) is not str:
+                text_at(words, (*path, key))
+            if not part:
+                return words, None
+            if role == "model" and part.get("thought") is True:
+                return self._reasoning(part, words)
+            return words, {"s": part}
+        if rank in (_INLINE, _FILE) and part.get("thought") is not True:
+            place = (*path, key)
+            holder = object_at(part[key], place)
+            media = (self._inline if rank == _INLINE else self._located)(holder, place)
+            if media is not None:
+                del part[key]
+                return media[0], nested_patch(key, _DATA[rank], media[1], part)
+        elif rank in (_CALL, _RESPONSE):
+            object_at(part[key], (*path, key))
+        tag = _DATA[rank] if key else camel(next(iter(part), "")) or "part"
+        return new_opaque(NAME, tag, write_json(part)), None
 
-    def _opaque(self, part: Object, kind: str) -> Any:
-        """A part that nobody here knows, kept to the letter."""
-        tag = kind or camel(next(iter(part), "")) or "part"
-        return new_opaque(NAME, tag, write_json(part))
-
-    def _reasoning(self, part: Object, words: str) -> Any:
-        signature = get(part, SIGNATURE)
-        signed = signature if type(signature) is str else None
+    def _reasoning(self, part: Object, words: str) -> tuple[Any, Object | None]:
+        del part["thought"]
+        key = spelled(part, SIGNATURE)
+        signed, renamed = None, None
+        if type(part.get(key)) is str:
+            signed = part.pop(key)
+            renamed = None if key == SIGNATURE else {SIGNATURE: key}
         texts = (words,) if words else ()
-        return new_reasoning(texts, (), signed, None, Origin(NAME, self.model))
+        held = new_reasoning(texts, (), signed, None, Origin(NAME, self.model))
+        return held, make_patch(part, None, renamed)
 
-    def _inline(self, blob: Object, part: Object, path: str) -> Any:
-        payload = Base64(self.text_field(blob, "data", path))
-        mime_type = _declared(blob)
-        seen = contradiction(mime_type.partition(";")[0].strip().lower(), payload)
-        mime_type = mime_type or seen or "application/octet-stream"
+    def _inline(self, blob: Object, path: Steps) -> tuple[Any, Object | None] | None:
+        data = text_at(plain(blob.get("data", MISSING)), (*path, "data"))
+        payload = Base64(data)
+        type_key = spelled(blob, "mimeType")
+        declared = _declared(plain(blob.get(type_key)))
+        seen = contradiction(declared.partition(";")[0].strip().lower(), payload)
+        mime_type = declared or seen or "application/octet-stream"
         # What it is the bytes tell; what it was called is for the repairs to correct.
         kind = seen or mime_type
         if kind.startswith("text/") and not payload.is_readable:
-            return self._opaque(part, "inlineData")
-        return _media(kind, mime_type, payload, _display_name(blob))
+            return None
+        del blob["data"]
+        return _media(kind, mime_type, payload, blob, type_key if declared else None)
 
-    def _located(self, file: Object, part: Object, path: str) -> Any:
+    def _located(self, file: Object, path: Steps) -> tuple[Any, Object | None] | None:
         key = spelled(file, "fileUri")
-        uri = self.text_field(file, key, path)
+        uri = text_at(plain(file.get(key, MISSING)), (*path, key))
         if not is_named(uri):
-            return self._opaque(part, "fileData")
-        mime_type = _declared(file)
+            return None
+        del file[key]
+        type_key = spelled(file, "mimeType")
+        mime_type = _declared(plain(file.get(type_key)))
         is_public = uri.lower().startswith(("http://", "https://")) and not uri.startswith(ACCOUNT)
         location = Location("url" if is_public else "file", uri)
-        return _media(mime_type or _guess(uri), mime_type, location, _display_name(file))
+        kind = mime_type or _guess(uri)
+        held, patch = _media(kind, mime_type, location, file, type_key if mime_type else None)
+        if key != "fileUri":
+            renamed = {"fileUri": key} if patch is None else {"fileUri": key, **patch.get("r", {})}
+            patch = {"r": renamed} if patch is None else {**patch, "r": renamed}
+        return held, patch
 
     # --- tools ---------------------------------------------------------------------------------
 
-    def call(self, part: Object, call: Object, path: str) -> None:
+    def _call(self, part: Object, key: str, path: Steps, *, joined: bool) -> None:
         """One call; an id that is not given is made from its place."""
-        inner = f"{path}.{spelled(part, 'functionCall')}"
-        name = self.text_field(call, "name", inner)
+        if not joined:
+            # The words of the turn, which are none.
+            self._add(new_assistant(absent, self.when, False, self._residue()), self._opened)
+        call = part.pop(key)
+        place = (*path, key, "name")
+        name = text_at(plain(call.pop("name", MISSING)), place)
         if not name:
-            self.fail(f"{inner}.name", "must not be empty")
-        identifier = get(call, "id")
+            fail(place, "must not be empty")
+        identifier = plain(call.pop("id", MISSING))
+        dropped = None
         if type(identifier) is not str or not identifier:
+            if identifier is MISSING:
+                dropped = ["id"]
+            else:
+                call["id"] = identifier
             identifier = self.ids.make()
         self.ids.call(identifier, name, len(self.canisters))
-        arguments = call.get("args")
-        words = "" if arguments is None else input_text(arguments)
-        own = (identifier, name, False)
-        canister = new_invocation(words, self.when, True, None, None, *own)
-        self.add(canister, path)
-        self._remember(canister, self.writer.call(Piece(canister, None)), part)
+        words = _arguments(call)
+        model = self.model if get(part, SIGNATURE) is not None else None
+        patch = nested_patch(key, "functionCall", make_patch(call, dropped), part)
+        residue = self._residue(patch, None, model)
+        canister = new_invocation(words, self.when, True, residue, None, identifier, name, False)
+        self._add(canister, path)
 
-    def _result(self, part: Object, response: Object, path: str, *, joined: bool) -> None:
-        inner = f"{path}.{spelled(part, 'functionResponse')}"
-        name = response.get("name")
-        if name is not None or get(response, "id") is None:
-            name = self.text_field(response, "name", inner)
-        held, error, shapes = self._answer(response, inner)
-        own = (self.ids.answered(get(response, "id"), name), error)
-        canister = new_result(held, self.when, joined, None, None, *own)
-        self.add(canister, path)
-        if name is None:
-            shapes.append("nameless")
-        remember(canister, dialect=NAME, form=write_form(shapes, name))
-        self._remember(canister, self.writer.result(Piece(canister, None)), part)
-
-    def _answer(self, response: Object, path: str) -> tuple[Any, Any, list[str]]:
-        value = response.get("response")
-        held: Any
-        error: Any = absent
+    def _result(self, part: Object, key: str, path: Steps, *, joined: bool) -> None:
+        place = (*path, key)
+        answer = object_at(part.pop(key), place)
+        given = plain(answer.pop("id", MISSING))
+        name = plain(answer.pop("name", MISSING))
         shapes: list[str] = []
-        if type(value) is dict:
-            held, error = unwrap(value)
-            if type(held) is str and _text_changes(
-                held, wrap_text if error is absent else wrap_failure
-            ):
-                shapes.append(OUTPUT)
-        elif type(value) is str:
-            held = value
+        if name is MISSING or name is None:
+            if given is MISSING or given is None:
+                text_at(name, (*place, "name"))
+            shapes.append("nameless")
+            if name is None:
+                answer["name"] = name
+            name = None
         else:
-            held = "" if value is None else new_data(write_json(value))
-        media = response.get("parts")
-        if type(media) is not list or not media:
-            return held, error, shapes
-        parts: list[Any] = [] if value in ({}, None) else [_wrapped(held)]
-        for index, item in enumerate(media):
-            place = f"{path}.parts[{index}]"
-            parts.append(_wrapped(self.held(self.object(item, place), "user", place)))
-        return new_parts(tuple(parts)), error, shapes
+            text_at(name, (*place, "name"))
+        identifier = self.ids.answered(given, name)
+        dropped = []
+        if given is MISSING:
+            dropped.append("id")
+        elif given != identifier:
+            answer["id"] = given
+        held, error, inner = self._answer(answer, place, dropped, shapes)
+        patch = make_patch(answer, dropped, None, inner)
+        form = write_form(shapes, name)
+        model = self.model if get(part, SIGNATURE) is not None else None
+        residue = self._residue(nested_patch(key, "functionResponse", patch, part), form, model)
+        canister = new_result(held, self.when, joined, residue, None, identifier, error)
+        self._add(canister, path)
+
+    def _answer(
+        self, answer: Object, path: Steps, dropped: list[str], shapes: list[str]
+    ) -> tuple[Any, Any, Object | None]:
+        """What a tool answered, whether it failed, and the patches of what it is made of."""
+        given = answer.pop("response", MISSING)
+        held: Any = ""
+        error: Any = absent
+        text = "" if given is MISSING else json_text(given)
+        if given is MISSING:
+            dropped.append("response")
+        elif text[0] == "{":
+            held, error = unwrap(text)
+            if type(held) is str and text_changes(held, is_failure=error is not absent):
+                shapes.append(OUTPUT)
+        else:
+            answer["response"] = given
+            if text != "null":
+                held = plain(given) if text[0] == '"' else new_data(text)
+        media = answer.get("parts")
+        media = plain(media) if type(media) is Raw else whole_value(media)
+        if not media and type(media) in (list, type(None)):
+            return held, error, None
+        listed = [media] if type(media) is dict else media
+        list_at(listed, (*path, "parts"))
+        first = () if text in ("", "null", "{}") else (_wrapped(held),)
+        contents, patches = self._media_of(listed, (*path, "parts"))
+        parts = new_parts((*first, *contents))
+        if patches is None:
+            # Words among the media are read with the response and are not written as they came.
+            if given is not MISSING:
+                answer["response"] = given
+            return parts, error, None
+        if listed is not media:
+            shapes.append("single")
+        del answer["parts"]
+        return parts, error, {"parts": {"i": patches}} if patches else None
+
+    def _media_of(self, listed: list[Any], path: Steps) -> tuple[list[Any], Object | None]:
+        """The contents beside a response and their patches by position; None for these if there are words."""
+        contents: list[Any] = []
+        patches: Object | None = {}
+        for index, item in enumerate(listed):
+            place = (*path, index)
+            part = object_at(item, place)
+            key, rank = _data_of(part)
+            if rank == _TEXT:
+                words = text_at(part[key], (*place, key))
+                contents.append(new_text(words))
+                patches = None
+                continue
+            held, patch = self._held(part, key, rank, "user", place)
+            contents.append(held)
+            if patches is not None and patch is not None:
+                patches[str(index)] = patch
+        return contents, patches
+
+
+def _data_of(part: Object) -> tuple[str, int]:
+    """The key of what a part holds, and its rank in ``_DATA``."""
+    key, rank = "", _UNKNOWN
+    for name, value in part.items():
+        found = _RANKS.get(name, _UNKNOWN)
+        if found < rank and value is not None:
+            key, rank = name, found
+    return key, rank
+
+
+def _arguments(call: Object) -> str:
+    """The argument text of a call, as the body spells it; what is no object is left in the call too."""
+    given = call.pop("args", MISSING)
+    if given is MISSING:
+        return ""
+    text = json_text(given)
+    if text == "null":
+        call["args"] = None
+        return ""
+    if text[0] != "{":
+        call["args"] = given
+    elif RAW_ARGUMENTS in text:
+        return input_text(plain(given))
+    return text
 
 
 def _is_fragment(call: Object) -> bool:
@@ -366,18 +516,12 @@ def _is_fragment(call: Object) -> bool:
     if "name" in call:
         return False
     is_partial = get(call, "partialArgs") is not None or get(call, "willContinue") is not None
-    return is_partial or all(value is None for value in call.values())
+    return is_partial or all(plain(value) is None for value in call.values())
 
 
-def _declared(holder: Object) -> str:
+def _declared(value: Any) -> str:
     """The MIME type of media; "" for what is none."""
-    declared = get(holder, "mimeType")
-    return declared if type(declared) is str and _MIME.fullmatch(declared) else ""
-
-
-def _display_name(holder: Object) -> str | None:
-    name = get(holder, "displayName")
-    return name if type(name) is str else None
+    return value if type(value) is str and _MIME.fullmatch(value) else ""
 
 
 def _family(mime_type: str) -> str:
@@ -392,18 +536,30 @@ def _guess(uri: str) -> str:
     return _EXTENSIONS.get(uri.partition("?")[0].rpartition(".")[2].lower(), "")
 
 
-def _media(kind: str, mime_type: str, payload: Any, name: str | None) -> Any:
-    if _family(kind) == "file":
-        return new_file(payload, mime_type, name)
-    return _MAKERS[_family(kind)](payload, mime_type)
-
-
-def _text_changes(words: str, wrap: Callable[[str], Any]) -> bool:
-    """Whether text under ``output`` or ``error`` would by default be written as something else."""
-    if words.lstrip()[:1] not in ("{", "["):
-        return False
-    wrapped = wrap(words)
-    return type(wrapped) is not dict or words not in wrapped.values()
+def _media(
+    kind: str, mime_type: str, payload: Any, left: Object, type_key: str | None
+) -> tuple[Any, Object | None]:
+    """Media and the patch of their holder, of which ``type_key`` is the key of a type that was understood."""
+    renamed: dict[str, str] = {}
+    dropped: list[str] = []
+    if type_key is not None:
+        del left[type_key]
+        if type_key != "mimeType":
+            renamed["mimeType"] = type_key
+    elif mime_type and "mimeType" not in left:
+        dropped.append("mimeType")
+    family = _family(kind)
+    if family != "file":
+        return _MAKERS[family](payload, mime_type), make_patch(left, dropped, renamed)
+    key = spelled(left, "displayName")
+    name = plain(left.get(key))
+    if type(name) is str:
+        del left[key]
+        if key != "displayName":
+            renamed["displayName"] = key
+    else:
+        name = None
+    return new_file(payload, mime_type, name), make_patch(left, dropped, renamed)
 
 
 def _wrapped(held: Any) -> Any:

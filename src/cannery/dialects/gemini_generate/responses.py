@@ -6,9 +6,9 @@ from datetime import datetime
 from typing import Any
 
 from cannery.dialects.gemini_generate.citations import Grounding, read_citations
-from cannery.dialects.gemini_generate.reading import MessageReader
-from cannery.dialects.gemini_generate.settings import whole
-from cannery.dialects.gemini_generate.spelling import NAME, Object, camel, get
+from cannery.dialects.gemini_generate.reading import MessageReader, list_at, object_at
+from cannery.dialects.gemini_generate.settings_reading import whole
+from cannery.dialects.gemini_generate.spelling import MISSING, NAME, Object, camel, get
 from cannery.dialects.gemini_generate.writing import MessageWriter
 from cannery.messages.absence import absent
 from cannery.messages.canisters import InvocationCanisterClass
@@ -104,11 +104,10 @@ def read_response(body: bytes, places: Places) -> Response:
 def _read_response(body: Object, places: Places) -> Response:
     refuse_error(NAME, body, "candidates")
     identifier = get(body, "responseId")
-    reader = MessageReader(get(body, "modelVersion"), call_stem(identifier))
+    reader = MessageReader(places.canisters, get(body, "modelVersion"), call_stem(identifier))
     rest, finish = _read_candidates(body, reader)
     if finish is absent and not reader.canisters and is_blocked(body):
         finish = FinishReason.Filter
-    places.canisters.extend(reader.paths)
     known = (
         Conversation.trusted(reader.canisters),
         finish,
@@ -130,15 +129,15 @@ def _read_candidates(body: Object, reader: MessageReader) -> tuple[Object, Any]:
     candidates = body.get("candidates")
     if candidates is None or candidates == []:
         return body, absent
-    listed = reader.list(candidates, "candidates")
-    candidate = reader.object(listed[0], "candidates[0]")
+    listed = list_at(candidates, ("candidates",))
+    candidate = object_at(listed[0], ("candidates", 0))
     content = candidate.get("content")
     rest = candidate
     if content is not None and (type(content) is not dict or content.get("parts")):
-        path = "candidates[0].content"
-        said = reader.object(content, path)
+        path = ("candidates", 0, "content")
+        said = object_at(content, path)
         reader.ids.expect([said])
-        reader.content(said, "model", path)
+        reader.content(said, "model", said.pop("role", MISSING), path)
         _cite(reader, candidate)
         rest = {key: item for key, item in candidate.items() if key != "content"}
     has_calls = any(isinstance(one, InvocationCanisterClass) for one in reader.canisters)

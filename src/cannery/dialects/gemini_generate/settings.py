@@ -1,4 +1,4 @@
-"""Everything in a generateContent request that is not a message: tools, tool choice and controls, both ways.
+"""Everything in a generateContent request that is not a message: where it stands, and how it is written.
 
 The model and the choice to stream stand in the URL, so no body has them.
 """
@@ -16,34 +16,24 @@ from cannery.dialects.gemini_generate.models import (
     takes_levels,
     thinks,
 )
-from cannery.dialects.gemini_generate.schemas import is_capital, to_capitals, to_json_schema
+from cannery.dialects.gemini_generate.schemas import StandardSchema, to_capitals
 from cannery.dialects.gemini_generate.spelling import (
     NAME,
     Object,
-    camel,
     get,
     read_form,
     snake,
     spelled,
-    usual_keys,
-    write_form,
 )
 from cannery.messages.absence import Absential, absent
-from cannery.messages.json_text import decode_json, write_json
+from cannery.messages.json_text import decode_json
 from cannery.messages.requests import (
-    Controls,
     OutputFormat,
     Request,
     Thinking,
     Tool,
     ToolChoice,
-    new_controls,
-    new_output_format,
-    new_thinking,
-    new_tool,
-    new_tool_choice,
 )
-from cannery.messages.residue import Residue
 from cannery.wire.controls import (
     BUDGETS,
     FORMAT_NAME,
@@ -54,19 +44,17 @@ from cannery.wire.controls import (
     field_of,
     is_possible,
     lose_thinking,
-    number,
     put,
     report_grammar,
     switch_place,
-    text,
 )
+from cannery.wire.delta import restore
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
-from cannery.wire.residues import own_residue, patch_text, recall
-from cannery.wire.schemas import is_strict
+from cannery.wire.residues import own_residue
 
 CONFIG, CHOICE = "generationConfig", "toolConfig.functionCallingConfig"
-_FIELDS = {
+FIELDS = {
     "max_tokens": "maxOutputTokens",
     "temperature": "temperature",
     "top_p": "topP",
@@ -78,9 +66,10 @@ _FIELDS = {
     "candidates": "candidateCount",
 }
 _SCHEMA_KEYS = ("responseSchema", "responseJsonSchema")
+OUTPUT_KEYS = ("responseMimeType", *_SCHEMA_KEYS)
 CONTROL_PATHS: dict[str, str | tuple[str, ...]] = {
-    **{name: f"{CONFIG}.{key}" for name, key in _FIELDS.items()},
-    "output": (f"{CONFIG}.responseMimeType", *(f"{CONFIG}.{key}" for key in _SCHEMA_KEYS)),
+    **{name: f"{CONFIG}.{key}" for name, key in FIELDS.items()},
+    "output": tuple(f"{CONFIG}.{key}" for key in OUTPUT_KEYS),
     "thinking": f"{CONFIG}.thinkingConfig",
     "effort": f"{CONFIG}.thinkingConfig.thinkingLevel",
     "budget": f"{CONFIG}.thinkingConfig.thinkingBudget",
@@ -91,7 +80,7 @@ CONTROL_PATHS: dict[str, str | tuple[str, ...]] = {
 # What parallel calls and usage at the end of a stream ask for is what Gemini does anyway.
 _KNOWN = frozenset(CONTROL_PATHS) | {"parallel_calls", "include_usage"}
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
-_LEVELS = {
+LEVELS = {
     "minimal": "MINIMAL",
     "low": "LOW",
     "medium": "MEDIUM",
@@ -99,7 +88,7 @@ _LEVELS = {
     "xhigh": "XHIGH",
 }
 _FREEFORM = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
-_JSON, _TEXT, _ENUM = "application/json", "text/plain", "text/x.enum"
+JSON_TYPE, TEXT_TYPE = "application/json", "text/plain"
 _SEEDS = range(-(2**31), 2**31)
 
 
@@ -130,188 +119,6 @@ MODELLED = frozenset(
     for spelling in _spellings(path)
 )
 
-# --- reading -----------------------------------------------------------------------------------
-
-
-def whole(value: Any) -> Any:
-    """An integer, also spelled as digits or as a float (protobuf's JSON takes all three), or absent."""
-    if type(value) is str and value.isascii() and value.removeprefix("-").isdecimal():
-        return int(value) if len(value) < 19 else absent
-    if type(value) is float and value.is_integer() and abs(value) < 2**53:
-        return int(value)
-    return value if type(value) is int else absent
-
-
-def read_controls(body: Object) -> Controls:
-    """The controls of a request; what has an unexpected type is left to the residue."""
-    config = get(body, CONFIG)
-    if type(config) is not dict:
-        return new_controls()  # type: ignore[no-any-return]
-    config = usual_keys(config)
-    stop: Any = config.get("stopSequences")
-    is_stop = type(stop) is list and stop and all(type(item) is str for item in stop)
-    return new_controls(  # type: ignore[no-any-return]
-        max_tokens=whole(config.get("maxOutputTokens")),
-        temperature=number(config.get("temperature")),
-        top_p=number(config.get("topP")),
-        top_k=whole(config.get("topK")),
-        stop=tuple(stop) if is_stop else absent,
-        seed=whole(config.get("seed")),
-        presence_penalty=number(config.get("presencePenalty")),
-        frequency_penalty=number(config.get("frequencyPenalty")),
-        candidates=whole(config.get("candidateCount")),
-        output=_read_output(config),
-        thinking=_read_thinking(config.get("thinkingConfig")),
-    )
-
-
-def read_shapes(body: Object) -> list[str]:
-    """The shapes of settings that a request remembers."""
-    config = get(body, CONFIG)
-    schema = get(config, "responseSchema")
-    if type(schema) is not dict or type(get(config, "responseJsonSchema")) is dict:
-        return []
-    return ["responseSchema", "capitals" if is_capital(schema) else ""]
-
-
-def _read_output(config: Object) -> Any:
-    kind = config.get("responseMimeType")
-    given, own = config.get("responseJsonSchema"), config.get("responseSchema")
-    if kind is None and given is None and own is None:
-        return absent
-    schema = given if type(given) is dict else to_json_schema(own)
-    if type(schema) is dict and kind in (_JSON, _ENUM, None):
-        return new_output_format("schema", write_json(schema), strict=is_strict(schema) or absent)
-    if kind == _JSON:
-        return new_output_format("json")
-    return new_output_format("text") if kind == _TEXT else absent
-
-
-def _read_thinking(value: Any) -> Any:
-    if value is None:
-        return absent
-    budget, level = whole(get(value, "thinkingBudget")), text(get(value, "thinkingLevel"))
-    shown = get(value, "includeThoughts")
-    found: Object = {"summary": "auto" if shown else "none"} if type(shown) is bool else {}
-    if isinstance(budget, int):
-        found["enabled"] = budget != 0
-        if budget < 0:
-            found["adaptive"] = True
-        elif budget:
-            found["budget"] = budget
-    elif isinstance(level, str) and level.upper() in _LEVELS.values():
-        found["effort"] = level.lower()
-    return new_thinking(**found) if found else absent
-
-
-def read_tools(body: Object) -> tuple[Tool, ...]:
-    """The tools of a request: one for each declared function, and one for each thing that Google runs."""
-    listed = body.get("tools")
-    if type(listed) is not list:
-        return ()
-    return tuple(tool for group in listed for tool in _read_group(group))
-
-
-def tool_paths(body: Object) -> list[str]:
-    """Where each tool of a request stands."""
-    listed = body.get("tools")
-    return [
-        f"tools[{index}]{path}"
-        for index, group in enumerate(listed if type(listed) is list else ())
-        for path in _group_paths(group)
-    ]
-
-
-def _group_paths(group: Any) -> Iterator[str]:
-    key = spelled(group, "functionDeclarations") if type(group) is dict else ""
-    declared = 0
-    for tool in _read_group(group):
-        if tool.hosted is absent:
-            yield f".{key}[{declared}]"
-            declared += 1
-        else:
-            # What stands beside functions is a part of their group.
-            yield f".{next(iter(decode_json(str(tool.hosted))))}" if declared else ""
-
-
-def _read_group(group: Any) -> Iterator[Tool]:
-    key = spelled(group, "functionDeclarations") if type(group) is dict else ""
-    declared = group.get(key) if key else None
-    if not group or not key or (declared is not None and not _are_named(declared)):
-        yield _hosted(group, "")
-        return
-    joined = ""
-    for item in declared or ():
-        yield _read_declaration(item, [joined, key if key != "functionDeclarations" else ""])
-        joined = "joined"
-    for name, value in group.items():
-        if name != key or declared is None:
-            yield _hosted({name: value}, joined)
-            joined = "joined"
-
-
-def _are_named(declared: Any) -> bool:
-    return (
-        type(declared) is list
-        and bool(declared)
-        and all(type(item) is dict and _is_name(item.get("name")) for item in declared)
-    )
-
-
-def _is_name(value: Any) -> bool:
-    return type(value) is str and bool(value)
-
-
-def _hosted(group: Any, joined: str) -> Tool:
-    name = next(iter(group), "") if type(group) is dict else ""
-    residue = Residue(NAME, form=write_form(["hosted", joined]))
-    return new_tool(camel(name) or "unknown", hosted=write_json(group), residue=residue)  # type: ignore[no-any-return]
-
-
-def _read_declaration(item: Object, shapes: list[str]) -> Tool:
-    schema, own = get(item, "parametersJsonSchema"), get(item, "parameters")
-    if type(schema) is not dict and type(own) is dict:
-        schema = to_json_schema(own)
-        shapes = [*shapes, "parameters", "capitals" if is_capital(own) else ""]
-    known = (
-        item["name"],
-        text(item.get("description")),
-        write_json(schema) if type(schema) is dict else absent,
-    )
-    tool = new_tool(*known)
-    form = write_form(shapes)
-    part = patch_text(_write_declaration(tool, frozenset(shapes)), item, camel)
-    if form is None and part is None:
-        return tool  # type: ignore[no-any-return]
-    return new_tool(*known, residue=Residue(NAME, part=part, form=form))  # type: ignore[no-any-return]
-
-
-def read_tool_choice(body: Object) -> Any:
-    """The tool choice of a request, or absent."""
-    config = get(get(body, "toolConfig"), "functionCallingConfig")
-    mode, allowed = get(config, "mode"), get(config, "allowedFunctionNames")
-    if type(mode) is not str:
-        return absent
-    names: tuple[str, ...] = ()
-    if type(allowed) is list and all(type(name) is str for name in allowed):
-        names = tuple(allowed)
-    match mode.upper():
-        case "NONE":
-            return new_tool_choice("none")
-        case "ANY" if names:
-            if len(names) == 1:
-                return new_tool_choice("named", names)
-            return new_tool_choice("allowed", names, must_call=True)
-        case "ANY":
-            return new_tool_choice("required")
-        case "AUTO" | "VALIDATED":
-            return new_tool_choice("allowed", names) if names else new_tool_choice("auto")
-        case _:
-            return absent
-
-
-# --- writing -----------------------------------------------------------------------------------
-
 
 def write_settings(request: Request, report: Report, shapes: frozenset[str]) -> Object:
     """Every field of the body but the messages, in the usual form."""
@@ -321,13 +128,15 @@ def write_settings(request: Request, report: Report, shapes: frozenset[str]) -> 
     config = _write_controls(request, report, shapes)
     if config:
         body[CONFIG] = config
+    if "tool" in shapes and len(body.get("tools", ())) == 1:
+        (body["tools"],) = body["tools"]
     return body
 
 
 def _write_controls(request: Request, report: Report, shapes: frozenset[str]) -> Object:
     controls, at_home = request.controls, request.source == NAME
     config: Object = {}
-    for name, key in _FIELDS.items():
+    for name, key in FIELDS.items():
         put(config, key, getattr(controls, name))
     if isinstance(controls.stop, tuple):
         config["stopSequences"] = list(controls.stop)
@@ -364,8 +173,8 @@ def _fit_limits(config: Object, report: Report) -> None:
 
 def _write_output(output: OutputFormat, report: Report, shapes: frozenset[str]) -> Object:
     if output.kind == "text":
-        return {"responseMimeType": _TEXT}
-    config: Object = {"responseMimeType": _JSON}
+        return {"responseMimeType": TEXT_TYPE}
+    config: Object = {"responseMimeType": JSON_TYPE}
     if isinstance(output.schema, str):
         schema = decode_json(output.schema)
         if "responseSchema" in shapes:
@@ -432,9 +241,9 @@ def _write_effort(
     if effort not in BUDGETS:
         report.lose("CONTROL_DROPPED", "@effort", f"Gemini has no effort {effort!r}")
     elif takes_levels(model):
-        level = nearest_level(_LEVELS.get(effort, "HIGH"), model)
+        level = nearest_level(LEVELS.get(effort, "HIGH"), model)
         config["thinkingLevel"] = level
-        if level != _LEVELS.get(effort):
+        if level != LEVELS.get(effort):
             report.lose("CONTROL_CHANGED", "@effort", f"effort {effort!r} became {level!r}")
     else:
         config["thinkingBudget"] = _within(budget_of(effort, limit), model)
@@ -458,13 +267,25 @@ def _write_tools(request: Request, body: Object, report: Report) -> None:
             _report_tool(tool, request, report, place)
         declaration = _write_declaration(tool, shapes)
         if residue is not None:
-            declaration = recall(declaration, residue.part)
+            declaration = _restored(declaration, tool, residue.part, shapes)
         elif request.source != NAME:
             _make_object(declaration)
         is_new = residue is not None and "joined" not in shapes
         _add_declaration(groups, declaration, shapes, is_new=is_new)
     if groups:
         body["tools"] = groups
+
+
+def _restored(declaration: Object, tool: Tool, part: str | None, shapes: frozenset[str]) -> Object:
+    """A declaration as it was read; a schema that was kept to the letter goes when the tool got another."""
+    if part is None:
+        return declaration
+    patch = decode_json(part)
+    kept = patch.get("s", {})
+    own = kept.get("parameters") if "parameters" in shapes else None
+    if type(own) is dict and StandardSchema(own).value != decode_json(str(tool.schema)):
+        del kept["parameters"]
+    return restore(declaration, patch)  # type: ignore[no-any-return]
 
 
 def _make_object(declaration: Object) -> None:
@@ -525,12 +346,17 @@ def _write_choice(request: Request, body: Object, report: Report) -> None:
     if request.source != NAME and not is_possible(choice, _declared(body.get("tools", ()))):
         drop_choice(choice, report)
         return
+    body["toolConfig"] = {"functionCallingConfig": written_choice(choice)}
+
+
+def written_choice(choice: ToolChoice) -> Object:
+    """The usual form of a choice."""
     config: Object = {"mode": _MODES.get(choice.mode, "ANY")}
     if choice.mode == "allowed" and not choice.must_call:
         config["mode"] = "VALIDATED"
     if choice.names and choice.mode in ("named", "allowed"):
         config["allowedFunctionNames"] = list(choice.names)
-    body["toolConfig"] = {"functionCallingConfig": config}
+    return config
 
 
 def _declared(groups: Iterable[Object]) -> list[str]:

@@ -242,7 +242,7 @@ class GeminiStreamReader:
         reader = self._reader
         if reader is None:
             identifier, model = get(chunk, "responseId"), get(chunk, "modelVersion")
-            reader = self._reader = MessageReader(model, call_stem(identifier))
+            reader = self._reader = MessageReader([], model, call_stem(identifier))
             created = read_time(get(chunk, "createTime"))
             yield Start(text(identifier), text(model), created, NAME)
         self._count_tokens(get(chunk, "usageMetadata"))
@@ -334,7 +334,7 @@ class GeminiStreamReader:
 
     def _read(self, part: Object, reader: MessageReader) -> Iterator[Event]:
         start = len(reader.canisters)
-        reader.content({"role": "model", "parts": [part]}, "model", "parts")
+        reader.content({"parts": [part]}, "model", "model", ("candidates", 0, "content"))
         for canister in reader.canisters[start:]:
             if canister.held is not absent:
                 yield from self._whole(canister)

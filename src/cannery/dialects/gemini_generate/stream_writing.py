@@ -12,9 +12,9 @@ from cannery.dialects.gemini_generate.responses import (
     FINISH_WORDS,
     write_usage,
 )
-from cannery.dialects.gemini_generate.spelling import NAME, Object
+from cannery.dialects.gemini_generate.spelling import NAME, SIGNATURE, Object
 from cannery.dialects.gemini_generate.stream_reading import BLOCKED
-from cannery.dialects.gemini_generate.writing import SIGNATURE, MessageWriter
+from cannery.dialects.gemini_generate.writing import MessageWriter
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     new_assistant,

@@ -19,7 +19,14 @@ from cannery.dialects.gemini_generate.outputs import (
     wrap_failure,
     wrap_text,
 )
-from cannery.dialects.gemini_generate.spelling import NAME, Object, get, read_form, spelled
+from cannery.dialects.gemini_generate.spelling import (
+    NAME,
+    SIGNATURE,
+    Object,
+    get,
+    read_form,
+    spelled,
+)
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AnyCanister,
@@ -64,7 +71,6 @@ from cannery.wire.media import (
 from cannery.wire.residues import own_residue, recall
 from cannery.wire.turns import MODEL, SUPERVISOR, changed, side, turns
 
-SIGNATURE = "thoughtSignature"
 # Where Google keeps files that only their account can read.
 ACCOUNT = ("https://generativelanguage.googleapis.com/", "gs://", "files/")
 # No function is called nothing here.
@@ -470,7 +476,7 @@ class MessageWriter:
         if is_plain:
             inner["response"] = _plain(inner["response"])
         if media:
-            inner["parts"] = media
+            inner["parts"] = media[0] if "single" in shapes and len(media) == 1 else media
         part: Object = {"functionResponse": inner}
         if residue is not None:
             return self._restored(part, residue, piece.place)
