@@ -210,7 +210,7 @@ def write_response(response: Response, report: Report) -> Object:
     model = response.model if isinstance(response.model, str) else None
     is_foreign = response.source not in (None, NAME)
     writer = MessageWriter(
-        report, at_home=is_same, is_foreign=is_foreign, for_answer=True, model=model
+        report, is_same=is_same, is_foreign=is_foreign, for_answer=True, model=model
     )
     pieces = answer_pieces(response, NAME, report)
     content = writer.answer(pieces)

@@ -11,7 +11,6 @@ from typing import Any, Literal
 import msgspec
 from msgspec import Struct
 
-from cannery.dialects.anthropic_messages.blocks import Object, without_file
 from cannery.dialects.anthropic_messages.models import NAME
 from cannery.dialects.anthropic_messages.reading import read_citation
 from cannery.dialects.anthropic_messages.responses import (
@@ -19,6 +18,7 @@ from cannery.dialects.anthropic_messages.responses import (
     read_finish,
     read_usage,
     stop_word,
+    take_files,
     write_usage,
 )
 from cannery.messages.absence import absent
@@ -41,7 +41,7 @@ from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import FinishReason
 from cannery.messages.residue import Residue
 from cannery.wire.arguments import RAW_ARGUMENTS, input_text, object_input, wrapped_input
-from cannery.wire.bodies import guarded
+from cannery.wire.bodies import Object, guarded
 from cannery.wire.controls import text
 from cannery.wire.residues import patch_text
 from cannery.wire.sse import DONE, Frame, FrameReader
@@ -303,10 +303,10 @@ class _OpenBlock:
         if self.kind is None:
             self._keep(delta)
         elif tag == "citations_delta" and type(delta.get("citation")) is dict:
-            sendable = without_file(delta["citation"])
-            part = patch_text(sendable, delta["citation"])
-            own = None if part is None else Residue(NAME, part=part)
-            yield Delta(self.index, "", "citation", citation=read_citation(sendable), residue=own)
+            citation = delta["citation"]
+            files = take_files([citation])
+            own = Residue(NAME, write_json(files["0"])) if files else None
+            yield Delta(self.index, "", "citation", citation=read_citation(citation), residue=own)
         elif tag == "input_json_delta" and self.kind == "invocation":
             if type(delta.get("partial_json")) is str:
                 yield from self._argue(delta["partial_json"])

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from cannery.dialects.anthropic_messages.blocks import Object
 from cannery.dialects.anthropic_messages.errors import error_body
 from cannery.dialects.anthropic_messages.models import NAME
 from cannery.dialects.anthropic_messages.responses import (
@@ -38,7 +37,7 @@ from cannery.messages.events import (
 from cannery.messages.json_text import decode_json
 from cannery.messages.requests import Usage
 from cannery.wire.arguments import FREEFORM_INPUT, object_input, wrapped_input
-from cannery.wire.bodies import encode
+from cannery.wire.bodies import Object, encode
 from cannery.wire.contract import StreamOptions
 from cannery.wire.residues import own_residue, recall
 from cannery.wire.sse import foreign_frame, named_frame, one_line
