@@ -14,7 +14,7 @@ from cannery.messages.content import TextualContentClass, new_text
 from cannery.messages.requests import Request, Response
 from cannery.repairs import repair
 from cannery.repairs.aliases import names_of, renamed_tools
-from cannery.wire.bodies import encode
+from cannery.wire.bodies import encode, escaped_paths, with_escapes
 from cannery.wire.contract import UNKNOWN_MODEL, Dialect, Piece, Rules
 from cannery.wire.foreign import report_settings
 from cannery.wire.losses import Aliases, Rendered, Report, enforce
@@ -88,12 +88,25 @@ def render(
 ) -> Rendered:
     """What was written, encoded, with what a report has to say; the policy may forbid it."""
     encoded = encode(written)
+    if value.residue is not None and value.residue.escapes is not None:
+        encoded = _spell_broken(encoded, value, name, report)
     if report.is_empty:
         return Rendered(encoded)
     losses = report.losses(locate)
     enforce(policy, value.source, name, losses)
     aliases = Aliases(report.names, report.ids, frozenset(report.freeform))
     return Rendered(encoded, losses, report.repairs(locate), aliases)
+
+
+def _spell_broken(encoded: bytes, value: Request | Response, name: str, report: Report) -> bytes:
+    """A body whose source had broken Unicode: its own dialect gets it back, others are told of the repair."""
+    escapes = str(value.residue.escapes)  # type: ignore[union-attr]
+    paths = escaped_paths(escapes)
+    is_same = value.source == name
+    for path in paths:
+        if not is_same or path == "$":
+            report.repair("broken_unicode", path)
+    return with_escapes(encoded, escapes) if is_same and paths != ["$"] else encoded
 
 
 def locate_in(source: str | None, places: Places | None) -> Locate:

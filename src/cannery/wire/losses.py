@@ -92,6 +92,7 @@ TOLD_ONCE = frozenset({"SIGNATURE_STANDIN"})
 REPAIRS: Mapping[str, str] = {
     "alternation": "neighbours of the same role became parts of one message",
     "cache_marks": "the earliest cache marks beyond the target's limit were removed",
+    "broken_unicode": "half a surrogate pair, or bytes that are not UTF-8, became U+FFFD",
     "call_ids": "a call id that the target forbids was rewritten on the call and its result",
     "duplicate_results": "a second result for the same call was left out",
     "empty_text": "blank text that the target refuses was left out",
@@ -105,6 +106,10 @@ REPAIRS: Mapping[str, str] = {
     "single_system": "leading system and developer texts became one system message",
     "unanswered_calls": "a call without a result got a synthetic error result",
 }
+
+
+# Repairs without which there would be no JSON.
+ALWAYS_ON = frozenset({"broken_unicode"})
 
 
 Place = int | str | None
@@ -140,6 +145,8 @@ def check_repairs(names: object) -> None:
     for name in names:
         if name not in REPAIRS:
             raise InputError(f"no repair {name!r}; known: {', '.join(REPAIRS)}")
+        if name in ALWAYS_ON:
+            raise InputError(f"the repair {name!r} cannot be switched off")
 
 
 class Aliases(Struct, frozen=True, gc=False):
