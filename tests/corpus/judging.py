@@ -26,7 +26,6 @@ KNOWN: dict[str, dict[str, str]] = {
         "b577c2014543c90c": "an answer of Azure's content filter has a choice without a message",
     },
     "other dialects": {
-        "9e28cb8368a4940d openai_chat": "the content null of a Responses message is written as null",
         "b577c2014543c90c": "an answer of Azure's content filter has a choice without a message",
     },
     "streams": {},

@@ -68,12 +68,20 @@ def as_history(dialect: str, body: Body) -> Body:
             choices = body.get("choices") or ()
             return {"messages": [choice.get("message") or {} for choice in choices]}
         case "openai_responses":
-            return {"input": body.get("output")}
+            return {"input": [_shown(output) for output in body.get("output") or ()]}
         case "anthropic_messages":
             return {"messages": [{"role": "assistant", "content": body.get("content")}]}
         case _:
             candidates = body.get("candidates") or ()
             return {"contents": [each.get("content") or {} for each in candidates]}
+
+
+def _shown(output: Body) -> Body:
+    """An output of Responses; an image that was made stands as one that is shown."""
+    if output.get("type") != "image_generation_call" or not output.get("result"):
+        return output
+    url = f"data:image/{output.get('output_format', 'png')};base64,{output['result']}"
+    return {"role": "assistant", "content": [{"type": "input_image", "image_url": url}]}
 
 
 def as_history_path(dialect: str, path: str) -> str:
