@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -22,7 +21,7 @@ from cannery.gateway.metrics import Metrics
 from cannery.gateway.peek import Glance, glance
 from cannery.gateway.recorder import Recorder
 from cannery.gateway.refusals import refuse
-from cannery.gateway.sending import Sender
+from cannery.gateway.sending import Outgoing
 from cannery.gateway.state import RESPONSES, Continuation, State, take_state
 from cannery.gateway.upstreams import Choice, Upstream, Upstreams
 from cannery.messages import Request, absent
@@ -58,7 +57,7 @@ class Asked:
         upstream: Upstream,
         dialect: Dialect,
         entry: Entry | None,
-        wire: bytes = b"",
+        wire: Outgoing | None = None,
         *,
         options: StreamOptions = _NO_OPTIONS,
         aliases: Aliases = _NO_ALIASES,
@@ -74,9 +73,11 @@ class Asked:
         self.is_as_it_came = is_as_it_came
         self._wire = wire
 
-    def take_wire(self) -> bytes:
-        """The bytes to send, which are not held here any longer: a stream may take its time."""
-        wire, self._wire = self._wire, b""
+    def take_wire(self) -> Outgoing:
+        """What to send, which is not held here any longer: a stream may take its time."""
+        wire, self._wire = self._wire, None
+        if wire is None:
+            raise RuntimeError("what is to be sent was taken before")
         return wire
 
 
@@ -86,7 +87,6 @@ class Asking:
     def __init__(
         self,
         upstreams: Upstreams,
-        senders: Mapping[str, Sender],
         *,
         roles: RoleGate,
         metrics: Metrics,
@@ -95,7 +95,6 @@ class Asking:
         keeps_bodies: bool,
     ) -> None:
         self._upstreams = upstreams
-        self._senders = senders
         self._roles = roles
         self._metrics = metrics
         self._recorder = recorder
@@ -141,8 +140,8 @@ class Asking:
             call.model = request.model
         return request, self.choose(call)
 
-    def wire(self, call: Call, choice: Choice, target: Dialect, kind: str, body: bytes) -> bytes:
-        """The bytes that ask an upstream for something."""
+    def wire(self, call: Call, choice: Choice, target: Dialect, kind: str, body: bytes) -> Outgoing:
+        """What asks an upstream for something."""
         upstream = choice.upstream
         is_same = target is call.dialect
         headers = self._headers(call, upstream, target, is_same=is_same)
@@ -154,7 +153,10 @@ class Asking:
             url = f"{url}?{query}" if query else url
         if holds_secret(call, url):
             raise refuse(400, "a key of the gateway cannot name a model", code="invalid_model")
-        return self._senders[upstream.name].request(url, headers, body)
+        if body is not call.body:
+            # It is held as long as the upstream thinks, and what an encoder gives may take ten times its size.
+            body = bytes(memoryview(body))
+        return Outgoing(url, headers, body)
 
     def _headers(
         self, call: Call, upstream: Upstream, target: Dialect, *, is_same: bool

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -25,7 +25,8 @@ from cannery.gateway.peek import gist
 from cannery.gateway.recorder import Recorder
 from cannery.gateway.refusals import CallError, Header, NoAnswerError, not_a_reply
 from cannery.gateway.rsgi import ProtocolClosed, Transport
-from cannery.gateway.sending import Opened, Sender
+from cannery.gateway.sending import Answer, Headers, Opened, Sender
+from cannery.gateway.settings import Settings
 from cannery.gateway.speaking import Speaker, ping_of
 from cannery.gateway.state import new_reply_id
 from cannery.gateway.upstreams import Choice, Upstream, Upstreams
@@ -53,35 +54,28 @@ class Exchanges:
         roles: RoleGate,
         metrics: Metrics,
         recorder: Recorder,
-        policy: str,
-        reply_bytes: int,
-        ping_seconds: float,
+        settings: Settings,
         keeps_bodies: bool,
+        note_failure: Callable[[Call, NoAnswerError], None],
     ) -> None:
         self.upstreams = upstreams
         self.senders: Mapping[str, Sender] = {
-            upstream.name: Sender(upstream.row, reply_bytes)
+            upstream.name: Sender(upstream.row, settings.limits.reply_bytes)
             for upstream in upstreams.all
             if not upstream.is_echo
         }
         self.models = ModelLists(upstreams, self.senders)
         self.asking = Asking(
             upstreams,
-            self.senders,
             roles=roles,
             metrics=metrics,
             recorder=recorder,
-            policy=policy,
+            policy=settings.losses.policy,
             keeps_bodies=keeps_bodies,
         )
-        self._metrics = metrics
-        self._reply_bytes = reply_bytes
-        self._ping_seconds = ping_seconds
-
-    def close(self) -> None:
-        """Let go of all connections."""
-        for sender in self.senders.values():
-            sender.close()
+        self._note_failure = note_failure
+        self._reply_bytes = settings.limits.reply_bytes
+        self._ping_seconds = settings.server.ping_seconds
 
     async def answer(self, call: Call) -> None:
         """Answer a call; the error of one that cannot be answered is raised before anything is said."""
@@ -152,7 +146,7 @@ class Exchanges:
     async def _say_stream(self, call: Call, asked: Asked) -> None:
         upstream, entry = asked.upstream, asked.entry
         sender = self.senders[upstream.name]
-        with contextlib.closing(await sender.open(asked.take_wire())) as opened:
+        async with contextlib.aclosing(await sender.open(asked.take_wire())) as opened:
             self._take_headers(call, opened.headers)
             await self._check_opened(call, asked.dialect, opened)
             if entry is not None:
@@ -251,7 +245,7 @@ class Exchanges:
             if not await speaker.say(opened):
                 return voice.fail("the reply is larger than the gateway allows", "too_large")
         except NoAnswerError as failure:
-            self._metrics.failures.add(call.upstream, failure.code)
+            self._note_failure(call, failure)
             return voice.fail(str(failure), failure.code)
         return voice.close()
 
@@ -259,7 +253,7 @@ class Exchanges:
         if opened.status != 200:
             body = await opened.rest()
             raise self._upstream_refusal(
-                call, dialect, (opened.status, opened.headers, body, opened.attempts)
+                call, dialect, Answer(opened.status, opened.headers, body, opened.attempts)
             )
 
     def _read_response(self, dialect: Dialect, upstream: Upstream, body: bytes) -> Response:
@@ -268,7 +262,7 @@ class Exchanges:
         except DialectError:
             raise not_a_reply(upstream.name, dialect, body) from None
 
-    def _take_headers(self, call: Call, headers: Mapping[str, str]) -> None:
+    def _take_headers(self, call: Call, headers: Headers) -> None:
         call.upstream_id = headers.get("x-request-id") or headers.get("request-id")
 
     def _take_usage(self, call: Call, response: Response) -> None:
@@ -276,9 +270,7 @@ class Exchanges:
         if isinstance(response.usage, Usage):
             call.tokens = (response.usage.input, response.usage.output)
 
-    def _upstream_refusal(
-        self, call: Call, dialect: Dialect, answer: tuple[int, Mapping[str, str], bytes, int]
-    ) -> CanneryError:
+    def _upstream_refusal(self, call: Call, dialect: Dialect, answer: Answer) -> CanneryError:
         """An upstream's error, in the caller's dialect, with its status, request id and advice on trying again."""
         status, headers, body, attempts = answer
         if status < 400:

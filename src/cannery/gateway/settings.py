@@ -139,6 +139,11 @@ class Row(Struct, forbid_unknown_fields=True, frozen=True):
     timeouts: Timeouts = Timeouts()
     retries: int = 0
     forward_key: bool = False
+    ca: str | None = None
+    certificate: str | None = None
+    certificate_key: str | None = None
+    http2: bool = True
+    connections: int = 0
 
     @property
     def dialects(self) -> tuple[str, ...]:
@@ -307,6 +312,8 @@ def _row_problems(row: Row, seen: set[str]) -> list[tuple[str, str]]:
         problems.append(("dialect", "names no dialect"))
     if row.auth is not None and row.auth not in AUTHENTICATIONS:
         problems.append(("auth", f"must be one of {', '.join(AUTHENTICATIONS)}"))
+    if row.connections < 0:
+        problems.append(("connections", "must be at least 0"))
     if not 0 <= row.retries <= 10:
         problems.append(("retries", "must lie between 0 and 10"))
     try:
