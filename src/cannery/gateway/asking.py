@@ -15,8 +15,9 @@ import msgspec
 
 from cannery.gateway.calls import Call
 from cannery.gateway.entries import Entry
+from cannery.gateway.forwarding import to_upstream
 from cannery.gateway.ingress import RoleGate
-from cannery.gateway.keys import forwarded_query, holds_secret, own_credential
+from cannery.gateway.keys import forwarded_query, holds_secret
 from cannery.gateway.metrics import Metrics
 from cannery.gateway.peek import Glance, glance
 from cannery.gateway.recorder import Recorder
@@ -30,10 +31,6 @@ from cannery.wire.contract import Dialect, StreamOptions
 from cannery.wire.losses import POLICIES, Aliases, Rendered
 from cannery.wire.places import Places
 
-_FORWARDED = {
-    "anthropic": ("anthropic-version", "anthropic-beta"),
-    "openai": ("openai-beta", "openai-organization", "openai-project"),
-}
 _NO_OPTIONS = StreamOptions()
 _NO_ALIASES = Aliases()
 
@@ -144,7 +141,7 @@ class Asking:
         """What asks an upstream for something."""
         upstream = choice.upstream
         is_same = target is call.dialect
-        headers = self._headers(call, upstream, target, is_same=is_same)
+        headers = to_upstream(call, upstream, target)
         url = upstream.url(target, kind, choice.model)
         if kind == "stream" and target.name.startswith("gemini"):
             url = f"{url}?alt=sse"
@@ -157,18 +154,6 @@ class Asking:
             # It is held as long as the upstream thinks, and what an encoder gives may take ten times its size.
             body = bytes(memoryview(body))
         return Outgoing(url, headers, body)
-
-    def _headers(
-        self, call: Call, upstream: Upstream, target: Dialect, *, is_same: bool
-    ) -> dict[str, str]:
-        credential = own_credential(call) if upstream.row.forward_key else None
-        headers = upstream.headers(target, credential, is_same=is_same)
-        if is_same:
-            for name in _FORWARDED.get(target.name.partition("_")[0], ()):
-                value = call.header(name)
-                if value is not None and not holds_secret(call, value):
-                    headers[name] = value
-        return headers
 
     # --- as it came ----------------------------------------------------------------------------
 

@@ -17,6 +17,7 @@ from cannery.gateway import echo
 from cannery.gateway.asking import Asked, Asking
 from cannery.gateway.calls import EVENT_STREAM, Call
 from cannery.gateway.entries import Entry
+from cannery.gateway.forwarding import to_caller
 from cannery.gateway.hearing import Relay, Translation
 from cannery.gateway.ingress import RoleGate
 from cannery.gateway.metrics import Metrics
@@ -25,7 +26,7 @@ from cannery.gateway.peek import gist
 from cannery.gateway.recorder import Recorder
 from cannery.gateway.refusals import CallError, Header, NoAnswerError, not_a_reply
 from cannery.gateway.rsgi import ProtocolClosed, Transport
-from cannery.gateway.sending import Answer, Headers, Opened, Sender
+from cannery.gateway.sending import Answer, Opened, Sender
 from cannery.gateway.settings import Settings
 from cannery.gateway.speaking import Speaker, ping_of
 from cannery.gateway.state import new_reply_id
@@ -41,7 +42,6 @@ from cannery.wire.losses import Loss
 from cannery.wire.places import Places
 
 _STREAM_HEADERS: list[Header] = [("cache-control", "no-cache"), ("x-accel-buffering", "no")]
-_RETURNED = ("retry-after", "retry-after-ms", "x-should-retry")
 
 
 class Exchanges:
@@ -92,7 +92,7 @@ class Exchanges:
         upstream, dialect = choice.upstream, call.dialect
         wire = self.asking.wire(call, choice, dialect, "count", body)
         answer = await self.senders[upstream.name].send(wire)
-        self._take_headers(call, answer.headers)
+        self._take_headers(call, answer)
         if answer.status != 200:
             raise self._upstream_refusal(call, dialect, answer)
         if not _is_json(dialect, answer.body):
@@ -103,7 +103,7 @@ class Exchanges:
 
     async def _say_whole(self, call: Call, asked: Asked) -> None:
         answer = await self.senders[asked.upstream.name].send(asked.take_wire())
-        self._take_headers(call, answer.headers)
+        self._take_headers(call, answer)
         if answer.status != 200:
             raise self._upstream_refusal(call, asked.dialect, answer)
         if asked.is_as_it_came:
@@ -147,7 +147,7 @@ class Exchanges:
         upstream, entry = asked.upstream, asked.entry
         sender = self.senders[upstream.name]
         async with contextlib.aclosing(await sender.open(asked.take_wire())) as opened:
-            self._take_headers(call, opened.headers)
+            self._take_headers(call, opened)
             await self._check_opened(call, asked.dialect, opened)
             if entry is not None:
                 await entry.ready()
@@ -262,8 +262,10 @@ class Exchanges:
         except DialectError:
             raise not_a_reply(upstream.name, dialect, body) from None
 
-    def _take_headers(self, call: Call, headers: Headers) -> None:
+    def _take_headers(self, call: Call, answer: Answer | Opened) -> None:
+        headers = answer.headers
         call.upstream_id = headers.get("x-request-id") or headers.get("request-id")
+        call.returned_headers = to_caller(headers, answer.attempts)
 
     def _take_usage(self, call: Call, response: Response) -> None:
         call.answered = response
@@ -272,31 +274,23 @@ class Exchanges:
 
     def _upstream_refusal(self, call: Call, dialect: Dialect, answer: Answer) -> CanneryError:
         """An upstream's error, in the caller's dialect, with its status, request id and advice on trying again."""
-        status, headers, body, attempts = answer
+        status, body = answer.status, answer.body
         if status < 400:
             return NoAnswerError(
                 call.upstream, f"answered with status {status}", "upstream_invalid"
             )
-        returned: list[Header] = []
-        for name in _RETURNED:
-            value = headers.get(name)
-            if value is not None:
-                returned.append((name, value))
-        if attempts > 1:
-            returned = [header for header in returned if header[0] != "x-should-retry"]
-            returned.append(("x-should-retry", "false"))
         error = dialect.read_error(status, body)
         error = msgspec.structs.replace(error, request_id=call.upstream_id or error.request_id)
         if dialect is call.dialect and _is_json(dialect, body):
-            return VerbatimError(error, returned, body)
-        return CallError(error, returned)
+            return VerbatimError(error, body)
+        return CallError(error)
 
 
 class VerbatimError(CallError):
     """An upstream's error that the caller can read as it came."""
 
-    def __init__(self, error: WireError, headers: list[Header], body: bytes) -> None:
-        super().__init__(error, headers)
+    def __init__(self, error: WireError, body: bytes) -> None:
+        super().__init__(error)
         self._body = body
 
     def decorate(self, body: bytes) -> bytes:  # noqa: ARG002 - nothing is written anew
