@@ -184,19 +184,19 @@ class Report:
     A place is the position of a canister in the source conversation, the
     path of a request field, or ``@`` and the name of a control. Places become paths of the source only when there is
     something to report. ``off`` are the repairs that are switched off, for writers that would make one of them, and
-    ``takes_reasoning`` says that an endpoint hears thoughts as text. ``taken_names`` gives the function names of the
-    request, which no alias may have; ``names_met`` tells that one would have had one of them.
+    ``takes_reasoning`` says that an endpoint hears thoughts as text. ``request`` is what is written, whose function
+    names no alias may have.
     """
 
     takes_reasoning = False
+    request: Any = None
+    taken_names: Collection[str] | None = None
 
     def __init__(self, off: Collection[str] = ()) -> None:
         self.off = off
         self._losses: list[tuple[str, Place, str, str]] = []
         self._repairs: list[tuple[str, Place, str]] = []
         self.names: dict[str, str] = {}
-        self.taken_names: Callable[[], Collection[str]] = frozenset
-        self.names_met = False
         self.ids: dict[str, str] = {}
         self.freeform: set[str] = set()
 
