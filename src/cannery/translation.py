@@ -93,7 +93,8 @@ def _nativize_request(
         _check("rules", rules, Rules)
     target = find_dialect(name)
     locate = locate_in(request.source, places)
-    return write_request(request, target, policy, without, rules, locate)
+    report = Report(without)
+    return write_request(request, target, policy, without, rules, report, locate)
 
 
 # --- responses ---------------------------------------------------------------------------------

@@ -75,7 +75,7 @@ def _inline(value: Any) -> Iterator[str]:
 def test_broken_data_come_home_and_are_named_abroad(data: str, mime_type: str):
     for source, body in _bodies(data, mime_type):
         request = cannery.normalize_request(body, source)
-        kept = open_store("memory://").create()
+        kept = open_store("sqlite::memory:").create()
         for canister in request.conversation:
             kept.append(canister)
         stored = request.replace(conversation=kept.load())

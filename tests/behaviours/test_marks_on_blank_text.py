@@ -75,7 +75,7 @@ def _signed() -> dict[str, Any]:
 
 def test_a_signature_on_blank_text_goes_home_from_a_store() -> None:
     request = cannery.normalize_request(_signed(), GEMINI)
-    store = cannery.open_store("memory:")
+    store = cannery.open_store("sqlite::memory:")
     kept = store.create()
     for canister in request.conversation:
         kept.append(canister)

@@ -44,7 +44,7 @@ def test_arguments_that_came_as_an_object_stay_one_when_they_were_stored() -> No
     made = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": {"a": 1.0}}}
     body = chat(user("q"), calls(made), tool("c1", "r"))
     request = cannery.normalize_request(body, CHAT)
-    store = cannery.open_store("memory:")
+    store = cannery.open_store("sqlite::memory:")
     kept = store.create()
     for canister in request.conversation:
         kept.append(canister)

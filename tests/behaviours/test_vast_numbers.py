@@ -75,7 +75,7 @@ def test_a_vast_number_comes_home(dialect: str, shape: dict[str, Any], number: s
     body = spelled(dialect, shape, number)
     request = cannery.normalize_request(body, dialect)
     assert exactly(cannery.nativize_request(request, dialect).body) == exactly(body)
-    store = open_store("memory://")
+    store = open_store("sqlite::memory:")
     kept = store.create()
     for canister in request.conversation:
         kept.append(canister)

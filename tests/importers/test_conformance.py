@@ -69,7 +69,7 @@ def test_every_history_is_read(name: str):
 def test_every_history_is_stored_and_shares_what_it_can(name: str):
     paths = [path for conversation in expected(name) for path in conversation]
     prefixes = {tuple(path[: end + 1]) for path in paths for end in range(len(path))}
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         summary = import_into(store, DATA / name)
         stored = [tuple(turns(store.get(each.identifier).load())) for each in store.list()]
     assert {tuple(path) for path in paths} <= {
@@ -85,7 +85,7 @@ def test_every_history_is_stored_and_shares_what_it_can(name: str):
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_importing_twice_adds_nothing(name: str):
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         first = import_into(store, DATA / name)
         before = {each.identifier: each.count for each in store.list()}
         again = import_into(store, DATA / name)
@@ -97,7 +97,7 @@ def test_importing_twice_adds_nothing(name: str):
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_dry_run_writes_nothing(name: str):
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         dry = import_into(store, DATA / name, dry_run=True)
         assert store.list() == ()
         wet = import_into(store, DATA / name)
@@ -114,7 +114,7 @@ def test_a_dry_run_writes_nothing(name: str):
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_a_dry_run_says_what_is_there_already(name: str):
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         import_into(store, DATA / name)
         before = {each.identifier: each.count for each in store.list()}
         dry = import_into(store, DATA / name, dry_run=True)
@@ -126,7 +126,7 @@ def test_a_dry_run_says_what_is_there_already(name: str):
 @pytest.mark.parametrize("name", FORMATS)
 def test_progress_ends_at_the_end(name: str):
     told: list[tuple[int, int]] = []
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         import_into(store, DATA / name, progress=lambda done, total: told.append((done, total)))
     if not name.endswith(".db"):
         assert told[-1][0] == told[-1][1] == (DATA / name).stat().st_size
@@ -162,7 +162,7 @@ def test_records_of_any_shape_are_read_or_kept(name: str, tmp_path):
     )
     path = tmp_path / "odd.json"
     path.write_text(odd, "utf-8")
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         summary = import_into(store, path, format=name)
         again = import_into(store, path, format=name)
     assert summary.unknown_count > 0
@@ -175,7 +175,7 @@ def test_unknown_records_are_kept_as_they_are(tmp_path):
     chat = {"mapping": {"a": {"message": said}}}
     project = {"title": "a project", "kind": [1, 2]}
     path.write_text(json.dumps([project, chat, {"mapping": {}}]), "utf-8")
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         summary = import_into(store, path)
         (only,) = store.list()
         (first,) = store.get(only.identifier).load()
@@ -186,7 +186,7 @@ def test_unknown_records_are_kept_as_they_are(tmp_path):
 
 
 def test_branches_keep_their_title_and_share_their_start():
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         import_into(store, DATA / "chatgpt/chatgpt-tree.json")
         found = store.list()
         assert {each.title for each in found} == {"Assist user with summary"}

@@ -73,7 +73,7 @@ def test_the_data_sets_are_known():
 @pytest.mark.parametrize("name", ROWS)
 def test_five_rows_in_five_rows_out_in_order(name: str, tmp_path: Path):
     path = write(tmp_path, ROWS[name])
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         first = import_into(store, path)
         assert first.formats["rows.jsonl"].startswith(f"{name}: ")
         assert held(store) == [words(row) for row in ROWS[name]]
@@ -88,7 +88,7 @@ def test_five_rows_in_five_rows_out_in_order(name: str, tmp_path: Path):
 def test_a_dry_run_counts_rows(name: str, tmp_path: Path):
     path = write(tmp_path, ROWS[name])
     dry = import_into(None, path, dry_run=True)
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         wet = import_into(store, path)
         later = import_into(store, path, dry_run=True)
     assert (dry.created, dry.added, dry.known) == (wet.created, wet.added, wet.known)
@@ -97,14 +97,14 @@ def test_a_dry_run_counts_rows(name: str, tmp_path: Path):
 
 def test_rows_are_merged_when_that_is_asked_for(tmp_path: Path):
     path = write(tmp_path, ROWS["sharegpt"])
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         import_into(store, path, merge=True)
         assert len(store.list()) == 3
 
 
 def test_a_data_set_that_grew_adds_its_new_rows(tmp_path: Path):
     rows = ROWS["sharegpt"]
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         import_into(store, write(tmp_path, rows[:3]))
         summary = import_into(store, write(tmp_path, [*rows[:3], rows[0], rows[4]]))
         assert (summary.created, summary.known) == (2, 3)
@@ -114,7 +114,7 @@ def test_a_data_set_that_grew_adds_its_new_rows(tmp_path: Path):
 def test_rows_that_differ_in_another_field_are_different_rows(tmp_path: Path):
     row = ROWS["sharegpt"][0]
     path = write(tmp_path, [{**row, "source": "a"}, {**row, "source": "b"}])
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         import_into(store, path)
         found = [store.get(each.identifier).load()[0] for each in reversed(store.list())]
         assert [facts_of(each)["fields"] for each in found] == [{"source": "a"}, {"source": "b"}]
@@ -126,7 +126,7 @@ def test_a_preference_is_a_conversation_and_a_fork(tmp_path: Path):
         "chosen": {"from": "gpt", "value": "Hello"},
         "rejected": {"from": "gpt", "value": "Go away"},
     }
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         path = write(tmp_path, [row, row])
         summary = import_into(store, path)
         roots = [each for each in store.list() if each.parent is None]
@@ -139,7 +139,7 @@ def test_a_preference_is_a_conversation_and_a_fork(tmp_path: Path):
 
 def test_a_row_that_was_deleted_comes_back(tmp_path: Path):
     path = write(tmp_path, ROWS["alpaca"][:1])
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         for _ in range(3):
             assert import_into(store, path).created == 1
             assert import_into(store, path).created == 0
@@ -148,7 +148,7 @@ def test_a_row_that_was_deleted_comes_back(tmp_path: Path):
 
 def test_a_row_that_cannot_be_read_is_a_problem(tmp_path: Path):
     path = write(tmp_path, [*ROWS["sharegpt"][:2], {"conversations": [{"from": 1, "value": 2}]}])
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         summary = import_into(store, path)
         assert len(store.list()) == 2
     (problem,) = summary.problems

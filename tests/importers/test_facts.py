@@ -34,7 +34,7 @@ def test_a_chat_of_2024_is_listed_in_2024(tmp_path: Path):
         claude_line("a", None, "user", "Hi"),
         claude_line("b", "a", "assistant", "Hello", timestamp="2024-03-02T10:00:00Z"),
     )
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         import_into(store, path)
         (listed,) = store.list()
         assert listed.created == datetime(2024, 3, 1, 10, tzinfo=UTC)
@@ -46,7 +46,7 @@ def test_a_chat_of_2024_is_listed_in_2024(tmp_path: Path):
 def test_messages_without_a_time_are_as_old_as_their_chat(tmp_path: Path):
     messages = [{"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Hello"}]
     path = write(tmp_path, {"title": "T", "created_at": OLD, "messages": messages})
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         import_into(store, path)
         (listed,) = store.list()
         times = {canister.timestamp for canister in store.get(listed.identifier).load()}
@@ -60,7 +60,7 @@ def test_branches_are_as_old_as_they_were(tmp_path: Path):
         claude_line("b", "a", "assistant", "Hello"),
         claude_line("c", "a", "assistant", "Good day", timestamp="2024-05-01T00:00:00Z"),
     )
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         import_into(store, path)
         assert {each.updated.year for each in store.list()} == {2024}
         assert len(store.list()) == 2
@@ -81,7 +81,7 @@ def test_claude_code_keeps_tokens_once_a_message_and_the_model_of_each(tmp_path:
         claude_line("d", "c", "user", "More"),
         claude_line("e", "d", "assistant", "Yes", message={"id": "msg_2", "model": "claude-b"}),
     )
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         import_into(store, path)
         assert usages(store) == [{"input": 50, "output": 9, "cache_read": 40, "cache_write": 7}]
         (listed,) = store.list()
@@ -131,7 +131,7 @@ def test_codex_keeps_tokens_rollbacks_and_the_model_of_each(tmp_path: Path):
         said("user", "Three"),
         said("assistant", "3"),
     )
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         import_into(store, path)
         roots = [each for each in store.list() if each.parent is None]
         texts = [
@@ -163,7 +163,7 @@ def test_sub_agents_are_children_with_their_own_model(tmp_path: Path):
     write(folder, *main, name="s.jsonl")
     write(agents, *agent, name="agent-x1.jsonl")
     (agents / "agent-x1.meta.json").write_text(json.dumps({"description": "Explore"}))
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         for _ in range(2):
             import_into(store, tmp_path / "projects")
             by_model = {each.model: each for each in store.list()}
@@ -184,7 +184,7 @@ def test_a_codex_sub_agent_is_a_child_of_its_thread(tmp_path: Path):
     write(tmp_path, codex_line("session_meta", id="t1"), said("user", "One"), name="a.jsonl")
     agent = codex_line("session_meta", id="t2", source=source)
     write(tmp_path, agent, said("user", "Two"), name="b.jsonl")
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         import_into(store, tmp_path)
         found = {each.title: each for each in store.list()}
     assert found["Two"].parent == found["One"].identifier
@@ -200,7 +200,7 @@ def test_gemini_cli_keeps_tokens_although_a_resumed_session_repeats_messages(tmp
         {**answer, "tokens": tokens},
         {"$set": {"messages": [answer]}},
     )
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         import_into(store, path)
         assert usages(store) == [{"input": 20, "output": 5, "cache_read": 4, "reasoning": 2}]
 
@@ -215,7 +215,7 @@ def test_a_result_that_the_file_has_twice_is_there_once(tmp_path: Path):
         {"id": "b", "type": "gemini", "content": "", "timestamp": OLD, "toolCalls": [call]},
         {"id": "c", "type": "user", "content": [response], "timestamp": OLD},
     )
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         import_into(store, path)
         (listed,) = store.list()
         roles = [each.role.value for each in store.get(listed.identifier).load()]
@@ -240,7 +240,7 @@ def test_unknown_records_are_kept_where_they_stood(tmp_path: Path):
         claude_line("b", "p", "assistant", "Hello"),
         {"type": "last-prompt", "sessionId": "s"},
     )
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         summary = import_into(store, path)
         (listed,) = store.list()
         kept = [

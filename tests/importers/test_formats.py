@@ -240,7 +240,7 @@ def test_openwebui_trees(tmp_path: Path):
 def test_requests_of_every_dialect(dialect: str, tmp_path: Path):
     cases = tame_request_cases(dialect)
     path = write(tmp_path, *(case.body for case in cases), name="requests.jsonl")
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         summary = import_into(store, path, format="requests")
         again = import_into(store, path, format="requests")
     assert summary.conversations + summary.unknown_count == len(cases)
@@ -254,7 +254,7 @@ def test_a_history_that_leaves_others_inside_an_exchange_is_kept_whole():
         answered = [cannery.result(f"c{n}", answer) for n, answer in enumerate(answers)]
         return [cannery.user("go"), cannery.assistant(), *asked, *answered]
 
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         store.file(exchange(1, "11"))
         store.file(exchange(2, "11", "11"))
         history = exchange(4, "boom", "", "", "")
@@ -272,7 +272,7 @@ def test_our_own_lines_come_back(tmp_path: Path):
         cannery.invocation("c1", "f", '{"a": 1}'),
         cannery.result("c1", "42", error=True),
     ]
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         conversation = store.create()
         conversation.append(said)
         lines = [portable(canister) for canister in conversation.hydrate()]
@@ -306,7 +306,7 @@ def test_a_newer_export_adds_what_is_new(tmp_path: Path):
         ]
         return write(tmp_path, {"title": "T", "messages": messages})
 
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         import_into(store, export("Hi", "Hello"))
         summary = import_into(store, export("Hi", "Hello", "More", "Sure"))
         assert (summary.added, summary.continued) == (2, 1)
@@ -432,7 +432,7 @@ def test_jan_takes_the_title_from_the_thread_beside(tmp_path: Path):
         },
         name="messages.jsonl",
     )
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         summary = import_into(store, tmp_path / "threads")
         (stored,) = store.list()
         history: Any = store.get(stored.identifier).load()

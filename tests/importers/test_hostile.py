@@ -24,7 +24,7 @@ CHAT = {"title": "T", "messages": [{"role": "user", "content": "Hi"}]}
 
 def taken(path: Path) -> ImportSummary | None:
     """What came of a file; None if it was refused with an error of ours."""
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         try:
             return import_into(store, path)
         except cannery.CanneryError:
@@ -196,7 +196,7 @@ def test_nothing_that_is_no_chat_is_a_success(data: bytes, tmp_path: Path):
 def test_records_in_and_no_message_out_is_never_a_success(tmp_path: Path):
     path = tmp_path / "chat.json"
     path.write_text(json.dumps([{"title": "T", "messages": []}] * 3))
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         summary = import_into(store, path, format="message_lists")
     assert summary.messages == 0
     assert summary.problems == ["chat.json: no message in it, read as message_lists"]

@@ -39,7 +39,7 @@ def state(store: Store) -> dict[str, Any]:
 
 @pytest.fixture(name="filled")
 def _filled():
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         talk = [cannery.user("Hi"), cannery.assistant("Hello"), cannery.user("More" * 600)]
         root = store.create(title="The root", tags=("work", "é"), model="gpt-5")
         root.append(talk)
@@ -54,7 +54,7 @@ def _filled():
 
 def test_an_export_gives_the_same_conversations_back(filled: Store, tmp_path: Path):
     path = export(filled, tmp_path / "all.jsonl")
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         first = import_into(store, path)
         assert state(store) == state(filled)
         again = import_into(store, path)
@@ -73,7 +73,7 @@ def test_an_export_adds_nothing_to_the_store_it_comes_from(filled: Store, tmp_pa
 
 
 def test_a_newer_export_adds_what_is_new(filled: Store, tmp_path: Path):
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         import_into(store, export(filled, tmp_path / "old.jsonl"))
         newest = next(each for each in filled.list() if each.title == "A fork of a fork")
         filled.get(newest.identifier).append(cannery.assistant("One more"))
@@ -87,7 +87,7 @@ def test_a_newer_export_adds_what_is_new(filled: Store, tmp_path: Path):
 def test_a_fork_without_its_parent_stands_alone(filled: Store, tmp_path: Path):
     fork = next(each for each in filled.list() if each.title == "A fork of a fork")
     path = export(filled, tmp_path / "fork.jsonl", fork.identifier)
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         summary = import_into(store, path)
         (alone,) = store.list()
         assert (alone.identifier, alone.parent, alone.title) == (fork.identifier, None, fork.title)
@@ -106,7 +106,7 @@ def test_what_was_deleted_comes_back_under_another_id(filled: Store, tmp_path: P
 
 def test_a_conversation_that_went_another_way_becomes_a_fork(filled: Store, tmp_path: Path):
     path = export(filled, tmp_path / "all.jsonl")
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         import_into(store, path)
         root = next(each for each in store.list() if each.title == "The root")
         store.get(root.identifier).append(cannery.assistant("Here"))
@@ -136,7 +136,7 @@ def test_damaged_lines_are_kept_and_the_rest_is_imported(filled: Store, tmp_path
     path.write_bytes(
         path.read_bytes() + b"".join(json.dumps(each).encode() + b"\n" for each in bad)
     )
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         summary = import_into(store, path)
         assert summary.unknown == {"unreadable": 3}
         assert (summary.unknown_kept, len(summary.problems)) == (3, 3)
@@ -161,7 +161,7 @@ def test_a_chat_that_begins_another_keeps_its_title(order: int, tmp_path: Path):
     long, short = chatgpt("Long", ["a", "b", "c"]), chatgpt("Short", ["a", "b"])
     path = tmp_path / "conversations.json"
     path.write_text(json.dumps([long, short][::order]))
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         import_into(store, path)
         import_into(store, path)
         (found,) = store.list()
@@ -174,7 +174,7 @@ def test_chatgpt_keeps_model_time_and_marks(tmp_path: Path):
     chat = chatgpt("T", ["a", "b", "c", "d"], gizmo_id="g-1", is_archived=True, is_starred=False)
     path = tmp_path / "conversations.json"
     path.write_text(json.dumps([chat]))
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         import_into(store, path)
         (found,) = store.list()
         conversation = store.get(found.identifier)
@@ -199,7 +199,7 @@ def test_a_dry_run_counts_what_several_files_share(tmp_path: Path):
     edited = [turns[0], {"from": "gpt", "value": "x"}]
     path = write(tmp_path, *({"conversations": each} for each in (turns, more, edited, turns)))
     dry = import_into(None, path, dry_run=True, merge=True)
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         known = import_into(store, path, merge=True)
     counts = ("created", "forked", "continued", "known", "added")
     assert [getattr(dry, name) for name in counts] == [1, 1, 1, 1, 4]

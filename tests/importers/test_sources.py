@@ -90,7 +90,7 @@ def export(folder: Path, *, compression: int = zipfile.ZIP_DEFLATED) -> Path:
 
 
 def test_a_zip_is_imported_and_what_is_no_chat_is_named(tmp_path: Path):
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         summary = import_into(store, export(tmp_path))
         assert len(store.list()) == 2
     assert list(summary.formats) == ["conversations.json"]
@@ -103,12 +103,12 @@ def test_a_cut_zip_gives_what_can_be_read(tmp_path: Path, compression: int):
     path = export(tmp_path, compression=compression)
     whole = path.read_bytes()
     path.write_bytes(whole[: whole.index(b"PK\x01\x02")])  # without its table of contents
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         summary = import_into(store, path)
         assert summary.conversations == 2
     assert any("cut off" in problem for problem in summary.problems)
     path.write_bytes(whole[: whole.index(b"PK\x01\x02") - 800])
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         summary = import_into(store, path)
         assert summary.conversations == 1
         assert len(store.list()) == 1
@@ -119,14 +119,14 @@ def test_a_cut_zip_gives_what_can_be_read(tmp_path: Path, compression: int):
 
 
 def test_a_folder_is_imported_whole():
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         summary = import_into(store, DATA / "librechat")
         assert set(summary.formats) == {path.name for path in (DATA / "librechat").iterdir()}
         assert summary.conversations == 6
 
 
 def test_what_is_not_there_and_what_is_unknown_is_refused(tmp_path: Path):
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         with pytest.raises(cannery.InputError, match="no file"):
             import_into(store, tmp_path / "nothing.json")
         path = tmp_path / "odd.json"

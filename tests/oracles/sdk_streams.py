@@ -13,7 +13,6 @@ import json
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 import anthropic
@@ -35,12 +34,7 @@ class Accumulated:
 
     final: dict[str, Any]
     events: list[dict[str, Any]]
-    judge: Callable[[], list[str]] = field(default=list, compare=False)
-
-    @property
-    def problems(self) -> list[str]:
-        """The strict type findings of every event and of the result, which take a while."""
-        return self.judge()
+    problems: list[str] = field(default_factory=list)
 
 
 class StreamRefusedError(Exception):
@@ -57,7 +51,7 @@ def parse_stream(dialect: str, chunks: list[bytes], *, beta: bool = False) -> Ac
     return Accumulated(
         accumulated.final,
         accumulated.events,
-        partial(_problems, dialect, b"".join(chunks), accumulated, beta=beta),
+        _problems(dialect, b"".join(chunks), accumulated, beta=beta),
     )
 
 

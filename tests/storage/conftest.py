@@ -38,9 +38,11 @@ def module_path():
     shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.fixture(params=["directory", "memory"])
+@pytest.fixture(params=["directory", "sqlite"])
 def store(request, tmp_path):
-    location = "memory:" if request.param == "memory" else tmp_path / "store"
+    location = (
+        f"sqlite:{tmp_path}/store.sqlite" if request.param == "sqlite" else tmp_path / "store"
+    )
     with open_store(location) as opened:
         yield opened
 

@@ -11,6 +11,7 @@ from cannery.backends.directory import DirectoryBackend
 from cannery.errors import CanneryError, ConversationNotFoundError, StoreUnavailableError
 from cannery.messages import ImageContentClass, UserCanisterClass, supervisor, user
 from cannery.storage import Filing, Match, Store
+from cannery.storage.description import describe
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 PICTURE = bytes(range(256)) * 8
@@ -27,9 +28,7 @@ class Model:
 
 
 def open_simulated(operations):
-    backend = DirectoryBackend(operations)
-    backend.index_path = None
-    return Store(backend)
+    return Store(DirectoryBackend(operations, describe, has_index_file=False))
 
 
 class Scenario:
@@ -167,8 +166,7 @@ class Scenario:
 
 def living(store):
     """The conversations that are there, as the truth has it: no index is asked."""
-    everything = store.backend.identifiers()
-    made = [one for one in everything if store.backend.metadata(one) is not None]
+    made = store.backend.metadata_many(store.backend.identifiers())
     return {one for one in made if store.any_metadata(one).deleted is None}
 
 

@@ -14,6 +14,7 @@ from cannery.backends.directory.files import OperatingSystem
 from cannery.errors import CanneryError
 from cannery.messages import ImageContentClass, UserCanisterClass, user
 from cannery.storage import Store, open_store
+from cannery.storage.description import describe
 from tests.backends.simulated_disk import Disk, Operations, at
 from tests.storage.scenarios import Model, Scenario, check, open_simulated
 
@@ -150,7 +151,7 @@ def attempt(path, files):
     """Four writers who know nothing of each other but the lock; whether nothing was lost."""
     with open_store(path) as store:
         identifier = store.create().identifier
-    stores = [Store(DirectoryBackend(files(str(path)))) for _ in range(4)]
+    stores = [Store(DirectoryBackend(files(str(path)), describe)) for _ in range(4)]
     problems = []
 
     def write(store, writer):

@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from cannery.backends.directory import recent
 from cannery.errors import ConflictError, ConversationNotFoundError, InputError
 from cannery.messages import (
     ReasoningContentClass,
@@ -15,7 +16,7 @@ from cannery.messages import (
     supervisor,
     user,
 )
-from cannery.storage import Filed, Filing, Match, open_store, recent
+from cannery.storage import Filed, Filing, Match, open_store
 from tests.backends.simulated_disk import Disk, Operations
 from tests.storage.scenarios import open_simulated
 
@@ -62,7 +63,7 @@ def histories(seed, count=40):
 def test_many_at_once_are_one_after_the_other(store, seed):
     chance = random.Random(seed)
     waiting = histories(seed)
-    with open_store("memory:") as other:
+    with open_store("sqlite::memory:") as other:
         while waiting:
             count = chance.randint(1, 9)
             part, waiting = waiting[:count], waiting[count:]
@@ -126,7 +127,7 @@ def test_what_is_wrong_with_one_does_not_hold_up_the_others(store):
 
 def test_a_match_that_is_given_is_not_looked_up(store, monkeypatch):
     held = store.create(canisters=[user("a"), assistant("b")])
-    monkeypatch.setattr(type(store), "use_index", None)
+    monkeypatch.setattr(type(store.backend.catalogue), "match", None)
     history = [user("a"), assistant("b"), user("c")]
     filed = store.file_many(
         [
@@ -162,28 +163,29 @@ def test_a_match_that_others_have_overtaken_is_looked_up(store):
 
 
 def tables(store):
-    """What the index says of the living, by conversation and not by number."""
+    """What the catalogue says of the living, by conversation and not by number."""
 
     def look(connection):
-        names = dict(connection.execute("SELECT number, id FROM conversations WHERE NOT deleted"))
+        names = dict(connection.execute("SELECT number, id FROM conversations"))
+        gone = {one for (one,) in connection.execute("SELECT id FROM conversations WHERE deleted")}
         found = {}
-        for table in ("conversations", "prefixes", "calls", "roles"):
+        for table in ("conversations", "prefixes", "calls", "roles", "tags"):
             cursor = connection.execute(f"SELECT * FROM {table}")  # noqa: S608 - names are ours
             columns = [column[0] for column in cursor.description]
             found[table] = sorted(
                 repr(
                     {
-                        key: names[value] if key == "number" else value
+                        key: names[value] if key in {"number", "root"} else value
                         for key, value in zip(columns, row, strict=True)
-                        if key != "seal"
+                        if key not in {"seal", "searched"}
                     }
                 )
                 for row in cursor
-                if row[columns.index("number")] in names
+                if names[row[columns.index("number")]] not in gone
             )
         return found
 
-    return store.index.use(look)
+    return store.backend.catalogue._ask(look)
 
 
 def test_what_is_to_be_exact_is_filed_as_planned_or_not_at_all(store):
@@ -228,12 +230,10 @@ def test_the_index_from_memory_is_the_index_from_the_files(store, seed, monkeypa
             filed.conversation.fork(1, edge="move")
         elif what < 0.3:
             filed.conversation.delete()
-    store.match([bytes(32)])
     learned = tables(store)
     monkeypatch.setattr(recent.Recent, "of", lambda self, identifier, places: None)
-    store.index.discard()
-    store.match([bytes(32)])
-    assert tables(store) == learned
+    store.rebuild_index()
+    assert [name for name, rows in tables(store).items() if rows != learned[name]] == []
 
 
 def test_what_is_filed_here_is_not_read_back(store, monkeypatch):
@@ -259,9 +259,12 @@ def test_histories_that_are_known_are_looked_up_once_for_all(tmp_path, monkeypat
     asked = [[user(f"{number}", START), assistant("yes", START)] for number in range(5)]
     with open_store(tmp_path) as store:
         first = store.file_many(asked)
+        store.list()
         looks = []
-        use = store.index.use
-        monkeypatch.setattr(store.index, "use", lambda work: looks.append(work) or use(work))
+        read = store.backend.catalogue.file.read
+        monkeypatch.setattr(
+            store.backend.catalogue.file, "read", lambda work: looks.append(work) or read(work)
+        )
         again = store.file_many([*asked[1:], asked[0][:1]])
         assert len(looks) == 1
     assert [one.identifier for one in again] == [one.identifier for one in (*first[1:], first[0])]

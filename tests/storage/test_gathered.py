@@ -18,15 +18,15 @@ class Rounds:
         self.gate = threading.Event()
         self.gate.set()
         self.begun = threading.Event()
-        made = store.backend.commit_each
+        made = store.commit_each
 
-        def counting(changes, durability):
+        def counting(changes):
             self.sizes.append(len(changes))
             self.begun.set()
             self.gate.wait(20)
-            return made(changes, durability)
+            return made(changes)
 
-        monkeypatch.setattr(store.backend, "commit_each", counting)
+        monkeypatch.setattr(store, "commit_each", counting)
 
 
 def run(store, work):

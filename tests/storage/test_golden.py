@@ -83,14 +83,14 @@ CANISTERS = [
 def write(path):
     """The golden store, as this version writes it."""
     from cannery.backends import Change
-    from cannery.storage.metadata import Metadata
+    from cannery.storage import Metadata
 
     with open_store(path) as store:
         metadata = Metadata(NAME, WHEN, WHEN, "Golden", ("x", "y"), model="m")
         store.add(metadata, {})
         store.get(NAME).append(CANISTERS)
         fork = Metadata(FORK, WHEN, WHEN, "Fork", parent=NAME, position=3)
-        change = Change(identifier=FORK, requires={FORK: None}, metadata=fork.encode(), base=3)
+        change = Change(identifier=FORK, requires={FORK: None}, metadata=fork, base=3)
         store.backend.commit(change)
         store.get(FORK).append(user("Otherwise.", LATER))
 

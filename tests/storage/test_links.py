@@ -132,7 +132,7 @@ def test_a_pack_that_is_a_link_is_refused_with_an_error_of_ours(filled, outside)
         for act in (
             lambda: store.get(identifier).hydrate(),
             lambda: store.create(canisters=[user(LONG)]),
-            lambda: store.backend.has(bytes(32)),
+            lambda: store.backend.contents("").has([bytes(32)]),
             store.verify,
             store.collect_garbage,
         ):

@@ -4,7 +4,8 @@ import resource
 
 import pytest
 
-from cannery.backends.directory.lines import find_end, judge, read_range, seal
+from cannery.backends._seals import seal
+from cannery.backends.directory.lines import find_end, judge, read_range
 from cannery.errors import DamageError
 from cannery.messages import assistant, user
 from cannery.storage import open_store

@@ -202,9 +202,10 @@ def test_short_writes_are_completed(path, monkeypatch):
 def test_a_medium_that_refuses_is_said_so_and_can_come_back(path, code):
     from cannery.backends.directory import DirectoryBackend
     from cannery.storage import Store
+    from cannery.storage.description import describe
 
     files = Failing(str(path))
-    with Store(DirectoryBackend(files)) as store:
+    with Store(DirectoryBackend(files, describe)) as store:
         conversation = store.create()
         conversation.append(user("a"))
         files.code = code

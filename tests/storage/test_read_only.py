@@ -12,6 +12,7 @@ from cannery.backends.directory.overlay import Overlay
 from cannery.errors import StoreUnavailableError
 from cannery.messages import assistant, supervisor, user
 from cannery.storage import Store, open_store
+from cannery.storage.description import describe
 
 LONG = "a long needle " * 200
 
@@ -31,7 +32,7 @@ def snapshot(path):
 
 
 def open_overlay(path):
-    return Store(DirectoryBackend(Overlay(str(path)), is_read_only=True))
+    return Store(DirectoryBackend(Overlay(str(path)), describe, is_read_only=True))
 
 
 def test_everything_is_read_and_nothing_is_written(path):

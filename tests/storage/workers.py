@@ -4,7 +4,7 @@ import multiprocessing
 import random
 import time
 
-from cannery.messages import user
+from cannery.messages import assistant, user
 from cannery.storage import open_store
 
 _context = multiprocessing.get_context("forkserver")
@@ -94,4 +94,23 @@ def churn(said, path, writer, seconds):
             if made % 20 == 0:
                 assert [one.text for one in kept.hydrate()] == expected, "lost while gc ran"
         assert [one.text for one in kept.hydrate()] == expected, "lost while gc ran"
+    said.close()
+
+
+def file_all(said, path, count):
+    """File so many histories, which others file, too."""
+    with open_store(path) as store:
+        for number in range(int(count)):
+            store.file([user(f"question {number}"), assistant("answer")])
+    said.close()
+
+
+def file_onwards(said, path, name, count):
+    """Go on with a history that others go on with, too."""
+    history = [user("begin"), assistant("shared")]
+    with open_store(path) as store:
+        store.file(history)
+        for number in range(int(count)):
+            history.append(user(f"{name} {number}"))
+            store.file(history)
     said.close()

@@ -1,7 +1,7 @@
 """Where bytes lie: every module here is a backend, found by the scheme of its URL.
 
-``memory:`` is the module ``memory``; a path without a scheme, and ``file:``, is ``directory``. To add
-a backend, add a module with a function ``open_backend(location)``; ``tests/backends`` says what it
+``sqlite:`` is the module ``sqlite``; a path without a scheme, and ``file:``, is ``directory``. To add
+a backend, add a module with a function ``open_backend(location, describe)``; ``tests/backends`` says what it
 must do.
 """
 
@@ -14,42 +14,78 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from cannery.backends._contract import (
+    GRACE,
     Backend,
+    Branch,
+    Catalogue,
     Change,
     Collection,
+    ContentTable,
     Cursor,
     Damage,
+    Describe,
     Durability,
+    Entry,
+    Found,
     Growth,
+    Holder,
     Inspection,
-    Needs,
+    Match,
+    Metadata,
+    Noted,
+    Profile,
     Progress,
     Reading,
     Receipt,
+    Selection,
+    Span,
+    Staged,
+    Summary,
+    Term,
     check_digest,
     check_identifier,
+    check_name,
     referred,
+    sortable,
 )
 from cannery.errors import ConfigurationError
 
 __all__ = [
+    "GRACE",
     "Backend",
+    "Branch",
+    "Catalogue",
     "Change",
     "Collection",
+    "ContentTable",
     "Cursor",
     "Damage",
+    "Describe",
     "Durability",
+    "Entry",
+    "Found",
     "Growth",
+    "Holder",
     "Inspection",
-    "Needs",
+    "Match",
+    "Metadata",
+    "Noted",
+    "Profile",
     "Progress",
     "Reading",
     "Receipt",
+    "Selection",
+    "Span",
+    "Staged",
+    "Summary",
+    "Term",
     "backend_names",
     "check_digest",
     "check_identifier",
+    "check_name",
     "open_backend",
     "referred",
+    "sortable",
 ]
 
 _ALIASES = {"file": "directory"}
@@ -61,8 +97,8 @@ def backend_names() -> tuple[str, ...]:
     return tuple(sorted(name for name in names if not name.startswith("_")))
 
 
-def open_backend(location: str | os.PathLike[str]) -> Backend:
-    """Open the store at a path or URL."""
+def open_backend(location: str | os.PathLike[str], describe: Describe) -> Backend:
+    """Open the store at a path or URL; ``describe`` says what its lines mean."""
     try:
         text = os.fsdecode(location)
     except TypeError:
@@ -74,7 +110,7 @@ def open_backend(location: str | os.PathLike[str]) -> Backend:
         known = ", ".join(backend_names())
         raise ConfigurationError(text, f"no backend {scheme!r}; known: {known}")
     module = importlib.import_module(f"cannery.backends.{name}")
-    backend: Backend = module.open_backend(path)
+    backend: Backend = module.open_backend(path, describe)
     return backend
 
 

@@ -20,8 +20,8 @@ _REFERENCE = {"content_id", "size"}
 
 @functools.cache
 def _encoder() -> Encoder:
-    store: Store = open_store("memory:")
-    return Encoder(store.cache, _EVERYTHING_INLINE)
+    store: Store = open_store("sqlite::memory:")
+    return Encoder(store.codec("").cache, _EVERYTHING_INLINE)
 
 
 def portable(canister: AnyCanister) -> dict[str, Any]:

@@ -8,16 +8,17 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from cannery.cli.complaints import Complaint, Misuse
 from cannery.cli.files import note
 from cannery.cli.terminal import harmless, one_line
-from cannery.errors import CanneryError
 from cannery.storage import Store, StoredConversation, open_store
 
 _MOST = 5
+_COUNTED = 100
+_SHORTEST = 8
 
 
 def find_place(chosen: str | None) -> tuple[str, str]:
@@ -59,8 +60,7 @@ def find(store: Store, word: str) -> StoredConversation:
     """The conversation whose id begins so; ``@`` is the one that changed last, ``@2`` the one before."""
     if word.startswith("@"):
         return _recent(store, word[1:])
-    begun = [name for name in store.backend.identifiers() if name.startswith(word.lower())]
-    living = [name for name in begun if _is_alive(store, name)]
+    living = store.begin_with(word.lower(), _COUNTED + 1)
     if word in living or len(living) == 1:
         return store.get(word if word in living else living[0])
     if not living:
@@ -70,8 +70,11 @@ def find(store: Store, word: str) -> StoredConversation:
         )
     shown = [f"{name} {one_line(store.get(name).title, 30)}".rstrip() for name in living[:_MOST]]
     more = f", and {len(living) - _MOST} more" if len(living) > _MOST else ""
+    count = len(living) if len(living) <= _COUNTED else f"more than {_COUNTED}"
+    if len(living) > _COUNTED:
+        more = ", and more"
     raise Misuse(
-        f"{len(living)} conversations begin with {word!r}",
+        f"{count} conversations begin with {word!r}",
         harmless(f"Give more of the id: {', '.join(shown)}{more}"),
     )
 
@@ -86,28 +89,12 @@ def _recent(store: Store, number: str) -> StoredConversation:
     return store.get(found[rank - 1].identifier)
 
 
-def _is_alive(store: Store, identifier: str) -> bool:
-    try:
-        store.metadata_of(identifier)
-    except CanneryError:
-        return False
-    return True
-
-
-def shortened(identifiers: list[str], known: list[str]) -> dict[str, str]:
-    """The shortest beginning of each id, of at least eight letters, that no other known one has."""
-    ordered = sorted(set(known) | set(identifiers))
+def shortened(store: Store, identifiers: Iterable[str]) -> dict[str, str]:
+    """The shortest beginning of each id, of at least eight letters, that no other conversation's has."""
     short: dict[str, str] = {}
-    wanted = set(identifiers)
-    for index, name in enumerate(ordered):
-        if name in wanted:
-            beside = ordered[max(index - 1, 0) : index] + ordered[index + 1 : index + 2]
-            shared = max((_shared(name, each) for each in beside), default=0)
-            short[name] = name[: max(shared + 1, 8)]
+    for name in identifiers:
+        length = _SHORTEST
+        while length < len(name) and len(store.begin_with(name[:length], 2)) > 1:
+            length += 1
+        short[name] = name[:length]
     return short
-
-
-def _shared(one: str, other: str) -> int:
-    """How many letters two ids have in common at their beginning."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((index for index, (a, b) in pairs if a != b), min(len(one), len(other)))

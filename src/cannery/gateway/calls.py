@@ -49,7 +49,6 @@ class Call:
         "query",
         "repairs",
         "request_id",
-        "returned_headers",
         "scope",
         "secrets",
         "started",
@@ -88,7 +87,6 @@ class Call:
         self.first_byte = 0.0
         self.tokens = (0, 0)
         self.more_headers: list[Header] | None = None
-        self.returned_headers: list[Header] = []
         self.answered: Response | bytes | None = None
 
     def headers(self, content_type: str = JSON) -> list[Header]:
@@ -108,7 +106,6 @@ class Call:
         if lost:
             codes = ",".join(sorted({loss.code for loss in lost}))
             headers.append(("x-cannery-losses", f"{len(lost)}; codes={codes}"))
-        headers += self.returned_headers
         if self.more_headers is not None:
             headers += self.more_headers
         return headers

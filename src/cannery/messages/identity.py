@@ -87,10 +87,26 @@ class PrefixChain:
             self._ordinals[canister.identifier] = self._calls
             self._calls += 1
         elif role is Role.Result:
-            ordinal = self._ordinals.get(canister.invocation_id)
-            own += _ORPHAN if ordinal is None else b"%d" % ordinal
-        self._chain = digests.sha256(self._chain + own).digest()
+            own += answer_mark(self._ordinals.get(canister.invocation_id))
+        self._chain = continued(self._chain, own)
         return self._chain
+
+
+def continued(chain: bytes, own: bytes) -> bytes:
+    """The digest of a history that goes on with a canister, given by its own digest (and a result's mark)."""
+    return digests.sha256(chain + own).digest()
+
+
+def answer_mark(ordinal: int | None) -> bytes:
+    """What a result adds to its own digest: which of the calls so far it answers, counted from 0; None for none."""
+    return _ORPHAN if ordinal is None else b"%d" % ordinal
+
+
+def meaning(canister: Any, *, reasoning: bool = True) -> bytes | None:
+    """The digest of one canister, or None if it adds nothing to a history."""
+    if canister.role is Role.Assistant and _adds_nothing(canister, reasoning=reasoning):
+        return None
+    return digest(canister)
 
 
 def prefix_digests(

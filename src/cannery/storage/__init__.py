@@ -3,7 +3,7 @@
 line
     one canister in a log, in the seeds' JSON shape (``shapes``, ``encoding``, ``decoding``)
 content
-    long text and binary data, by sha256, shared by all conversations, loaded when looked at (``content``)
+    long text and binary data, by sha256, shared by the conversations of a scope, loaded when looked at (``content``)
 position
     where a canister stands in its conversation, from 0
 revision
@@ -13,23 +13,25 @@ fork
 profile
     what a conversation accepts: ``archive`` or ``chat`` (``profiles``)
 filing
-    finding the conversation that already holds a history (``history``, ``recognition``, ``filing``)
-index
-    a derived SQLite file for lists, recognition and search (``index``, ``sealing``, ``indexing``, ``recent``,
-    ``words``)
+    finding the conversation that already holds a history (``history``, ``filing``)
+scope
+    a tenant, a key's name, or "": recognition, lists, search, shared content and deletion never cross it
+session
+    a client's own name for what it says; histories of different sessions are never joined
+catalogue
+    what a backend knows of all conversations for lists, recognition and search; each canister tells it something
+    (``description``, ``words``)
 
 The format is in ``docs/storage-format.md``; where the bytes lie is up to ``cannery.backends``.
 """
 
-from cannery.backends import Collection, Damage, Durability
+from cannery.backends import Collection, Damage, Durability, Match, Metadata, Summary
 from cannery.storage.aio import AsyncConversation, AsyncStore, open_async_store
 from cannery.storage.content import StoredContent
 from cannery.storage.conversation import Reading, StoredConversation
-from cannery.storage.filing import Filing
+from cannery.storage.filing import Filed, Filing
 from cannery.storage.history import recognition_digests
-from cannery.storage.metadata import Metadata
-from cannery.storage.recognition import Filed, Match
-from cannery.storage.store import Hit, Store, Summary, open_store
+from cannery.storage.store import Hit, Store, open_store
 from cannery.storage.trees import Tree
 from cannery.storage.verification import Report
 

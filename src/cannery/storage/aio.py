@@ -13,14 +13,13 @@ from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ParamSpec, Self, TypeVar
 
-from cannery.backends import Collection, Durability, Progress
+from cannery.backends import GRACE, Collection, Durability, Progress, Summary
 from cannery.errors import CanneryError
 from cannery.messages import AnyCanister, Conversation
 from cannery.storage.conversation import StoredConversation
-from cannery.storage.filing import Filing
+from cannery.storage.filing import Filed, Filing
 from cannery.storage.gathered import GatheredAppends
-from cannery.storage.recognition import Filed
-from cannery.storage.store import Hit, Store, Summary
+from cannery.storage.store import Hit, Store
 from cannery.storage.verification import Report
 
 P = ParamSpec("P")
@@ -105,10 +104,12 @@ class AsyncStore:
         return await self.run(self.store.verify, progress)
 
     async def collect_garbage(
-        self, *, dry_run: bool = False, progress: Progress | None = None
+        self, *, grace: float = GRACE, dry_run: bool = False, progress: Progress | None = None
     ) -> Collection:
         """Free what nothing reaches."""
-        return await self.run(self.store.collect_garbage, dry_run=dry_run, progress=progress)
+        return await self.run(
+            self.store.collect_garbage, grace=grace, dry_run=dry_run, progress=progress
+        )
 
 
 class AsyncConversation:

@@ -4,60 +4,72 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
-from cannery.backends import Backend
+from cannery.backends import ContentTable
 
 _CACHE_BYTES = 64 << 20
 
 
-class ContentCache:
-    """Content by digest from a backend; keeps what was used last, up to a number of bytes."""
+class CacheMemory:
+    """Content by scope and digest: what was used last, up to a number of bytes."""
 
-    def __init__(self, backend: Backend, limit: int = _CACHE_BYTES) -> None:
-        self._backend = backend
+    def __init__(self, limit: int = _CACHE_BYTES) -> None:
         self._limit = limit
-        self._held: OrderedDict[bytes, bytes] = OrderedDict()
+        self._held: OrderedDict[tuple[str, bytes], bytes] = OrderedDict()
         self._size = 0
         self._lock = threading.Lock()
 
-    def get(self, digest: bytes) -> bytes:
-        """The content, verified when it was read."""
-        with self._lock:
-            data = self._held.get(digest)
-            if data is not None:
-                self._held.move_to_end(digest)
-                return data
-        data = self._backend.get(digest)
-        self._keep(digest, data)
-        return data
-
-    def get_many(self, digests: Iterable[bytes]) -> dict[bytes, bytes]:
-        """Several contents, read together."""
+    def find(self, scope: str, digests: Iterable[bytes]) -> dict[bytes, bytes]:
+        """What is held of some content."""
         found: dict[bytes, bytes] = {}
-        missing = []
         with self._lock:
             for digest in digests:
-                data = self._held.get(digest)
-                if data is None:
-                    missing.append(digest)
-                else:
+                data = self._held.get((scope, digest))
+                if data is not None:
+                    self._held.move_to_end((scope, digest))
                     found[digest] = data
-        for digest, data in self._backend.get_many(missing):
-            found[digest] = data
-            self._keep(digest, data)
         return found
 
-    def _keep(self, digest: bytes, data: bytes) -> None:
+    def keep(self, scope: str, digest: bytes, data: bytes) -> None:
+        """Hold content, unless it is so large that it would drive out the rest."""
         if len(data) > self._limit // 4:
             return
         with self._lock:
-            if digest not in self._held:
-                self._held[digest] = data
+            if (scope, digest) not in self._held:
+                self._held[scope, digest] = data
                 self._size += len(data)
             while self._size > self._limit:
                 self._size -= len(self._held.popitem(last=False)[1])
+
+
+class ContentCache:
+    """The content of one scope, in front of it what a memory holds."""
+
+    def __init__(self, contents: ContentTable, scope: str, memory: CacheMemory) -> None:
+        self.contents = contents
+        self._scope = scope
+        self._memory = memory
+
+    def get(self, digest: bytes) -> bytes:
+        """The content, verified when it was read."""
+        found = self._memory.find(self._scope, (digest,)).get(digest)
+        if found is None:
+            found = self.contents.get(digest)
+            self._memory.keep(self._scope, digest, found)
+        return found
+
+    def get_many(self, digests: Iterable[bytes]) -> dict[bytes, bytes]:
+        """Several contents, read together."""
+        wanted = list(digests)
+        found = self._memory.find(self._scope, wanted)
+        missing = [digest for digest in wanted if digest not in found]
+        if missing:
+            for digest, data in self.contents.get_many(missing):
+                found[digest] = data
+                self._memory.keep(self._scope, digest, data)
+        return found
 
 
 class StoredContent:
@@ -83,6 +95,10 @@ class StoredContent:
     def load(self) -> bytes:
         """The bytes, verified."""
         return self._cache.get(self.digest)
+
+    def stream(self) -> Iterator[bytes]:
+        """The bytes in pieces, verified at their end; they are never in memory as a whole."""
+        return self._cache.contents.stream(self.digest)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, StoredContent):

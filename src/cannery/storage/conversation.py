@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from msgspec import Struct
 
-from cannery.backends import Change, Damage, Durability
+from cannery.backends import Change, Damage, Durability, Metadata
 from cannery.errors import (
     ConflictError,
     DamageError,
@@ -21,10 +21,9 @@ from cannery.errors import (
 )
 from cannery.messages import AnyCanister, Conversation, InvocationCanisterClass
 from cannery.messages.canisters import is_canister
-from cannery.storage.lineage import check_position, find_edge, owner, segments
-from cannery.storage.metadata import Metadata, check_tags, check_title, new_metadata
+from cannery.storage.lineage import answered_here, check_position, find_edge, owner, segments
+from cannery.storage.metadata import check_tags, check_title, new_metadata
 from cannery.storage.profiles import check_profile, fold_records, unfold_record
-from cannery.storage.recent import Write
 
 if TYPE_CHECKING:
     from cannery.storage.store import Store
@@ -122,25 +121,26 @@ class StoredConversation:
         *canisters: AnyCanister | Iterable[AnyCanister],
         revision: str | None = None,
         durability: Durability | None = None,
+        key: str | None = None,
     ) -> str:
         """Add canisters at the end, all or none; the new revision.
 
-        With ``revision`` only if nothing was added since it was given out (ConflictError otherwise).
+        With ``revision`` only if nothing was added since it was given out (ConflictError otherwise). A second append
+        with the same ``key`` adds nothing and gives the revision of the first.
         """
         added = list(flatten(canisters))
         if durability is not None:
             check_durability(durability)
         if not added:
             return self.revision
-        lines, contents = self._store.encoder.encode_all(added)
         look = self._store.latest
         for _ in range(_ATTEMPTS):
             raw, metadata = look(self.identifier)
             look = self._store.current
             self._check_profile(metadata, added)
-            write = self._append_write(added, lines, contents, (raw, metadata), revision)
+            change = self._append_change(added, (raw, metadata), revision, key)
             try:
-                receipt = self._store.commit(write, durability)
+                receipt = self._store.commit(change, durability)
             except ConflictError:
                 if self._store.raw_metadata(self.identifier) == raw:
                     raise
@@ -148,45 +148,40 @@ class StoredConversation:
             return str(receipt.stop)
         raise ConflictError(f"conversation {self.identifier!r} changes all the time")
 
-    def append_write(self, added: list[AnyCanister], revision: str | None = None) -> Write | None:
-        """The change that ``append`` makes of canisters, for whoever makes several at once.
+    def append_change(self, added: list[AnyCanister], revision: str | None = None) -> Change | None:
+        """The change that ``append`` makes of canisters, to be made together with others.
 
         None where it cannot be told before others are made: nothing is added, or a profile looks at what is there.
         """
         raw, metadata = self._store.latest(self.identifier)
         if not added or metadata.profile != "archive":
             return None
-        lines, contents = self._store.encoder.encode_all(added)
-        return self._append_write(added, lines, contents, (raw, metadata), revision)
+        return self._append_change(added, (raw, metadata), revision, None)
 
-    def _append_write(
+    def _append_change(
         self,
         added: list[AnyCanister],
-        lines: Any,
-        contents: Any,
         known: tuple[bytes, Metadata],
         revision: str | None,
-    ) -> Write:
+        key: str | None,
+    ) -> Change:
         raw, metadata = known
-        change = Change(
-            identifier=self.identifier,
-            requires={self.identifier: raw},
-            lines=lines,
-            base=metadata.position,
-            expected=None if revision is None else _position_of(revision),
-            contents=contents,
-        )
-        return Write(change, metadata, added)
+        expected = None if revision is None else _position_of(revision)
+        requires = {self.identifier: raw}
+        return self._store.change(metadata, added, requires=requires, expected=expected, key=key)
 
     def _check_profile(self, metadata: Metadata, added: list[AnyCanister]) -> None:
         if metadata.profile == "archive":
             return
-        if metadata.profile == "chat":
-            for canister in self.load(self._calls_until):
-                if isinstance(canister, InvocationCanisterClass):
-                    self._calls.add(canister.identifier)
-                self._calls_until += 1
-        check_profile(metadata.profile, added, self._calls)
+        check_profile(metadata.profile, added, self.calls())
+
+    def calls(self) -> set[str]:
+        """The ids of all calls in it."""
+        for canister in self.load(self._calls_until):
+            if isinstance(canister, InvocationCanisterClass):
+                self._calls.add(canister.identifier)
+            self._calls_until += 1
+        return self._calls
 
     def save(self, record: Mapping[str, Any]) -> str:
         """Add one record of a chat; the new revision."""
@@ -279,18 +274,12 @@ class StoredConversation:
         position, added = self._cut(history, known, at)
         return self._fork(position, added, tags=tags, identifier=identifier)
 
-    def branch_write(
-        self,
-        history: Sequence[AnyCanister],
-        *,
-        known: int,
-        at: int,
-        tags: tuple[str, ...],
-        identifier: str | None,
-    ) -> Write:
-        """The change that ``branch`` makes, for whoever makes several at once."""
+    def branch_change(
+        self, history: Sequence[AnyCanister], *, known: int, at: int, **facts: Any
+    ) -> Change:
+        """The change that ``branch`` makes, to be made together with others."""
         position, added = self._cut(history, known, at)
-        return self._fork_write(position, added, tags=tags, identifier=identifier)
+        return self._fork_change(position, added, **facts)
 
     def _cut(
         self, history: Sequence[AnyCanister], known: int, at: int
@@ -300,25 +289,34 @@ class StoredConversation:
         moved = find_edge(check_position(min(at, end), end), end, self.load)
         if moved != at:
             known = self._store.known_before(self.identifier, moved, history)
-        return moved, list(history[known:])
+        return moved, answered_here(history, known, moved, self.load)
 
     def _fork(
         self, position: int, added: Sequence[AnyCanister], **facts: Any
     ) -> StoredConversation:
         """A fork and its first own canisters, in one change."""
         for _ in range(_ATTEMPTS):
-            write = self._fork_write(position, added, **facts)
+            change = self._fork_change(position, added, **facts)
             try:
-                self._store.commit(write)
+                self._store.commit(change)
             except ConflictError:
-                if self._store.raw_metadata(write.metadata.id) is not None:
+                if self._store.raw_metadata(change.identifier) is not None:
                     raise
                 continue
-            return StoredConversation(self._store, write.metadata.id)
+            return StoredConversation(self._store, change.identifier)
         raise ConflictError(f"conversation {self.identifier!r} changes all the time")
 
-    def _fork_write(self, position: int, added: Sequence[AnyCanister], **facts: Any) -> Write:
-        tags, title, identifier = (facts.get(name) for name in ("tags", "title", "identifier"))
+    def _fork_change(
+        self,
+        position: int,
+        added: Sequence[AnyCanister],
+        *,
+        title: str | None = None,
+        tags: tuple[str, ...] | None = None,
+        identifier: str | None = None,
+        claims: Sequence[bytes] = (),
+        key: str | None = None,
+    ) -> Change:
         _, metadata = self._store.current(self.identifier)
         if added and metadata.profile != "archive":
             shared = self.load(0, position)
@@ -333,8 +331,11 @@ class StoredConversation:
             parent=parent.id,
             position=position,
             identifier=identifier,
+            scope=metadata.scope,
+            session=metadata.session,
         )
-        return self._store.addition(fork, {parent.id: self._store.raw_metadata(parent.id)}, added)
+        requires = {parent.id: self._store.raw_metadata(parent.id)}
+        return self._store.addition(fork, requires, added, claims=claims, key=key)
 
     def edit(self, position: int, canister: AnyCanister) -> StoredConversation:
         """A fork in which the canister at a position is another one and nothing follows it."""
@@ -356,8 +357,8 @@ def read_positions(
     """What can be read of a conversation, deleted or not, from its own log and its ancestors'."""
     lines: list[bytes] = []
     damages: list[Damage] = []
-    for segment in segments(metadata, store.any_metadata, start, stop):
-        found = store.backend.read(*segment)
+    spans = segments(metadata, store.any_metadata, start, stop)
+    for segment, found in zip(spans, store.backend.read_many(spans), strict=True):
         damages += found.damages
         missing = 0
         if segment.stop is not None:
@@ -366,7 +367,7 @@ def read_positions(
             where = f"conversations/{segment.identifier}/messages.jsonl"
             damages.append(Damage(where, f"ends {missing} line(s) before its fork"))
         lines += filter(None, found.lines) if found.damages else found.lines  # type: ignore[arg-type]
-    canisters = store.decoder.decode(lines, hydrate=hydrate)
+    canisters = store.codec(metadata.scope).decoder.decode(lines, hydrate=hydrate)
     return Reading(Conversation.trusted(canisters), tuple(damages))
 
 

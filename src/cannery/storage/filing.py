@@ -1,7 +1,12 @@
-"""Filing several histories at once: one look-up, one change log entry each, one sync for all.
+"""Filing histories: finding the conversation that holds one, adding what is new, forking what was edited.
 
-Histories of which one may go on from another are filed one after the other. What is not simply a new conversation or
-more of a known one (a fork, or a plan that others have overtaken) is filed alone; what is known is only looked up.
+Stateless clients send everything again with each turn. The digests of a history say how much of it is known, and
+where. Histories that share only instructions and documents are different conversations (``history``).
+
+Filing is one atomic step: the change that is made for a history claims the first digest that it adds, and says at
+which position it goes on. Of several that file the same at once one is made; the others are told that there is a
+conflict, look again and find what was made. Several histories are filed with one look-up and one sync; those of which
+one may go on from another are filed one after the other.
 """
 
 from __future__ import annotations
@@ -12,26 +17,43 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET, Struct, UnsetType
 
-from cannery.backends import Change, Receipt
+from cannery.backends import Change, Match, Receipt, check_name
 from cannery.errors import CanneryError, ConflictError, ConversationNotFoundError
-from cannery.messages import AnyCanister, Conversation, prefix_digests
+from cannery.messages import AnyCanister, Conversation, digest, prefix_digests
+from cannery.storage.conversation import StoredConversation
 from cannery.storage.history import without_setup
+from cannery.storage.lineage import answered_here
 from cannery.storage.metadata import new_metadata
-from cannery.storage.recent import Write
-from cannery.storage.recognition import Filed, Match, file_history, match_histories, rest_of
+from cannery.storage.profiles import check_profile
 
 if TYPE_CHECKING:
     from cannery.storage.store import Store
 
-
+_ATTEMPTS = 100
 _NOTHING = Conversation()
+
+
+class Filed(Struct, frozen=True):
+    """Where a history was filed: ``known`` of its canisters were there, ``added`` were not."""
+
+    conversation: StoredConversation
+    known: int
+    added: int
+    is_new: bool
+    is_fork: bool
+
+    @property
+    def identifier(self) -> str:
+        """The conversation's id."""
+        return self.conversation.identifier
 
 
 class Filing(Struct, frozen=True):
     """A history to be filed, the facts of a conversation that is made for it, and where it goes on if that is known.
 
-    ``match`` is what ``Store.match`` would find; None if nothing of the history is stored. With ``is_exact`` it is
-    filed there or not at all: a ConflictError or ConversationNotFoundError says that it does not fit.
+    It is joined with histories of the same ``session`` only; None is a session like any other. ``match`` is what
+    ``Store.match`` would find; None if nothing of the history is stored. With ``is_exact`` it is filed there or not
+    at all: a ConflictError or ConversationNotFoundError says that it does not fit.
     """
 
     history: Iterable[AnyCanister]
@@ -42,33 +64,48 @@ class Filing(Struct, frozen=True):
     match: Match | UnsetType | None = UNSET
     is_exact: bool = False
     created: datetime | None = None
+    session: str | None = None
+    key: str | None = None
 
 
 class _Work:
     """A filing on its way."""
 
-    __slots__ = ("digests", "filing", "history", "looks_for", "match", "outcome", "says", "write")
+    __slots__ = (
+        "change",
+        "digests",
+        "filing",
+        "history",
+        "is_retry",
+        "looks_for",
+        "match",
+        "outcome",
+        "says",
+        "session",
+    )
 
     def __init__(self, filing: Filing) -> None:
         self.filing = filing
         self.match = filing.match
+        self.session = filing.session or ""
         self.history = _NOTHING
         self.digests: Sequence[bytes | None] = ()
-        # Of one batch nobody may look for what somebody before him says.
+        # Of one batch none may look for what one before it says.
         self.says: set[object] = set() if filing.identifier is None else {filing.identifier}
         self.looks_for = set(self.says)
-        self.write: Write | None = None
+        self.change: Change | None = None
+        self.is_retry = False
         self.outcome: Filed | CanneryError | None = None
         history = filing.history
         try:
+            check_name(self.session, "session")
             self.history = history if type(history) is Conversation else Conversation(history)
         except CanneryError as error:
             self.outcome = error
             return
         if self.match is UNSET:
-            digests = list(prefix_digests(self.history, reasoning=False))
-            self.digests = without_setup(self.history, digests)
-            self.says.update(digests)
+            said = self.learn()
+            self.says.update(said)
             self.looks_for.update(self.digests, (UNSET,))
             self.looks_for.discard(None)
         else:
@@ -78,6 +115,20 @@ class _Work:
                 self.looks_for.add(self.match.identifier)
                 if self.match.is_at_end:
                     self.says.add(self.match.identifier)
+
+    def learn(self) -> list[bytes | None]:
+        """Derive the digests by which the history is recognised; all that it says."""
+        said = list(prefix_digests(self.history, reasoning=False))
+        self.digests = without_setup(self.history, list(said))
+        return said
+
+    def claims(self, known: int) -> tuple[bytes, ...]:
+        """The first digest that is new behind what is known."""
+        return next(((one,) for one in self.digests[known:] if one is not None), ())
+
+    def says_more(self, match: Match) -> bool:
+        """Whether the history goes on with something else than the conversation that begins like it."""
+        return not match.is_at_end and any(self.digests[match.known :])
 
 
 def file_many(
@@ -99,98 +150,169 @@ def file_many(
 
 def _file(store: Store, batch: Sequence[_Work]) -> list[Filed | CanneryError]:
     """File histories that have nothing to do with each other."""
-    unknown = [work for work in batch if work.match is UNSET and work.outcome is None]
-    if unknown:
-        matches = match_histories(store, [work.digests for work in unknown])
-        for work, match in zip(unknown, matches, strict=True):
-            work.match = match
+    for _ in range(_ATTEMPTS):
+        waiting = [work for work in batch if work.outcome is None]
+        if not waiting:
+            break
+        _match_all(store, waiting)
+        for work in waiting:
+            try:
+                work.change = _plan(store, work)
+            except CanneryError as error:
+                _refuse(store, work, error)
+        _commit(store, waiting)
+    crowded = ConflictError("others keep adding to the same conversation")
+    return [work.outcome or crowded for work in batch]
+
+
+def _match_all(store: Store, batch: Sequence[_Work]) -> None:
+    by_session: dict[str, list[_Work]] = {}
     for work in batch:
-        try:
-            work.write = None if work.outcome else _plan(store, work)
-        except CanneryError as error:
-            if work.filing.is_exact or not isinstance(error, ConversationNotFoundError):
-                work.outcome = error
-    _commit(store, batch)
-    return [work.outcome or _file_alone(store, work) for work in batch]
+        if work.match is UNSET:
+            by_session.setdefault(work.session, []).append(work)
+    for session, works in by_session.items():
+        histories = [work.digests for work in works]
+        matches = store.backend.catalogue.match(store.own_scope, session, histories)
+        for work, match in zip(works, matches, strict=True):
+            work.match = match
 
 
-def _plan(store: Store, work: _Work) -> Write | None:
-    """What is to be written, if it is a new conversation, more of one, or a fork that is to be just there."""
-    filing, match = work.filing, work.match
-    raw: bytes | None = None
-    if isinstance(match, Match):
-        if filing.is_exact and not match.is_at_end:
-            return store.handle(match.identifier).branch_write(
-                work.history,
-                known=match.known,
-                at=match.position,
-                tags=filing.tags,
-                identifier=filing.identifier,
-            )
-        added = rest_of(store, work.history, work.digests, match) if match.is_at_end else ()
-        if not added and filing.match is UNSET and not _says_more(work, match):
-            conversation, known = store.get(match.identifier), len(work.history)
-            work.outcome = Filed(conversation, known, 0, is_new=False, is_fork=False)
+def _refuse(store: Store, work: _Work, error: CanneryError) -> None:
+    """Give up on a filing, or if another was faster, look again."""
+    work.change = None
+    filing = work.filing
+    is_overtaken = isinstance(error, ConflictError | ConversationNotFoundError)
+    if is_overtaken and filing.identifier is not None and not filing.is_exact:
+        is_overtaken = store.raw_metadata(filing.identifier) is None
+    if filing.is_exact or not is_overtaken:
+        work.outcome = error
+        return
+    work.match = UNSET
+    work.is_retry = True
+    if not work.digests:
+        work.learn()
+
+
+def _plan(store: Store, work: _Work) -> Change | None:
+    """The change that files a history; None if all of it is there, as the outcome then says."""
+    match = work.match
+    if not isinstance(match, Match):
+        return _addition(store, work)
+    conversation = store.handle(match.identifier)
+    is_given = work.filing.match is match
+    if not match.is_at_end:
+        if not is_given and not work.says_more(match):
+            _find(store, work, match)
             return None
-        raw, metadata = store.latest(match.identifier)
-        if not added or metadata.profile != "archive":
-            return None
-    else:
-        added = work.history
-        metadata = new_metadata(
-            title=filing.title,
-            tags=filing.tags,
-            model=filing.model,
-            identifier=filing.identifier,
-            created=filing.created,
+        return conversation.branch_change(
+            work.history,
+            known=match.known,
+            at=match.position,
+            tags=work.filing.tags if work.filing.is_exact else None,
+            identifier=work.filing.identifier,
+            claims=work.claims(match.known),
+            key=work.filing.key,
         )
-    lines, contents = store.encoder.encode_all(added)
-    change = Change(
-        identifier=metadata.id,
+    rest = rest_of(store, work.history, work.digests, match)
+    if not rest:
+        _find(store, work, match)
+        return None
+    known = len(work.history) - len(rest)
+    added = answered_here(work.history, known, match.length, conversation.load)
+    look = store.current if work.is_retry else store.latest
+    raw, metadata = look(match.identifier)
+    if metadata.profile != "archive":
+        check_profile(metadata.profile, added, conversation.calls())
+    return store.change(
+        metadata,
+        added,
         requires={metadata.id: raw},
-        metadata=None if isinstance(match, Match) else metadata.encode(),
-        lines=lines,
-        base=metadata.position,
-        expected=match.length if isinstance(match, Match) else None,
-        contents=contents,
+        expected=match.length,
+        claims=work.claims(match.known),
+        key=work.filing.key,
     )
-    return Write(change, metadata, added)
 
 
-def _says_more(work: _Work, match: Match) -> bool:
-    """Whether a history goes on with something else than the conversation that begins like it."""
-    return not match.is_at_end and any(work.digests[match.known :])
+def _find(store: Store, work: _Work, match: Match) -> None:
+    """Say that all of a history is there."""
+    conversation = store.get(match.identifier)
+    work.outcome = Filed(conversation, len(work.history), 0, is_new=False, is_fork=False)
+
+
+def _addition(store: Store, work: _Work) -> Change:
+    filing = work.filing
+    metadata = new_metadata(
+        title=filing.title,
+        tags=filing.tags,
+        model=filing.model,
+        identifier=filing.identifier,
+        created=filing.created,
+        scope=store.own_scope,
+        session=work.session,
+    )
+    claims = work.claims(0)
+    return store.addition(metadata, {}, work.history, claims=claims, key=filing.key)
 
 
 def _commit(store: Store, batch: Sequence[_Work]) -> None:
-    planned = [(work, work.write) for work in batch if work.write is not None]
-    receipts = store.commit_each([write for _, write in planned]) if planned else ()
-    for (work, write), receipt in zip(planned, receipts, strict=True):
-        if isinstance(receipt, Receipt):
-            added = len(write.canisters)
-            is_fork = isinstance(work.match, Match) and not work.match.is_at_end
-            work.outcome = Filed(
-                store.handle(write.metadata.id),
-                len(work.history) - added,
-                added,
-                is_new=write.change.metadata is not None and not is_fork,
-                is_fork=is_fork,
-            )
-        elif work.filing.is_exact or not isinstance(receipt, ConflictError):
-            work.outcome = receipt
-
-
-def _file_alone(store: Store, work: _Work) -> Filed | CanneryError:
-    filing = work.filing
-    try:
-        return file_history(
-            store,
-            work.history,
-            title=filing.title,
-            tags=filing.tags,
-            model=filing.model,
-            identifier=filing.identifier,
-            created=filing.created,
+    planned = [(work, work.change) for work in batch if work.change is not None]
+    receipts = store.commit_each([change for _, change in planned]) if planned else ()
+    for (work, change), receipt in zip(planned, receipts, strict=True):
+        if not isinstance(receipt, Receipt):
+            _refuse(store, work, receipt)
+            continue
+        added = len(change.lines)
+        is_fork = change.metadata is not None and change.metadata.parent is not None
+        work.outcome = Filed(
+            store.handle(change.identifier),
+            len(work.history) - added,
+            added,
+            is_new=change.metadata is not None and not is_fork,
+            is_fork=is_fork,
         )
-    except CanneryError as error:
-        return error
+
+
+def known_before(
+    store: Store, identifier: str, position: int, digests: Sequence[bytes | None]
+) -> int:
+    """How many canisters of a history lie before a position of a conversation, silent ones included."""
+    found = store.backend.catalogue.said_before(identifier, position)
+    if found is None:
+        found = _last_read(store.get(identifier).load(0, position))
+    last, spoken = found
+    silent = position - spoken
+    known = digests.index(last) + 1 if last is not None and last in digests else 0
+    while silent and known < len(digests) and digests[known] is None:
+        known += 1
+        silent -= 1
+    return known
+
+
+def _last_read(shared: Sequence[AnyCanister]) -> tuple[bytes | None, int]:
+    held = list(prefix_digests(shared, reasoning=False))
+    for position in range(len(held), 0, -1):
+        if held[position - 1] is not None:
+            return held[position - 1], position
+    return None, 0
+
+
+def rest_of(
+    store: Store, history: Conversation, digests: Sequence[bytes | None], match: Match
+) -> Conversation:
+    """What is to be added to the conversation that ends where a history is known.
+
+    Digests do not tell whether it ends with the same thoughts and empty turns; so these are compared.
+    """
+    rest = history[match.known :]
+    silent = 0
+    for one in digests[match.known :]:
+        if one is not None:
+            break
+        silent += 1
+    if silent:
+        held = store.handle(match.identifier).load(max(match.length - silent, 0), match.length)
+        ends, begins = list(map(digest, held)), list(map(digest, rest[:silent]))
+        for count in range(len(ends), 0, -1):
+            if ends[-count:] == begins[:count]:
+                return rest[count:]
+    return rest

@@ -11,20 +11,19 @@ from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
 from typing import TYPE_CHECKING, Any
 
-from cannery.backends import Receipt
+from cannery.backends import Change, Receipt
 from cannery.errors import CanneryError, ConflictError
 from cannery.messages import AnyCanister
 from cannery.storage.conversation import StoredConversation, flatten
 
 if TYPE_CHECKING:
-    from cannery.storage.recent import Write
     from cannery.storage.store import Store
 
 
 class _Append:
     """What a task wants to add, and what became of it."""
 
-    __slots__ = ("added", "conversation", "done", "outcome", "revision", "write")
+    __slots__ = ("added", "change", "conversation", "done", "outcome", "revision")
 
     def __init__(
         self,
@@ -37,13 +36,13 @@ class _Append:
         self.added = added
         self.revision = revision
         self.done = done
-        self.write: Write | None = None
+        self.change: Change | None = None
         self.outcome: str | BaseException | None = None
 
     def plan(self) -> None:
         """Prepare what is to be written; what cannot be made beside others is left to be made alone."""
         try:
-            self.write = self.conversation.append_write(self.added, self.revision)
+            self.change = self.conversation.append_change(self.added, self.revision)
         except CanneryError as error:
             self.outcome = error
 
@@ -123,8 +122,8 @@ def make_together(store: Store, batch: Sequence[_Append]) -> None:
     if len(batch) > 1:
         for wanted in batch:
             wanted.plan()
-        planned = [(wanted, wanted.write) for wanted in batch if wanted.write is not None]
-        receipts = store.commit_each([write for _, write in planned]) if planned else ()
+        planned = [(wanted, wanted.change) for wanted in batch if wanted.change is not None]
+        receipts = store.commit_each([change for _, change in planned]) if planned else ()
         for (wanted, _), receipt in zip(planned, receipts, strict=True):
             if isinstance(receipt, Receipt):
                 wanted.outcome = str(receipt.stop)

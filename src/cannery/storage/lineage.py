@@ -7,12 +7,11 @@ the metadata of ancestors and the lines around one position.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
+from cannery.backends import Metadata, Span
 from cannery.errors import DamageError, InputError
-from cannery.messages import InvocationCanisterClass, ResultCanisterClass
+from cannery.messages import AnyCanister, InvocationCanisterClass, ResultCanisterClass
 from cannery.messages.canisters import CanisterStruct
-from cannery.storage.metadata import Metadata
 
 _WINDOW = 32
 
@@ -22,23 +21,14 @@ Read = Callable[[int, int], Sequence[CanisterStruct]]
 """The canisters from one position to before another."""
 
 
-class Segment(NamedTuple):
-    """Positions of a conversation that lie in one log, which begins at ``base``."""
-
-    identifier: str
-    base: int
-    start: int
-    stop: int | None
-
-
-def segments(metadata: Metadata, look: Look, start: int, stop: int | None) -> list[Segment]:
+def segments(metadata: Metadata, look: Look, start: int, stop: int | None) -> list[Span]:
     """The logs that hold positions ``start`` to ``stop`` of a conversation, oldest first."""
-    found: list[Segment] = []
+    found: list[Span] = []
     seen = {metadata.id}
     while True:
         base = metadata.position
         if stop is None or stop > base:
-            found.append(Segment(metadata.id, base, max(start, base), stop))
+            found.append(Span(metadata.id, base, max(start, base), stop))
         stop = base if stop is None else min(stop, base)
         if metadata.parent is None or start >= base:
             return found[::-1]
@@ -98,6 +88,53 @@ def _backwards(position: int, read: Read) -> Iterator[tuple[int, CanisterStruct]
         position = start
 
 
+def answered_here(
+    history: Sequence[AnyCanister], known: int, position: int, read: Read
+) -> list[AnyCanister]:
+    """What a history adds behind its first ``known`` canisters, which a conversation holds before a position.
+
+    Clients give calls other ids each time. A result that answers a call among the known ones is made to name the id
+    that the conversation has for it: the calls of both are the same, in the same order.
+    """
+    rest = list(history[known:])
+    made: set[str] = set()
+    wanted: set[str] = set()
+    for canister in rest:
+        if isinstance(canister, InvocationCanisterClass):
+            made.add(canister.identifier)
+        elif isinstance(canister, ResultCanisterClass) and canister.invocation_id not in made:
+            wanted.add(canister.invocation_id)
+    if not wanted:
+        return rest
+    names = [one.identifier for one in history[:known] if isinstance(one, InvocationCanisterClass)]
+    # Of several calls with one id the last is meant.
+    ranks = {name: len(names) - at for at, name in enumerate(names, 1) if name in wanted}
+    if not ranks:
+        return rest
+    held = _last_calls(position, max(ranks.values()) + 1, read)
+    renamed = {name: held[rank] for name, rank in ranks.items() if rank < len(held)}
+    return [_answering(canister, renamed) for canister in rest]
+
+
+def _last_calls(position: int, count: int, read: Read) -> list[str]:
+    """The ids of the last calls before a position, the last first."""
+    found: list[str] = []
+    for _, canister in _backwards(position, read):
+        if len(found) == count:
+            break
+        if isinstance(canister, InvocationCanisterClass):
+            found.append(canister.identifier)
+    return found
+
+
+def _answering(canister: AnyCanister, renamed: Mapping[str, str]) -> AnyCanister:
+    if isinstance(canister, ResultCanisterClass):
+        name = renamed.get(canister.invocation_id, canister.invocation_id)
+        if name != canister.invocation_id:
+            return canister.replace(invocation_id=name)  # type: ignore[no-any-return]
+    return canister
+
+
 def check_position(at: object, end: int) -> int:
     """Refuse a position that is not in the conversation; negative ones count from its end."""
     if not isinstance(at, int) or isinstance(at, bool):
@@ -106,23 +143,3 @@ def check_position(at: object, end: int) -> int:
     if not 0 <= position <= end:
         raise InputError(f"position {at} is not in a conversation of {end} messages")
     return position
-
-
-def still_needed(everything: Mapping[str, Metadata]) -> dict[str, int | None]:
-    """The deleted conversations, and how many of their own first lines forks need; None if there is no fork."""
-    needed: dict[str, int] = {}
-    for metadata in everything.values():
-        fork = metadata
-        if fork.deleted is not None:
-            continue
-        while fork.parent is not None and fork.position > needed.get(fork.parent, -1):
-            needed[fork.parent] = fork.position
-            above = everything.get(fork.parent)
-            if above is None:
-                break
-            fork = above
-    return {
-        identifier: max(needed[identifier] - metadata.position, 0) if identifier in needed else None
-        for identifier, metadata in everything.items()
-        if metadata.deleted is not None
-    }

@@ -5,43 +5,15 @@ from __future__ import annotations
 import os
 import time
 from datetime import UTC, datetime
-from typing import Literal, TypeAlias
 
 import msgspec
-from msgspec import Struct
 
-from cannery.backends import check_identifier
+from cannery.backends import Metadata, Profile, check_identifier, check_name
 from cannery.errors import DamageError, InputError
 
-Profile: TypeAlias = Literal["archive", "chat"]
 PROFILES: tuple[Profile, ...] = ("archive", "chat")
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
 _LONGEST_TITLE = 1000
-
-
-class Metadata(Struct, frozen=True, omit_defaults=True):
-    """Title, tags, times, profile, and for a fork its parent and position."""
-
-    id: str
-    created: datetime
-    updated: datetime
-    title: str = ""
-    tags: tuple[str, ...] = ()
-    profile: Profile = "archive"
-    model: str | None = None
-    parent: str | None = None
-    position: int = 0
-    deleted: datetime | None = None
-    # Other titles under which the same history was brought in.
-    other_titles: tuple[str, ...] = ()
-
-    def encode(self) -> bytes:
-        """As it is stored."""
-        return msgspec.json.encode(self)
-
-    def changed(self, **changes: object) -> Metadata:
-        """The same with some facts changed, now unless ``updated`` is among them."""
-        return msgspec.structs.replace(self, **{"updated": datetime.now(UTC), **changes})
 
 
 _decode = msgspec.json.Decoder(Metadata).decode
@@ -59,7 +31,7 @@ def decode_metadata(data: bytes, identifier: str) -> Metadata:
     return metadata
 
 
-def new_metadata(
+def new_metadata(  # noqa: PLR0913 - what is known about a conversation
     *,
     title: str = "",
     tags: tuple[str, ...] = (),
@@ -69,6 +41,8 @@ def new_metadata(
     position: int = 0,
     identifier: str | None = None,
     created: datetime | None = None,
+    scope: str = "",
+    session: str = "",
 ) -> Metadata:
     """The metadata of a new conversation, checked.
 
@@ -84,14 +58,26 @@ def new_metadata(
     check_model(model)
     began = created or datetime.now(UTC)
     own = new_identifier() if identifier is None else check_identifier(identifier)
-    return Metadata(own, began, began, title, tuple(tags), known, model, parent, position)
+    return Metadata(
+        own,
+        began,
+        began,
+        title,
+        tuple(tags),
+        known,
+        model,
+        parent,
+        position,
+        scope=check_name(scope, "scope"),
+        session=check_name(session, "session"),
+    )
 
 
 def check_title(title: object) -> None:
     """Refuse a title that is not short text."""
     if not isinstance(title, str) or len(title) > _LONGEST_TITLE:
         raise InputError(f"a title is text of at most {_LONGEST_TITLE} characters")
-    _check_unicode(title)
+    check_unicode(title)
 
 
 def check_tags(tags: object) -> None:
@@ -99,17 +85,18 @@ def check_tags(tags: object) -> None:
     if not isinstance(tags, tuple) or not all(isinstance(tag, str) and tag for tag in tags):
         raise InputError("tags are a tuple of words")
     for tag in tags:
-        _check_unicode(tag)
+        check_unicode(tag)
 
 
 def check_model(model: object) -> None:
     """Refuse a model that is not named by text."""
     if model is not None and not isinstance(model, str):
         raise InputError(f"a model is named by text, not {type(model).__name__}")
-    _check_unicode(model or "")
+    check_unicode(model or "")
 
 
-def _check_unicode(text: str) -> None:
+def check_unicode(text: str) -> None:
+    """Refuse text that cannot be encoded."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import os
-import sqlite3
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
-from typing import Any, Self, TypeAlias, TypeVar
+from typing import Any, Self
 
 import msgspec
 from msgspec import Struct
 
 from cannery.backends import (
+    GRACE,
     Backend,
     Change,
     Collection,
+    Cursor,
     Damage,
     Durability,
+    Match,
+    Metadata,
     Progress,
     Receipt,
+    Selection,
+    Summary,
     check_identifier,
+    check_name,
     open_backend,
 )
 from cannery.errors import (
@@ -31,54 +37,28 @@ from cannery.errors import (
     StoreUnavailableError,
 )
 from cannery.messages import AnyCanister, prefix_digests
-from cannery.storage.content import ContentCache
+from cannery.storage.content import CacheMemory, ContentCache, StoredContent
 from cannery.storage.conversation import StoredConversation, check_durability, flatten
 from cannery.storage.decoding import Decoder
+from cannery.storage.description import describe, entries_of
 from cannery.storage.encoding import THRESHOLD, Encoder
-from cannery.storage.filing import Filing, file_many
-from cannery.storage.index import Index, Row, rows
-from cannery.storage.indexing import catch_up, chain_up, search_up, sortable
-from cannery.storage.lineage import still_needed
-from cannery.storage.metadata import Metadata, decode_metadata, new_metadata
+from cannery.storage.filing import Filed, Filing, file_many, known_before
+from cannery.storage.metadata import check_unicode, decode_metadata, new_metadata
 from cannery.storage.profiles import check_profile
-from cannery.storage.recent import Recent, Write
-from cannery.storage.recognition import Filed, Match, file_history, known_before, match_history
-from cannery.storage.trees import Tree, build_tree, root_of
+from cannery.storage.trees import Tree, build_tree
 from cannery.storage.verification import Report, verify
-from cannery.storage.words import query_of, snippet, words_of
+from cannery.storage.words import snippet, terms_of, words_of
 
 _ATTEMPTS = 100
 _MOST_KNOWN = 4096
-_TAGGED = "EXISTS (SELECT 1 FROM json_each(tags) WHERE value = ?)"
-# A fork has the roles of what it shares with its ancestors, too.
-_SPOKEN = """EXISTS (
-    WITH RECURSIVE line (id, until) AS (
-        SELECT conversations.id, conversations.length
-        UNION SELECT c.parent, min(line.until, c.position)
-        FROM line JOIN conversations c USING (id) WHERE c.parent IS NOT NULL
-    ) SELECT 1 FROM line JOIN conversations c USING (id) JOIN roles r USING (number)
-    WHERE r.role = ? AND r.position <= line.until
-)"""
 
 
-T = TypeVar("T")
-Part: TypeAlias = Callable[["Store", sqlite3.Connection], bool]
-"""Brings a part of the index up to date; False if more is to be done."""
+class Codec(Struct, frozen=True):
+    """What encodes and decodes the lines of one scope."""
 
-
-class Summary(Struct, frozen=True):
-    """A conversation in a list."""
-
-    identifier: str
-    title: str
-    tags: tuple[str, ...]
-    created: datetime
-    updated: datetime
-    profile: str
-    model: str | None
-    parent: str | None
-    position: int
-    count: int
+    cache: ContentCache
+    encoder: Encoder
+    decoder: Decoder
 
 
 class Hit(Struct, frozen=True):
@@ -93,25 +73,59 @@ class Hit(Struct, frozen=True):
 
 
 class Store:
-    """Conversations behind a backend."""
+    """Conversations behind a backend.
+
+    A store with a ``scope`` sees and writes only that; without one it sees every scope and writes to "".
+    """
 
     def __init__(
         self,
         backend: Backend,
         *,
+        scope: str | None = None,
         durability: Durability = "sync",
         threshold: int = THRESHOLD,
         cache_bytes: int = 64 << 20,
     ) -> None:
         check_durability(durability)
         self.backend = backend
+        self.scope = None if scope is None else check_name(scope, "scope")
         self.durability: Durability = durability
-        self.cache = ContentCache(backend, cache_bytes)
-        self.encoder = Encoder(self.cache, threshold)
-        self.decoder = Decoder(self.cache)
-        self.index = Index(backend.index_path)
-        self.recent = Recent()
+        self._threshold = threshold
+        self._memory = CacheMemory(cache_bytes)
+        self._codecs: dict[str, Codec] = {}
         self._latest: dict[str, tuple[bytes, Metadata]] = {}
+        self._is_view = False
+
+    def within(self, scope: str | None) -> Store:
+        """The same store with another scope; closing it leaves this one open."""
+        other = Store(
+            self.backend, scope=scope, durability=self.durability, threshold=self._threshold
+        )
+        other._memory = self._memory
+        other._codecs = self._codecs
+        other._is_view = True
+        return other
+
+    @property
+    def own_scope(self) -> str:
+        """The scope that new conversations belong to, and histories are recognised in."""
+        return self.scope or ""
+
+    def sees(self, metadata: Metadata) -> bool:
+        """Whether a conversation is of a scope that this store sees."""
+        return self.scope is None or metadata.scope == self.scope
+
+    def codec(self, scope: str) -> Codec:
+        """What encodes and decodes the lines of a scope."""
+        found = self._codecs.get(scope)
+        if found is None:
+            if len(self._codecs) > _MOST_KNOWN:
+                self._codecs.clear()
+            cache = ContentCache(self.backend.contents(scope), scope, self._memory)
+            found = Codec(cache, Encoder(cache, self._threshold), Decoder(cache))
+            self._codecs[scope] = found
+        return found
 
     def __enter__(self) -> Self:
         return self
@@ -126,8 +140,8 @@ class Store:
 
     def close(self) -> None:
         """Let go of everything; closing twice is fine."""
-        self.index.close()
-        self.backend.close()
+        if not self._is_view:
+            self.backend.close()
 
     @property
     def recovered(self) -> tuple[Damage, ...]:
@@ -161,6 +175,7 @@ class Store:
             model=model,
             identifier=identifier,
             created=created,
+            scope=self.own_scope,
         )
         added = list(flatten([canisters]))
         check_profile(metadata.profile, added, set())
@@ -181,33 +196,62 @@ class Store:
         metadata: Metadata,
         requires: Mapping[str, bytes | None],
         canisters: Sequence[AnyCanister] = (),
-    ) -> Write:
+        *,
+        claims: Sequence[bytes] = (),
+        key: str | None = None,
+    ) -> Change:
         """The change that makes a new conversation."""
-        lines, contents = self.encoder.encode_all(canisters)
-        change = Change(
-            identifier=metadata.id,
+        change = self.change(
+            metadata,
+            canisters,
             requires={**requires, metadata.id: None},
-            metadata=metadata.encode(),
-            lines=lines,
-            base=metadata.position,
-            contents=contents,
+            claims=claims,
+            key=key,
         )
-        return Write(change, metadata, canisters)
+        return msgspec.structs.replace(change, metadata=metadata)
 
-    def commit(self, write: Write, durability: Durability | None = None) -> Receipt:
-        """Make a change, and remember it."""
-        receipt = self.backend.commit(write.change, durability or self.durability)
-        self.recent.note(write, receipt)
-        return receipt
+    def change(
+        self,
+        metadata: Metadata,
+        canisters: Sequence[AnyCanister],
+        *,
+        requires: Mapping[str, bytes | None],
+        expected: int | None = None,
+        claims: Sequence[bytes] = (),
+        key: str | None = None,
+    ) -> Change:
+        """The change that adds canisters to a conversation."""
+        lines, contents = self.codec(metadata.scope).encoder.encode_all(canisters)
+        return Change(
+            identifier=metadata.id,
+            requires=requires,
+            lines=lines,
+            entries=entries_of(canisters),
+            base=metadata.position,
+            expected=expected,
+            contents=contents,
+            scope=metadata.scope,
+            session=metadata.session,
+            key=None if key is None else check_name(key, "key"),
+            claims=claims,
+        )
 
-    def commit_each(self, writes: Sequence[Write]) -> list[Receipt | CanneryError]:
-        """Make several changes with one sync, each for itself, and remember them."""
-        changes = [write.change for write in writes]
-        receipts = self.backend.commit_each(changes, self.durability)
-        for write, receipt in zip(writes, receipts, strict=True):
-            if isinstance(receipt, Receipt):
-                self.recent.note(write, receipt)
-        return receipts
+    def commit(self, change: Change, durability: Durability | None = None) -> Receipt:
+        """Make a change."""
+        return self.backend.commit(change, durability or self.durability)
+
+    def commit_each(self, changes: Sequence[Change]) -> list[Receipt | CanneryError]:
+        """Make several changes with one sync, each for itself."""
+        return self.backend.commit_each(changes, self.durability)
+
+    def stage(self, pieces: Iterable[bytes]) -> StoredContent:
+        """Store content that comes in pieces, to be referred to by a canister that is appended later.
+
+        It is never in memory as a whole. What no canister refers to within a grace period is freed by gc.
+        """
+        cache = self.codec(self.own_scope).cache
+        digest, size = cache.contents.stage(pieces)
+        return StoredContent(digest, size, cache)
 
     def get(self, identifier: str) -> StoredConversation:
         """The conversation with an id; ConversationNotFoundError if there is none."""
@@ -230,7 +274,7 @@ class Store:
         """Metadata as it is stored and as it reads; ConversationNotFoundError if it is deleted."""
         raw = self.backend.metadata(check_identifier(identifier))
         metadata = None if raw is None else decode_metadata(raw, identifier)
-        if raw is None or metadata is None or metadata.deleted is not None:
+        if raw is None or metadata is None or metadata.deleted or not self.sees(metadata):
             self._latest.pop(identifier, None)
             raise ConversationNotFoundError(identifier)
         if len(self._latest) > _MOST_KNOWN:
@@ -249,9 +293,10 @@ class Store:
     def any_metadata(self, identifier: str) -> Metadata:
         """The metadata of a conversation, deleted or not."""
         raw = self.backend.metadata(check_identifier(identifier))
-        if raw is None:
+        metadata = None if raw is None else decode_metadata(raw, identifier)
+        if metadata is None or not self.sees(metadata):
             raise ConversationNotFoundError(identifier)
-        return decode_metadata(raw, identifier)
+        return metadata
 
     def change_metadata(self, identifier: str, **changes: Any) -> None:
         """Change some facts about a conversation; ``deleted`` means now."""
@@ -263,11 +308,13 @@ class Store:
             change = Change(
                 identifier=identifier,
                 requires={identifier: raw},
-                metadata=changed.encode(),
+                metadata=changed,
                 base=metadata.position,
+                scope=metadata.scope,
+                session=metadata.session,
             )
             try:
-                self.commit(Write(change, changed))
+                self.commit(change)
             except ConflictError:
                 continue
             return
@@ -276,17 +323,7 @@ class Store:
     def tree(self, identifier: str) -> Tree:
         """All forks of a conversation's oldest ancestor."""
         self.metadata_of(identifier)
-        everything = self._everything()
-        return build_tree(root_of(identifier, everything), everything)
-
-    def _everything(self) -> dict[str, Metadata]:
-        found = {}
-        for identifier in self.backend.identifiers():
-            try:
-                found[identifier] = self.any_metadata(identifier)
-            except CanneryError:
-                continue
-        return found
+        return build_tree(self.backend.catalogue.tree(identifier), identifier)
 
     # Finding
 
@@ -300,23 +337,13 @@ class Store:
         since: datetime | None = None,
         until: datetime | None = None,
         limit: int | None = None,
+        after: Cursor | None = None,
     ) -> tuple[Summary, ...]:
-        """The conversations, those first that changed last."""
-        where, values = _conditions(
-            (_TAGGED, tag),
-            ("profile = ?", profile),
-            ("model = ?", model),
-            (_SPOKEN, role),
-            ("updated >= ?", None if since is None else sortable(since)),
-            ("updated <= ?", None if until is None else sortable(until)),
+        """The conversations, most recently changed first; ``after`` is the ``cursor`` of the last one of a page."""
+        selection = self._select(
+            tag=tag, profile=profile, model=model, role=role, since=since, until=until
         )
-        order = f"NOT deleted{where} ORDER BY updated DESC, id DESC LIMIT ?"
-        values.append(-1 if limit is None else limit)
-
-        def work(connection: sqlite3.Connection) -> tuple[Summary, ...]:
-            return tuple(_summary(row) for row in rows(connection, order, values))
-
-        return self.use_index(_listed if role is None else chain_up, work)
+        return tuple(self.backend.catalogue.list(selection, after, limit))
 
     def search(
         self,
@@ -334,45 +361,36 @@ class Store:
 
         ``role``, ``since`` and ``until`` are about the message; the rest about its conversation.
         """
-        query = query_of(text)
-        if not query:
+        terms = terms_of(text)
+        if not terms:
             return ()
-        where, values = _conditions(
-            ("p.role = ?", role),
-            (_TAGGED, tag),
-            ("profile = ?", profile),
-            ("model = ?", model),
-            ("p.said >= ?", None if since is None else sortable(since)),
-            ("p.said <= ?", None if until is None else sortable(until)),
+        selection = self._select(
+            tag=tag, profile=profile, model=model, role=role, since=since, until=until
         )
-        sql = (
-            "SELECT conversations.number, p.position FROM texts t"  # noqa: S608 - conditions are ours
-            " JOIN places p ON p.place = t.rowid JOIN conversations USING (number)"
-            f" WHERE texts MATCH ? AND NOT deleted{where} ORDER BY rank LIMIT ?"
-        )
-
-        def work(connection: sqlite3.Connection) -> list[tuple[Row, int]]:
-            found = connection.execute(sql, (query, *values, limit)).fetchall()
-            return [
-                (row, position)
-                for number, position in found
-                for row in rows(connection, "number = ?", (number,))
-            ]
-
         hits = []
-        for row, position in self.use_index(search_up, work):
-            for canister in self.handle(row.id).read(position, position + 1).canisters:
+        for identifier, title, position in self.backend.catalogue.search(terms, selection, limit):
+            for canister in self.handle(identifier).read(position, position + 1).canisters:
                 shown = snippet(words_of(canister), text)
                 said_by, when = canister.role.value, canister.timestamp
-                hits.append(Hit(row.id, row.title, position, said_by, shown, when))
+                hits.append(Hit(identifier, title, position, said_by, shown, when))
         return tuple(hits)
 
-    def match(self, digests: Sequence[bytes | None]) -> Match | None:
-        """The longest beginning of a history that a conversation holds.
+    def _select(self, **chosen: Any) -> Selection:
+        for value in chosen.values():
+            if isinstance(value, str):
+                check_unicode(value)
+        return Selection(scope=self.scope, **chosen)
+
+    def begin_with(self, text: str, limit: int = 10) -> tuple[str, ...]:
+        """The conversations whose id begins so."""
+        return tuple(self.backend.catalogue.begin_with(self.scope, text, limit))
+
+    def match(self, digests: Sequence[bytes | None], session: str | None = None) -> Match | None:
+        """The longest beginning of a history that a conversation of the same session holds.
 
         ``digests`` are those after each of its canisters, as ``recognition_digests`` gives them.
         """
-        return match_history(self, digests)
+        return self.backend.catalogue.match(self.own_scope, session or "", [digests])[0]
 
     def known_before(self, identifier: str, position: int, history: Sequence[AnyCanister]) -> int:
         """How many canisters of a history lie before a position of a conversation that shares them."""
@@ -383,18 +401,22 @@ class Store:
         self,
         canisters: Iterable[AnyCanister],
         *,
+        session: str | None = None,
         title: str = "",
         tags: tuple[str, ...] = (),
         model: str | None = None,
         identifier: str | None = None,
     ) -> Filed:
-        """Put a history where it belongs: find it, add what is new, fork what was edited.
+        """Put a history where it belongs, in one atomic step: find it, add what is new, fork what was edited.
 
-        If a conversation or a fork has to be made, it gets the given id.
+        Histories of different sessions are never joined; those without one share a beginning and fork where they
+        part. If a conversation or a fork has to be made, it gets the given id.
         """
-        return file_history(
-            self, canisters, title=title, tags=tags, model=model, identifier=identifier
-        )
+        filing = Filing(canisters, title, tags, model=model, identifier=identifier, session=session)
+        (filed,) = file_many(self, [filing])
+        if isinstance(filed, CanneryError):
+            raise filed
+        return filed
 
     def file_many(
         self, filings: Iterable[Filing | Iterable[AnyCanister]]
@@ -403,46 +425,18 @@ class Store:
 
         Each is a ``Filing``, which has what ``file`` takes, or a history alone. For each, in order, where it was
         filed, or the error that ``file`` would have raised; what was filed is durable, whatever became of the others.
-        Histories that may go on from each other, and forks, take more than one sync. A filing that says itself where
+        Histories that may go on from each other take more than one sync. A filing that says itself where
         its history goes on (``match``; None: nowhere) is looked up only if that turns out to be wrong.
         """
         return file_many(self, filings)
 
     def rebuild_index(self, progress: Progress | None = None) -> None:
-        """Throw the index away and build it again; ``progress`` hears of conversations, each counted three times."""
+        """Build the catalogue again from what is stored, beside readers and writers."""
         if self.backend.is_read_only:
             raise StoreUnavailableError(
                 "the store can only be read: its index is in memory, and new"
             )
-        self.index.discard()
-        total = 3 * len(list(self.backend.identifiers()))
-        done = 0
-
-        def step() -> None:
-            nonlocal done
-            done += 1
-            if progress is not None:
-                progress(min(done, total), total)
-
-        self.index.use(lambda connection: catch_up(self, connection, step))
-        while not self.index.use(lambda connection: chain_up(self, connection, step)):
-            pass
-        while not self.index.use(lambda connection: search_up(self, connection, step)):
-            pass
-
-    def use_index(self, part: Part, work: Callable[[sqlite3.Connection], T]) -> T:
-        """Do something with the index when a part of it is up to date.
-
-        If much is missing, it is added in several transactions, so that others have their turn.
-        """
-
-        def attempt(connection: sqlite3.Connection) -> tuple[T] | None:
-            catch_up(self, connection)
-            return (work(connection),) if part(self, connection) else None
-
-        while (found := self.index.use(attempt)) is None:
-            pass
-        return found[0]
+        self.backend.catalogue.rebuild(progress)
 
     # Keeping
 
@@ -451,57 +445,34 @@ class Store:
         return verify(self, progress)
 
     def collect_garbage(
-        self, *, dry_run: bool = False, progress: Progress | None = None
+        self,
+        *,
+        grace: float = GRACE,
+        dry_run: bool = False,
+        progress: Progress | None = None,
     ) -> Collection:
-        """Free what nothing reaches; with ``dry_run`` say what that is."""
+        """Free what nothing reaches; with ``dry_run`` say what that is.
 
-        def needs(everything: Mapping[str, bytes]) -> Mapping[str, int | None]:
-            return still_needed(
-                {
-                    identifier: decode_metadata(raw, identifier)
-                    for identifier, raw in everything.items()
-                }
-            )
-
-        return self.backend.collect(needs, dry_run=dry_run, progress=progress)
-
-
-def _listed(store: Store, connection: sqlite3.Connection) -> bool:  # noqa: ARG001 - a part like others
-    """What a list needs is there when the index has caught up."""
-    return True
-
-
-def _conditions(*chosen: tuple[str, Any]) -> tuple[str, list[Any]]:
-    """The conditions that somebody asked for, and their values."""
-    used = [(condition, value) for condition, value in chosen if value is not None]
-    return "".join(f" AND {condition}" for condition, _ in used), [value for _, value in used]
-
-
-def _summary(row: Row) -> Summary:
-    return Summary(
-        identifier=row.id,
-        title=row.title,
-        tags=msgspec.json.decode(row.tags, type=tuple[str, ...]),
-        created=datetime.fromisoformat(row.created),
-        updated=datetime.fromisoformat(row.updated),
-        profile=row.profile,
-        model=row.model,
-        parent=row.parent,
-        position=row.position,
-        count=row.length,
-    )
+        Content that was staged less than ``grace`` seconds ago stays.
+        """
+        return self.backend.collect(grace=grace, dry_run=dry_run, progress=progress)
 
 
 def open_store(
     location: str | os.PathLike[str],
+    scope: str | None = None,
     *,
     durability: Durability = "sync",
     threshold: int = THRESHOLD,
     cache_bytes: int = 64 << 20,
 ) -> Store:
-    """Open the store at a path or URL, or make one there."""
+    """Open the store at a path or URL, or make one there.
+
+    With a ``scope`` only that one is seen and written; without, every scope is seen and "" written.
+    """
     return Store(
-        open_backend(location),
+        open_backend(location, describe),
+        scope=scope,
         durability=durability,
         threshold=threshold,
         cache_bytes=cache_bytes,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct
 
-from cannery.storage.metadata import Metadata
+from cannery.backends import Branch
 
 
 class Tree(Struct, frozen=True):
@@ -50,31 +50,31 @@ class Tree(Struct, frozen=True):
         return "\n".join(lines)
 
 
-def build_tree(root: str, everything: Mapping[str, Metadata]) -> Tree:
-    """The tree under a conversation."""
+def build_tree(branches: Iterable[Branch], identifier: str) -> Tree:
+    """The tree that a conversation belongs to, from its oldest ancestor down."""
+    known = {branch.identifier: branch for branch in branches}
     children: dict[str, list[str]] = {}
-    for identifier, metadata in everything.items():
-        if metadata.parent is not None:
-            children.setdefault(metadata.parent, []).append(identifier)
+    for branch in known.values():
+        if branch.parent is not None:
+            children.setdefault(branch.parent, []).append(branch.identifier)
+    root = _root_of(known, identifier)
     order = [root]
-    for identifier in order:
-        order += sorted(children.get(identifier, ()))
+    for name in order:
+        order += sorted(children.get(name, ()))
     built: dict[str, Tree] = {}
-    for identifier in reversed(order):
-        metadata = everything[identifier]
-        forks = tuple(built[child] for child in sorted(children.get(identifier, ())))
-        is_deleted = metadata.deleted is not None
-        built[identifier] = Tree(identifier, metadata.title, metadata.position, is_deleted, forks)
+    for name in reversed(order):
+        branch = known[name]
+        forks = tuple(built[child] for child in sorted(children.get(name, ())))
+        built[name] = Tree(name, branch.title, branch.position, branch.is_deleted, forks)
     return built[root]
 
 
-def root_of(identifier: str, everything: Mapping[str, Metadata]) -> str:
+def _root_of(known: Mapping[str, Branch], identifier: str) -> str:
     """The oldest ancestor that is known."""
     seen = {identifier}
     while True:
-        metadata = everything.get(identifier)
-        parent = metadata.parent if metadata is not None else None
-        if parent is None or parent in seen or parent not in everything:
+        parent = known[identifier].parent
+        if parent is None or parent in seen or parent not in known:
             return identifier
         seen.add(parent)
         identifier = parent

@@ -9,9 +9,10 @@ from msgspec import Struct
 
 from cannery.backends import Damage, Progress, referred
 from cannery.errors import CanneryError
+from cannery.storage.metadata import decode_metadata
 
 if TYPE_CHECKING:
-    from cannery.storage.store import Store
+    from cannery.storage.store import Codec, Store
 
 
 class Report(Struct, frozen=True):
@@ -34,7 +35,7 @@ def verify(store: Store, progress: Progress | None = None) -> Report:
     inspection = store.backend.inspect(progress)
     damages = list(inspection.damages)
     messages = 0
-    identifiers = store.backend.identifiers()
+    identifiers = list(store.backend.identifiers())
     for done, identifier in enumerate(identifiers, 1):
         count, found = _verify_conversation(store, identifier)
         messages += count
@@ -50,12 +51,15 @@ def _verify_conversation(store: Store, identifier: str) -> tuple[int, list[Damag
     where = f"conversations/{identifier}"
     damages: list[Damage] = []
     try:
-        if store.raw_metadata(identifier) is None:
+        raw = store.raw_metadata(identifier)
+        if raw is None:
             # A folder alone is what is left when making a conversation failed.
             count = store.backend.end(identifier, 0)
             gone = Damage(f"{where}/conversation.json", "the metadata is missing")
             return count, [gone] if count else []
-        metadata = store.any_metadata(identifier)
+        metadata = decode_metadata(raw, identifier)
+        if not store.sees(metadata):
+            return 0, []
         if metadata.parent is not None:
             _check_parent(store, metadata.parent, metadata.position, where, damages)
     except CanneryError as error:
@@ -64,32 +68,35 @@ def _verify_conversation(store: Store, identifier: str) -> tuple[int, list[Damag
     reading = store.backend.read(identifier, base, base)
     damages += reading.damages
     log = f"{where}/messages.jsonl"
-    if not _is_sound(store, reading.lines):
+    codec = store.codec(metadata.scope)
+    if not _is_sound(codec, reading.lines):
         for index, line in enumerate(reading.lines):
             if line is not None:
-                problems = _problems(store, line)
+                problems = _problems(codec, line)
                 damages += [Damage(log, problem, index + 1, base + index) for problem in problems]
     return len(reading.lines), damages
 
 
-def _is_sound(store: Store, lines: Sequence[bytes | None]) -> bool:
+def _is_sound(codec: Codec, lines: Sequence[bytes | None]) -> bool:
     """Whether nothing is wrong with any of some lines, looked at together."""
     there = [line for line in lines if line is not None]
-    if not all(map(store.backend.has, referred(b"\n".join(there)))):
+    wanted = referred(b"\n".join(there))
+    if codec.cache.contents.has(wanted) != wanted:
         return False
     try:
-        store.decoder.check(there)
+        codec.decoder.check(there)
     except (CanneryError, UnicodeError):
         return False
     return True
 
 
-def _problems(store: Store, line: bytes) -> list[str]:
-    missing = [digest for digest in referred(line) if not store.backend.has(digest)]
+def _problems(codec: Codec, line: bytes) -> list[str]:
+    wanted = referred(line)
+    missing = wanted - codec.cache.contents.has(wanted)
     if missing:
         return [f"content sha256:{digest.hex()} is missing" for digest in missing]
     try:
-        store.decoder.check([line])
+        codec.decoder.check([line])
     except (CanneryError, UnicodeError) as error:
         return [str(error)]
     return []

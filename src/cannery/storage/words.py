@@ -6,6 +6,7 @@ import re
 import unicodedata
 from typing import Any
 
+from cannery.backends import Term
 from cannery.messages import (
     AnyCanister,
     FileContentClass,
@@ -45,8 +46,8 @@ def _words(held: Any) -> str:
     return str(getattr(held, "json", ""))
 
 
-def query_of(text: str) -> str:
-    """A person's words as an FTS5 query: all of them, in any order; a phrase in quotes stays one.
+def terms_of(text: str) -> list[Term]:
+    """A person's words as terms that must all occur, in any order; a phrase in quotes stays one.
 
     ``word*`` finds words that begin so.
     """
@@ -55,8 +56,8 @@ def query_of(text: str) -> str:
         is_start = not phrase and word.endswith("*")
         found = _TOKEN.findall(phrase or word)
         if found:
-            terms.append(f'"{" ".join(found)}"' + ("*" if is_start else ""))
-    return " ".join(terms)
+            terms.append(Term(" ".join(found), is_start))
+    return terms
 
 
 def snippet(text: str, query: str) -> str:

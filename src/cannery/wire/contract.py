@@ -43,12 +43,17 @@ class Rules(Struct, frozen=True, gc=False):
     takes_reasoning_text: bool = False
 
 
-class Piece(Struct, frozen=True, gc=False, eq=False):
+class Piece:
     """A canister on its way to the wire, with its position in the source conversation (None if it was made up)."""
 
-    canister: AnyCanister
-    place: int | None
-    is_synthetic: bool = False
+    __slots__ = ("canister", "is_synthetic", "place")
+
+    def __init__(
+        self, canister: AnyCanister, place: int | None, *, is_synthetic: bool = False
+    ) -> None:
+        self.canister = canister
+        self.place = place
+        self.is_synthetic = is_synthetic
 
 
 class StreamReader(Protocol):

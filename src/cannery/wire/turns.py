@@ -7,33 +7,24 @@ from typing import Any
 
 import msgspec
 
-from cannery.messages.canisters import (
-    AnyCanister,
-    AssistantCanisterClass,
-    DocumentCanisterClass,
-    InvocationCanisterClass,
-    ResultCanisterClass,
-    SupervisorCanisterClass,
-    UserCanisterClass,
-    text_of,
-)
+from cannery.messages.canisters import AnyCanister, AssistantCanisterClass, text_of
+from cannery.messages.role import Role
 from cannery.wire.contract import Piece
 
 USER, MODEL, SUPERVISOR = "user", "model", "supervisor"
-# Whose turn a canister is, by its class.
-SIDES: dict[type, str] = {
-    UserCanisterClass: USER,
-    DocumentCanisterClass: USER,
-    ResultCanisterClass: USER,
-    AssistantCanisterClass: MODEL,
-    InvocationCanisterClass: MODEL,
-    SupervisorCanisterClass: SUPERVISOR,
+_SIDES = {
+    Role.User: USER,
+    Role.Document: USER,
+    Role.Result: USER,
+    Role.Assistant: MODEL,
+    Role.Invocation: MODEL,
+    Role.Supervisor: SUPERVISOR,
 }
 
 
 def side(piece: Piece) -> str:
     """Whose turn a piece belongs to."""
-    return SIDES[type(piece.canister)]
+    return _SIDES[piece.canister.role]
 
 
 def changed(canister: AnyCanister, **fields: Any) -> AnyCanister:
@@ -44,17 +35,16 @@ def changed(canister: AnyCanister, **fields: Any) -> AnyCanister:
 def turns(pieces: list[Piece]) -> Iterator[list[Piece]]:
     """The groups that a wire would send as one message each."""
     group: list[Piece] = []
-    speaker = ""
     for piece in pieces:
         canister = piece.canister
-        kind = type(canister)
-        whose = SIDES[kind]
-        if whose is speaker and (canister.joined or kind is InvocationCanisterClass):
-            group.append(piece)
-            continue
-        if group:
+        follows = bool(group) and side(piece) == side(group[-1])
+        follows = follows and (
+            canister.joined or (canister.role is Role.Invocation and side(group[-1]) == MODEL)
+        )
+        if group and not follows:
             yield group
-        group, speaker = [piece], whose
+            group = []
+        group.append(piece)
     if group:
         yield group
 

@@ -1,7 +1,8 @@
 """A directory of files that a person can read: the default backend.
 
 ``docs/storage-format.md`` specifies every byte. ``commits`` makes changes durable, ``packs`` keeps content,
-``lines`` judges what is read, ``collection`` frees what nothing reaches, ``inspection`` re-derives every hash,
+``lines`` judges what is read, ``registry`` has keys and claims, ``catalogue`` follows the changes, ``collection`` frees
+what nothing reaches, ``inspection`` re-derives every hash,
 and ``files`` is the only module that touches the operating system; with ``overlay`` a store that cannot be written
 is read.
 """
@@ -13,49 +14,52 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+import msgspec
+
 from cannery.backends._contract import (
+    GRACE,
     Change,
     Collection,
     Cursor,
     Damage,
+    Describe,
     Durability,
     Growth,
     Inspection,
-    Needs,
+    Metadata,
     Progress,
     Reading,
     Receipt,
+    Span,
     check_identifier,
+    check_name,
 )
+from cannery.backends._seals import seal, unseal
+from cannery.backends.directory.catalogue import DerivedCatalogue
 from cannery.backends.directory.changes import ChangeLog
 from cannery.backends.directory.collection import Collector
 from cannery.backends.directory.commits import Commits, Tail
+from cannery.backends.directory.contents import DirectoryContents, PackWriter
 from cannery.backends.directory.files import Facts, Files, OperatingSystem, medium, read_whole
 from cannery.backends.directory.gathering import Build
 from cannery.backends.directory.inspection import identifiers_of, inspect
-from cannery.backends.directory.journal import Draft
+from cannery.backends.directory.journal import Draft, Operation
 from cannery.backends.directory.layout import (
     CONVERSATIONS,
     INDEX,
     log_name,
     metadata_name,
-    pack_name,
 )
-from cannery.backends.directory.lines import Read, end_of_tail, find_end, read_range, seal, unseal
+from cannery.backends.directory.lines import Read, end_of_tail, find_end, read_range
 from cannery.backends.directory.opening import Presence
 from cannery.backends.directory.overlay import Overlay, is_read_only
-from cannery.backends.directory.packs import (
-    FULL,
-    PACK_HEADER,
-    Packs,
-    encode_record,
-    new_pack_header,
-)
+from cannery.backends.directory.packs import Packs
+from cannery.backends.directory.registry import Registry
 from cannery.errors import (
     CanneryError,
     ConflictError,
-    ContentNotFoundError,
     DamageError,
+    StorageError,
     StoreUnavailableError,
 )
 
@@ -63,37 +67,61 @@ _KNOWN_METADATA = 4096
 _SETTLED = 100_000_000
 
 
+class _ClaimedError(ConflictError):
+    """A living conversation holds, or is about to hold, what a change claims."""
+
+
 class DirectoryBackend:
     """One directory, any number of threads and processes."""
 
-    def __init__(self, files: Files, *, is_read_only: bool = False) -> None:
+    def __init__(
+        self,
+        files: Files,
+        describe: Describe,
+        *,
+        is_read_only: bool = False,
+        has_index_file: bool = True,
+    ) -> None:
         self._files = files
         self.is_read_only = is_read_only
         self._packs = Packs(files)
+        self._registry = Registry(files, self._end_of)
         self._known_metadata: dict[str, tuple[Facts, bytes]] = {}
         self._known_lock = threading.Lock()
-        self.index_path: str | None = None if is_read_only else f"{files.root}/{INDEX}"
         self.recovered: tuple[Damage, ...] = ()
         with medium(files.root), contextlib.ExitStack() as undo:
             self._presence = Presence(files)
             undo.callback(self._presence.close)
-            self._commits = Commits(files, self._packs.forget, self._packs.learn)
+            self._commits = Commits(files, self._forget, self._learn)
             undo.callback(self._commits.close)
             self.recovered = tuple(self._presence.enter(self._commits))
             undo.pop_all()
         self._change_log = ChangeLog(files, self._commits.tails)
+        self._writer = PackWriter(files, self._commits.tails, self._packs)
+        index = f"{files.root}/{INDEX}" if has_index_file and not is_read_only else None
+        self.catalogue = DerivedCatalogue(index, self, describe)
         self._is_open = True
+
+    def _forget(self) -> None:
+        self._packs.forget()
+        self._registry.forget()
+
+    def _learn(self, operation: Operation) -> None:
+        self._packs.learn(operation)
+        self._registry.learn(operation)
+
+    def _end_of(self, name: str) -> int | None:
+        tail = self._commits.tails.get(name)
+        return None if tail is None else tail.end
 
     # Writing
 
     def commit(self, change: Change, durability: Durability = "sync") -> Receipt:
         """Do all of a change or nothing of it."""
-        if self.is_read_only:
-            raise self._refusal()
-        with medium(self._files.root):
-            (outcome,) = self._commits.submit((self._builder(change),), durability)
-        receipt: Receipt = outcome.result()
-        return receipt
+        (outcome,) = self.commit_each((change,), durability)
+        if isinstance(outcome, CanneryError):
+            raise outcome
+        return outcome
 
     def commit_each(
         self, changes: Iterable[Change], durability: Durability = "sync"
@@ -101,9 +129,35 @@ class DirectoryBackend:
         """Make several changes with one sync, in order, each for itself all or nothing."""
         if self.is_read_only:
             return [self._refusal() for _ in changes]
+        wanted = list(changes)
+        for change in wanted:
+            check_identifier(change.identifier)
+            check_name(change.scope, "scope")
+        held = self._held(wanted)
+        made = [change for change in wanted if id(change) not in held]
         with medium(self._files.root):
-            outcomes = self._commits.submit(map(self._builder, changes), durability)
-        return [outcome.failure() or outcome.value for outcome in outcomes]
+            outcomes = iter(self._commits.submit(map(self._builder, made), durability))
+        results: list[Receipt | CanneryError] = []
+        for change in wanted:
+            outcome = None if id(change) in held else next(outcomes)
+            failure = held[id(change)] if outcome is None else outcome.failure()
+            if outcome is not None and failure is None:
+                self.catalogue.note(change, outcome.value)
+                results.append(outcome.value)
+            else:
+                results.append(failure or StorageError("a change without an outcome"))
+        if any(isinstance(one, _ClaimedError) for one in results):
+            # Who claimed it may wait for a sync; who looks again finds it.
+            self._commits.place()
+        return results
+
+    def _held(self, changes: Sequence[Change]) -> dict[int, CanneryError]:
+        """The changes that claim what a conversation is known to hold."""
+        return {
+            id(change): _ClaimedError("another conversation holds this history already")
+            for change in changes
+            if change.claims and self.catalogue.is_claimed(change)
+        }
 
     def _refusal(self) -> StoreUnavailableError:
         reason = "its medium is read-only, or its permissions forbid writing"
@@ -111,21 +165,15 @@ class DirectoryBackend:
 
     def _builder(self, change: Change) -> Build:
         """What is to be done for a change when nobody else writes; what can be done before is done."""
-        check_identifier(change.identifier)
-        records = {
-            digest: encode_record(digest, data)
-            for digest, data in change.contents.items()
-            if data is not None and self._packs.find(digest) is None
-        }
+        records = self._writer.encode(change.scope, change.contents)
         return lambda draft: self._build(change, records, draft)
 
     def _build(self, change: Change, records: Mapping[bytes, bytes], draft: Draft) -> Receipt:
         """Draft a change, while nobody else writes. What can be refused is refused before anything is noted."""
-        if change.requires.get(change.identifier, b"") is None:
-            self._look_for_none(change)
-        for identifier, expected in change.requires.items():
-            if self._current_metadata(check_identifier(identifier)) != expected:
-                raise ConflictError(f"conversation {identifier!r} has changed")
+        known = self._registry.receipt(change)
+        if known is not None:
+            return known
+        self._check_requirements(change)
         log = log_name(change.identifier)
         offset, start = self._log_end(change.identifier, log, change.base)
         if not offset:
@@ -134,52 +182,34 @@ class DirectoryBackend:
         if change.expected is not None and change.expected != start:
             raise ConflictError(f"expected position {change.expected}, found {start}")
         if change.contents:
-            self._draft_contents(change.contents, records, draft)
+            self._writer.draft(change.scope, change.contents, records, draft)
         stop = start + len(change.lines)
         # The last thing that the medium can refuse.
-        place = self._change_log.note(change.identifier, stop, draft)
+        receipt = Receipt(start, stop, self._change_log.note(change.identifier, stop, draft))
+        noted = self._registry.note(change, receipt, draft)
+        if noted is not None:
+            self._commits.tails[noted[0]] = Tail(noted[1])
         if change.lines:
             sealed = [seal(line, position) for position, line in enumerate(change.lines, start)]
             data = b"".join(sealed)
             draft.write(log, offset, data)
             self._commits.tails[log] = Tail(offset + len(data), stop)
         if change.metadata is not None:
-            name = metadata_name(change.identifier)
-            draft.replace(name, seal(change.metadata, 0))
-            self._commits.metadata[name] = change.metadata
-        return Receipt(start, stop, place)
+            name, raw = metadata_name(change.identifier), change.metadata.encode()
+            draft.replace(name, seal(raw, 0))
+            self._commits.metadata[name] = raw
+        return receipt
 
-    def _draft_contents(
-        self,
-        contents: Mapping[bytes, bytes | None],
-        records: Mapping[bytes, bytes],
-        draft: Draft,
-    ) -> None:
-        found: dict[bytes, bytes] = {}
-        for digest, data in contents.items():
-            if self._packs.find(digest) is None:
-                if data is None:
-                    raise ContentNotFoundError(f"sha256:{digest.hex()}")
-                found[digest] = records.get(digest) or encode_record(digest, data)
-        if not found:
-            return
-        number, offset = self._pack_end()
-        written = (
-            b"".join(found.values()) if offset else b"".join((new_pack_header(), *found.values()))
-        )
-        name = pack_name(number)
-        self._packs.note(number, offset, written)
-        self._commits.tails[name] = Tail(offset + len(written))
-        draft.write(name, offset, written)
-
-    def _pack_end(self) -> tuple[int, int]:
-        number = max(self._packs.active, 1)
-        name = pack_name(number)
-        tail = self._commits.tails.get(name)
-        facts = self._files.facts(name) if tail is None else None
-        size = tail.end if tail is not None else facts.size if facts is not None else 0
-        is_cut = tail is None and (self._packs.is_torn or 0 < size < PACK_HEADER)
-        return (number + 1, 0) if is_cut or size >= FULL else (number, size)
+    def _check_requirements(self, change: Change) -> None:
+        if change.requires.get(change.identifier, b"") is None:
+            self._look_for_none(change)
+        for identifier, expected in change.requires.items():
+            if self._current_metadata(check_identifier(identifier)) != expected:
+                raise ConflictError(f"conversation {identifier!r} has changed")
+        for identifier in self._registry.claimants(change):
+            raw = self._current_metadata(check_identifier(identifier))
+            if raw is not None and msgspec.json.decode(raw, type=Metadata).deleted is None:
+                raise _ClaimedError("another conversation holds this history already")
 
     def _look_for_none(self, change: Change) -> None:
         """Find out with one look, rather than one at each of its files, that there is no such conversation."""
@@ -278,11 +308,18 @@ class DirectoryBackend:
             self._known_metadata[identifier] = (facts, found)
         return found
 
-    def identifiers(self) -> Sequence[str]:
-        """Every conversation that has metadata."""
+    def metadata_many(self, identifiers: Iterable[str]) -> dict[str, bytes]:
+        """The metadata of those that are there."""
+        self._commits.place_pending()
+        found = {name: self._placed_metadata(check_identifier(name)) for name in identifiers}
+        return {name: raw for name, raw in found.items() if raw is not None}
+
+    def identifiers(self, after: str = "") -> Iterator[str]:
+        """Every conversation that has a folder, in order."""
         self._commits.place_pending()
         with medium(CONVERSATIONS):
-            return identifiers_of(self._files)[0]
+            names = identifiers_of(self._files)[0]
+        yield from (name for name in names if name > after)
 
     def end(self, identifier: str, base: int) -> int:
         """The position after the last line."""
@@ -308,6 +345,10 @@ class DirectoryBackend:
         with medium(name):
             return self._commits.between(lambda: self._read(name, base, start, stop))
 
+    def read_many(self, spans: Sequence[Span]) -> list[Reading]:
+        """The lines of several spans."""
+        return [self.read(*span) for span in spans]
+
     def _read(self, name: str, base: int, start: int, stop: int | None) -> Reading:
         try:
             fd = self._files.open(name)
@@ -318,32 +359,15 @@ class DirectoryBackend:
         finally:
             self._files.close(fd)
 
-    def has(self, digest: bytes) -> bool:
-        """Whether content is stored."""
-        with medium("content"):
-            if self._packs.find(digest) is not None:
-                return True
-            self._commits.place_pending()
-            self._packs.refresh()
-            return self._packs.find(digest) is not None
+    def contents(self, scope: str) -> DirectoryContents:
+        """The content of a scope."""
+        return DirectoryContents(self._files, self._commits, self._writer, self._registry, scope)
 
-    def get(self, digest: bytes) -> bytes:
-        """The content, verified."""
-        self._commits.place_pending()
-        with medium("content"):
-            return self._packs.get(digest)
-
-    def get_many(self, digests: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
-        """Contents in the order in which they lie."""
-        self._commits.place_pending()
-        with medium("content"):
-            yield from self._packs.get_many(digests)
-
-    def changes(self, cursor: Cursor | None) -> Growth:
-        """Which conversations changed since the cursor."""
+    def changes(self, cursor: Cursor | None, limit: int = 1000) -> Growth:
+        """The changes behind a cursor."""
         self._commits.place_pending()
         with medium("changes"):
-            return self._change_log.since(cursor)
+            return self._change_log.since(cursor, limit)
 
     # Keeping
 
@@ -355,16 +379,21 @@ class DirectoryBackend:
 
     def collect(
         self,
-        needs: Needs,
         *,
+        grace: float = GRACE,
         dry_run: bool = False,
         progress: Progress | None = None,
     ) -> Collection:
-        """Free what is left of deleted conversations, and the content that nothing else refers to."""
+        """Free deleted conversations as far as no fork needs them, and content that nothing refers to."""
         if self.is_read_only and not dry_run:
             raise self._refusal()
-        collector = Collector(self._files, self._commits, self._packs, self._change_log, needs)
-        return collector.run(dry_run=dry_run, progress=progress)
+        collector = Collector(
+            self._files, self._commits, self._packs, self._change_log, self._registry
+        )
+        collection, looked_at = collector.run(grace=grace, dry_run=dry_run, progress=progress)
+        if not dry_run:
+            self.catalogue.forget(looked_at)
+        return collection
 
     def close(self) -> None:
         """Let go of everything; the last process leaves an empty journal."""
@@ -372,16 +401,17 @@ class DirectoryBackend:
             return
         self._is_open = False
         try:
+            self.catalogue.close()
             self._presence.leave(self._commits)
         finally:
             self._commits.close()
             self._packs.close()
 
 
-def open_backend(location: str) -> DirectoryBackend:
+def open_backend(location: str, describe: Describe) -> DirectoryBackend:
     """Open the store in a directory, or make one there; one that can only be read is opened for that."""
     files = OperatingSystem(location)
     with medium(files.root):
         if is_read_only(files):
-            return DirectoryBackend(Overlay(location), is_read_only=True)
-        return DirectoryBackend(files)
+            return DirectoryBackend(Overlay(location), describe, is_read_only=True)
+        return DirectoryBackend(files, describe)

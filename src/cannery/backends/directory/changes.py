@@ -5,7 +5,9 @@ Section 9 of ``docs/storage-format.md``. Derived and bounded: a reader who comes
 
 from __future__ import annotations
 
-from cannery.backends._contract import Cursor, Growth
+from typing import NamedTuple
+
+from cannery.backends._contract import Cursor, Growth, Noted
 from cannery.backends.directory.commits import Tail
 from cannery.backends.directory.files import Files
 from cannery.backends.directory.journal import Draft
@@ -13,6 +15,24 @@ from cannery.backends.directory.layout import CHANGES, changes_name, number_of
 
 _FULL = 1 << 20
 _KEPT = 2
+
+
+class _Place(NamedTuple):
+    """A place in the change log."""
+
+    generation: int
+    offset: int
+
+    def cursor(self) -> Cursor:
+        """As others see it."""
+        return f"{self.generation}-{self.offset}"
+
+
+def _place_of(cursor: Cursor | None) -> _Place | None:
+    generation, dash, offset = (cursor or "").partition("-")
+    if not dash or not generation.isdecimal() or not offset.isdecimal():
+        return None
+    return _Place(int(generation), int(offset))
 
 
 class ChangeLog:
@@ -33,7 +53,7 @@ class ChangeLog:
         name = changes_name(self._generation)
         self._tails[name] = Tail(offset + len(data))
         draft.write(name, offset, data)
-        return Cursor(self._generation, offset)
+        return _Place(self._generation, offset).cursor()
 
     def _offset(self) -> int:
         tail = self._tails.get(changes_name(self._generation))
@@ -53,25 +73,30 @@ class ChangeLog:
         numbers = (number_of(name) for name in self._files.names(CHANGES))
         return sorted(number for number in numbers if number is not None)
 
-    def since(self, cursor: Cursor | None) -> Growth:
+    def since(self, cursor: Cursor | None, limit: int | None = None) -> Growth:
         """What changed since a cursor, as far as it is placed."""
         generations = self._generations()
+        begin = _place_of(cursor)
         if not generations:
-            return Growth(Cursor(1, 0), {} if cursor in {None, Cursor(1, 0)} else None)
-        if cursor is None or cursor.generation not in generations:
+            is_new = begin == _Place(1, 0)
+            return Growth(_Place(1, 0).cursor(), () if is_new else None)
+        if begin is None or begin.generation not in generations:
             return Growth(self._now(generations[-1]), None)
-        found: dict[str, list[Cursor]] = {}
-        for generation in generations[generations.index(cursor.generation) :]:
-            start = cursor.offset if generation == cursor.generation else 0
+        found: list[Noted] = []
+        last = begin
+        for generation in generations[generations.index(begin.generation) :]:
+            start = begin.offset if generation == begin.generation else 0
             data = self._read(generation, start)
             if data is None:
                 return Growth(self._now(generations[-1]), None)
             for line in data.splitlines(keepends=True):
+                if len(found) == limit:
+                    return Growth(_Place(generation, start).cursor(), found, has_more=True)
                 identifier = line.partition(b" ")[0].decode("ascii", "replace")
-                found.setdefault(identifier, []).append(Cursor(generation, start))
+                found.append(Noted(identifier, _Place(generation, start).cursor()))
                 start += len(line)
-            last = Cursor(generation, start)
-        return Growth(last, found)
+            last = _Place(generation, start)
+        return Growth(last.cursor(), found)
 
     def _read(self, generation: int, start: int) -> bytes | None:
         """The whole lines from an offset on; None if the file does not reach that far."""
@@ -87,7 +112,7 @@ class ChangeLog:
         return None if start > size else data[: data.rfind(b"\n") + 1]
 
     def _now(self, generation: int) -> Cursor:
-        return Cursor(generation, len(self._read(generation, 0) or b""))
+        return _Place(generation, len(self._read(generation, 0) or b"")).cursor()
 
     def prune(self) -> None:
         """Take all but the newest files away; the journal is empty."""

@@ -10,9 +10,11 @@ import contextlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+import msgspec
 from msgspec import Struct
 
-from cannery.backends._contract import Collection, Cursor, Needs, Progress, referred
+from cannery.backends._contract import Collection, Cursor, Metadata, Progress, referred
+from cannery.backends._seals import unseal
 from cannery.backends.directory.changes import ChangeLog
 from cannery.backends.directory.commits import Commits
 from cannery.backends.directory.files import Files, medium, read_whole
@@ -28,16 +30,19 @@ from cannery.backends.directory.layout import (
     pack_index_name,
     pack_name,
 )
-from cannery.backends.directory.lines import offset_after, unseal
+from cannery.backends.directory.lines import offset_after
 from cannery.backends.directory.opening import empty_trash
 from cannery.backends.directory.packs import (
     HEADER,
     PACK_HEADER,
+    SCOPED,
     Packs,
     Record,
+    key_of,
     new_pack_header,
     scan,
 )
+from cannery.backends.directory.registry import Registry
 
 
 class _Spent(Struct):
@@ -60,22 +65,32 @@ class Collector:
     """One run of gc."""
 
     def __init__(
-        self, files: Files, commits: Commits, packs: Packs, change_log: ChangeLog, needs: Needs
+        self,
+        files: Files,
+        commits: Commits,
+        packs: Packs,
+        change_log: ChangeLog,
+        registry: Registry,
     ) -> None:
         self._files = files
         self._commits = commits
         self._packs = packs
         self._change_log = change_log
-        self._needs = needs
+        self._registry = registry
         self._progress: Progress | None = None
+        self._scopes: dict[str, str] = {}
+        # Whether something that refers to content does not say in which scope.
+        self._has_unknown_scope = False
 
-    def run(self, *, dry_run: bool, progress: Progress | None) -> Collection:
-        """Free what nothing reaches, or say what would be freed."""
+    def run(
+        self, *, grace: float, dry_run: bool, progress: Progress | None
+    ) -> tuple[Collection, list[str]]:
+        """Free what nothing reaches, or say what would be freed; and the conversations that lost something."""
         self._progress = progress
         with medium(self._files.root), self._by_turns():
             cursor, active = self._stand_still(dry_run=dry_run)
             spent = self._spent(self._metadata())
-            reached = self._mark(spent)
+            reached = self._mark(spent) | self._registry.staged(grace)
             numbers = [number for number in self._packs.numbers() if number < active]
             if identifiers_of(self._files)[1]:
                 # What they refer to cannot be known, so all content stays.
@@ -89,7 +104,8 @@ class Collector:
                 empty_trash(self._files)
         garbage = [record for plan in plans for record in plan.dropped.values()]
         freed += sum(HEADER.size + record.place.stored for record in garbage)
-        return Collection(tuple(sorted(spent.dead)), len(garbage), freed, dry_run)
+        changed = [*spent.dead, *(name for name, cut in spent.cuts.items() if cut is not None)]
+        return Collection(tuple(sorted(spent.dead)), len(garbage), freed, dry_run), changed
 
     @contextmanager
     def _by_turns(self) -> Iterator[None]:
@@ -111,25 +127,32 @@ class Collector:
                 self._commits.begin_epoch()
             return cursor, active
 
-    def _metadata(self) -> dict[str, bytes] | None:
+    def _metadata(self) -> dict[str, Metadata] | None:
         """All metadata, or None if some is damaged: then nobody knows whose parent a conversation is."""
         found = {}
+        is_whole = True
         for identifier in self._identifiers():
             data = read_whole(self._files, metadata_name(identifier))
             if data is None:
                 continue
-            metadata = unseal(data)
+            raw = unseal(data)
+            try:
+                metadata = None if raw is None else msgspec.json.decode(raw, type=Metadata)
+            except msgspec.MsgspecError:
+                metadata = None
             if metadata is None:
-                return None
+                is_whole = False
+                continue
             found[identifier] = metadata
-        return found
+            self._scopes[identifier] = metadata.scope
+        return found if is_whole else None
 
     def _identifiers(self) -> list[str]:
         return identifiers_of(self._files)[0]
 
-    def _spent(self, metadata: dict[str, bytes] | None) -> _Spent:
+    def _spent(self, metadata: dict[str, Metadata] | None) -> _Spent:
         spent = _Spent(set(), {})
-        for identifier, count in ({} if metadata is None else self._needs(metadata)).items():
+        for identifier, count in ({} if metadata is None else still_needed(metadata)).items():
             if count is None:
                 spent.dead.add(identifier)
                 continue
@@ -147,8 +170,13 @@ class Collector:
         return reached
 
     def _referred(self, identifier: str, spent: _Spent) -> set[bytes]:
+        """The keys of the content that a conversation refers to."""
         data = read_whole(self._files, log_name(identifier)) or b""
-        return referred(data[: spent.cuts.get(identifier)])
+        found = referred(data[: spent.cuts.get(identifier)])
+        scope = self._scopes.get(identifier)
+        if scope is None and found:
+            self._has_unknown_scope = True
+        return {key_of(scope, digest) for digest in found} if scope else found
 
     def _bytes_of(self, identifier: str, spent: _Spent) -> int:
         """How much of its files goes with a conversation."""
@@ -164,7 +192,12 @@ class Collector:
         with self._opened(pack_name(number)) as fd:
             records = list(scan(self._files, fd, number, PACK_HEADER))
         sound = [record for record in records if isinstance(record, Record)]
-        dropped = {record.digest: record for record in sound if record.digest not in reached}
+        dropped = {
+            record.digest: record
+            for record in sound
+            if record.digest not in reached
+            and not (self._has_unknown_scope and record.flags & SCOPED)
+        }
         if len(sound) != len(records) or (sound and not dropped):
             return None
         return _Plan(number, dropped, len(sound) - len(dropped))
@@ -194,7 +227,8 @@ class Collector:
             spent.cuts = {
                 name: cut if spent.cuts.get(name) == cut else None for name, cut in now.cuts.items()
             }
-            changed = self._change_log.since(cursor).places
+            noted = self._change_log.since(cursor).noted
+            changed = None if noted is None else {one.identifier for one in noted}
             looked_at = self._identifiers() if changed is None else changed
             late: set[bytes] = set()
             for identifier in looked_at:
@@ -211,6 +245,7 @@ class Collector:
                 self._put_in_place(plan)
             self._files.sync_directory(CONTENT)
             self._change_log.prune()
+            self._registry.prune()
             self._packs.forget()
             self._commits.begin_epoch()
         return freed
@@ -261,3 +296,23 @@ class Collector:
             yield fd
         finally:
             self._files.close(fd)
+
+
+def still_needed(everything: Mapping[str, Metadata]) -> dict[str, int | None]:
+    """The deleted conversations, and how many of their own first lines forks need; None if there is no fork."""
+    needed: dict[str, int] = {}
+    for metadata in everything.values():
+        fork = metadata
+        if fork.deleted is not None:
+            continue
+        while fork.parent is not None and fork.position > needed.get(fork.parent, -1):
+            needed[fork.parent] = fork.position
+            above = everything.get(fork.parent)
+            if above is None:
+                break
+            fork = above
+    return {
+        identifier: max(needed[identifier] - metadata.position, 0) if identifier in needed else None
+        for identifier, metadata in everything.items()
+        if metadata.deleted is not None
+    }

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 from cannery.backends._contract import Damage, Durability
+from cannery.backends._seals import next_position, unseal
 from cannery.backends.directory.files import Files, medium
 from cannery.backends.directory.gathering import Build, Gathering, Outcome, Ticket
 from cannery.backends.directory.journal import (
@@ -36,7 +37,6 @@ from cannery.backends.directory.layout import (
     number_of,
     pack_name,
 )
-from cannery.backends.directory.lines import next_position, unseal
 from cannery.backends.directory.placement import Placement, Touched, touch
 from cannery.errors import CanneryError, StorageError, StoreUnavailableError
 

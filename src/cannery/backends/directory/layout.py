@@ -19,10 +19,11 @@ CONTENT = "content"
 CHANGES = "changes"
 LOCKS = "locks"
 TRASH = "trash"
+REGISTRY = "registry"
 INDEX = "index.sqlite"
 INDEX_FILES = tuple(INDEX + suffix for suffix in ("", "-wal", "-shm", ".seal", ".lock"))
 LOCK_FILES = tuple(f"{LOCKS}/{name}" for name in ("live", "write", "commit", "collect"))
-DIRECTORIES = (CONVERSATIONS, CONTENT, CHANGES, LOCKS, TRASH)
+DIRECTORIES = (CONVERSATIONS, CONTENT, CHANGES, LOCKS, TRASH, REGISTRY)
 
 _LOG = "messages.jsonl"
 _METADATA = "conversation.json"
@@ -31,10 +32,11 @@ IN_CONVERSATION = (_LOG, _METADATA, f"{_METADATA}.new", "messages.torn")
 _ID = "[0-9a-z][0-9a-z_-]{0,63}"
 _WRITTEN = re.compile(
     rf"conversations/{_ID}/(?:messages\.jsonl|conversation\.json)"
-    r"|content/[0-9]{8}\.pack|changes/[0-9]{8}\.log"
+    r"|content/[0-9]{8}\.pack|(?:changes|registry)/[0-9]{8}\.log"
 )
 _IDENTIFIER = re.compile(_ID)
 _GRAVE = re.compile(rf"{_ID}-[0-9a-f]{{8}}")
+_STAGED = re.compile(r"[0-9a-f]{16}\.stage")
 _NUMBERED = re.compile(r"([0-9]{8})\.(?:pack|log)")
 
 
@@ -55,6 +57,16 @@ def pack_name(number: int) -> str:
     return f"{CONTENT}/{number:08}.pack"
 
 
+def stage_name() -> str:
+    """A new name for content that is on its way to a pack of its own."""
+    return f"{CONTENT}/{os.urandom(8).hex()}.stage"
+
+
+def is_staged(name: str) -> bool:
+    """Whether a file among the packs is content that never became one."""
+    return _STAGED.fullmatch(name) is not None
+
+
 def pack_index_name(number: int) -> str:
     """Where the places of a pack's content are."""
     return f"{CONTENT}/{number:08}.idx"
@@ -64,6 +76,12 @@ def pack_index_name(number: int) -> str:
 def changes_name(generation: int) -> str:
     """Where changes are noted."""
     return f"{CHANGES}/{generation:08}.log"
+
+
+@functools.lru_cache(4)
+def registry_name(number: int) -> str:
+    """Where keys and claims are noted."""
+    return f"{REGISTRY}/{number:08}.log"
 
 
 def number_of(name: str) -> int | None:

@@ -9,20 +9,18 @@ unsealed; the rest is damage.
 from __future__ import annotations
 
 import re
-import struct
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import NamedTuple, TypeAlias
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
 from cannery.backends._contract import Damage, Reading
+from cannery.backends._seals import LONGEST_SEAL, SEAL, are_as_written, ordinal_of
 
-_SEAL = re.compile(rb',"check":"(0|[1-9][0-9]{0,17})\.([0-9a-f]{8})"\}')
 # A seal whose name is damaged, which must not make a line of ours look like one of another program.
 _NAMELESS_SEAL = re.compile(rb'"\s*:\s*"[0-9]{1,18}\.[0-9a-f]{8}"\s*\}\s*$')
-_LONGEST_SEAL = 48
 _CHECK = 10
 # A line that says that more than this are missing before it is not believed: memory would be needed for each.
 _MOST_MISSING = 1 << 20
@@ -34,39 +32,11 @@ Read: TypeAlias = Callable[[int, int], bytes]
 """``read(length, offset)`` of one log."""
 
 
-def seal(line: bytes, ordinal: int) -> bytes:
-    """A JSON object as a sealed line."""
-    opened = b'%b,"check":"%d.' % (line[:-1], ordinal)
-    return b'%b%08x"}\n' % (opened, zlib.crc32(opened))
-
-
-def ordinal_of(line: bytes) -> int | None:
-    """The ordinal of a sealed line, or None if the line is not what was written."""
-    found = _SEAL.search(line, max(len(line) - _LONGEST_SEAL, 0))
-    if found is None or found.end() != len(line):
-        return None
-    if zlib.crc32(memoryview(line)[:-10]) != int(found[2], 16):
-        return None
-    return int(found[1])
-
-
-def next_position(lines: bytes) -> int:
-    """The position after the last of some lines that were just sealed."""
-    return int(lines[lines.rindex(b'"', -_LONGEST_SEAL, -12) + 1 : -12]) + 1
-
-
-def unseal(data: bytes) -> bytes | None:
-    """The JSON of a file that is one sealed line; None if it is not what was written."""
-    if not data.endswith(b"\n") or ordinal_of(data[:-1]) != 0:
-        return None
-    return data[: data.rindex(b',"check":"')] + b"}"
-
-
 def judge(data: bytes, where: str, base: int, first: int) -> Reading:
     """Judge lines, of which the first should have the ordinal ``first`` in a log that begins at ``base``."""
     rows = data.split(b"\n")
     tail = rows.pop()
-    if not tail and _are_as_written(rows, first):
+    if not tail and are_as_written(rows, first):
         return Reading(first, rows)
     sorting = _Sorting(where, first, first - base)
     for row in rows:
@@ -74,28 +44,6 @@ def judge(data: bytes, where: str, base: int, first: int) -> Reading:
     if tail:
         sorting.add(tail, is_cut=True)
     return sorting.reading()
-
-
-def _are_as_written(rows: Sequence[bytes], first: int) -> bool:
-    """Whether every row has a sound seal and the ordinal after the one before it.
-
-    The same as asking ``ordinal_of`` of each, at a third of the cost, which is much of what loading costs:
-    pieces of equal length are joined and compared as one.
-    """
-    checks = struct.pack(f">{len(rows)}I", *[zlib.crc32(row[:-10]) for row in rows])
-    sealed = checks.hex("+", 4).replace("+", '"}') + '"}'
-    if rows and b"".join([row[-10:] for row in rows]) != sealed.encode():
-        return False
-    start, stop = first, first + len(rows)
-    while start < stop:
-        digits = len(str(start))
-        until = min(stop, 10**digits)
-        ordinals = '.,"check":"'.join(map(str, range(start, until)))
-        found = [row[-digits - 21 : -10] for row in rows[start - first : until - first]]
-        if b"".join(found) != f',"check":"{ordinals}.'.encode():
-            return False
-        start = until
-    return True
 
 
 class _Piece(NamedTuple):
@@ -183,7 +131,7 @@ def _pieces(row: bytes) -> Iterator[_Piece]:
         return
     start = at = check = 0
     view = memoryview(row)
-    for found in _SEAL.finditer(row):
+    for found in SEAL.finditer(row):
         end = found.end()
         check = zlib.crc32(view[at : end - _CHECK], check)
         at = end - _CHECK
@@ -207,7 +155,7 @@ _decode_plain = msgspec.json.Decoder(_Plain).decode
 
 def _is_plain(row: bytes) -> bool:
     """Whether a row is an object that another program has written, and no damaged line of ours."""
-    if _NAMELESS_SEAL.search(row, max(len(row) - _LONGEST_SEAL, 0)):
+    if _NAMELESS_SEAL.search(row, max(len(row) - LONGEST_SEAL, 0)):
         return False
     try:
         return _decode_plain(row).check is UNSET
@@ -229,7 +177,7 @@ def offset_after(data: bytes, count: int) -> int | None:
     if rows.pop() or count >= len(rows):
         return None
     first = ordinal_of(rows[0])
-    if first is None or not _are_as_written(rows, first):
+    if first is None or not are_as_written(rows, first):
         return None
     return sum(map(len, rows[:count])) + count
 

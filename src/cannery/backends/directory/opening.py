@@ -24,6 +24,7 @@ from cannery.backends.directory.layout import (
     MARKER,
     TRASH,
     is_grave,
+    is_staged,
     number_of,
 )
 from cannery.errors import DamageError, StorageError
@@ -76,7 +77,9 @@ class Presence:
         with medium(self._files.root):
             empty_trash(self._files)
             for name in self._files.names(CONTENT):
-                if name.endswith(".pack.new") and number_of(name.removesuffix(".new")):
+                if is_staged(name) or (
+                    name.endswith(".pack.new") and number_of(name.removesuffix(".new"))
+                ):
                     self._files.remove(f"{CONTENT}/{name}")
             self._files.lock(self._live, shared=True)
         return damages

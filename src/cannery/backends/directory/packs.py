@@ -7,6 +7,7 @@ the pack) is looked up once more.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import os
 import struct
@@ -16,7 +17,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from cannery.backends.directory.compression import compress, decompress
+from cannery.backends._compression import compress, decompress, decompress_pieces
 from cannery.backends.directory.files import Facts, Files
 from cannery.backends.directory.journal import Operation
 from cannery.backends.directory.layout import CONTENT, number_of, pack_name
@@ -29,7 +30,9 @@ _PACK_MAGIC = b"CPK1"
 PACK_HEADER = 16
 FULL = 64 << 20
 
-PLAIN, _ZSTD = 0, 1
+PLAIN, ZSTD, SCOPED = 0, 1, 2
+_SALT = 32
+_STREAM = 1 << 20
 _OPEN_FILES = 64
 _SCAN = 1 << 18
 _GATHER = 256 << 10
@@ -57,13 +60,29 @@ def is_pack_header(head: bytes) -> bool:
     return head[:4] == _PACK_MAGIC and zlib.crc32(head[:12]).to_bytes(4, "little") == head[12:]
 
 
-def encode_record(digest: bytes, data: bytes) -> bytes:
+@functools.lru_cache(1024)
+def salt_of(scope: str) -> bytes:
+    """What keeps the content of a scope apart; nothing for the one without a name."""
+    return hashlib.sha256(b"cannery-scope\0" + scope.encode()).digest() if scope else b""
+
+
+def key_of(scope: str, digest: bytes) -> bytes:
+    """By what content is found in packs: its digest, and in a scope with a name the digest of that and the scope."""
+    return salted(salt_of(scope), digest)
+
+
+def encode_record(key: bytes, data: bytes, scope: str = "") -> bytes:
     """A record of one content, compressed where that helps."""
     frame = compress(data)
-    stored = data if frame is None else frame
-    flags = PLAIN if frame is None else _ZSTD
-    head = HEADER.pack(_MAGIC, flags, len(stored), len(data), digest, zlib.crc32(stored), 0)[:-4]
-    return b"".join((head, zlib.crc32(head).to_bytes(4, "little"), stored))
+    flags = (PLAIN if frame is None else ZSTD) | (SCOPED if scope else PLAIN)
+    stored = salt_of(scope) + (data if frame is None else frame)
+    return record_header(flags, len(stored), len(data), key, zlib.crc32(stored)) + stored
+
+
+def record_header(flags: int, stored: int, size: int, key: bytes, check: int) -> bytes:
+    """What stands before the stored bytes of a record."""
+    head = HEADER.pack(_MAGIC, flags, stored, size, key, check, 0)[:-4]
+    return head + zlib.crc32(head).to_bytes(4, "little")
 
 
 def decode_header(head: bytes, number: int, offset: int) -> Record | None:
@@ -81,10 +100,23 @@ def decode_stored(stored: bytes, record: Record) -> bytes:
     size = record.place.size
     if len(stored) < record.place.stored:
         raise ValueError("cut short")
-    content = stored if record.flags == PLAIN else decompress(stored, size)
-    if len(content) != size or hashlib.sha256(content).digest() != record.digest:
+    return _content(stored, record.flags, size, record.digest)
+
+
+def _content(stored: bytes, flags: int, size: int, key: bytes) -> bytes:
+    """Content from stored bytes, verified."""
+    salt = b""
+    if flags & SCOPED:
+        salt, stored = stored[:_SALT], stored[_SALT:]
+    content = decompress(stored, size) if flags & ZSTD else stored
+    if len(content) != size or salted(salt, hashlib.sha256(content).digest()) != key:
         raise ValueError("the bytes do not match the id")
     return content
+
+
+def salted(salt: bytes, digest: bytes) -> bytes:
+    """The key of content from the salt of its scope and its digest."""
+    return hashlib.sha256(salt + digest).digest() if salt else digest
 
 
 def scan(files: Files, fd: int, number: int, start: int) -> Iterator[Record | tuple[int, int]]:
@@ -275,6 +307,43 @@ class Packs:
         for run in _runs(self._find_many(digests)):
             yield from self._read_run(run)
 
+    def stream(self, key: bytes) -> Iterator[bytes]:
+        """The content in pieces, verified when it has ended."""
+        place = self.find(key)
+        if place is None:
+            raise ContentNotFoundError(f"sha256:{key.hex()}")
+        where = f"{pack_name(place.number)} at {place.offset}"
+        record = decode_header(
+            self._bytes(place.number, place.offset, place.offset + HEADER.size),
+            place.number,
+            place.offset,
+        )
+        if record is None or record.digest != key:
+            # gc has moved it.
+            yield self.get(key)
+            return
+        salt = b""
+        begin, end = place.offset + HEADER.size, place.offset + HEADER.size + place.stored
+        if record.flags & SCOPED:
+            salt = self._bytes(place.number, begin, begin + _SALT)
+            begin += _SALT
+        found = hashlib.sha256()
+        try:
+            pieces = self._pieces(place.number, begin, end)
+            if record.flags & ZSTD:
+                pieces = decompress_pieces(pieces, place.size)
+            for piece in pieces:
+                found.update(piece)
+                yield piece
+        except ValueError as error:
+            raise DamageError(where, f"content sha256:{key.hex()}: {error}") from None
+        if salted(salt, found.digest()) != key:
+            raise DamageError(where, f"content sha256:{key.hex()}: the bytes do not match the id")
+
+    def _pieces(self, number: int, begin: int, end: int) -> Iterator[bytes]:
+        for start in range(begin, end, _STREAM):
+            yield self._bytes(number, start, min(start + _STREAM, end))
+
     def _find_many(self, digests: Iterable[bytes]) -> list[tuple[Place, bytes]]:
         """Where contents lie, in that order."""
         places = []
@@ -338,12 +407,7 @@ def _decode_at(data: bytes, at: int, digest: bytes) -> bytes:
     _, flags, stored, size, found, _, _ = HEADER.unpack_from(data, at)
     if found != digest:
         raise ValueError("no such record")
-    content = data[body : body + stored]
-    if flags != PLAIN:
-        content = decompress(content, size)
-    if len(content) != size or hashlib.sha256(content).digest() != digest:
-        raise ValueError("the bytes do not match the id")
-    return content
+    return _content(data[body : body + stored], flags, size, digest)
 
 
 def _runs(places: list[tuple[Place, bytes]]) -> Iterator[list[tuple[Place, bytes]]]:

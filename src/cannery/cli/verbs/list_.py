@@ -49,12 +49,13 @@ def run(options: argparse.Namespace) -> int:
     if options.role is not None:
         choose(options.role, [role.value for role in Role], "role")
     found: tuple[Summary, ...] = ()
-    known: list[str] = []
+    short: dict[str, str] = {}
     titles: dict[str, str] = {}
     if options.store or is_there(place):
         with opened(options) as store:
             found = _find(store, options)
-            known = list(store.backend.identifiers())
+            names = [summary.identifier for summary in found]
+            short = shortened(store, names if is_terminal() else ())
             if not options.json:
                 titles = {each.identifier: each.title or _opening(store, each) for each in found}
     if options.json:
@@ -63,11 +64,9 @@ def run(options: argparse.Namespace) -> int:
     if not found:
         note(f"no conversations in {place}", quiet=options.quiet)
         return DONE
-    names = [summary.identifier for summary in found]
-    short = shortened(names, known) if is_terminal() else dict(zip(names, names, strict=True))
     rows = [
         [
-            short[each.identifier],
+            short.get(each.identifier, each.identifier),
             ago(each.updated) if is_terminal() else each.updated.isoformat(),
             str(each.count),
             harmless(each.model or "-"),

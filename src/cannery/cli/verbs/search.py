@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Mapping
 
 from cannery.cli.complaints import DONE, WRONG, choose
 from cannery.cli.files import note, write_json
@@ -59,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
             until=parse_time(options.until) if options.until else None,
             limit=options.limit,
         )
-        known = list(store.backend.identifiers()) if is_terminal() else []
+        short = shortened(store, {hit.identifier for hit in hits} if is_terminal() else ())
     if options.json:
         write_json(
             [
@@ -75,7 +76,7 @@ def run(options: argparse.Namespace) -> int:
             ]
         )
     elif hits:
-        page(_on_terminal(hits, words, known) if is_terminal() else _in_pipe(hits))
+        page(_on_terminal(hits, words, short) if is_terminal() else _in_pipe(hits))
     else:
         note(f"nothing holds {words!r}", quiet=options.quiet)
     return DONE if hits else WRONG
@@ -86,8 +87,7 @@ def _in_pipe(hits: tuple[Hit, ...]) -> str:
     return "\n".join("\t".join(" ".join(harmless(cell).split()) for cell in row) for row in rows)
 
 
-def _on_terminal(hits: tuple[Hit, ...], words: str, known: list[str]) -> str:
-    short = shortened([hit.identifier for hit in hits], known)
+def _on_terminal(hits: tuple[Hit, ...], words: str, short: Mapping[str, str]) -> str:
     marked = re.compile("|".join(map(re.escape, words.split())), re.IGNORECASE)
     lines = []
     for hit in hits:

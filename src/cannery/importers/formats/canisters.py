@@ -37,10 +37,10 @@ def _is_line(record: dict[str, Any]) -> bool:
 def read(source: Source) -> Iterator[Found]:
     """One conversation a file."""
     canisters: list[AnyCanister] = []
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         for record, value in source.values():
             try:
-                canisters += store.decoder.decode([record.raw.strip()], hydrate=True)
+                canisters += store.codec("").decoder.decode([record.raw.strip()], hydrate=True)
             except (CanneryError, msgspec.MsgspecError) as error:
                 yield unknown_record(UNREADABLE, f"{record.place}: {error}", value)
     yield Imported(source.name, (Node("lines", None, tuple(canisters)),))

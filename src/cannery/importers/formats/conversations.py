@@ -37,7 +37,7 @@ def detect(sample: Sample) -> Detection | None:
 
 def read(source: Source) -> Iterator[Found]:
     """One conversation a line; forks are told from their parents when they are filed."""
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         for record, value in source.values():
             try:
                 yield _conversation(store, record.raw)
@@ -53,7 +53,7 @@ def _conversation(store: Store, raw: bytes) -> Imported:
     lines = [bytes(line) for line in _read_canisters(raw).canisters]
     canisters: list[AnyCanister] = []
     for line in lines:
-        canisters += store.decoder.decode([line], hydrate=True)
+        canisters += store.codec("").decoder.decode([line], hydrate=True)
     nodes = (Node("canisters", None, tuple(canisters)),)
     return Imported(kept.id, nodes, kept.title, kept.created, model=kept.model, kept=kept)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
+from collections.abc import Iterable, Iterator
 
 if sys.version_info >= (3, 14):
     from compression import zstd
@@ -14,6 +15,7 @@ _LEVEL = 3
 _SAMPLE = 16 << 10
 # Below this, starting a decompressor costs more than reading the bytes.
 _SMALLEST = 4096
+_WINDOW = 1 << 20
 _local = threading.local()
 
 
@@ -43,6 +45,50 @@ def decompress(frame: bytes, size: int) -> bytes:
     if len(data) != size or extra or not decompressor.eof or decompressor.unused_data:
         raise ValueError(f"not one frame of {size} bytes")
     return data
+
+
+def is_worth(data: bytes) -> bool:
+    """Whether content that begins so is worth compressing."""
+    sample = data[:_SAMPLE]
+    return len(sample) >= _SMALLEST and _saves(_frame(sample), len(sample))
+
+
+class Compressor:
+    """One frame of content that comes in pieces."""
+
+    def __init__(self) -> None:
+        self._zstd = zstd.ZstdCompressor(level=_LEVEL)
+
+    def add(self, data: bytes) -> bytes:
+        """What can be written of the frame."""
+        return self._zstd.compress(data)
+
+    def finish(self) -> bytes:
+        """The end of the frame."""
+        return self._zstd.flush(zstd.ZstdCompressor.FLUSH_FRAME)
+
+
+def decompress_pieces(frame: Iterable[bytes], size: int) -> Iterator[bytes]:
+    """The content of a frame that comes in pieces and must have exactly ``size`` bytes; ValueError otherwise."""
+    decompressor = zstd.ZstdDecompressor()
+    left = size
+    try:
+        for piece in frame:
+            fed = piece
+            while fed or not (decompressor.needs_input or decompressor.eof):
+                # One byte more than is allowed shows that there is one.
+                data = decompressor.decompress(fed, max_length=min(left + 1, _WINDOW))
+                fed = b""
+                left -= len(data)
+                if left < 0:
+                    break
+                yield data
+            if left < 0 or decompressor.eof:
+                break
+    except zstd.ZstdError as error:
+        raise ValueError(f"not a zstd frame: {error}") from None
+    if left or not decompressor.eof or decompressor.unused_data:
+        raise ValueError(f"not one frame of {size} bytes")
 
 
 def _frame(data: bytes) -> bytes:

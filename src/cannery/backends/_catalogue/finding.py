@@ -1,0 +1,178 @@
+"""Lists, searches and trees: each order of a list has an index, and a cursor is a row's place in it."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from cannery.backends._catalogue.schema import ROLES, Row, row_numbered, row_of, rows
+from cannery.backends._contract import (
+    Branch,
+    Cursor,
+    Found,
+    Selection,
+    Summary,
+    Term,
+    sortable,
+)
+from cannery.errors import ConversationNotFoundError, InputError
+
+
+def list_rows(
+    connection: sqlite3.Connection, selection: Selection, after: Cursor | None, limit: int | None
+) -> list[Summary]:
+    """Conversations, most recently changed first, from behind a cursor on."""
+    source, of = "conversations c", "c"
+    conditions: list[tuple[str, Any]] = [("NOT c.deleted", None)]
+    if selection.tag is not None:
+        # The order comes from the index of tags.
+        source, of = "tags t CROSS JOIN conversations c USING (number)", "t"
+        conditions.append(("t.tag = ?", selection.tag))
+    since, until = _times(selection)
+    conditions += [
+        (f"{of}.scope = ?", selection.scope),
+        ("c.profile = ?", selection.profile),
+        ("c.model = ?", selection.model),
+        ("c.roles & ?", _role_bit(selection.role)),
+        (f"{of}.updated >= ?", since),
+        (f"{of}.updated <= ?", until),
+    ]
+    where, values = _joined(conditions)
+    if after is not None:
+        where += f" AND ({of}.updated, {of}.id) < (?, ?)"
+        values += _decode_cursor(after)
+    where += f" ORDER BY {of}.updated DESC, {of}.id DESC LIMIT ?"
+    values.append(-1 if limit is None else limit)
+    return [summary(row) for row in rows(connection, where, values, source)]
+
+
+def _decode_cursor(cursor: Cursor) -> list[str]:
+    updated, slash, identifier = cursor.partition("/")
+    if not slash:
+        raise InputError(f"not a cursor of a list: {cursor[:80]!r}")
+    return [updated, identifier]
+
+
+def _role_bit(role: str | None) -> int | None:
+    if role is None:
+        return None
+    return 1 << ROLES.index(role) if role in ROLES else 0
+
+
+def _times(selection: Selection) -> tuple[str | None, str | None]:
+    since, until = selection.since, selection.until
+    return (
+        None if since is None else sortable(since),
+        None if until is None else sortable(until),
+    )
+
+
+def _joined(conditions: Sequence[tuple[str, Any]]) -> tuple[str, list[Any]]:
+    """The conditions that somebody asked for, and their values; one without a mark is always asked for."""
+    used = [(one, value) for one, value in conditions if value is not None or "?" not in one]
+    where = " AND ".join(one for one, _ in used)
+    return where, [value for one, value in used if "?" in one]
+
+
+def summary(row: Row) -> Summary:
+    """A row as others see it."""
+    return Summary(
+        identifier=row.id,
+        title=row.title,
+        tags=msgspec.json.decode(row.tags, type=tuple[str, ...]),
+        created=datetime.fromisoformat(row.created),
+        updated=datetime.fromisoformat(row.updated),
+        profile=row.profile,
+        model=row.model,
+        parent=row.parent,
+        position=row.position,
+        count=row.length,
+        scope=row.scope,
+        session=row.session,
+    )
+
+
+def search(
+    connection: sqlite3.Connection, terms: Sequence[Term], selection: Selection, limit: int
+) -> list[Found]:
+    """The messages that hold all terms, best first; what a deleted conversation said is found in its forks."""
+    query = " ".join(_quoted(term) for term in terms)
+    since, until = _times(selection)
+    conditions = [
+        ("texts MATCH ?", query),
+        ("c.scope = ?", selection.scope),
+        ("p.role = ?", selection.role),
+        ("p.said >= ?", since),
+        ("p.said <= ?", until),
+    ]
+    where, values = _joined(conditions)
+    cursor = connection.execute(
+        "SELECT p.number, p.position FROM texts t"  # noqa: S608 - conditions are ours
+        " JOIN places p ON p.place = t.rowid JOIN conversations c USING (number)"
+        f" WHERE {where} ORDER BY rank",
+        values,
+    )
+    found: list[Found] = []
+    for number, position in cursor:
+        living = _living(connection, row_numbered(connection, number), position)
+        found += [
+            Found(row.id, row.title, position) for row in living if _is_chosen(row, selection)
+        ]
+        if len(found) >= limit:
+            cursor.close()
+            break
+    return found[:limit]
+
+
+def _quoted(term: Term) -> str:
+    text = term.text.replace('"', " ")
+    return f'"{text}"' + ("*" if term.is_start else "")
+
+
+def _is_chosen(row: Row, selection: Selection) -> bool:
+    if selection.tag is not None and selection.tag not in msgspec.json.decode(row.tags):
+        return False
+    if selection.profile is not None and selection.profile != row.profile:
+        return False
+    return selection.model is None or selection.model == row.model
+
+
+def _living(connection: sqlite3.Connection, row: Row, position: int) -> Iterator[Row]:
+    """A conversation, or if it is deleted the living forks that share what it says at a position."""
+    waiting = [row]
+    for one in waiting:
+        if not one.deleted:
+            yield one
+        else:
+            waiting += rows(connection, "c.parent = ? AND c.position > ?", (one.id, position))
+
+
+def tree(connection: sqlite3.Connection, identifier: str) -> list[Branch]:
+    """All conversations with the same oldest ancestor."""
+    row = row_of(connection, identifier)
+    if row is None:
+        raise ConversationNotFoundError(identifier)
+    return [
+        Branch(one.id, one.title, one.parent, one.position, bool(one.deleted))
+        for one in rows(connection, "c.root = ?", (row.root,))
+    ]
+
+
+def begin_with(
+    connection: sqlite3.Connection, scope: str | None, text: str, limit: int
+) -> list[str]:
+    """The living conversations whose id begins so."""
+    conditions = [
+        ("NOT deleted", None),
+        ("id >= ?", text),
+        # No id has a character behind "z".
+        ("id < ?", text + "{"),
+        ("scope = ?", scope),
+    ]
+    where, values = _joined(conditions)
+    query = f"SELECT id FROM conversations WHERE {where} ORDER BY id LIMIT ?"  # noqa: S608 - conditions are ours
+    return [found for (found,) in connection.execute(query, (*values, limit))]

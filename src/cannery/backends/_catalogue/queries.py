@@ -1,0 +1,67 @@
+"""The questions that a catalogue answers, whoever provides the connection."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+from cannery.backends._catalogue import finding, matching
+from cannery.backends._contract import (
+    Branch,
+    Cursor,
+    Found,
+    Holder,
+    Match,
+    Selection,
+    Summary,
+    Term,
+)
+
+T = TypeVar("T")
+
+
+class Queries:
+    """A catalogue in SQLite; ``_ask`` gives a connection in one state that includes every acknowledged change."""
+
+    def _ask(self, work: Callable[[sqlite3.Connection], T], *, needs_words: bool = False) -> T:
+        raise NotImplementedError
+
+    def match(
+        self, scope: str, session: str, histories: Sequence[Sequence[bytes | None]]
+    ) -> list[Match | None]:
+        """The longest beginning of each history that a living conversation of a scope and session holds."""
+        return self._ask(
+            lambda connection: [
+                matching.match(connection, scope, session, digests) for digests in histories
+            ]
+        )
+
+    def holders(self, scope: str, digests: Iterable[bytes], limit: int = 16) -> list[Holder]:
+        """Where a scope says what digests of single canisters stand for; the latest few places of each."""
+        return self._ask(lambda connection: matching.holders(connection, scope, digests, limit))
+
+    def said_before(self, identifier: str, position: int) -> tuple[bytes | None, int] | None:
+        """The digest of a conversation's history before a position, and where the last thing said in it ends."""
+        return self._ask(lambda connection: matching.said_before(connection, identifier, position))
+
+    def list(
+        self, selection: Selection, after: Cursor | None = None, limit: int | None = None
+    ) -> Sequence[Summary]:
+        """Conversations, most recently changed first, from behind a cursor on."""
+        return self._ask(lambda connection: finding.list_rows(connection, selection, after, limit))
+
+    def search(self, terms: Sequence[Term], selection: Selection, limit: int) -> Sequence[Found]:
+        """The messages that hold all terms, best first."""
+        return self._ask(
+            lambda connection: finding.search(connection, terms, selection, limit),
+            needs_words=True,
+        )
+
+    def tree(self, identifier: str) -> Sequence[Branch]:
+        """A conversation, its oldest ancestor and all forks of that one."""
+        return self._ask(lambda connection: finding.tree(connection, identifier))
+
+    def begin_with(self, scope: str | None, text: str, limit: int) -> Sequence[str]:
+        """The living conversations whose id begins so, in order."""
+        return self._ask(lambda connection: finding.begin_with(connection, scope, text, limit))

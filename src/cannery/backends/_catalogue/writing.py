@@ -1,0 +1,335 @@
+"""Putting into the catalogue what a change says: its row, its part of the history's digests, its words.
+
+A fork goes on from what its parent's row knows at the fork's position, so that a chain of forks is indexed in time
+that is linear in its depth.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from cannery.backends._catalogue.schema import (
+    PUT_ROW,
+    ROLES,
+    Prefix,
+    Row,
+    encode_tags,
+    prefixes,
+    row_of,
+    rows,
+    seal_of,
+    space_of,
+)
+from cannery.backends._contract import Entry, Metadata, sortable
+from cannery.errors import CanneryError
+from cannery.messages.identity import ROOT, answer_mark, continued
+
+
+class Base(NamedTuple):
+    """What is known of a history at some position: its digest, its calls, where the last thing said ends, its roles."""
+
+    chain: bytes = ROOT
+    calls: int = 0
+    spoken: int = 0
+    roles: int = 0
+
+
+def base_of(connection: sqlite3.Connection, metadata: Metadata) -> Base | None:
+    """What is known of a history where a conversation's own log begins; None if its parent's cannot be read."""
+    if metadata.parent is None:
+        return Base()
+    above = row_of(connection, metadata.parent)
+    if above is None or above.unreadable:
+        return None
+    roles = above.roles
+    if metadata.position < above.length:
+        roles = _roles_before(connection, above, metadata.position)
+    condition = "number = ? AND position <= ? ORDER BY position DESC LIMIT 1"
+    found = next(prefixes(connection, condition, (above.number, metadata.position)), None)
+    if found is None:
+        return Base(above.base_chain, above.base_calls, above.base_spoken, roles)
+    return Base(found.chain, found.calls, found.position, roles)
+
+
+def _roles_before(connection: sqlite3.Connection, row: Row, position: int) -> int:
+    """The roles that were spoken in up to a position of a conversation."""
+    query = "SELECT role FROM roles WHERE number = ? AND position <= ?"
+    found = row.base_roles
+    for (role,) in connection.execute(query, (row.number, position)):
+        found |= _bit(role)
+    return found
+
+
+def _bit(role: str) -> int:
+    return 1 << ROLES.index(role) if role in ROLES else 0
+
+
+def begin(connection: sqlite3.Connection, metadata: Metadata, seen: int, base: Base | None) -> Row:
+    """The row of a conversation that is new to the catalogue, not yet written; ``base`` None: it cannot be read."""
+    known = Base() if base is None else base
+    above = None if metadata.parent is None else row_of(connection, metadata.parent)
+    found = connection.execute(
+        "SELECT seq FROM sqlite_sequence WHERE name = 'conversations'"
+    ).fetchone()
+    number = 1 if found is None else found[0] + 1
+    row = Row(
+        number=number,
+        id=metadata.id,
+        seen=seen,
+        scope=metadata.scope,
+        session=metadata.session,
+        title="",
+        tags="[]",
+        created=sortable(metadata.created),
+        updated="",
+        changed="",
+        said="",
+        profile=metadata.profile,
+        model=None,
+        parent=metadata.parent,
+        position=metadata.position,
+        deleted=0,
+        length=metadata.position,
+        root=number if above is None else above.root,
+        roles=known.roles,
+        chain=known.chain,
+        calls=known.calls,
+        spoken=known.spoken,
+        base_chain=known.chain,
+        base_calls=known.calls,
+        base_spoken=known.spoken,
+        base_roles=known.roles,
+        unreadable=int(base is None),
+        searched=metadata.position,
+    )
+    return described(connection, row, metadata, seen)
+
+
+def described(connection: sqlite3.Connection, row: Row, metadata: Metadata, seen: int) -> Row:
+    """A row with what metadata says now."""
+    changed = sortable(metadata.updated)
+    if metadata.parent != row.parent:
+        # A conversation that shares nothing may be made a child of another later.
+        row = _moved(connection, row, metadata.parent)
+    return row._replace(
+        seen=seen,
+        title=metadata.title,
+        tags=encode_tags(metadata.tags),
+        created=sortable(metadata.created),
+        changed=changed,
+        updated=max(changed, row.said),
+        profile=metadata.profile,
+        model=metadata.model,
+        deleted=int(metadata.deleted is not None),
+    )
+
+
+def _moved(connection: sqlite3.Connection, row: Row, parent: str | None) -> Row:
+    """A row under another parent, with all below it in the tree of that one."""
+    above = None if parent is None else row_of(connection, parent)
+    root = row.number if above is None else above.root
+    below = forks_of(connection, row)
+    for fork in below:
+        if fork.number != row.number:
+            below += [one for one in forks_of(connection, fork) if one.root != root]
+            put(connection, fork._replace(root=root))
+    for one in (row, *below):
+        connection.execute("UPDATE calls SET root = ? WHERE number = ?", (root, one.number))
+    return row._replace(parent=parent, root=root)
+
+
+def grown(
+    connection: sqlite3.Connection,
+    row: Row,
+    entries: Sequence[Entry | None],
+    *,
+    with_words: bool,
+) -> Row:
+    """A row with entries behind it, of which digests, calls, roles and words are written; None is a damaged line."""
+    home, space = space_of(row.scope), space_of(row.scope, row.session)
+    found: list[Prefix] = []
+    calls: list[tuple[int, str, int, int, int]] = []
+    made: dict[str, int] = {}
+    roles: dict[str, int] = {}
+    said = row.said
+    base = Base(row.chain, row.calls, row.spoken, row.roles)
+    is_whole = not row.unreadable
+
+    def find(call: str) -> int | None:
+        ordinal = made.get(call)
+        return find_call(connection, row, call) if ordinal is None else ordinal
+
+    for position, entry in enumerate(entries, row.length + 1):
+        # A history that cannot be read whole cannot be recognised.
+        is_whole = is_whole and entry is not None
+        if entry is None:
+            continue
+        roles.setdefault(entry.role, position)
+        said = entry.said
+        if is_whole:
+            base = followed(base, entry, position, find)
+            if entry.own is None:
+                continue
+            if entry.call is not None:
+                made[entry.call] = base.calls - 1
+                calls.append((row.root, entry.call, row.number, base.calls - 1, position))
+            found.append(
+                Prefix(row.number, position, base.chain, entry.own, base.calls, space, home)
+            )
+    _write(connection, row, found, calls, roles)
+    start, length = row.length, row.length + len(entries)
+    if with_words:
+        put_words(connection, row, start, entries)
+    known = row.roles
+    for role in roles:
+        known |= _bit(role)
+    return row._replace(
+        updated=max(row.changed, said),
+        said=said,
+        chain=base.chain,
+        calls=base.calls,
+        spoken=base.spoken,
+        roles=known,
+        unreadable=int(not is_whole),
+        length=length,
+        searched=length if with_words else row.searched,
+    )
+
+
+def followed(base: Base, entry: Entry, position: int, find: Callable[[str], int | None]) -> Base:
+    """What is known of a history that goes on with an entry up to a position; ``find`` gives the ordinals of calls."""
+    if entry.own is None:
+        return base
+    mark = b"" if entry.answers is None else answer_mark(find(entry.answers))
+    calls = base.calls + (entry.call is not None)
+    return Base(continued(base.chain, entry.own + mark), calls, position, base.roles)
+
+
+def _write(
+    connection: sqlite3.Connection,
+    row: Row,
+    found: Sequence[Prefix],
+    calls: Sequence[tuple[int, str, int, int, int]],
+    roles: dict[str, int],
+) -> None:
+    connection.executemany(
+        "INSERT OR REPLACE INTO prefixes VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        [(*prefix, seal_of(tuple(prefix))) for prefix in found],
+    )
+    if calls:
+        connection.executemany("INSERT OR REPLACE INTO calls VALUES (?, ?, ?, ?, ?)", calls)
+    connection.executemany(
+        "INSERT OR IGNORE INTO roles VALUES (?, ?, ?)",
+        [(row.number, role, position) for role, position in roles.items()],
+    )
+
+
+def put_calls(
+    connection: sqlite3.Connection, row: Row, calls: Sequence[tuple[str, int, int]]
+) -> None:
+    """Write calls (id, ordinal, position) that a fork shares with ancestors whose own are not known."""
+    connection.executemany(
+        "INSERT OR REPLACE INTO calls VALUES (?, ?, ?, ?, ?)",
+        [(row.root, call, row.number, ordinal, position) for call, ordinal, position in calls],
+    )
+
+
+def find_call(connection: sqlite3.Connection, row: Row, call: str) -> int | None:
+    """Which of the calls before a conversation's end had an id last, counted from 0."""
+    query = (
+        "SELECT number, ordinal, position FROM calls WHERE root = ? AND call = ? ORDER BY ordinal"
+    )
+    candidates: dict[int, list[tuple[int, int]]] = {}
+    for number, ordinal, position in connection.execute(query, (row.root, call)):
+        candidates.setdefault(number, []).append((ordinal, position))
+    limit = row.length
+    seen = set()
+    above: Row | None = row
+    while candidates and above is not None and above.number not in seen:
+        seen.add(above.number)
+        held = [ordinal for ordinal, at in candidates.pop(above.number, ()) if at <= limit]
+        if held:
+            return held[-1]
+        limit = min(limit, above.position)
+        above = None if above.parent is None else row_of(connection, above.parent)
+    return None
+
+
+def put(connection: sqlite3.Connection, row: Row) -> Row:
+    """Write a row, and its tags where they are looked up."""
+    connection.execute(PUT_ROW, (*row, seal_of(tuple(row))))
+    connection.execute("DELETE FROM tags WHERE number = ?", (row.number,))
+    if row.tags != "[]" and not row.deleted:
+        connection.execute(
+            "INSERT OR IGNORE INTO tags SELECT ?, value, ?, ?, ? FROM json_each(?)",
+            (row.number, row.scope, row.updated, row.id, row.tags),
+        )
+    return row
+
+
+def put_words(
+    connection: sqlite3.Connection, row: Row, start: int, entries: Sequence[Entry | None]
+) -> None:
+    """Write what a search finds of entries from a position on."""
+    for position, entry in enumerate(entries, start):
+        if entry is None:
+            continue
+        try:
+            text = entry.words()
+        except CanneryError:
+            # verify names content that is missing or damaged.
+            continue
+        if text:
+            cursor = connection.execute(
+                "INSERT INTO places (number, position, role, said) VALUES (?, ?, ?, ?)",
+                (row.number, position, entry.role, entry.said),
+            )
+            connection.execute(
+                "INSERT INTO texts (rowid, text) VALUES (?, ?)", (cursor.lastrowid, text)
+            )
+
+
+def cut(connection: sqlite3.Connection, row: Row, length: int) -> Row:
+    """Take out what a deleted conversation said behind a position; no fork shares it."""
+    for table, first in (
+        ("prefixes", length + 1),
+        ("calls", length + 1),
+        ("roles", length + 1),
+        ("places", length),
+    ):
+        connection.execute(
+            f"DELETE FROM {table} WHERE number = ? AND position >= ?",  # noqa: S608 - names are ours
+            (row.number, first),
+        )
+    return put(connection, row._replace(length=length, searched=min(row.searched, length)))
+
+
+def remove(connection: sqlite3.Connection, row: Row) -> None:
+    """Take a conversation out; words that were not forgotten stay behind without a place, and are never shown."""
+    for table in ("conversations", "prefixes", "calls", "roles", "places", "tags"):
+        connection.execute(f"DELETE FROM {table} WHERE number = ?", (row.number,))  # noqa: S608 - names are ours
+
+
+def forget_words(
+    connection: sqlite3.Connection, row: Row, start: int, entries: Sequence[Entry | None]
+) -> None:
+    """Take the words of entries from a position on out of what is searched; before ``cut`` or ``remove``."""
+    query = "SELECT place, position FROM places WHERE number = ? AND position >= ?"
+    for place, position in connection.execute(query, (row.number, start)).fetchall():
+        entry = entries[position - start] if position - start < len(entries) else None
+        if entry is None:
+            continue
+        try:
+            text = entry.words()
+        except CanneryError:
+            continue
+        connection.execute(
+            "INSERT INTO texts (texts, rowid, text) VALUES ('delete', ?, ?)", (place, text)
+        )
+
+
+def forks_of(connection: sqlite3.Connection, row: Row) -> list[Row]:
+    """The conversations that were forked from one, deleted ones too."""
+    return list(rows(connection, "c.parent = ?", (row.id,)))

@@ -1,0 +1,206 @@
+"""The file of a directory's catalogue: derived from the truth and never trusted over it.
+
+A file that is damaged or of another version is thrown away and built again. SQLite keeps no checksums of its pages,
+so two are added: ``index_seal`` vouches for the file as a whole whenever no process was in it, and each row has its
+own, which is checked whenever the row is read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+from cannery.backends._catalogue.schema import make_tables
+from cannery.backends.directory.index_seal import Stay
+from cannery.errors import InputError, StorageError, StoreUnavailableError
+
+T = TypeVar("T")
+
+_VERSION = 4
+
+
+class DiscardedError(StoreUnavailableError):
+    """The tables were damaged and have been thrown away: ask again."""
+
+
+class IndexFile:
+    """The tables; what goes into them is decided in ``catalogue``."""
+
+    def __init__(self, path: str | None) -> None:
+        self._path = path
+        self._lock = threading.RLock()
+        self._opening: _Opening | None = None
+        self._is_closed = False
+        self.rebuilds = 0
+
+    def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Look at one state of the tables; DiscardedError if they were damaged and are empty now."""
+        return self._use(work, "BEGIN")
+
+    def write(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Change the tables in one transaction; DiscardedError if they were damaged and are empty now."""
+        return self._use(work, "BEGIN IMMEDIATE")
+
+    def _use(self, work: Callable[[sqlite3.Connection], T], begin: str) -> T:
+        with self._lock:
+            if self._is_closed:
+                raise StorageError("the store is closed")
+            try:
+                return self._try(work, begin)
+            except UnicodeEncodeError:
+                raise InputError("not valid Unicode: a lone surrogate") from None
+            except sqlite3.DatabaseError as error:
+                if isinstance(error, sqlite3.OperationalError) and not _is_damage(error):
+                    raise StoreUnavailableError(f"the index: {error}") from error
+                self.discard()
+                raise DiscardedError(f"the index: {error}") from error
+            except OSError as error:
+                raise StoreUnavailableError(f"the index: {error}") from error
+
+    def _try(self, work: Callable[[sqlite3.Connection], T], begin: str) -> T:
+        opening = self._open()
+        connection = opening.connection
+        connection.execute(begin)
+        try:
+            value = work(connection)
+        except BaseException:
+            with contextlib.suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+            raise
+        connection.execute("COMMIT")
+        if opening.tidy():
+            self._opening = None
+        return value
+
+    def _open(self) -> _Opening:
+        if self._opening is not None and self._opening.is_current():
+            return self._opening
+        self._close()
+        opening = _Opening(self._path)
+        self.rebuilds += opening.is_rebuilt
+        self._opening = opening
+        # A program that ends without closing its store has not damaged its index.
+        opening.finalizer = weakref.finalize(self, opening.close)
+        return opening
+
+    def discard(self) -> None:
+        """Throw the tables away."""
+        with self._lock:
+            self.rebuilds += 1
+            self._close()
+            if self._path is not None:
+                remove_files(self._path)
+
+    def close(self) -> None:
+        """Let go of the file for good."""
+        with self._lock:
+            self._is_closed = True
+            self._close()
+
+    def _close(self) -> None:
+        if self._opening is not None:
+            self._opening.close()
+            self._opening = None
+
+
+class _Opening:
+    """One connection, and this process's stay in the file that it is to."""
+
+    def __init__(self, path: str | None) -> None:
+        self._process = os.getpid()
+        self._path = path
+        self._stay: Stay | None = None
+        self.is_rebuilt = False
+        self.finalizer: weakref.finalize[..., Any] | None = None
+        if path is not None:
+            self._stay = Stay(path)
+            if not self._stay.is_trusted:
+                self.is_rebuilt = Path(path).exists()
+                remove_files(path)
+            self._stay.settle()
+        try:
+            self.connection = sqlite3.connect(
+                path or ":memory:", timeout=30, isolation_level=None, check_same_thread=False
+            )
+            if path is not None:
+                Path(path).chmod(0o600)
+                self.connection.execute("PRAGMA journal_mode=WAL")
+                # The file itself changes only when it is sealed.
+                self.connection.execute("PRAGMA wal_autocheckpoint=0")
+            self.connection.execute("PRAGMA synchronous=NORMAL")
+            _make_tables(self.connection)
+        except BaseException:
+            if self._stay is not None:
+                self._stay.leave()
+            raise
+        self._inode = None if path is None else Path(path).stat().st_ino
+
+    def is_current(self) -> bool:
+        """Whether this is still the file that others find, and this process the one that opened it."""
+        if os.getpid() != self._process:
+            # A forked child must not close what its parent uses.
+            _inherited.append(self)
+            return False
+        if self._path is None:
+            return True
+        try:
+            return os.stat(self._path).st_ino == self._inode  # noqa: PTH116 - a hot path
+        except FileNotFoundError:
+            return False
+
+    def tidy(self) -> bool:
+        """Move a log that has grown long into the file; True if that meant closing it."""
+        if self._stay is None or not self._stay.is_due():
+            return False
+        if self._stay.is_alone():
+            self.close()
+            return True
+        self._stay.shorten(self.connection)
+        return False
+
+    def close(self) -> None:
+        """Let go; closing twice is fine."""
+        if os.getpid() != self._process:
+            return
+        if self.finalizer is not None:
+            self.finalizer.detach()
+        with contextlib.suppress(sqlite3.Error, OSError):
+            if self._stay is not None:
+                self._stay.leave(self.connection)
+        with contextlib.suppress(sqlite3.Error):
+            self.connection.close()
+
+
+_inherited: list[_Opening] = []
+
+
+def _make_tables(connection: sqlite3.Connection) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version == 0:
+        make_tables(connection)
+        connection.execute("CREATE TABLE progress (name TEXT PRIMARY KEY, value TEXT NOT NULL)")
+        connection.execute(f"PRAGMA user_version={_VERSION}")
+    connection.execute("COMMIT")
+    if version not in {0, _VERSION}:
+        connection.close()
+        raise sqlite3.DatabaseError(f"index version {version}")
+
+
+def remove_files(path: str) -> None:
+    """Take an index away, whatever state it is in."""
+    for suffix in (".seal", "", "-wal", "-shm"):
+        Path(path + suffix).unlink(missing_ok=True)
+
+
+def _is_damage(error: sqlite3.OperationalError) -> bool:
+    text = str(error)
+    return not any(
+        word in text for word in ("locked", "busy", "full", "fts5: syntax", "readonly", "unable to")
+    )

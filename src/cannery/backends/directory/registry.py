@@ -1,0 +1,142 @@
+"""Keys and claims of recent changes: what makes a retried commit harmless and filing atomic between processes.
+
+Section 10 of ``docs/storage-format.md``. Each change that has a key or claims notes them in the same journal record
+as its lines, so all processes agree on their order. A key is found here for as long as its file is kept. A claim is
+needed only until the catalogue knows of the change that made it; it holds as long as its conversation lives.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+
+from cannery.backends._contract import Change, Receipt
+from cannery.backends.directory.files import Files, read_whole
+from cannery.backends.directory.journal import Draft, Operation
+from cannery.backends.directory.layout import REGISTRY, number_of, registry_name
+
+_FULL = 4 << 20
+_KEPT = 2
+
+
+class Registry:
+    """Files of lines; the one with the highest number is written. ``tail`` says where a file will end."""
+
+    def __init__(self, files: Files, tail: Callable[[str], int | None]) -> None:
+        self._files = files
+        self._tail = tail
+        self._lock = threading.Lock()
+        self._number = 0
+        self._keys: dict[str, Receipt] = {}
+        self._claims: dict[str, str] = {}
+        self._staged: dict[bytes, float] = {}
+
+    def forget(self) -> None:
+        """Learn everything anew: what was noted may not have been made."""
+        with self._lock:
+            self._number = 0
+            self._keys.clear()
+            self._claims.clear()
+            self._staged.clear()
+
+    def learn(self, operation: Operation) -> None:
+        """Take in what another process has journaled."""
+        if operation.name.startswith(f"{REGISTRY}/"):
+            with self._lock:
+                self._take(operation.data)
+
+    def receipt(self, change: Change) -> Receipt | None:
+        """What the first commit with the same key was given; the write lock is held."""
+        if change.key is None:
+            return None
+        self._load()
+        return self._keys.get(_hash(change.scope, change.key))
+
+    def claimants(self, change: Change) -> Iterator[str]:
+        """The conversations that claimed the same as a change, living or not; the write lock is held."""
+        if change.claims:
+            self._load()
+        for digest in change.claims:
+            found = self._claims.get(_claim(change, digest))
+            if found is not None:
+                yield found
+
+    def note(self, change: Change, receipt: Receipt, draft: Draft) -> tuple[str, int] | None:
+        """Note the key and the claims of a change; the file and its new end if it has any."""
+        lines = [f"claim {_claim(change, digest)} {change.identifier}" for digest in change.claims]
+        if change.key is not None:
+            hashed = _hash(change.scope, change.key)
+            start, stop, place = receipt
+            lines.append(f"key {hashed} {start} {stop} {place}")
+        return self._write(lines, draft) if lines else None
+
+    def note_staged(self, key: bytes, draft: Draft) -> tuple[str, int]:
+        """Note that content was stored before the change that refers to it."""
+        return self._write([f"stage {key.hex()} {time.time():.0f}"], draft)
+
+    def staged(self, grace: float) -> set[bytes]:
+        """The content that was stored less than so many seconds ago and may be referred to soon; nobody writes."""
+        self._load()
+        return {key for key, when in self._staged.items() if when > time.time() - grace}
+
+    def _write(self, lines: Iterable[str], draft: Draft) -> tuple[str, int]:
+        self._load()
+        data = "".join(f"{line}\n" for line in lines).encode()
+        name = registry_name(self._number)
+        offset = self._end(name)
+        if offset >= _FULL:
+            self._number += 1
+            name = registry_name(self._number)
+            offset = self._end(name)
+        draft.write(name, offset, data)
+        self._take(data)
+        return name, offset + len(data)
+
+    def _end(self, name: str) -> int:
+        known = self._tail(name)
+        if known is not None:
+            return known
+        facts = self._files.facts(name)
+        return 0 if facts is None else facts.size
+
+    def _load(self) -> None:
+        """Read the newest files, unless that was done in this epoch."""
+        with self._lock:
+            if self._number:
+                return
+            numbers = self._numbers()
+            for number in numbers[-_KEPT:]:
+                self._take(read_whole(self._files, registry_name(number)) or b"")
+            self._number = max(numbers, default=1)
+
+    def _numbers(self) -> list[int]:
+        found = (number_of(name) for name in self._files.names(REGISTRY))
+        return sorted(number for number in found if number is not None)
+
+    def _take(self, data: bytes) -> None:
+        for line in data.decode("ascii", "replace").splitlines():
+            match line.split(" "):
+                case ["claim", hashed, identifier]:
+                    self._claims[hashed] = identifier
+                case ["stage", key, when] if when.isdecimal():
+                    self._staged[bytes.fromhex(key)] = float(when)
+                case ["key", hashed, start, stop, place] if start.isdecimal() and stop.isdecimal():
+                    self._keys[hashed] = Receipt(int(start), int(stop), place)
+                case _:
+                    # A torn line; its change was not made.
+                    continue
+
+    def prune(self) -> None:
+        """Take all but the newest files away; the journal is empty."""
+        for number in self._numbers()[:-_KEPT]:
+            self._files.remove(registry_name(number))
+
+
+def _hash(*names: str) -> str:
+    return hashlib.sha256("\0".join(names).encode()).hexdigest()[:32]
+
+
+def _claim(change: Change, digest: bytes) -> str:
+    return _hash(change.scope, change.session, digest.hex())

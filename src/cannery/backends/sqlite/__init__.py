@@ -1,0 +1,210 @@
+"""One SQLite file: truth and catalogue change in the same transaction.
+
+``tables`` has the schema and opens connections, ``commits`` makes changes, ``contents`` keeps content in pieces,
+``collection`` frees what nothing needs. ``sqlite::memory:`` is a store that ends with its process.
+
+Reads have a connection of their own, so that they do not wait for a sync; a store in memory has one for all.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeVar
+
+from cannery.backends._contract import (
+    GRACE,
+    Change,
+    Collection,
+    ContentTable,
+    Cursor,
+    Damage,
+    Describe,
+    Durability,
+    Growth,
+    Inspection,
+    Noted,
+    Progress,
+    Reading,
+    Receipt,
+    Span,
+    check_identifier,
+)
+from cannery.backends._seals import are_as_written, ordinal_of, unseal
+from cannery.backends.sqlite.catalogue import SqliteCatalogue
+from cannery.backends.sqlite.collection import Collector
+from cannery.backends.sqlite.commits import Commits, cursor_at, identity_of, last_change
+from cannery.backends.sqlite.contents import SqliteContents, inspect
+from cannery.backends.sqlite.tables import LINE, Database, is_writable
+from cannery.errors import CanneryError, DamageError, StoreUnavailableError
+
+T = TypeVar("T")
+_PAGE = 1000
+
+
+class SqliteBackend:
+    """One file, any number of threads and processes."""
+
+    recovered: tuple[Damage, ...] = ()
+
+    def __init__(self, path: str, describe: Describe) -> None:
+        self._path = path
+        self.is_read_only = not is_writable(path)
+        self._database = Database(path, is_read_only=self.is_read_only)
+        self._commits = Commits(self._database)
+        self._describe = describe
+        self.catalogue = SqliteCatalogue(self._database, self, describe)
+
+    # Writing
+
+    def commit(self, change: Change, durability: Durability = "sync") -> Receipt:
+        """Do all of a change or nothing of it."""
+        (outcome,) = self.commit_each((change,), durability)
+        if isinstance(outcome, CanneryError):
+            raise outcome
+        return outcome
+
+    def commit_each(
+        self, changes: Iterable[Change], durability: Durability = "sync"
+    ) -> list[Receipt | CanneryError]:
+        """Make several changes in one transaction, in order, each for itself all or nothing."""
+        wanted = list(changes)
+        if self.is_read_only:
+            return [self._refusal() for _ in wanted]
+        return self._commits.submit(wanted, durability)
+
+    def _refusal(self) -> StoreUnavailableError:
+        reason = "its medium is read-only, or its permissions forbid writing"
+        return StoreUnavailableError(f"{self._path} can only be read: {reason}")
+
+    # Reading
+
+    def contents(self, scope: str) -> ContentTable:
+        """The content of a scope."""
+        return SqliteContents(self._database, scope)
+
+    def metadata(self, identifier: str) -> bytes | None:
+        """The metadata of a conversation, or None."""
+        return self.metadata_many([identifier]).get(identifier)
+
+    def metadata_many(self, identifiers: Iterable[str]) -> dict[str, bytes]:
+        """The metadata of those that are there."""
+        wanted = [check_identifier(one) for one in identifiers]
+        query = "SELECT metadata FROM stored WHERE id = ?"
+        found = {}
+        with self._database.reading() as connection:
+            for identifier in wanted:
+                row = connection.execute(query, (identifier,)).fetchone()
+                if row is not None:
+                    found[identifier] = _unsealed(row[0], identifier)
+        return found
+
+    def identifiers(self, after: str = "") -> Iterator[str]:
+        """Every conversation, in order."""
+        query = "SELECT id FROM stored WHERE id > ? ORDER BY id LIMIT ?"
+        while True:
+            with self._database.reading() as connection:
+                page = [one for (one,) in connection.execute(query, (after, _PAGE))]
+            yield from page
+            if len(page) < _PAGE:
+                return
+            after = page[-1]
+
+    def end(self, identifier: str, base: int) -> int:
+        """The position after the last line."""
+        check_identifier(identifier)
+        with self._database.reading() as connection:
+            row = connection.execute(
+                "SELECT stop FROM stored WHERE id = ?", (identifier,)
+            ).fetchone()
+        return base if row is None else max(int(row[0]), base)
+
+    def read(self, identifier: str, base: int, start: int, stop: int | None = None) -> Reading:
+        """The lines from one position to before another."""
+        return self.read_many([Span(identifier, base, start, stop)])[0]
+
+    def read_many(self, spans: Sequence[Span]) -> list[Reading]:
+        """The lines of several spans, as they were at one moment."""
+        for span in spans:
+            check_identifier(span.identifier)
+        with self._database.reading() as connection:
+            return [_read(connection, span) for span in spans]
+
+    def changes(self, cursor: Cursor | None, limit: int = _PAGE) -> Growth:
+        """The conversations that changed behind a cursor."""
+        with self._database.reading() as connection:
+            identity, last = identity_of(connection), last_change(connection)
+            now = cursor_at(identity, last)
+            of, _, number = (cursor or "").partition("-")
+            if cursor is None or of != identity or not number.isdecimal() or int(number) > last:
+                return Growth(now, None)
+            query = "SELECT id, changed FROM stored WHERE changed > ? ORDER BY changed LIMIT ?"
+            found = connection.execute(query, (int(number), limit)).fetchall()
+        noted = [Noted(one, cursor_at(identity, changed)) for one, changed in found]
+        has_more = len(found) == limit
+        return Growth(noted[-1].place if has_more else now, noted, has_more)
+
+    # Keeping
+
+    def inspect(self, progress: Progress | None = None) -> Inspection:
+        """Re-derive every hash."""
+        return inspect(self._database, progress)
+
+    def collect(
+        self,
+        *,
+        grace: float = GRACE,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> Collection:
+        """Free deleted conversations as far as no fork needs them, and content that nothing refers to."""
+        if self.is_read_only:
+            raise self._refusal()
+        return Collector(self._database, self._describe, grace).run(
+            dry_run=dry_run, progress=progress
+        )
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._database.close()
+
+
+def _unsealed(data: bytes, identifier: str) -> bytes:
+    found = unseal(data)
+    if found is None:
+        raise DamageError(
+            f"conversations/{identifier}/conversation.json", "the metadata is damaged"
+        )
+    return found
+
+
+def _read(connection: sqlite3.Connection, span: Span) -> Reading:
+    start = max(span.start, span.base)
+    found = connection.execute(
+        "SELECT number, stop FROM stored WHERE id = ?", (span.identifier,)
+    ).fetchone()
+    if found is None:
+        return Reading(start, [])
+    number, end = found
+    stop = end if span.stop is None else min(span.stop, end)
+    first = number * LINE
+    query = "SELECT place - ?, line FROM lines WHERE place >= ? AND place < ? ORDER BY place"
+    rows = connection.execute(query, (first, first + start, first + max(stop, start))).fetchall()
+    lines: list[bytes | None] = [line for _, line in rows]
+    expected = max(stop - start, 0)
+    if len(rows) == expected and are_as_written([line for _, line in rows], start):
+        return Reading(start, lines)
+    where = f"conversations/{span.identifier}/messages.jsonl"
+    sound = {at: line for at, line in rows if ordinal_of(line) == at}
+    lines = [sound.get(at) for at in range(start, start + expected)]
+    damages = [
+        Damage(where, "damaged line", at - span.base + 1, at)
+        for at in range(start, start + expected)
+        if at not in sound
+    ]
+    return Reading(start, lines, tuple(damages))
+
+
+def open_backend(location: str, describe: Describe) -> SqliteBackend:
+    """Open the store in a file, or make one there."""
+    return SqliteBackend(location or ":memory:", describe)

@@ -1,0 +1,216 @@
+"""Content in pieces of a megabyte, each compressed where that helps and with a checksum of its own.
+
+So content of any size is stored and read without ever being in memory as a whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+import time
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeAlias
+
+from cannery.backends._compression import compress, decompress
+from cannery.backends._contract import Damage, Inspection, Progress, Staged
+from cannery.backends.sqlite.tables import Database
+from cannery.errors import ContentNotFoundError, DamageError
+
+_PIECE = 1 << 20
+
+
+class Piece(NamedTuple):
+    """A part of content as it is stored."""
+
+    size: int
+    is_zstd: int
+    seal: int
+    data: bytes
+
+
+Encoded: TypeAlias = Sequence[Piece]
+
+
+def encode(data: bytes) -> Encoded:
+    """Content as it is stored."""
+    starts = range(0, len(data), _PIECE) or (0,)
+    return [_encode_piece(data[start : start + _PIECE]) for start in starts]
+
+
+def _encode_piece(data: bytes) -> Piece:
+    frame = compress(data)
+    stored = data if frame is None else frame
+    return Piece(len(data), int(frame is not None), zlib.crc32(stored), stored)
+
+
+def _decode_piece(piece: Piece) -> bytes:
+    if zlib.crc32(piece.data) != piece.seal:
+        raise ValueError("the stored bytes do not match their checksum")
+    if not piece.is_zstd:
+        return piece.data
+    return decompress(piece.data, piece.size)
+
+
+def find_content(connection: sqlite3.Connection, scope: str, digest: bytes) -> int | None:
+    """The number of stored content."""
+    query = "SELECT content FROM contents WHERE scope = ? AND digest = ?"
+    found = connection.execute(query, (scope, digest)).fetchone()
+    return None if found is None else int(found[0])
+
+
+def put_content(connection: sqlite3.Connection, scope: str, digest: bytes, pieces: Encoded) -> int:
+    """Store content that is not there; its number."""
+    size = sum(piece.size for piece in pieces)
+    cursor = connection.execute(
+        "INSERT INTO contents (scope, digest, size) VALUES (?, ?, ?)", (scope, digest, size)
+    )
+    number = cursor.lastrowid or 0
+    _put_pieces(connection, number, 0, pieces)
+    return number
+
+
+def _put_pieces(connection: sqlite3.Connection, content: int, first: int, pieces: Encoded) -> None:
+    connection.executemany(
+        "INSERT INTO pieces VALUES (?, ?, ?, ?, ?, ?)",
+        [(content, number, *piece) for number, piece in enumerate(pieces, first)],
+    )
+
+
+def remove_content(connection: sqlite3.Connection, content: int) -> int:
+    """Take content away; how many bytes it took."""
+    (size,) = connection.execute(
+        "SELECT coalesce(sum(length(data)), 0) FROM pieces WHERE content = ?", (content,)
+    ).fetchone()
+    connection.execute("DELETE FROM pieces WHERE content = ?", (content,))
+    connection.execute("DELETE FROM contents WHERE content = ?", (content,))
+    return int(size)
+
+
+class SqliteContents:
+    """The content of one scope."""
+
+    def __init__(self, database: Database, scope: str) -> None:
+        self._database = database
+        self._scope = scope
+
+    def has(self, digests: Iterable[bytes]) -> set[bytes]:
+        """Those that are stored."""
+        with self._database.reading() as connection:
+            return {
+                digest
+                for digest in digests
+                if find_content(connection, self._scope, digest) is not None
+            }
+
+    def get(self, digest: bytes) -> bytes:
+        """The content, verified."""
+        return b"".join(self.stream(digest))
+
+    def get_many(self, digests: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
+        """Content by digest."""
+        for digest in dict.fromkeys(digests):
+            yield digest, self.get(digest)
+
+    def stream(self, digest: bytes) -> Iterator[bytes]:
+        """The content in pieces."""
+        with self._database.reading() as connection:
+            content = find_content(connection, self._scope, digest)
+        if content is None:
+            raise ContentNotFoundError(f"sha256:{digest.hex()}")
+        yield from _verified(self._database, content, digest)
+
+    def stage(self, pieces: Iterable[bytes]) -> Staged:
+        """Store content before the change that refers to it."""
+        digest, size = hashlib.sha256(), 0
+        with self._database.writing() as connection:
+            cursor = connection.execute(
+                "INSERT INTO contents (scope, digest, size, staged) VALUES (?, ?, 0, ?)",
+                (self._scope, b"staging" + os.urandom(16), time.time()),
+            )
+            content = cursor.lastrowid or 0
+        for number, data in enumerate(_in_pieces(pieces)):
+            digest.update(data)
+            size += len(data)
+            piece = _encode_piece(data)
+            with self._database.writing(is_lazy=True) as connection:
+                _put_pieces(connection, content, number, [piece])
+        with self._database.writing() as connection:
+            if find_content(connection, self._scope, digest.digest()) is not None:
+                # What is stored may be about to be freed, unless somebody has just asked for it.
+                connection.execute(
+                    "UPDATE contents SET staged = ? WHERE scope = ? AND digest = ? AND staged",
+                    (time.time(), self._scope, digest.digest()),
+                )
+                remove_content(connection, content)
+            else:
+                connection.execute(
+                    "UPDATE contents SET digest = ?, size = ?, staged = ? WHERE content = ?",
+                    (digest.digest(), size, time.time(), content),
+                )
+        return Staged(digest.digest(), size)
+
+
+def _in_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """The same bytes in pieces of equal size; one empty piece if there are none."""
+    held = bytearray()
+    is_empty = True
+    for piece in pieces:
+        held += piece
+        while len(held) >= _PIECE:
+            is_empty = False
+            yield bytes(held[:_PIECE])
+            del held[:_PIECE]
+    if held or is_empty:
+        yield bytes(held)
+
+
+def _verified(database: Database, content: int, digest: bytes) -> Iterator[bytes]:
+    where = f"sha256:{digest.hex()}"
+    found, number = hashlib.sha256(), 0
+    query = (
+        "SELECT size, is_zstd, seal, data FROM pieces WHERE content = ? AND piece >= ?"
+        " ORDER BY piece LIMIT 4"
+    )
+    while True:
+        with database.reading() as connection:
+            page = [Piece(*row) for row in connection.execute(query, (content, number))]
+        for piece in page:
+            try:
+                data = _decode_piece(piece)
+            except ValueError as error:
+                raise DamageError(where, str(error)) from None
+            found.update(data)
+            yield data
+        number += len(page)
+        if len(page) < 4:
+            break
+    if found.digest() != digest:
+        raise DamageError(where, "the bytes do not match the id")
+
+
+def inspect(database: Database, progress: Progress | None) -> Inspection:
+    """Re-derive every hash."""
+    with database.reading() as connection:
+        (total,) = connection.execute("SELECT count(*) FROM contents").fetchone()
+    damages: list[Damage] = []
+    contents = content_bytes = last = 0
+    query = (
+        "SELECT content, digest, size FROM contents WHERE content > ? AND length(digest) = 32"
+        " ORDER BY content LIMIT 100"
+    )
+    while True:
+        with database.reading() as connection:
+            page = connection.execute(query, (last,)).fetchall()
+        for content, digest, size in page:
+            try:
+                for _ in _verified(database, content, digest):
+                    pass
+            except DamageError as error:
+                damages.append(Damage(f"content sha256:{digest.hex()}", error.problem))
+            last, contents, content_bytes = content, contents + 1, content_bytes + size
+            if progress:
+                progress(contents, max(total, contents))
+        if not page:
+            return Inspection(contents, content_bytes, tuple(damages))

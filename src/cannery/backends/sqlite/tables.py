@@ -1,0 +1,227 @@
+"""The file: its tables, and the two connections of a process to it.
+
+SQLite keeps no checksums of its pages; so lines and metadata are sealed as in a directory, pieces of content carry
+their own, and rows of the catalogue theirs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+from cannery.backends._catalogue.schema import make_tables
+from cannery.errors import (
+    CanneryError,
+    ConfigurationError,
+    DamageError,
+    InputError,
+    StorageError,
+    StoreUnavailableError,
+)
+
+LINE = 1 << 32
+"""The place of a line is its conversation's number times this, and its position."""
+
+_APPLICATION = int.from_bytes(b"CNRY", "big")
+_VERSION = 1
+_TIMEOUT = 60
+_MEMORY = ":memory:"
+_TABLES = """
+CREATE TABLE stored (
+    number INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, scope TEXT NOT NULL, metadata BLOB NOT NULL,
+    stop INTEGER NOT NULL, changed INTEGER NOT NULL
+);
+CREATE UNIQUE INDEX by_change ON stored (changed);
+CREATE TABLE lines (place INTEGER PRIMARY KEY, line BLOB NOT NULL);
+CREATE TABLE contents (
+    content INTEGER PRIMARY KEY AUTOINCREMENT, scope TEXT NOT NULL, digest BLOB NOT NULL,
+    size INTEGER NOT NULL, staged REAL, UNIQUE (scope, digest)
+);
+CREATE INDEX by_staging ON contents (staged) WHERE staged IS NOT NULL;
+CREATE TABLE pieces (
+    content INTEGER NOT NULL, piece INTEGER NOT NULL, size INTEGER NOT NULL, is_zstd INTEGER NOT NULL,
+    seal INTEGER NOT NULL, data BLOB NOT NULL, PRIMARY KEY (content, piece)
+);
+CREATE TABLE uses (
+    number INTEGER NOT NULL, content INTEGER NOT NULL, PRIMARY KEY (number, content)
+) WITHOUT ROWID;
+CREATE INDEX users ON uses (content);
+CREATE TABLE keys (
+    made INTEGER PRIMARY KEY AUTOINCREMENT, scope TEXT NOT NULL, key TEXT NOT NULL,
+    start INTEGER NOT NULL, stop INTEGER NOT NULL, place TEXT NOT NULL, UNIQUE (scope, key)
+);
+CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
+"""
+
+
+def is_writable(path: str) -> bool:
+    """Whether a store in a file can be written, or made there."""
+    if path == _MEMORY:
+        return True
+    file = Path(path)
+    return os.access(file.parent, os.W_OK) and (not file.exists() or os.access(file, os.W_OK))
+
+
+class Database:
+    """The connections of this process: one that writes, and one that reads unless everything is in memory."""
+
+    def __init__(self, path: str, *, is_read_only: bool) -> None:
+        self.path = path
+        self.is_in_memory = path == _MEMORY
+        self._process = os.getpid()
+        self._is_open = True
+        self.write_lock = threading.RLock()
+        self._read_lock = self.write_lock if self.is_in_memory else threading.RLock()
+        with translated(path):
+            _check_file(path)
+            self._writer = _connect(path, is_read_only=is_read_only)
+            self._reader = self._writer
+            try:
+                _prepare(self._writer, path, is_read_only=is_read_only)
+                if not self.is_in_memory and not is_read_only:
+                    self._reader = _connect(path, is_read_only=False)
+            except BaseException:
+                self._writer.close()
+                raise
+
+    def _check(self) -> None:
+        if os.getpid() != self._process:
+            raise StorageError("the store was opened before a fork; open it again in this process")
+        if not self._is_open:
+            raise StorageError("the store is closed")
+
+    @contextlib.contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """One state of the file, for a reader."""
+        self._check()
+        with self._read_lock, translated(self.path):
+            is_nested = self._reader.in_transaction
+            if not is_nested:
+                self._reader.execute("BEGIN")
+            try:
+                yield self._reader
+            finally:
+                if not is_nested:
+                    self._reader.execute("COMMIT")
+
+    @contextlib.contextmanager
+    def writing(self, *, is_lazy: bool = False) -> Iterator[sqlite3.Connection]:
+        """A transaction, durable when it ends, unless it is lazy: then with the next one that is not."""
+        self._check()
+        with self.write_lock, translated(self.path):
+            self._writer.execute(f"PRAGMA synchronous={'NORMAL' if is_lazy else 'FULL'}")
+            self._writer.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._writer
+            except BaseException:
+                with contextlib.suppress(sqlite3.Error):
+                    self._writer.execute("ROLLBACK")
+                raise
+            try:
+                self._writer.execute("COMMIT")
+            except BaseException:
+                with contextlib.suppress(sqlite3.Error):
+                    self._writer.execute("ROLLBACK")
+                raise
+
+    @contextlib.contextmanager
+    def rehearsing(self) -> Iterator[sqlite3.Connection]:
+        """A transaction that changes nothing in the end."""
+        self._check()
+        with self.write_lock, translated(self.path):
+            self._writer.execute("BEGIN IMMEDIATE")
+            try:
+                yield self._writer
+            finally:
+                self._writer.execute("ROLLBACK")
+
+    def shorten(self) -> None:
+        """Move the write-ahead log into the file, as far as readers let it."""
+        with self.write_lock, contextlib.suppress(sqlite3.OperationalError):
+            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+    def close(self) -> None:
+        """Let go; closing twice is fine."""
+        with self.write_lock, self._read_lock:
+            if not self._is_open or os.getpid() != self._process:
+                return
+            self._is_open = False
+            with contextlib.suppress(sqlite3.Error):
+                self._reader.close()
+            with contextlib.suppress(sqlite3.Error):
+                self._writer.close()
+
+
+@contextlib.contextmanager
+def translated(path: str) -> Iterator[None]:
+    """Errors of SQLite as ours."""
+    try:
+        yield
+    except CanneryError:
+        raise
+    except UnicodeEncodeError:
+        raise InputError("not valid Unicode: a lone surrogate") from None
+    except sqlite3.OperationalError as error:
+        raise StoreUnavailableError(f"{path}: {error}") from error
+    except sqlite3.DatabaseError as error:
+        raise DamageError(path, str(error)) from error
+
+
+def _check_file(path: str) -> None:
+    """Refuse a file that is something else, before anything is written to it."""
+    if path == _MEMORY:
+        return
+    file = Path(path)
+    if file.is_dir():
+        raise ConfigurationError(path, "is a directory; a sqlite store is one file")
+    try:
+        with file.open("rb") as opened:
+            head = opened.read(16)
+    except FileNotFoundError:
+        if not file.parent.is_dir():
+            raise StoreUnavailableError(f"{path}: there is no directory {file.parent}") from None
+        with contextlib.suppress(FileExistsError):
+            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR | os.O_CLOEXEC, 0o600))
+        return
+    except OSError as error:
+        raise StoreUnavailableError(f"{path}: {error.strerror}") from error
+    if head and not head.startswith(b"SQLite format 3\0"):
+        raise StorageError(f"{path} is not a Cannery store. First bytes: {head!r}")
+
+
+def _connect(path: str, *, is_read_only: bool) -> sqlite3.Connection:
+    name = path
+    if is_read_only:
+        # Without a log beside it the file cannot be written by others either.
+        is_alone = not Path(f"{path}-wal").exists()
+        name = f"{Path(path).absolute().as_uri()}?mode=ro" + ("&immutable=1" if is_alone else "")
+    return sqlite3.connect(
+        name, timeout=_TIMEOUT, isolation_level=None, check_same_thread=False, uri=is_read_only
+    )
+
+
+def _prepare(connection: sqlite3.Connection, path: str, *, is_read_only: bool) -> None:
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    (count,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    if application != _APPLICATION and count:
+        raise StorageError(f"{path} is a SQLite file of something else, not a Cannery store")
+    if is_read_only:
+        return
+    connection.execute("PRAGMA secure_delete=ON")
+    connection.execute("PRAGMA journal_mode=WAL")
+    connection.execute("BEGIN IMMEDIATE")
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version == 0:
+        for statement in _TABLES.split(";\n"):
+            connection.execute(statement)
+        make_tables(connection)
+        connection.execute("INSERT INTO facts VALUES ('identity', ?)", (os.urandom(8).hex(),))
+        connection.execute(f"PRAGMA application_id={_APPLICATION}")
+        connection.execute(f"PRAGMA user_version={_VERSION}")
+    connection.execute("COMMIT")
+    if version not in {0, _VERSION}:
+        raise StorageError(f"{path}: version {version}; this program reads version {_VERSION}")
