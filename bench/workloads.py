@@ -18,7 +18,8 @@ TEXT = (
 WORDS = TEXT.split()
 
 
-def _sentence(rng: random.Random, length: int) -> str:
+def sentence(rng: random.Random, length: int) -> str:
+    """Prose of about so many characters."""
     words: list[str] = []
     size = 0
     while size < length:
@@ -34,22 +35,22 @@ def short() -> dict[str, Any]:
     messages = [{"role": "system", "content": "You are a helpful assistant."}]
     for turn in range(9):
         role = "user" if turn % 2 == 0 else "assistant"
-        messages.append({"role": role, "content": _sentence(rng, rng.randrange(40, 90))})
+        messages.append({"role": role, "content": sentence(rng, rng.randrange(40, 90))})
     return {"model": "gpt-5.5", "max_tokens": 1024, "messages": messages}
 
 
 def agentic() -> dict[str, Any]:
     """Four hundred messages of system, user, tool calls and results of 0.2 to 4 KB."""
     rng = random.Random(2)
-    messages: list[dict[str, Any]] = [{"role": "system", "content": _sentence(rng, 4000)}]
+    messages: list[dict[str, Any]] = [{"role": "system", "content": sentence(rng, 4000)}]
     while len(messages) < 397:
-        messages.append({"role": "user", "content": _sentence(rng, rng.randrange(200, 1000))})
+        messages.append({"role": "user", "content": sentence(rng, rng.randrange(200, 1000))})
         for step in range(4):
             identifier = f"call_{len(messages)}_{step}"
             arguments = json.dumps(
                 {
                     "path": f"src/module_{step}.py",
-                    "content": _sentence(rng, rng.randrange(200, 2000)),
+                    "content": sentence(rng, rng.randrange(200, 2000)),
                     "line": rng.randrange(1000),
                 }
             )
@@ -59,9 +60,9 @@ def agentic() -> dict[str, Any]:
                 "function": {"name": "edit_file", "arguments": arguments},
             }
             messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
-            result = _sentence(rng, rng.randrange(200, 4000))
+            result = sentence(rng, rng.randrange(200, 4000))
             messages.append({"role": "tool", "tool_call_id": identifier, "content": result})
-        messages.append({"role": "assistant", "content": _sentence(rng, rng.randrange(200, 1500))})
+        messages.append({"role": "assistant", "content": sentence(rng, rng.randrange(200, 1500))})
     messages = messages[:399]
     while messages[-1]["role"] != "assistant" or "tool_calls" in messages[-1]:
         messages.pop()
@@ -75,9 +76,9 @@ def images() -> dict[str, Any]:
     messages: list[dict[str, Any]] = [{"role": "system", "content": "Describe what you see."}]
     for turn in range(19):
         if turn % 2:
-            messages.append({"role": "assistant", "content": _sentence(rng, 300)})
+            messages.append({"role": "assistant", "content": sentence(rng, 300)})
             continue
-        content: Any = _sentence(rng, 200)
+        content: Any = sentence(rng, 200)
         if turn in (0, 4, 8, 12):
             data = b"\x89PNG\r\n\x1a\n" + rng.randbytes(300 * 1024)
             url = "data:image/png;base64," + base64.b64encode(data).decode()
@@ -92,10 +93,10 @@ def images() -> dict[str, Any]:
 def long() -> dict[str, Any]:
     """Two thousand messages of 1 KB."""
     rng = random.Random(4)
-    messages = [{"role": "system", "content": _sentence(rng, 1000)}]
+    messages = [{"role": "system", "content": sentence(rng, 1000)}]
     for turn in range(1999):
         role = "user" if turn % 2 == 0 else "assistant"
-        messages.append({"role": role, "content": _sentence(rng, 1000)})
+        messages.append({"role": role, "content": sentence(rng, 1000)})
     return {"model": "gpt-5.5", "max_tokens": 1024, "messages": messages}
 
 
@@ -132,9 +133,9 @@ def tools() -> dict[str, Any]:
 def parallel() -> dict[str, Any]:
     """Assistant messages with text and three calls at once, three results after each."""
     rng = random.Random(6)
-    messages: list[dict[str, Any]] = [{"role": "system", "content": _sentence(rng, 2000)}]
+    messages: list[dict[str, Any]] = [{"role": "system", "content": sentence(rng, 2000)}]
     for turn in range(60):
-        messages.append({"role": "user", "content": _sentence(rng, 300)})
+        messages.append({"role": "user", "content": sentence(rng, 300)})
         names = [f"call_{turn}_{number}" for number in range(3)]
         calls = [
             {
@@ -142,17 +143,16 @@ def parallel() -> dict[str, Any]:
                 "type": "function",
                 "function": {
                     "name": "search",
-                    "arguments": json.dumps({"query": _sentence(rng, 60), "limit": 5}),
+                    "arguments": json.dumps({"query": sentence(rng, 60), "limit": 5}),
                 },
             }
             for name in names
         ]
-        messages.append({"role": "assistant", "content": _sentence(rng, 90), "tool_calls": calls})
+        messages.append({"role": "assistant", "content": sentence(rng, 90), "tool_calls": calls})
         messages.extend(
-            {"role": "tool", "tool_call_id": name, "content": _sentence(rng, 1500)}
-            for name in names
+            {"role": "tool", "tool_call_id": name, "content": sentence(rng, 1500)} for name in names
         )
-        messages.append({"role": "assistant", "content": _sentence(rng, 500)})
+        messages.append({"role": "assistant", "content": sentence(rng, 500)})
     messages.append({"role": "user", "content": "Go on."})
     return {"model": "gpt-5.5", "max_tokens": 1024, "messages": messages}
 

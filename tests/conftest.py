@@ -6,6 +6,7 @@ than a quick run at a desk, and both print the blob that reproduces a failure.
 
 import os
 import signal
+from collections import Counter
 
 from hypothesis import HealthCheck, settings
 
@@ -18,3 +19,17 @@ settings.load_profile("ci" if os.environ.get("CI") else "develop")
 # In the background of a shell, interrupts are ignored, and whoever is started there inherits that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_terminal_summary(terminalreporter):
+    """How many items of the corpus keep each promise, over all processes."""
+    kept, judged = Counter(), Counter()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            for name, value in getattr(report, "user_properties", ()):
+                if name == "corpus" and report.when == "call":
+                    promise, good, number = value
+                    kept[promise] += good
+                    judged[promise] += number
+    for promise, number in judged.items():
+        terminalreporter.write_line(f"corpus: {promise} {kept[promise]:,} of {number:,}")

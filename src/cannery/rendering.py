@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from functools import cache, partial
 from typing import Any
 
 import msgspec
@@ -11,10 +10,11 @@ import msgspec
 from cannery.dialects import find_dialect
 from cannery.messages.canisters import AnyCanister, SupervisorCanisterClass, hold
 from cannery.messages.content import TextualContentClass, new_text
+from cannery.messages.conversation import Conversation
 from cannery.messages.requests import Request, Response
 from cannery.repairs import repair
-from cannery.repairs.aliases import names_of, renamed_tools
-from cannery.wire.bodies import encode
+from cannery.repairs.aliases import renamed_tools
+from cannery.wire.bodies import encode, escaped_paths, with_escapes
 from cannery.wire.contract import UNKNOWN_MODEL, Dialect, Piece, Rules
 from cannery.wire.foreign import report_settings
 from cannery.wire.losses import Aliases, Rendered, Report, enforce
@@ -28,25 +28,24 @@ def write_request(
     policy: str,
     without: Collection[str],
     rules: Rules | None,
-    report: Report,
     locate: Locate,
 ) -> Rendered:
     """A request as a body of the target, with the repairs and losses that it took."""
     name = target.name
-    pieces = [
-        Piece(at_hand(canister), index) for index, canister in enumerate(request.conversation)
-    ]
+    report = Report(without)
+    pieces = arranged_pieces(request.conversation)
     if request.source != name:
         model = request.model if isinstance(request.model, str) else None
         rules = rules or target.rules_of(model)
-        report.taken_names = cache(partial(names_of, request))
+        report.request = request
         pieces = repair(pieces, rules, report, {*without} - target.fixed_repairs)
         if not rules.knows_developer:
-            pieces = [_lowered(piece, report) for piece in pieces]
+            pieces = _lowered(pieces, report)
         report.takes_reasoning = rules.takes_reasoning_text
-        if "function_names" not in without:
+        if request.tools and "function_names" not in without:
             request = renamed_tools(request, rules, report)
-        report_lost_settings(request, report, target)
+        if request.residue is not None:
+            report_lost_settings(request, report, target)
         if target.names_model and not request.model:
             report.lose("MODEL_UNKNOWN", "model")
             request = msgspec.structs.replace(request, model=UNKNOWN_MODEL)
@@ -54,13 +53,24 @@ def write_request(
     return render(written, request, name, policy, report, locate)
 
 
-def _lowered(piece: Piece, report: Report) -> Piece:
-    """A supervisor as one who does not know developers hears it."""
-    canister = piece.canister
-    if not isinstance(canister, SupervisorCanisterClass) or canister.rank != "developer":
-        return piece
-    report.lose("RANK_LOWERED", piece.place)
-    return Piece(changed(canister, rank="system"), piece.place, is_synthetic=piece.is_synthetic)
+def arranged_pieces(conversation: Conversation) -> list[Piece]:
+    """The canisters of a conversation with their places, each with its text at hand."""
+    pieces = [*map(Piece, conversation, range(len(conversation)))]
+    if TextualContentClass in {type(canister.held) for canister in conversation}:
+        return [Piece(at_hand(piece.canister), piece.place) for piece in pieces]
+    return pieces
+
+
+def _lowered(pieces: list[Piece], report: Report) -> list[Piece]:
+    """Pieces as a server hears them that does not tell developer from system."""
+    lowered = [*pieces]
+    for index, piece in enumerate(pieces):
+        canister = piece.canister
+        if type(canister) is SupervisorCanisterClass and canister.rank == "developer":
+            report.lose("RANK_LOWERED", piece.place)
+            system = changed(canister, rank="system")
+            lowered[index] = Piece(system, piece.place, piece.is_synthetic)
+    return lowered
 
 
 def at_hand(canister: AnyCanister) -> AnyCanister:
@@ -88,12 +98,25 @@ def render(
 ) -> Rendered:
     """What was written, encoded, with what a report has to say; the policy may forbid it."""
     encoded = encode(written)
+    if value.residue is not None and value.residue.escapes is not None:
+        encoded = _spell_broken(encoded, value, name, report)
     if report.is_empty:
         return Rendered(encoded)
     losses = report.losses(locate)
     enforce(policy, value.source, name, losses)
     aliases = Aliases(report.names, report.ids, frozenset(report.freeform))
     return Rendered(encoded, losses, report.repairs(locate), aliases)
+
+
+def _spell_broken(encoded: bytes, value: Request | Response, name: str, report: Report) -> bytes:
+    """A body whose source had broken Unicode: its own dialect gets it back, others are told of the repair."""
+    escapes = str(value.residue.escapes)  # type: ignore[union-attr]
+    paths = escaped_paths(escapes)
+    is_same = value.source == name
+    for path in paths:
+        if not is_same or path == "$":
+            report.repair("broken_unicode", path)
+    return with_escapes(encoded, escapes) if is_same and paths != ["$"] else encoded
 
 
 def locate_in(source: str | None, places: Places | None) -> Locate:

@@ -93,8 +93,7 @@ def _nativize_request(
         _check("rules", rules, Rules)
     target = find_dialect(name)
     locate = locate_in(request.source, places)
-    report = Report(without)
-    return write_request(request, target, policy, without, rules, report, locate)
+    return write_request(request, target, policy, without, rules, locate)
 
 
 # --- responses ---------------------------------------------------------------------------------

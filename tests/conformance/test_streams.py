@@ -76,7 +76,7 @@ def test_a_stream_folds_to_its_whole_body(case: StreamCase):
 def test_the_official_parser_takes_what_we_write(case: StreamCase, target: str):
     written = list(cannery.translate_stream([case.data], source=case.dialect, target=target))
     if case.ends_in_error:
-        assert _fails(target, written)
+        assert fails(target, written)
         return
     assert check_stream_rules(target, b"".join(written)) == []
     parse_stream(target, written)
@@ -91,10 +91,10 @@ def test_a_translated_stream_says_the_same(case: StreamCase, target: str):
         cannery.translate_stream([case.data], source=case.dialect, target=target, options=options)
     )
     theirs, ours = fold(events(case)), fold(cannery.normalize_stream(written, target))
-    assert _spoken(ours) == _spoken(theirs)
+    assert spoken(ours) == spoken(theirs)
 
 
-def _fails(target: str, written: list[bytes]) -> bool:
+def fails(target: str, written: list[bytes]) -> bool:
     """Whether a user of the official SDK learns of the error: by an exception, or by an event."""
     try:
         parsed = parse_stream(target, written)
@@ -103,7 +103,7 @@ def _fails(target: str, written: list[bytes]) -> bool:
     return any(event.get("type") in ("error", "response.failed") for event in parsed.events)
 
 
-def _spoken(response: Any) -> list[Any]:
+def spoken(response: Any) -> list[Any]:
     """Texts and calls of an answer, in order; how a wire wraps odd arguments is undone."""
     calls: list[Any] = []
     texts: list[str] = []

@@ -28,7 +28,8 @@ NAMES = ("chat", "responses", "anthropic", "gemini")
 @pytest.fixture(scope="module")
 def impatient(upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     """A gateway that waits for a second, and tries twice more."""
-    config = rows(upstream.url, timeouts="{ connect = 1.0, read = 1.0 }", retries=0)
+    config = "[limits]\nreply_bytes = 16000000\n"
+    config += rows(upstream.url, timeouts="{ connect = 1.0, read = 1.0 }", retries=0)
     dead = socket.socket()
     dead.bind(("127.0.0.1", 0))
     config += (

@@ -124,7 +124,6 @@ async def held_for_each(path: str, folder: Path, *, is_recorded: bool, stream: b
         tracemalloc.stop()
     thinker.goes_on.set()
     assert set(await asyncio.gather(*first, *rest)) == {200}
-    gateway.exchanges.close()
     await recorder.close()
     server.close()
     return held / CALLS / BODY

@@ -12,7 +12,7 @@ import json
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, ClassVar
 
 from cannery.dialects import find_dialect
 from cannery.gateway import echo
@@ -29,6 +29,11 @@ DIALECTS = {
     "/v1/messages": "anthropic_messages",
 }
 RETRY_AFTER = "7"
+LIMITS = {
+    "anthropic-ratelimit-tokens-remaining": "12",
+    "x-ratelimit-remaining-requests": "34",
+    "openai-processing-ms": "56",
+}
 BOMB = gzip.compress(bytes(32 << 20))
 
 
@@ -84,6 +89,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server: _Server
     body = b""
+    more: ClassVar[dict[str, str]] = {}
 
     def log_message(self, *_: Any) -> None:
         """Say nothing."""
@@ -141,6 +147,14 @@ class _Handler(BaseHTTPRequestHandler):
     def do_429(self, dialect: str, model: str, stream: bool) -> None:
         headers = {"retry-after": RETRY_AFTER, "x-request-id": "up-429", "request-id": "up-429"}
         self.answer(429, error_body(dialect, 429, "slow down, please"), headers)
+
+    def do_limited(self, dialect: str, model: str, stream: bool) -> None:
+        """Tell of limits, of a success and of an error."""
+        self.more = {**LIMITS, "server": "somebody", "set-cookie": "a=b"}
+        self.ordinary(dialect, _hello(dialect), stream=stream)
+
+    def do_exhausted(self, dialect: str, model: str, stream: bool) -> None:
+        self.answer(429, error_body(dialect, 429, "no more"), {**LIMITS, "retry-after": "3"})
 
     def do_500(self, dialect: str, model: str, stream: bool) -> None:
         self.answer(500, error_body(dialect, 500, "it broke"), {"x-request-id": "up-500"})
@@ -268,7 +282,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def answer(self, status: int, body: bytes, headers: dict[str, str] | None = None) -> None:
         self.send_response(status)
-        for name, value in {"content-type": "application/json", **(headers or {})}.items():
+        told = {"content-type": "application/json", **(headers or {}), **self.more}
+        self.more = {}  # type: ignore[misc] - for one answer
+        for name, value in told.items():
             self.send_header(name, value)
         self.send_header("content-length", str(len(body)))
         self.end_headers()
@@ -276,7 +292,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def stream_begin(self) -> None:
         self.send_response(200)
-        self.send_header("content-type", "text/event-stream")
+        for name, value in {"content-type": "text/event-stream", **self.more}.items():
+            self.send_header(name, value)
+        self.more = {}  # type: ignore[misc] - for one answer
         self.send_header("transfer-encoding", "chunked")
         self.end_headers()
 

@@ -84,7 +84,8 @@ def _chat_calls(message: Body, path: str) -> Leaves:
         else:
             yield Leaf("opaque", item, where)
     legacy = message.get("function_call")
-    if isinstance(legacy, dict):
+    # Some endpoints put an empty one beside every text.
+    if isinstance(legacy, dict) and (legacy.get("name") or legacy.get("arguments")):
         yield call(legacy.get("name"), legacy.get("arguments"), f"{path}.function_call")
 
 
@@ -287,7 +288,7 @@ def _gemini_response(response: Body, path: str) -> Leaves:
         value = next(iter(value.values()))
     if isinstance(value, str):
         yield from _said("result", value, f"{path}.response")
-    elif value:
+    elif value or (value == {} and not response.get("parts")):
         yield Leaf("result", value, f"{path}.response")
     for index, inner in enumerate(objects(response.get("parts"))):
         yield from _gemini_media(inner, f"{path}.parts[{index}]")

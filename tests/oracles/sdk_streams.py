@@ -13,6 +13,7 @@ import json
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import anthropic
@@ -34,7 +35,12 @@ class Accumulated:
 
     final: dict[str, Any]
     events: list[dict[str, Any]]
-    problems: list[str] = field(default_factory=list)
+    judge: Callable[[], list[str]] = field(default=list, compare=False)
+
+    @property
+    def problems(self) -> list[str]:
+        """The strict type findings of every event and of the result, which take a while."""
+        return self.judge()
 
 
 class StreamRefusedError(Exception):
@@ -51,7 +57,7 @@ def parse_stream(dialect: str, chunks: list[bytes], *, beta: bool = False) -> Ac
     return Accumulated(
         accumulated.final,
         accumulated.events,
-        _problems(dialect, b"".join(chunks), accumulated, beta=beta),
+        partial(_problems, dialect, b"".join(chunks), accumulated, beta=beta),
     )
 
 

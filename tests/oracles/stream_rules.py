@@ -35,7 +35,7 @@ def _values(found: list[Frame]) -> list[tuple[str, Event]]:
 
 def _names_match(found: list[Frame]) -> Iterator[str]:
     for index, frame in enumerate(found):
-        kind = frame.value.get("type")
+        kind = None if frame.data == "[DONE]" else frame.value.get("type")
         if frame.event != kind:
             yield finding(f"frame[{index}]", "event-name", f"{frame.event!r} carries {kind!r}")
 

@@ -112,4 +112,4 @@ def spoiled(draw: Draw, dialect: str, kind: str = "request") -> dict[str, Any]:
     spare = draw(st.sampled_from(bodies))
     for _ in range(draw(st.integers(1, 4))):
         _spoil(draw, body, spare)
-    return body  # type: ignore[no-any-return]
+    return body

@@ -1,4 +1,4 @@
-"""Repairs: skipping the pairing passes is only ever a saving, and running them again changes nothing."""
+"""Repairs: skipping a pass is only ever a saving, and running them again changes nothing."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cannery
-from cannery.repairs import PAIRING, PASSES, repair
+from cannery.messages.content import ImageContentClass
+from cannery.messages.residue import Residue
+from cannery.repairs import PASSES, repair
 from cannery.repairs.pairing import is_paired
+from cannery.repairs.survey import Survey
 from cannery.wire.contract import Piece, Rules
 from cannery.wire.losses import Report
 
@@ -20,6 +23,10 @@ CANISTERS = st.lists(
         st.builds(lambda joined: cannery.assistant("t", joined=joined), st.booleans()),
         st.just(cannery.assistant()),
         st.just(cannery.supervisor("s")),
+        st.sampled_from(["", " ", "\n"]).map(cannery.user),
+        st.sampled_from(["", " "]).map(cannery.assistant),
+        st.just(cannery.user("m").replace(residue=Residue("x", cache="short"))),
+        st.just(cannery.user(ImageContentClass(b"\x89PNG\r\n\x1a\n", "image/jpeg"))),
         st.builds(
             lambda name, joined: cannery.invocation(name, "f", joined=joined), IDS, st.booleans()
         ),
@@ -40,6 +47,7 @@ STRICT = Rules(
     name_pattern="[a-z]+",
     name_length=20,
 )
+STRICT_ABOUT_ONE = Rules(leading_supervisors="one", cache_marks=1)
 
 
 def pieces(canisters: list[Any]) -> list[Piece]:
@@ -57,17 +65,16 @@ def shape(arranged: list[Piece]) -> list[Any]:
     ]
 
 
-@given(canisters=CANISTERS)
-def test_well_paired_conversations_need_no_pairing(canisters: list[Any]):
-    if not is_paired(pieces(canisters)):
-        return
-    report = Report()
-    arranged = pieces(canisters)
-    for name in PASSES:
-        if name in PAIRING:
-            arranged = PASSES[name](arranged, STRICT, report)
-    assert shape(arranged) == shape(pieces(canisters))
-    assert report.is_empty
+@given(canisters=CANISTERS, rules=st.sampled_from([STRICT, STRICT_ABOUT_ONE, Rules()]))
+def test_a_pass_that_the_survey_rules_out_changes_nothing(canisters: list[Any], rules: Rules):
+    given_pieces = pieces(canisters)
+    survey = Survey(given_pieces)
+    for each in PASSES.values():
+        if not each.applies(survey, rules):
+            report = Report()
+            arranged = each.run(given_pieces, rules, report)
+            assert shape(arranged) == shape(given_pieces)
+            assert report.is_empty
 
 
 @given(canisters=CANISTERS)
@@ -91,5 +98,5 @@ def test_a_pass_that_is_off_does_nothing(canisters: list[Any], off: set[str]):
 @given(canisters=CANISTERS)
 def test_an_answer_that_is_made_moves_no_other(canisters: list[Any]):
     given_pieces = pieces(canisters)
-    arranged = PASSES["unanswered_calls"](given_pieces, STRICT, Report())
+    arranged = PASSES["unanswered_calls"].run(given_pieces, STRICT, Report())
     assert [piece for piece in arranged if not piece.is_synthetic] == given_pieces

@@ -9,22 +9,22 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
+from cannery.errors import DialectError
 from cannery.families.chat.reading import ChatReader
-from cannery.families.chat.tools import read_tools, write_tools
+from cannery.families.chat.tools import take_tools, write_tools
 from cannery.families.chat.writing import ChatWriter
 from cannery.messages.absence import absent
 from cannery.messages.conversation import Conversation
+from cannery.messages.json_text import write_json
 from cannery.messages.requests import Request, new_controls, new_request
 from cannery.messages.residue import Residue
-from cannery.wire.bodies import Object, guarded, read_object
+from cannery.wire.bodies import Fields, Object, decode, read_fields
 from cannery.wire.contract import Piece, Rules
 from cannery.wire.controls import flag, put
 from cannery.wire.losses import Report
 from cannery.wire.places import Places
 from cannery.wire.records import data_set, drop_settings
-from cannery.wire.residues import own_residue, patch_text, recall
+from cannery.wire.residues import own_residue, recall
 
 NAME = "openai_finetuning"
 _KNOWN = frozenset({"parallel_calls"})
@@ -32,25 +32,24 @@ _KNOWN = frozenset({"parallel_calls"})
 
 def read_request(body: bytes, places: Places) -> Request:
     """The conversation of an example."""
-    value = read_object(NAME, body)
-    return guarded(NAME, lambda: _read_request(value, places))  # type: ignore[no-any-return]
+    return read_fields(NAME, body, places, _read_request)
 
 
-def _read_request(body: Object, places: Places) -> Request:
-    reader = ChatReader(NAME)
-    reader.messages(body)
-    places.canisters.extend(reader.paths)
-    controls = new_controls(parallel_calls=flag(body.get("parallel_tool_calls")))
+def _read_request(fields: Fields, places: Places) -> Request:
+    messages = fields.pop("messages", None)
+    if messages is None:
+        raise DialectError(NAME, "messages", "is required")
+    reader = ChatReader(NAME, places.canisters)
+    tools = take_tools(NAME, fields, places.tools)
+    left = {key: decode(field) for key, field in fields.items()}
+    parallel = flag(left.get("parallel_tool_calls"))
+    if parallel is not absent:
+        del left["parallel_tool_calls"]
+    reader.messages(decode(messages))
+    residue = Residue(NAME, envelope=write_json({"s": left})) if left else None
+    controls = new_controls(parallel_calls=parallel)
     conversation = Conversation.trusted(reader.canisters)
-    tools = read_tools(NAME, body)
-    request: Request = new_request(
-        conversation, absent, tools, absent, controls, absent, None, NAME
-    )
-    rest = {key: item for key, item in body.items() if key != "messages"}
-    patch = patch_text(_write_settings(request, Report()), rest)
-    if patch is None:
-        return request
-    return msgspec.structs.replace(request, residue=Residue(NAME, envelope=patch))
+    return new_request(conversation, absent, tools, absent, controls, absent, residue, NAME)  # type: ignore[no-any-return]
 
 
 def _write_settings(request: Request, report: Report) -> Object:

@@ -9,20 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from cannery.gateway.calls import Call
 from cannery.gateway.entries import Entry
+from cannery.gateway.forwarding import to_upstream
 from cannery.gateway.ingress import RoleGate
-from cannery.gateway.keys import forwarded_query, holds_secret, own_credential
+from cannery.gateway.keys import forwarded_query, holds_secret
 from cannery.gateway.metrics import Metrics
 from cannery.gateway.peek import Glance, glance
 from cannery.gateway.recorder import Recorder
 from cannery.gateway.refusals import refuse
-from cannery.gateway.sending import Sender
+from cannery.gateway.sending import Outgoing
 from cannery.gateway.state import RESPONSES, Continuation, State, take_state
 from cannery.gateway.upstreams import Choice, Upstream, Upstreams
 from cannery.messages import Request, absent
@@ -31,10 +31,6 @@ from cannery.wire.contract import Dialect, StreamOptions
 from cannery.wire.losses import POLICIES, Aliases, Rendered
 from cannery.wire.places import Places
 
-_FORWARDED = {
-    "anthropic": ("anthropic-version", "anthropic-beta"),
-    "openai": ("openai-beta", "openai-organization", "openai-project"),
-}
 _NO_OPTIONS = StreamOptions()
 _NO_ALIASES = Aliases()
 
@@ -58,7 +54,7 @@ class Asked:
         upstream: Upstream,
         dialect: Dialect,
         entry: Entry | None,
-        wire: bytes = b"",
+        wire: Outgoing | None = None,
         *,
         options: StreamOptions = _NO_OPTIONS,
         aliases: Aliases = _NO_ALIASES,
@@ -74,9 +70,11 @@ class Asked:
         self.is_as_it_came = is_as_it_came
         self._wire = wire
 
-    def take_wire(self) -> bytes:
-        """The bytes to send, which are not held here any longer: a stream may take its time."""
-        wire, self._wire = self._wire, b""
+    def take_wire(self) -> Outgoing:
+        """What to send, which is not held here any longer: a stream may take its time."""
+        wire, self._wire = self._wire, None
+        if wire is None:
+            raise RuntimeError("what is to be sent was taken before")
         return wire
 
 
@@ -86,7 +84,6 @@ class Asking:
     def __init__(
         self,
         upstreams: Upstreams,
-        senders: Mapping[str, Sender],
         *,
         roles: RoleGate,
         metrics: Metrics,
@@ -95,7 +92,6 @@ class Asking:
         keeps_bodies: bool,
     ) -> None:
         self._upstreams = upstreams
-        self._senders = senders
         self._roles = roles
         self._metrics = metrics
         self._recorder = recorder
@@ -141,11 +137,11 @@ class Asking:
             call.model = request.model
         return request, self.choose(call)
 
-    def wire(self, call: Call, choice: Choice, target: Dialect, kind: str, body: bytes) -> bytes:
-        """The bytes that ask an upstream for something."""
+    def wire(self, call: Call, choice: Choice, target: Dialect, kind: str, body: bytes) -> Outgoing:
+        """What asks an upstream for something."""
         upstream = choice.upstream
         is_same = target is call.dialect
-        headers = self._headers(call, upstream, target, is_same=is_same)
+        headers = to_upstream(call, upstream, target)
         url = upstream.url(target, kind, choice.model)
         if kind == "stream" and target.name.startswith("gemini"):
             url = f"{url}?alt=sse"
@@ -154,19 +150,10 @@ class Asking:
             url = f"{url}?{query}" if query else url
         if holds_secret(call, url):
             raise refuse(400, "a key of the gateway cannot name a model", code="invalid_model")
-        return self._senders[upstream.name].request(url, headers, body)
-
-    def _headers(
-        self, call: Call, upstream: Upstream, target: Dialect, *, is_same: bool
-    ) -> dict[str, str]:
-        credential = own_credential(call) if upstream.row.forward_key else None
-        headers = upstream.headers(target, credential, is_same=is_same)
-        if is_same:
-            for name in _FORWARDED.get(target.name.partition("_")[0], ()):
-                value = call.header(name)
-                if value is not None and not holds_secret(call, value):
-                    headers[name] = value
-        return headers
+        if body is not call.body:
+            # It is held as long as the upstream thinks, and what an encoder gives may take ten times its size.
+            body = bytes(memoryview(body))
+        return Outgoing(url, headers, body)
 
     # --- as it came ----------------------------------------------------------------------------
 

@@ -49,6 +49,7 @@ class Call:
         "query",
         "repairs",
         "request_id",
+        "returned_headers",
         "scope",
         "secrets",
         "started",
@@ -87,6 +88,7 @@ class Call:
         self.first_byte = 0.0
         self.tokens = (0, 0)
         self.more_headers: list[Header] | None = None
+        self.returned_headers: list[Header] = []
         self.answered: Response | bytes | None = None
 
     def headers(self, content_type: str = JSON) -> list[Header]:
@@ -106,6 +108,7 @@ class Call:
         if lost:
             codes = ",".join(sorted({loss.code for loss in lost}))
             headers.append(("x-cannery-losses", f"{len(lost)}; codes={codes}"))
+        headers += self.returned_headers
         if self.more_headers is not None:
             headers += self.more_headers
         return headers

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import msgspec
 
@@ -17,6 +17,7 @@ from cannery.gateway import echo
 from cannery.gateway.asking import Asked, Asking
 from cannery.gateway.calls import EVENT_STREAM, Call
 from cannery.gateway.entries import Entry
+from cannery.gateway.forwarding import to_caller
 from cannery.gateway.hearing import Relay, Translation
 from cannery.gateway.ingress import RoleGate
 from cannery.gateway.metrics import Metrics
@@ -25,7 +26,8 @@ from cannery.gateway.peek import gist
 from cannery.gateway.recorder import Recorder
 from cannery.gateway.refusals import CallError, Header, NoAnswerError, not_a_reply
 from cannery.gateway.rsgi import ProtocolClosed, Transport
-from cannery.gateway.sending import Opened, Sender
+from cannery.gateway.sending import Answer, Opened, Sender
+from cannery.gateway.settings import Settings
 from cannery.gateway.speaking import Speaker, ping_of
 from cannery.gateway.state import new_reply_id
 from cannery.gateway.upstreams import Choice, Upstream, Upstreams
@@ -40,7 +42,6 @@ from cannery.wire.losses import Loss
 from cannery.wire.places import Places
 
 _STREAM_HEADERS: list[Header] = [("cache-control", "no-cache"), ("x-accel-buffering", "no")]
-_RETURNED = ("retry-after", "retry-after-ms", "x-should-retry")
 
 
 class Exchanges:
@@ -53,35 +54,28 @@ class Exchanges:
         roles: RoleGate,
         metrics: Metrics,
         recorder: Recorder,
-        policy: str,
-        reply_bytes: int,
-        ping_seconds: float,
+        settings: Settings,
         keeps_bodies: bool,
+        note_failure: Callable[[Call, NoAnswerError], None],
     ) -> None:
         self.upstreams = upstreams
         self.senders: Mapping[str, Sender] = {
-            upstream.name: Sender(upstream.row, reply_bytes)
+            upstream.name: Sender(upstream.row, settings.limits.reply_bytes)
             for upstream in upstreams.all
             if not upstream.is_echo
         }
         self.models = ModelLists(upstreams, self.senders)
         self.asking = Asking(
             upstreams,
-            self.senders,
             roles=roles,
             metrics=metrics,
             recorder=recorder,
-            policy=policy,
+            policy=settings.losses.policy,
             keeps_bodies=keeps_bodies,
         )
-        self._metrics = metrics
-        self._reply_bytes = reply_bytes
-        self._ping_seconds = ping_seconds
-
-    def close(self) -> None:
-        """Let go of all connections."""
-        for sender in self.senders.values():
-            sender.close()
+        self._note_failure = note_failure
+        self._reply_bytes = settings.limits.reply_bytes
+        self._ping_seconds = settings.server.ping_seconds
 
     async def answer(self, call: Call) -> None:
         """Answer a call; the error of one that cannot be answered is raised before anything is said."""
@@ -98,7 +92,7 @@ class Exchanges:
         upstream, dialect = choice.upstream, call.dialect
         wire = self.asking.wire(call, choice, dialect, "count", body)
         answer = await self.senders[upstream.name].send(wire)
-        self._take_headers(call, answer.headers)
+        self._take_headers(call, answer)
         if answer.status != 200:
             raise self._upstream_refusal(call, dialect, answer)
         if not _is_json(dialect, answer.body):
@@ -109,7 +103,7 @@ class Exchanges:
 
     async def _say_whole(self, call: Call, asked: Asked) -> None:
         answer = await self.senders[asked.upstream.name].send(asked.take_wire())
-        self._take_headers(call, answer.headers)
+        self._take_headers(call, answer)
         if answer.status != 200:
             raise self._upstream_refusal(call, asked.dialect, answer)
         if asked.is_as_it_came:
@@ -152,8 +146,8 @@ class Exchanges:
     async def _say_stream(self, call: Call, asked: Asked) -> None:
         upstream, entry = asked.upstream, asked.entry
         sender = self.senders[upstream.name]
-        with contextlib.closing(await sender.open(asked.take_wire())) as opened:
-            self._take_headers(call, opened.headers)
+        async with contextlib.aclosing(await sender.open(asked.take_wire())) as opened:
+            self._take_headers(call, opened)
             await self._check_opened(call, asked.dialect, opened)
             if entry is not None:
                 await entry.ready()
@@ -251,7 +245,7 @@ class Exchanges:
             if not await speaker.say(opened):
                 return voice.fail("the reply is larger than the gateway allows", "too_large")
         except NoAnswerError as failure:
-            self._metrics.failures.add(call.upstream, failure.code)
+            self._note_failure(call, failure)
             return voice.fail(str(failure), failure.code)
         return voice.close()
 
@@ -259,7 +253,7 @@ class Exchanges:
         if opened.status != 200:
             body = await opened.rest()
             raise self._upstream_refusal(
-                call, dialect, (opened.status, opened.headers, body, opened.attempts)
+                call, dialect, Answer(opened.status, opened.headers, body, opened.attempts)
             )
 
     def _read_response(self, dialect: Dialect, upstream: Upstream, body: bytes) -> Response:
@@ -268,43 +262,35 @@ class Exchanges:
         except DialectError:
             raise not_a_reply(upstream.name, dialect, body) from None
 
-    def _take_headers(self, call: Call, headers: Mapping[str, str]) -> None:
+    def _take_headers(self, call: Call, answer: Answer | Opened) -> None:
+        headers = answer.headers
         call.upstream_id = headers.get("x-request-id") or headers.get("request-id")
+        call.returned_headers = to_caller(headers, answer.attempts)
 
     def _take_usage(self, call: Call, response: Response) -> None:
         call.answered = response
         if isinstance(response.usage, Usage):
             call.tokens = (response.usage.input, response.usage.output)
 
-    def _upstream_refusal(
-        self, call: Call, dialect: Dialect, answer: tuple[int, Mapping[str, str], bytes, int]
-    ) -> CanneryError:
+    def _upstream_refusal(self, call: Call, dialect: Dialect, answer: Answer) -> CanneryError:
         """An upstream's error, in the caller's dialect, with its status, request id and advice on trying again."""
-        status, headers, body, attempts = answer
+        status, body = answer.status, answer.body
         if status < 400:
             return NoAnswerError(
                 call.upstream, f"answered with status {status}", "upstream_invalid"
             )
-        returned: list[Header] = []
-        for name in _RETURNED:
-            value = headers.get(name)
-            if value is not None:
-                returned.append((name, value))
-        if attempts > 1:
-            returned = [header for header in returned if header[0] != "x-should-retry"]
-            returned.append(("x-should-retry", "false"))
         error = dialect.read_error(status, body)
         error = msgspec.structs.replace(error, request_id=call.upstream_id or error.request_id)
         if dialect is call.dialect and _is_json(dialect, body):
-            return VerbatimError(error, returned, body)
-        return CallError(error, returned)
+            return VerbatimError(error, body)
+        return CallError(error)
 
 
 class VerbatimError(CallError):
     """An upstream's error that the caller can read as it came."""
 
-    def __init__(self, error: WireError, headers: list[Header], body: bytes) -> None:
-        super().__init__(error, headers)
+    def __init__(self, error: WireError, body: bytes) -> None:
+        super().__init__(error)
         self._body = body
 
     def decorate(self, body: bytes) -> bytes:  # noqa: ARG002 - nothing is written anew

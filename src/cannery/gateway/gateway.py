@@ -51,8 +51,7 @@ class Gateway:
 
     def configure(self, settings: Settings) -> None:
         """Take new settings; calls under way go on with the old ones."""
-        former, self.exchanges = self.exchanges, self._apply(settings)
-        former.close()
+        self.exchanges = self._apply(settings)
 
     def _apply(self, settings: Settings) -> Exchanges:
         """Take over what is simple, and make the rest anew; whatever is wrong is found before anything changes."""
@@ -64,11 +63,10 @@ class Gateway:
             roles=self.roles,
             metrics=self.metrics,
             recorder=self.recorder,
-            policy=settings.losses.policy,
-            reply_bytes=settings.limits.reply_bytes,
-            ping_seconds=settings.server.ping_seconds,
+            settings=settings,
             # A span tells what the body asked for.
             keeps_bodies=self.telemetry is not None,
+            note_failure=self._note_failure,
         )
         self.keys = keys
         self.hosts = Hosts(settings.server.host, settings.server.hosts)
@@ -143,7 +141,7 @@ class Gateway:
     def _refuse(self, call: Call, error: CanneryError) -> None:
         """Answer with an error, unless an answer has already begun."""
         if isinstance(error, NoAnswerError):
-            self.metrics.failures.add(error.upstream, error.code)
+            self._note_failure(call, error)
         elif isinstance(error, LossError):
             call.losses = error.losses
         if call.status:
@@ -156,6 +154,18 @@ class Gateway:
         except RuntimeError:
             # The caller is no longer there to be told.
             call.status = 499
+
+    def _note_failure(self, call: Call, error: NoAnswerError) -> None:
+        """Count that an upstream did not answer, and log why."""
+        self.metrics.failures.add(error.upstream, error.code)
+        self.log.write(
+            "warning",
+            "upstream_failed",
+            request_id=call.request_id,
+            upstream=error.upstream,
+            code=error.code,
+            problem=error.problem,
+        )
 
     def _account(self, call: Call) -> None:
         now = perf_counter()

@@ -1,170 +1,361 @@
-"""Asking upstreams over HTTP: time-outs and retries as the row says, every failure named.
+"""Asking upstreams over HTTP: time-outs and retries as the row says, every failure named with its reason.
 
-Nothing is retried once the first byte of an answer has come. Redirects are not followed: a row's
-URL is the only address that is ever asked. A kept connection that turns out to be closed before a
-byte has come is replaced once; the upstream has not seen the request.
+The client is wreq (see the decision on the HTTP client): it knows TLS with certificates of a row, the proxies of the
+environment, HTTP/2, compressed answers, and hangs up at once when a call is cancelled. Nothing is retried once the
+first byte of an answer has come. Redirects are not followed: a row's URL is the only address that is ever asked.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping
-from typing import NamedTuple
-from urllib.parse import urlsplit
+import os
+import re
+import ssl
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from functools import cache
+from pathlib import Path
+from time import monotonic
+from typing import Any, NamedTuple
 
+import wreq
+from wreq import dns, redirect
+from wreq import exceptions as failures
+
+from cannery.errors import ConfigurationError
 from cannery.gateway.refusals import NoAnswerError
 from cannery.gateway.settings import Row
-from cannery.gateway.wires import Connection, Take, Wires
 
 _TRANSIENT = frozenset({429, 500, 502, 503, 504, 529})
 _LONGEST_WAIT = 10.0
 _BASE_WAIT = 0.25
-_MOST_LINES = 256
+_IDLE_SECONDS = 50.0
+_MOST_IDLE = 512
+_SYSTEM_BUNDLES = (
+    "/etc/ssl/certs/ca-certificates.crt",
+    "/etc/pki/tls/certs/ca-bundle.crt",
+    "/etc/ssl/cert.pem",
+)
+_FAILURES = (
+    failures.BodyError,
+    failures.ConnectionError,
+    failures.ConnectionResetError,
+    failures.DecodingError,
+    failures.ProxyConnectionError,
+    failures.RequestError,
+    failures.TimeoutError,
+    failures.TlsError,
+)
+# What the client says of a failure has addresses and headers in it, so that only the reason is taken from it.
+_REASONS = (
+    ("CERTIFICATE_VERIFY_FAILED", "its certificate cannot be verified"),
+    ("HOSTNAME_MISMATCH", "its certificate is for another name"),
+    ("CERTIFICATE_REQUIRED", "it asks for a client certificate"),
+    ("dns error", "its name cannot be resolved"),
+    ("ConnectionRefused", "it refused the connection"),
+    ("SSL routines", "no TLS connection could be made"),
+    ("BrokenPipe", "it closed the connection"),
+    ("ConnectionReset", "it closed the connection"),
+)
+_SYSTEM_REASON = re.compile(r'Os \{[^}]*message: "([^"]*)"')
+_TLS_REASON = re.compile(r'library: "SSL routines"[^}]*reason: "([A-Z0-9_]+)"')
+_BROKEN = ("IncompleteMessage", "ConnectionReset", "BrokenPipe", "ChannelClosed")
+
+
+class Outgoing(NamedTuple):
+    """What an upstream is asked."""
+
+    url: str
+    headers: Mapping[str, str]
+    body: bytes
 
 
 class Answer(NamedTuple):
     """What an upstream answered, whole."""
 
     status: int
-    headers: Mapping[str, str]
+    headers: Headers
     body: bytes
     attempts: int
 
 
-class Opened(NamedTuple):
-    """An answer that has begun."""
+class Headers:
+    """The headers of an answer; of several with one name, the first."""
 
-    status: int
-    headers: Mapping[str, str]
-    connection: Connection
-    attempts: int
-    limit: int
-    wires: Wires
+    __slots__ = ("_found",)
 
-    def close(self) -> None:
-        """Let go of the connection; another call may use it, if everything was read."""
-        self.wires.give_back(self.connection)
+    def __init__(self, found: Any) -> None:
+        self._found = found
+
+    def get(self, name: str) -> str | None:
+        """The value of a header."""
+        found = self._found.get(name)
+        return None if found is None else bytes(found).decode("latin-1")
+
+    def items(self) -> Iterator[tuple[str, str]]:
+        """All of them, with names in lower case."""
+        for name, value in self._found:
+            yield bytes(name).decode("latin-1"), bytes(value).decode("latin-1")
+
+
+class Opened:
+    """An answer that has begun; it must be closed."""
+
+    def __init__(self, sender: Sender, response: Any, attempts: int) -> None:
+        self.status: int = response.status.as_int()
+        self.headers = Headers(response.headers)
+        self.attempts = attempts
+        self._sender = sender
+        self._response = response
+        self._stream: Any = None
+        self._is_over = False
 
     async def read(self) -> bytes | None:
         """The next bytes, or None at the end."""
-        return await self.connection.read()
-
-    async def pour(self, take: Take) -> bool:
-        """Give what comes to somebody on the spot; True at the end, False when he has enough for now."""
-        return await self.connection.pour(take)
+        if self._stream is None:
+            self._stream = self._response.stream()
+        try:
+            chunk = await anext(self._stream)
+            while not isinstance(chunk, memoryview):
+                # What follows a body in the form of headers says nothing here.
+                chunk = await anext(self._stream)
+        except StopAsyncIteration:
+            self._is_over = True
+            return None
+        except _FAILURES as failure:
+            raise self._sender.describe(failure, has_begun=True) from None
+        return bytes(chunk)
 
     async def rest(self) -> bytes:
         """Everything that is still to come."""
-        return await self.connection.rest(self.limit)
+        limit = self._sender.limit
+        length = self._response.content_length
+        if self._stream is None and length is not None and length <= limit:
+            # Each piece is a turn of the event loop, so that what is known to be small is taken at once.
+            try:
+                body = bytes(await self._response.bytes())
+            except _FAILURES as failure:
+                raise self._sender.describe(failure, has_begun=True) from None
+            self._is_over = True
+            return body
+        pieces: list[bytes] = []
+        size = 0
+        while (chunk := await self.read()) is not None:
+            pieces.append(chunk)
+            size += len(chunk)
+            if size > limit:
+                problem = f"answered with more than {limit} bytes"
+                raise NoAnswerError(self._sender.name, problem, "upstream_too_large")
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    async def aclose(self) -> None:
+        """Let go of the connection; another call may use it, if everything was read."""
+        try:
+            if not self._is_over:
+                open_part = self._response if self._stream is None else self._stream
+                await open_part.__aexit__(None, None, None)
+        finally:
+            self._sender.release()
 
 
 class Sender:
     """Asks one upstream."""
 
     def __init__(self, row: Row, reply_bytes: int) -> None:
+        self.name = row.name
+        self.limit = reply_bytes
         self._row = row
-        self._limit = reply_bytes
-        self._wires = Wires(row.name, row.url, row.timeouts)
-        self._heads: dict[str, bytes] = {}
-        self._lines: dict[tuple[tuple[str, str], ...], bytes] = {}
+        self._client = _client(row)
+        self._places = asyncio.Semaphore(row.connections) if row.connections else None
+        self._answered = 0.0
 
-    def close(self) -> None:
-        """Let go of all connections."""
-        self._wires.close()
-
-    def request(self, url: str, headers: Mapping[str, str], body: bytes) -> bytes:
-        """The bytes that ask for something.
-
-        They are held as long as the upstream thinks, so they are put together once, in no more memory than they need:
-        what an encoder gives may take eight times its size.
-        """
-        start = self._heads.get(url)
-        if start is None:
-            start = self._head(url, "POST")
-            if len(self._heads) < 1024:
-                self._heads[url] = start
-        told = tuple(headers.items())
-        lines = self._lines.get(told)
-        if lines is None:
-            lines = _lines(headers)
-            if len(self._lines) >= _MOST_LINES:
-                self._lines.clear()
-            self._lines[told] = lines
-        return b"".join((start, lines, b"content-length: %d\r\n\r\n" % len(body), body))
-
-    async def send(self, request: bytes) -> Answer:
+    async def send(self, outgoing: Outgoing) -> Answer:
         """Send a request and take the whole answer."""
-        opened = await self.open(request)
+        opened = await self.open(outgoing)
         try:
             body = await opened.rest()
         finally:
-            opened.close()
+            await opened.aclose()
         return Answer(opened.status, opened.headers, body, opened.attempts)
 
     async def fetch(self, url: str, headers: Mapping[str, str]) -> Answer:
         """Get what lies at an address, in one attempt."""
-        connection = await self._ask(self._head(url, "GET") + _lines(headers) + b"\r\n")
+        opened = Opened(self, await self._ask(wreq.Method.GET, Outgoing(url, headers, b"")), 1)
         try:
-            said = await connection.rest(self._limit)
+            return Answer(opened.status, opened.headers, await opened.rest(), 1)
         finally:
-            self._wires.give_back(connection)
-        return Answer(connection.status, connection.headers, said, 1)
+            await opened.aclose()
 
-    async def open(self, request: bytes) -> Opened:
+    async def open(self, outgoing: Outgoing) -> Opened:
         """Send a request and take the answer as it comes; it must be closed."""
         attempt = 1
         while True:
             try:
-                connection = await self._ask(request)
+                response = await self._ask(wreq.Method.POST, outgoing)
             except NoAnswerError as failure:
                 if attempt > self._row.retries or failure.code != "upstream_unreachable":
                     raise
                 wait = _wait(None, attempt)
             else:
-                status, found = connection.status, connection.headers
-                if attempt > self._row.retries or status not in _TRANSIENT:
-                    return Opened(status, found, connection, attempt, self._limit, self._wires)
-                self._wires.give_back(connection)
-                wait = _wait(found.get("retry-after"), attempt)
+                opened = Opened(self, response, attempt)
+                if attempt > self._row.retries or opened.status not in _TRANSIENT:
+                    return opened
+                await opened.aclose()
+                wait = _wait(opened.headers.get("retry-after"), attempt)
             await asyncio.sleep(wait)
             attempt += 1
 
-    async def _ask(self, request: bytes) -> Connection:
+    def release(self) -> None:
+        """Take note that an answer is over."""
+        self._answered = monotonic()
+        if self._places is not None:
+            self._places.release()
+
+    async def _ask(self, method: wreq.Method, outgoing: Outgoing) -> Any:
         """Send a request and wait for the head of its answer."""
-        connection = await self._wires.take()
+        if self._places is not None:
+            await self._take_place(self._places)
         try:
-            connection.start(request, self._row.timeouts)
-            try:
-                await connection.head()
-            except NoAnswerError as failure:
-                if (
-                    not connection.is_reused
-                    or not connection.is_untouched
-                    or failure.status_hint == 504
-                ):
-                    raise
-                connection.drop()
-                connection = await self._wires.take(is_fresh=True)
-                connection.start(request, self._row.timeouts)
-                await connection.head()
+            return await self._request(method, outgoing)
         except BaseException:
-            # A caller that hangs up ends up here too: the upstream is told by hanging up on it.
-            connection.drop()
+            if self._places is not None:
+                self._places.release()
             raise
-        return connection
 
-    def _head(self, url: str, method: str) -> bytes:
-        parts = urlsplit(url)
-        target = parts.path + (f"?{parts.query}" if parts.query else "")
-        return (
-            f"{method} {target} HTTP/1.1\r\nhost: {self._wires.origin.name}\r\n"
-            "user-agent: cannery\r\naccept-encoding: identity\r\n"
-        ).encode()
+    async def _request(self, method: wreq.Method, outgoing: Outgoing) -> Any:
+        # An upstream closes connections that nobody used for a while, also in the moment when one is used again:
+        # then it has not seen the request.
+        may_be_stale = monotonic() - self._answered < _IDLE_SECONDS
+        url, headers, body = outgoing
+        if method is not wreq.Method.POST:
+            body = None  # type: ignore[assignment]
+        while True:
+            try:
+                return await self._client.request(method, url, headers=headers, body=body)
+            except _FAILURES as failure:
+                if may_be_stale and any(word in str(failure) for word in _BROKEN):
+                    may_be_stale = False
+                    continue
+                raise self.describe(failure, has_begun=False) from None
+
+    async def _take_place(self, places: asyncio.Semaphore) -> None:
+        seconds = self._row.timeouts.connect
+        try:
+            await asyncio.wait_for(places.acquire(), seconds)
+        except TimeoutError:
+            problem = f"has had no free connection (of {self._row.connections}) for {seconds:g} s"
+            raise NoAnswerError(self.name, problem, "upstream_busy", 503) from None
+
+    def describe(self, failure: Exception, *, has_begun: bool) -> NoAnswerError:
+        """What went wrong, without what is nobody's business (addresses, headers of a proxy)."""
+        text = str(failure)
+        if isinstance(failure, failures.TimeoutError):
+            return NoAnswerError(self.name, "did not answer in time", "upstream_timeout", 504)
+        is_connecting = "kind: Connect" in text
+        if is_connecting and "TimedOut" in text:
+            seconds = self._row.timeouts.connect
+            problem = f"did not accept a connection within {seconds:g} s"
+            return NoAnswerError(self.name, problem, "upstream_timeout", 504)
+        if is_connecting or isinstance(failure, (failures.ProxyConnectionError, failures.TlsError)):
+            by_proxy = isinstance(failure, failures.ProxyConnectionError)
+            through = " through the proxy" if by_proxy else ""
+            problem = f"cannot be reached{through}: {_reason(text)}"
+            return NoAnswerError(self.name, problem, "upstream_unreachable")
+        if "Parse(" in text:
+            problem = "answered with something that is not HTTP"
+            return NoAnswerError(self.name, problem, "upstream_invalid")
+        if has_begun and "netty::Error" not in text:
+            problem = "answered with a body that cannot be decompressed"
+            return NoAnswerError(self.name, problem, "upstream_invalid")
+        return NoAnswerError(self.name, "broke off its answer", "upstream_broken")
 
 
-def _lines(headers: Mapping[str, str]) -> bytes:
-    return "".join([f"{name}: {value}\r\n" for name, value in headers.items()]).encode()
+def _reason(text: str) -> str:
+    for word, reason in _REASONS:
+        if word in text:
+            detail = _TLS_REASON.search(text)
+            return f"{reason} ({detail[1]})" if detail else reason
+    said = _SYSTEM_REASON.search(text)
+    return said[1] if said else "no connection could be made"
+
+
+# --- the client of a row --------------------------------------------------------------------------
+
+
+@cache
+def _runtime() -> wreq.Runtime:
+    """One thread for the connections to all upstreams."""
+    return wreq.Runtime(workers=1, work_steal=False, thread_name="cannery-upstreams")
+
+
+def _client(row: Row) -> wreq.Client:
+    settings: dict[str, Any] = {
+        "runtime": _runtime(),
+        "user_agent": "cannery",
+        "redirect": redirect.Policy.none(),
+        "connect_timeout": timedelta(seconds=row.timeouts.connect),
+        "read_timeout": timedelta(seconds=row.timeouts.read),
+        "pool_idle_timeout": timedelta(seconds=_IDLE_SECONDS),
+        "pool_max_idle_per_host": _MOST_IDLE,
+        # The names of this machine and its network, as every other program sees them.
+        "dns_options": dns.DnsOptions(system_dns=True),
+        "http1_only": not row.http2,
+    }
+    if row.timeouts.total:
+        settings["timeout"] = timedelta(seconds=row.timeouts.total)
+    if row.url.startswith("https"):
+        settings["tls_verify"] = _roots(_bundle(row))
+        if row.certificate is not None:
+            settings["tls_identity"] = _identity(row)
+    return wreq.Client(**settings)
+
+
+def _bundle(row: Row) -> str | None:
+    """The file of certificate authorities for a row: its own, the environment's, or the system's."""
+    named = row.ca or os.environ.get("SSL_CERT_FILE")
+    if named:
+        return str(Path(named).expanduser())
+    usual = (ssl.get_default_verify_paths().cafile, *_SYSTEM_BUNDLES)
+    return next((path for path in usual if path and Path(path).is_file()), None)
+
+
+@cache
+def _roots(path: str | None) -> wreq.CertStore | bool:
+    """The authorities of a file; those that come with the client if the system has none."""
+    if path is None:
+        return True
+    try:
+        content = Path(path).read_bytes()
+        if not _CERTIFICATE.search(content):
+            raise ConfigurationError(path, "cannot be used as a CA bundle: no certificate in it")
+        return wreq.CertStore.from_pem_stack(content)
+    except (OSError, *_BUILDING) as error:
+        raise ConfigurationError(path, f"cannot be used as a CA bundle: {error}") from None
+
+
+def _identity(row: Row) -> wreq.Identity:
+    """The client certificate of a row with its key, which may stand in the same file."""
+    where = f"upstream {row.name!r}, certificate"
+    certificate = Path(str(row.certificate)).expanduser()
+    key = Path(row.certificate_key or str(row.certificate)).expanduser()
+    try:
+        chain = b"\n".join(_CERTIFICATE.findall(certificate.read_bytes()))
+        keys = b"\n".join(_PRIVATE_KEY.findall(key.read_bytes()))
+        return wreq.Identity.from_pkcs8_pem(chain, keys)
+    except OSError as error:
+        raise ConfigurationError(where, f"cannot be used: {error}") from None
+    except _BUILDING:
+        problem = (
+            "cannot be used: expected a certificate in PEM and its key in PKCS 8 (BEGIN PRIVATE KEY); "
+            "openssl pkcs8 -topk8 -nodes converts other keys"
+        )
+        raise ConfigurationError(where, problem) from None
+
+
+_BUILDING = (failures.BuilderError, failures.TlsError)
+_CERTIFICATE = re.compile(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", re.DOTALL)
+_PRIVATE_KEY = re.compile(rb"-----BEGIN PRIVATE KEY-----.+?-----END PRIVATE KEY-----", re.DOTALL)
 
 
 def _wait(asked: str | None, attempt: int) -> float:

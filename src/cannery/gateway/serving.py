@@ -134,7 +134,6 @@ async def _run(
     housekeeper.stop()
     await listener.close()
     await tunnels.close()
-    gateway.exchanges.close()
     await recorder.close()
     if gateway.telemetry is not None:
         await loop.run_in_executor(None, gateway.telemetry.close)

@@ -43,6 +43,29 @@ _LEAST = {
 }
 _LEAST_TIMEOUTS = {"connect": 0.001, "read": 0.001, "total": 0}
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+# What belongs to the connection with the caller, or opens the gateway.
+_NEVER_FORWARDED = frozenset(
+    [
+        "accept-encoding",
+        "api-key",
+        "authorization",
+        "connection",
+        "content-encoding",
+        "content-length",
+        "content-type",
+        "cookie",
+        "expect",
+        "host",
+        "keep-alive",
+        "proxy-authorization",
+        "te",
+        "trailer",
+        "transfer-encoding",
+        "upgrade",
+        "x-api-key",
+        "x-goog-api-key",
+    ]
+)
 _HEADER_VALUE = re.compile(r"[\t\x20-\x7e]*")
 
 
@@ -139,6 +162,12 @@ class Row(Struct, forbid_unknown_fields=True, frozen=True):
     timeouts: Timeouts = Timeouts()
     retries: int = 0
     forward_key: bool = False
+    forward_headers: tuple[str, ...] = ()
+    ca: str | None = None
+    certificate: str | None = None
+    certificate_key: str | None = None
+    http2: bool = True
+    connections: int = 0
 
     @property
     def dialects(self) -> tuple[str, ...]:
@@ -307,6 +336,8 @@ def _row_problems(row: Row, seen: set[str]) -> list[tuple[str, str]]:
         problems.append(("dialect", "names no dialect"))
     if row.auth is not None and row.auth not in AUTHENTICATIONS:
         problems.append(("auth", f"must be one of {', '.join(AUTHENTICATIONS)}"))
+    if row.connections < 0:
+        problems.append(("connections", "must be at least 0"))
     if not 0 <= row.retries <= 10:
         problems.append(("retries", "must lie between 0 and 10"))
     try:
@@ -327,6 +358,9 @@ def _sending_problems(row: Row) -> Iterable[tuple[str, str]]:
     for name, least in _LEAST_TIMEOUTS.items():
         if not getattr(row.timeouts, name) >= least:
             yield "timeouts", f"{name} must be at least {least:g}"
+    for name in row.forward_headers:
+        if not _HEADER_NAME.fullmatch(name) or name.lower() in _NEVER_FORWARDED:
+            yield "forward_headers", f"{name!r} cannot be forwarded"
     for name, value in row.headers.items():
         if not _HEADER_NAME.fullmatch(name) or not _HEADER_VALUE.fullmatch(value):
             yield "headers", f"{name!r} cannot be sent as a header"

@@ -70,23 +70,20 @@ class Speaker:
             reading.cancel()
 
     async def _say_at_once(self, opened: Opened, transport: DirectTransport) -> bool:
-        def take(chunk: bytes) -> bool:
-            said = self._voice.feed(chunk)
-            keeps_up = transport.send_now(said) if said else True
-            return self._heard(chunk) and keeps_up
-
         if self._ping_seconds:
             self._look_later(transport)
         try:
-            while not await opened.pour(take):
-                if self._left < 0:
+            while (chunk := await opened.read()) is not None:
+                said = self._voice.feed(chunk)
+                if said and not transport.send_now(said):
+                    # Nothing more is read until the caller has taken what was said.
+                    await transport.send_bytes(b"")
+                if not self._heard(chunk):
                     return False
-                # Nothing more is said until the caller has taken what was.
-                await transport.send_bytes(b"")
         finally:
             if self._timer is not None:
                 self._timer.cancel()
-        return self._left >= 0
+        return True
 
     def _look_later(self, transport: DirectTransport) -> None:
         wait = self._ping_seconds / _LOOKS

@@ -102,11 +102,12 @@ class UsageReport(Struct, frozen=True, gc=False, tag=True):
 
 
 class Finish(Struct, frozen=True, gc=False, tag=True):
-    """The answer is complete."""
+    """The answer is complete; ``around`` is the residue that the whole Response would have."""
 
     reason: FinishReason
     stop_sequence: Absential[str] = absent
     residue: Residue | None = None
+    around: Residue | None = None
 
 
 class Failure(Struct, frozen=True, gc=False, tag=True):
@@ -214,6 +215,7 @@ class Folder:
         self._usage: Absential[Usage] = absent
         self._finish: Absential[FinishReason] = absent
         self._stop_sequence: Absential[str] = absent
+        self._around: Residue | None = None
         self.failure: Failure | None = None
 
     @property
@@ -245,6 +247,7 @@ class Folder:
             case Finish():
                 self._finish = event.reason
                 self._stop_sequence = event.stop_sequence
+                self._around = event.around
             case Failure():
                 self.failure = event
             case Unknown():
@@ -277,6 +280,7 @@ class Folder:
             self._start.model,
             self._start.identifier,
             self._stop_sequence,
+            self._around,
             source=self._start.source,
             created=self._start.created,
         )
@@ -309,8 +313,7 @@ def fold(events: Iterable[Event]) -> Response:
 def unfold(response: Response) -> Iterator[Event]:
     """The shortest events that fold into this Response again.
 
-    A turn without words has no part of its own: folding makes one where a call comes first and joins it. Residue
-    of the whole Response does not stream.
+    A turn without words has no part of its own: folding makes one where a call comes first and joins it.
     """
     yield Start(response.identifier, response.model, response.created, response.source)
     index = 0
@@ -322,7 +325,7 @@ def unfold(response: Response) -> Iterator[Event]:
     if isinstance(response.usage, Usage):
         yield UsageReport(response.usage)
     if isinstance(response.finish, FinishReason):
-        yield Finish(response.finish, response.stop_sequence)
+        yield Finish(response.finish, response.stop_sequence, None, response.residue)
 
 
 def _unfold_part(index: int, canister: AnyCanister) -> Iterator[Event]:

@@ -22,7 +22,8 @@ class Residue(Struct, frozen=True, gc=False):
     said in it: ``usage``, ``cost``, and ``unknown``, the records of an imported file that stood before the message
     and that its importer does not understand. No dialect writes them.
     When a message is edited, its envelope goes to the value that opens it then; a form
-    that must survive that stands on each value of the message.
+    that must survive that stands on each value of the message. ``escapes`` belongs to a whole body: the strings in it
+    that are no Unicode text, with their paths.
     """
 
     dialect: str
@@ -32,3 +33,4 @@ class Residue(Struct, frozen=True, gc=False):
     model: str | None = None
     cache: str | None = None
     facts: str | None = None
+    escapes: str | None = None

@@ -7,7 +7,7 @@ names are untouched. A call id that comes again in a later turn gets an alias of
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import lru_cache
 
 from cannery.messages import digests
@@ -128,10 +128,16 @@ def _fresh_name(name: str, rules: Rules, report: Report) -> str:
     while True:
         salt = f"{count}:" if count else ""
         alias = alias_of(name, rules.name_pattern, rules.name_length, salt)
-        if report.names.get(alias, name) == name and alias not in report.taken_names():
+        if report.names.get(alias, name) == name and alias not in _taken(report):
             return alias
-        report.names_met = True
         count += 1
+
+
+def _taken(report: Report) -> Collection[str]:
+    """The function names of the request that is written, found when an alias is first made."""
+    if report.taken_names is None:
+        report.taken_names = frozenset() if report.request is None else names_of(report.request)
+    return report.taken_names
 
 
 def names_of(request: Request) -> frozenset[str]:

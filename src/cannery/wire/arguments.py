@@ -25,6 +25,13 @@ _PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,39}", re.ASCII).fullmatch
 read_slice = msgspec.json.Decoder(Raw).decode
 
 
+def argument_text(value: Any) -> str:
+    """The text of a call's arguments, however they are spelled."""
+    if value is None:
+        return ""
+    return value if type(value) is str else write_json(value)
+
+
 def object_slice(text: str) -> Raw | None:
     """The JSON object that an argument text spells, ready for msgspec to be written; None if it spells none.
 

@@ -18,7 +18,9 @@ from orjson import Fragment, dumps
 from cannery.errors import DialectError, MessageError
 from cannery.messages.immutable import thaw
 from cannery.messages.json_text import decode_vast, utf8
-from cannery.wire.places import Places
+from cannery.messages.requests import Request, Response
+from cannery.messages.residue import Residue
+from cannery.wire.places import Places, path_text
 
 _decode = msgspec.json.Decoder().decode
 _split = msgspec.json.Decoder(dict[str, Raw]).decode
@@ -28,7 +30,7 @@ _MISSING: Any = object()
 Object = dict[str, Any]
 # The fields of a body, not decoded yet.
 Fields = dict[str, Raw]
-T = TypeVar("T")
+T = TypeVar("T", Request, Response)
 
 
 def encode(value: Any) -> bytes:
@@ -113,7 +115,7 @@ def read_value(dialect: str, body: bytes) -> Any:
     except RecursionError:
         raise DialectError(dialect, "$", "nested too deeply") from None
     except (msgspec.MsgspecError, UnicodeError):
-        return _read_tolerantly(dialect, body)
+        return _scrub(_read_tolerantly(dialect, body), [], [])
 
 
 def decode(field: Raw) -> Any:
@@ -126,6 +128,20 @@ def decode(field: Raw) -> Any:
         return decode_vast(str(field, "utf-8"))
 
 
+def mend(dialect: str, body: bytes) -> tuple[Object, str | None]:
+    """The object of a body with broken Unicode as U+FFFD, and the strings that were broken (``Residue.escapes``)."""
+    value = _read_tolerantly(dialect, body)
+    if type(value) is not dict:
+        raise DialectError(dialect, "$", f"expected a JSON object, got {kind_of(value)}")
+    broken: list[tuple[list[str | int], str]] = []
+    mended = _scrub(value, [], broken)
+    if not _is_text(body):
+        broken.append(([], ""))
+    import json
+
+    return mended, json.dumps(broken) if broken else None
+
+
 def read_object(dialect: str, body: bytes) -> Object:
     """The JSON object of a body."""
     value = read_value(dialect, body)
@@ -134,11 +150,20 @@ def read_object(dialect: str, body: bytes) -> Object:
     return value
 
 
+def _is_text(body: bytes) -> bool:
+    """Whether bytes are UTF-8, or would be but for halves of surrogate pairs."""
+    try:
+        body.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
 def _read_tolerantly(dialect: str, body: bytes) -> Any:
     """Read what only broken Unicode or a vast number makes unreadable; anything else is an error with its place."""
     import json
 
-    text = body.decode("utf-8-sig", "replace")
+    text = body.decode("utf-8-sig", "surrogatepass" if _is_text(body) else "replace")
     try:
         value = decode_vast(text)
     except RecursionError:
@@ -149,17 +174,51 @@ def _read_tolerantly(dialect: str, body: bytes) -> Any:
         raise DialectError(dialect, "$", f"not JSON: {problem} at {place}") from None
     except ValueError as error:
         raise DialectError(dialect, "$", f"not JSON: {error}") from None
-    return _scrub(value)
-
-
-def _scrub(value: Any) -> Any:
-    if type(value) is str:
-        return value if value.isascii() else re.sub(_SURROGATES, "\ufffd", value)
-    if type(value) is list:
-        return [_scrub(item) for item in value]
-    if type(value) is dict:
-        return {_scrub(key): _scrub(item) for key, item in value.items()}
     return value
+
+
+def _scrub(value: Any, path: list[str | int], broken: list[tuple[list[str | int], str]]) -> Any:
+    """A value without lone surrogates; the strings that had one are noted with their paths."""
+    if type(value) is str:
+        whole = value if value.isascii() else re.sub(_SURROGATES, "\ufffd", value)
+        if whole != value:
+            broken.append((path, value))
+        return whole
+    if type(value) is list:
+        return [_scrub(item, [*path, index], broken) for index, item in enumerate(value)]
+    if type(value) is dict:
+        return {
+            _scrub(key, [*path, key], broken): _scrub(item, [*path, key], broken)
+            for key, item in value.items()
+        }
+    return value
+
+
+def with_escapes(encoded: bytes, escapes: str) -> bytes:
+    """A body with the strings that were mended spelled as they came, wherever they stand now."""
+    import json
+
+    originals = {
+        re.sub(_SURROGATES, "\ufffd", original): original for _, original in json.loads(escapes)
+    }
+
+    def spelled(value: Any) -> Any:
+        if type(value) is str:
+            return originals.get(value, value)
+        if type(value) is list:
+            return [spelled(item) for item in value]
+        if type(value) is dict:
+            return {spelled(key): spelled(item) for key, item in value.items()}
+        return value
+
+    return json.dumps(spelled(json.loads(encoded)), separators=(",", ":")).encode()
+
+
+def escaped_paths(escapes: str) -> list[str]:
+    """The paths of the strings that were mended; ``$`` where bytes were broken that are no string's."""
+    import json
+
+    return [path_text(tuple(path)) or "$" for path, _ in json.loads(escapes)]
 
 
 def kind_of(value: Any) -> str:
@@ -212,21 +271,8 @@ class Reader:
 def read_fields(
     dialect: str, body: bytes, places: Places, read: Callable[[Fields, Places], T]
 ) -> T:
-    """Run a reader over the top-level fields of a body, which it decodes one by one (``decode``).
-
-    A body of which no value can be made is one DialectError. One with broken Unicode or with numbers beyond 64 bits is
-    mended first.
-    """
-    try:
-        return read(_split(body), places)
-    except RecursionError:
-        raise DialectError(dialect, "$", "nested too deeply") from None
-    except MessageError as error:
-        raise DialectError(dialect, "$", str(error)) from None
-    except (msgspec.MsgspecError, UnicodeError):
-        mended = encode(read_object(dialect, body))
-    places.clear()
-    return read(_split(mended), places)
+    """Run a reader over the top-level fields of a body, which it decodes one by one (``decode``)."""
+    return read_body(dialect, body, places, _split, read, lambda value: _split(encode(value)))
 
 
 def read_body(
@@ -234,12 +280,14 @@ def read_body(
     body: bytes,
     places: Places,
     decode_levels: Callable[[bytes], Any],
-    read: Callable[[Object, Places], T],
+    read: Callable[[Any, Places], T],
+    prepare: Callable[[Object], Any] = lambda value: value,
 ) -> T:
     """Run a reader over a body decoded to the level that it looks at: what lies deeper is ``Raw``.
 
-    A body of which no value can be made is one DialectError. Of one with broken Unicode or vast numbers every level is
-    decoded, so a reader must take values as well as ``Raw``.
+    A body of which no value can be made is one DialectError. One with broken Unicode or vast numbers is mended first,
+    and what is read keeps the spelling of the broken strings; of such a body every level is decoded unless ``prepare``
+    does otherwise.
     """
     try:
         return read(decode_levels(body), places)
@@ -249,7 +297,12 @@ def read_body(
         raise DialectError(dialect, "$", str(error)) from None
     except (msgspec.MsgspecError, UnicodeError):
         places.clear()
-    return guarded(dialect, lambda: read(read_object(dialect, body), places))  # type: ignore[no-any-return]
+    mended, escapes = mend(dialect, body)
+    found: T = guarded(dialect, lambda: read(prepare(mended), places))
+    if escapes is None:
+        return found
+    residue = msgspec.structs.replace(found.residue or Residue(dialect), escapes=escapes)
+    return msgspec.structs.replace(found, residue=residue)
 
 
 def guarded(dialect: str, read: Callable[[], Any]) -> Any:

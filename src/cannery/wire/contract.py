@@ -43,17 +43,12 @@ class Rules(Struct, frozen=True, gc=False):
     takes_reasoning_text: bool = False
 
 
-class Piece:
+class Piece(Struct, frozen=True, gc=False, eq=False):
     """A canister on its way to the wire, with its position in the source conversation (None if it was made up)."""
 
-    __slots__ = ("canister", "is_synthetic", "place")
-
-    def __init__(
-        self, canister: AnyCanister, place: int | None, *, is_synthetic: bool = False
-    ) -> None:
-        self.canister = canister
-        self.place = place
-        self.is_synthetic = is_synthetic
+    canister: AnyCanister
+    place: int | None
+    is_synthetic: bool = False
 
 
 class StreamReader(Protocol):

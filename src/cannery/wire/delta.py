@@ -5,9 +5,10 @@ give theirs again. Long strings that share an end are patched in place, so that 
 The comparison tells true from 1 and 1 from 1.0, because somebody chose that spelling.
 
 A patch is a JSON object: ``v`` (the whole value), or ``s`` (keys set), ``x`` (keys dropped), ``d`` (keys patched),
-``r`` (keys spelled otherwise), or ``i`` (items patched) and ``a`` (items added, by position), or ``p`` (characters
-kept at the front, characters kept at the back, what stands between), or ``q`` (the whole number, in quotes: the JSON
-of protobuf writes them so), or ``j`` (the value of which our text is the JSON: arguments that came as an object).
+``r`` (keys spelled otherwise), ``h`` (objects of which only one member stands there), or ``i`` (items patched) and
+``a`` (items added, by position), or ``p`` (characters kept at the front, characters kept at the back, what stands
+between), or ``q`` (the whole number, in quotes: the JSON of protobuf writes them so), or ``j`` (the value of which our
+text is the JSON: arguments that came as an object).
 """
 
 from __future__ import annotations
@@ -101,10 +102,17 @@ def restore(ours: Any, patch: dict[str, Any] | None) -> Any:
         return _restored_list(ours, patch)
     if type(ours) is not dict:
         return ours
+    return _restored_object(ours, patch)
+
+
+def _restored_object(ours: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
     result = {key: value for key, value in ours.items() if key not in patch.get("x", ())}
     for key, inner in patch.get("d", {}).items():
         if key in result:
             result[key] = restore(result[key], inner)
+    for key, member in patch.get("h", {}).items():
+        if type(result.get(key)) is dict and member in result[key]:
+            result[key] = result[key][member]
     renamed = patch.get("r")
     if renamed is not None:
         result = {renamed.get(key, key): value for key, value in result.items()}

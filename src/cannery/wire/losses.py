@@ -92,6 +92,7 @@ TOLD_ONCE = frozenset({"SIGNATURE_STANDIN"})
 REPAIRS: Mapping[str, str] = {
     "alternation": "neighbours of the same role became parts of one message",
     "cache_marks": "the earliest cache marks beyond the target's limit were removed",
+    "broken_unicode": "half a surrogate pair, or bytes that are not UTF-8, became U+FFFD",
     "call_ids": "a call id that the target forbids was rewritten on the call and its result",
     "duplicate_results": "a second result for the same call was left out",
     "empty_text": "blank text that the target refuses was left out",
@@ -105,6 +106,10 @@ REPAIRS: Mapping[str, str] = {
     "single_system": "leading system and developer texts became one system message",
     "unanswered_calls": "a call without a result got a synthetic error result",
 }
+
+
+# Repairs without which there would be no JSON.
+ALWAYS_ON = frozenset({"broken_unicode"})
 
 
 Place = int | str | None
@@ -140,6 +145,8 @@ def check_repairs(names: object) -> None:
     for name in names:
         if name not in REPAIRS:
             raise InputError(f"no repair {name!r}; known: {', '.join(REPAIRS)}")
+        if name in ALWAYS_ON:
+            raise InputError(f"the repair {name!r} cannot be switched off")
 
 
 class Aliases(Struct, frozen=True, gc=False):
@@ -177,19 +184,19 @@ class Report:
     A place is the position of a canister in the source conversation, the
     path of a request field, or ``@`` and the name of a control. Places become paths of the source only when there is
     something to report. ``off`` are the repairs that are switched off, for writers that would make one of them, and
-    ``takes_reasoning`` says that an endpoint hears thoughts as text. ``taken_names`` gives the function names of the
-    request, which no alias may have; ``names_met`` tells that one would have had one of them.
+    ``takes_reasoning`` says that an endpoint hears thoughts as text. ``request`` is what is written, whose function
+    names no alias may have.
     """
 
     takes_reasoning = False
+    request: Any = None
+    taken_names: Collection[str] | None = None
 
     def __init__(self, off: Collection[str] = ()) -> None:
         self.off = off
         self._losses: list[tuple[str, Place, str, str]] = []
         self._repairs: list[tuple[str, Place, str]] = []
         self.names: dict[str, str] = {}
-        self.taken_names: Callable[[], Collection[str]] = frozenset
-        self.names_met = False
         self.ids: dict[str, str] = {}
         self.freeform: set[str] = set()
 

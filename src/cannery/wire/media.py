@@ -113,6 +113,13 @@ def split_data_url(url: str) -> tuple[str, Base64] | None:
     return found.group(1).strip().lower(), Base64(url[found.end() :])
 
 
+def data_url_patch(url: str, mime_type: str, payload: Base64) -> dict[str, Any] | None:
+    """The patch that gives a URL again from the usual data URL of its payload; None where it is the usual one."""
+    length = len(payload.text)
+    head = url[: len(url) - length]
+    return None if head == f"data:{mime_type};base64," else {"p": [0, length, head]}
+
+
 def data_url(content: BinaryContentStruct, mime_type: str | None = None) -> str:
     """The data URL of inline content."""
     return f"data:{mime_type or content.mime_type};base64,{base64_text(content.payload)}"

@@ -6,7 +6,7 @@ when it writes, ``recall`` applies what was remembered, if the residue is this d
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -33,6 +33,34 @@ def answer_patch(ours: Object, theirs: Object, key: str, spell: Spell | None = N
     inner = patch.setdefault("d", {}).setdefault(key, {})
     inner["a"] = {str(index): item for index, item in enumerate(listed) if index}
     return write_json(patch)
+
+
+def set_again(left: Object) -> Object | None:
+    """The patch that sets what is left of an object of which a reader took all that it understands."""
+    return {"s": left} if left else None
+
+
+def nested(
+    left: Object, inner: Mapping[str, Object | None], dropped: Sequence[str] = ()
+) -> Object | None:
+    """The same with patches of inner objects, by their keys, and with keys that writing adds and the object lacked."""
+    patch: Object = {}
+    patched = {key: each for key, each in inner.items() if each is not None}
+    if patched:
+        patch["d"] = patched
+    if left:
+        patch["s"] = left
+    if dropped:
+        patch["x"] = dropped
+    return patch or None
+
+
+def take_usual(left: Object, key: str, usual: Any, dropped: list[str]) -> None:
+    """Take a field that has the value which writing gives it; note it as dropped where the object lacks it."""
+    if key not in left:
+        dropped.append(key)
+    elif type(left[key]) is type(usual) and left[key] == usual:
+        del left[key]
 
 
 def recall(ours: Any, patch: str | None) -> Any:

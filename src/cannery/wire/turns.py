@@ -7,24 +7,33 @@ from typing import Any
 
 import msgspec
 
-from cannery.messages.canisters import AnyCanister, AssistantCanisterClass, text_of
-from cannery.messages.role import Role
+from cannery.messages.canisters import (
+    AnyCanister,
+    AssistantCanisterClass,
+    DocumentCanisterClass,
+    InvocationCanisterClass,
+    ResultCanisterClass,
+    SupervisorCanisterClass,
+    UserCanisterClass,
+    text_of,
+)
 from cannery.wire.contract import Piece
 
 USER, MODEL, SUPERVISOR = "user", "model", "supervisor"
-_SIDES = {
-    Role.User: USER,
-    Role.Document: USER,
-    Role.Result: USER,
-    Role.Assistant: MODEL,
-    Role.Invocation: MODEL,
-    Role.Supervisor: SUPERVISOR,
+# Whose turn a canister is, by its class.
+SIDES: dict[type, str] = {
+    UserCanisterClass: USER,
+    DocumentCanisterClass: USER,
+    ResultCanisterClass: USER,
+    AssistantCanisterClass: MODEL,
+    InvocationCanisterClass: MODEL,
+    SupervisorCanisterClass: SUPERVISOR,
 }
 
 
 def side(piece: Piece) -> str:
     """Whose turn a piece belongs to."""
-    return _SIDES[piece.canister.role]
+    return SIDES[type(piece.canister)]
 
 
 def changed(canister: AnyCanister, **fields: Any) -> AnyCanister:
@@ -35,16 +44,17 @@ def changed(canister: AnyCanister, **fields: Any) -> AnyCanister:
 def turns(pieces: list[Piece]) -> Iterator[list[Piece]]:
     """The groups that a wire would send as one message each."""
     group: list[Piece] = []
+    speaker = ""
     for piece in pieces:
         canister = piece.canister
-        follows = bool(group) and side(piece) == side(group[-1])
-        follows = follows and (
-            canister.joined or (canister.role is Role.Invocation and side(group[-1]) == MODEL)
-        )
-        if group and not follows:
+        kind = type(canister)
+        whose = SIDES[kind]
+        if whose is speaker and (canister.joined or kind is InvocationCanisterClass):
+            group.append(piece)
+            continue
+        if group:
             yield group
-            group = []
-        group.append(piece)
+        group, speaker = [piece], whose
     if group:
         yield group
 

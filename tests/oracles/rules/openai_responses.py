@@ -35,6 +35,8 @@ _PAIRS = {
     "apply_patch_call_output": "apply_patch_call",
 }
 _CALLS = frozenset(_PAIRS.values())
+# A search of the client's own tools may be answered by a plain function_call_output: recorded with gpt-5.6, 2026.
+_SEARCHES = frozenset({"tool_search_call"})
 _PREFIXES = {"message": "msg", "function_call": "fc", "reasoning": "rs"}
 _NOT_AFTER_REASONING = frozenset({*_PAIRS, "compaction_trigger", "item_reference"})
 
@@ -78,6 +80,7 @@ def _pairing(items: list[Body], has_server_state: bool) -> Iterator[str]:
     calls: dict[tuple[str, Any], str] = {}
     hosted: set[tuple[str, Any]] = set()
     answered: set[tuple[str, Any]] = set()
+    searches: set[Any] = set()
     for index, item in enumerate(items):
         kind, path = _kind(item), f"$.input[{index}]"
         if kind in _CALLS:
@@ -86,11 +89,13 @@ def _pairing(items: list[Body], has_server_state: bool) -> Iterator[str]:
             calls[kind, _key(item)] = path
             if _is_hosted(item):
                 hosted.add((kind, _key(item)))
+        elif kind in _SEARCHES:
+            searches.add(_key(item))
         elif kind in _PAIRS:
             key = (_PAIRS[kind], _key(item))
             if key in answered:
                 yield finding(path, "result-duplicate", f"{_key(item)!r} is answered twice")
-            elif key not in calls and not has_server_state:
+            elif key not in calls and _key(item) not in searches and not has_server_state:
                 yield finding(path, "result-orphan", f"no earlier call {_key(item)!r}")
             answered.add(key)
     for key, path in calls.items():

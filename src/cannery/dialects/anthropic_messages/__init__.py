@@ -35,7 +35,7 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> dict
     model = request.model if isinstance(request.model, str) else None
     is_foreign = request.source not in (None, NAME)
     writer = MessageWriter(
-        report, at_home=request.source == NAME, is_foreign=is_foreign, model=model
+        report, is_same=request.source == NAME, is_foreign=is_foreign, model=model
     )
     leading, others = writer.split(pieces)
     system = writer.system(leading)

@@ -1,18 +1,19 @@
 """Writing contents as blocks.
 
-Every function gives the usual form of a value. At home nothing is judged; abroad a block that the server would
-refuse is left out with a loss.
+For the same dialect nothing is judged; for another one a block that the server would refuse is left out with a loss.
 """
 
 from __future__ import annotations
 
-from typing import Any, assert_never
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from orjson import Fragment
 
 from cannery.dialects.anthropic_messages.models import NAME, is_same_family
 from cannery.dialects.anthropic_messages.reading import SEARCH_RESULT
 from cannery.messages.content import (
     PLAIN,
-    AnyContent,
     AudioContentClass,
     BinaryContentStruct,
     DataContentClass,
@@ -29,6 +30,7 @@ from cannery.messages.content import (
 from cannery.messages.json_text import decode_json
 from cannery.messages.payload import Location
 from cannery.messages.residue import Residue
+from cannery.wire.bodies import Object
 from cannery.wire.losses import Report
 from cannery.wire.media import (
     NOT_BASE64,
@@ -39,15 +41,14 @@ from cannery.wire.media import (
     standard_base64,
 )
 
+Place = int | str | None
 PDF = "application/pdf"
 _TEXTUAL = ("json", "xml", "yaml", "javascript", "sql", "csv", "markdown", "toml")
 _BARE = {"type", "text"}
-Object = dict[str, Any]
-Place = int | str | None
 
 
 class BlockWriter:
-    """Writes blocks; ``at_home`` when they were read from this same dialect.
+    """Writes contents as blocks; ``is_same`` when they were read from this same dialect.
 
     ``is_foreign`` when they come from another one, so that a provider's file id means nothing. ``for_answer`` when they
     are for a client and not for the server.
@@ -57,56 +58,36 @@ class BlockWriter:
         self,
         report: Report,
         *,
-        at_home: bool,
+        is_same: bool,
         is_foreign: bool = False,
         for_answer: bool = False,
         model: str | None = None,
     ) -> None:
         self.report = report
-        self.at_home = at_home
+        self.is_same = is_same
         self.is_foreign = is_foreign
         self.for_answer = for_answer
         self.model = model
         # Of the canister under way.
         self.residue: Residue | None = None
 
-    def blocks(self, content: AnyContent | str, place: Place) -> list[Object]:
+    def blocks(self, content: Any, place: Place) -> list[Any]:
         """The blocks of a content: one, or none and a loss; several for several parts."""
-        if isinstance(content, str):
-            return self._said(content, place)
-        block: Object | None = None
-        match content:
-            case TextualContentClass():
-                block = self._text(content, place)
-            case BinaryContentStruct() if not self.at_home and is_broken(content):
-                self.report.lose("MEDIA_DROPPED", place, NOT_BASE64)
-            case ImageContentClass():
-                block = self._image(content, place)
-            case AudioContentClass() | VideoContentClass():
-                self.report.lose("MEDIA_DROPPED", place, f"Messages take no {content.kind}")
-            case FileContentClass():
-                block = self._file(content, place)
-            case ReasoningContentClass():
-                block = self._reasoning(content, place)
-            case RefusalContentClass():
-                self.report.lose("REFUSAL_TO_TEXT", place)
-                return self._said(content.text, place)
-            case DataContentClass():
-                return self._said(content.json, place)
-            case OpaqueContentClass():
-                block = self._opaque(content, place)
-            case PartsContentClass():
-                return [block for part in content.parts for block in self.blocks(part, place)]
-            case _:
-                assert_never(content)
-        return [] if block is None else [block]
-
-    def _said(self, text: str, place: Place) -> list[Object]:
-        return [] if self._is_refused(text, place) else [{"type": "text", "text": text}]
+        if type(content) is str:
+            if not self.is_same and self._is_refused(content, place):
+                return []
+            return [{"type": "text", "text": content}]
+        if not self.is_same and isinstance(content, BinaryContentStruct) and is_broken(content):
+            self.report.lose("MEDIA_DROPPED", place, NOT_BASE64)
+            return []
+        found = self._writers[type(content)](self, content, place)
+        if type(found) is list:
+            return found
+        return [] if found is None else [found]
 
     def _is_refused(self, text: str, place: Place) -> bool:
         """Whether the server refuses a text because there is nothing to see in it."""
-        if self.at_home or text.strip() or "empty_text" in self.report.off:
+        if (text and not text.isspace()) or "empty_text" in self.report.off:
             return False
         if text:
             if not self.for_answer:
@@ -114,40 +95,54 @@ class BlockWriter:
             self.report.lose("TEXT_DROPPED", place)
         return True
 
-    def _text(self, content: TextualContentClass, place: Place) -> Object | None:
+    def _text(self, content: TextualContentClass, place: Place) -> Any:
         text = content.text
-        if self._is_refused(text, place):
+        if not self.is_same and self._is_refused(text, place):
             return None
         block: Object = {"type": "text", "text": text}
         citations: list[Any] = []
         for citation in content.citations:
-            if citation.dialect == NAME:
-                citations.append(self._citation(decode_json(citation.raw)))
-            else:
+            if citation.dialect != NAME:
                 self.report.lose("CITATION_DROPPED", place)
+            elif self.is_same and not self.for_answer:
+                citations.append(Fragment(citation.raw))
+            else:
+                cited = decode_json(citation.raw)
+                if not self.for_answer and type(cited) is dict:
+                    # Only answers name the file.
+                    cited.pop("file_id", None)
+                citations.append(cited)
         if citations:
             block["citations"] = citations
         return block
 
-    def _citation(self, citation: Any) -> Any:
-        """A citation as a request takes it: without the file id that only answers have."""
-        return citation if self.at_home or self.for_answer else without_file(citation)
+    def _refusal(self, content: RefusalContentClass, place: Place) -> Any:
+        self.report.lose("REFUSAL_TO_TEXT", place)
+        return self.blocks(content.text, place)
 
-    def _opaque(self, content: OpaqueContentClass, place: Place) -> Object | None:
+    def _data(self, content: DataContentClass, place: Place) -> Any:
+        return self.blocks(content.json, place)
+
+    def _parts(self, content: PartsContentClass, place: Place) -> Any:
+        return [block for part in content.parts for block in self.blocks(part, place)]
+
+    def _sound(self, content: AudioContentClass | VideoContentClass, place: Place) -> None:
+        self.report.lose("MEDIA_DROPPED", place, f"Messages take no {content.kind}")
+
+    def _opaque(self, content: OpaqueContentClass, place: Place) -> Any:
         if content.dialect == NAME:
-            block: Object = decode_json(content.json)
-            return block
+            return Fragment(content.json) if self.is_same else decode_json(content.json)
         self.report.lose("OPAQUE_DROPPED", place, f"{content.tag!r} of {content.dialect}")
         return None
 
     # --- reasoning -----------------------------------------------------------------------------
 
     def _reasoning(self, content: ReasoningContentClass, place: Place) -> Object | None:
-        is_own = self.at_home or self._is_own(content)
+        is_own = self.is_same or self._is_own(content)
         if content.encrypted is not None and is_own:
             return {"type": "redacted_thinking", "data": content.encrypted}
         thought: Object = {"type": "thinking", "thinking": content.text}
-        if is_own and (self.at_home or content.signature is not None):
+        if is_own and (self.is_same or content.signature is not None):
             if content.signature is not None:
                 thought["signature"] = content.signature
             return thought
@@ -171,7 +166,7 @@ class BlockWriter:
         if isinstance(content.payload, Location):
             source = self._located(content.payload, place)
             return None if source is None else {"type": "image", "source": source}
-        if self.at_home:
+        if self.is_same:
             return {"type": "image", "source": self._inline(content, content.mime_type)}
         mime_type = content.mime_type
         if mime_type == PDF:
@@ -187,20 +182,20 @@ class BlockWriter:
                 self.report.lose("REFERENCE_UNRESOLVABLE", place)
                 return None
             return {"type": "file", "file_id": payload.value}
-        if not self.at_home and not payload.value.lower().startswith(("http://", "https://")):
+        if not self.is_same and not payload.value.lower().startswith(("http://", "https://")):
             scheme = payload.value.partition(":")[0]
             self.report.lose("REFERENCE_UNRESOLVABLE", place, f"no server fetches {scheme!r}")
             return None
         return {"type": "url", "url": payload.value}
 
     def _inline(self, content: BinaryContentStruct, mime_type: str) -> Object:
-        spell = base64_text if self.at_home else standard_base64
+        spell = base64_text if self.is_same else standard_base64
         return {"type": "base64", "media_type": mime_type, "data": spell(content.payload)}
 
     def _file(self, content: FileContentClass, place: Place) -> Object | None:
         if content.mime_type == SEARCH_RESULT and content.chunks:
             return self._search_result(content, place)
-        if not self.at_home and _is_picture(content):
+        if not self.is_same and _is_picture(content):
             for fact in ("name", "context", "citable"):
                 if getattr(content, fact):
                     self.report.lose("FIELD_DROPPED", place, f"an image has no {fact!r}")
@@ -236,7 +231,7 @@ class BlockWriter:
             return self._chunked(content, place)
         if isinstance(content.payload, Location):
             return self._located(content.payload, place)
-        if self.at_home:
+        if self.is_same:
             if content.mime_type.startswith("text/"):
                 return self._text_source(content, content.mime_type, place)
             return self._inline(content, content.mime_type)
@@ -268,7 +263,7 @@ class BlockWriter:
         """Whether residue gives back what was read, so that nothing is lost."""
         residue = self.residue
         return (
-            self.at_home
+            self.is_same
             and residue is not None
             and residue.dialect == NAME
             and residue.part is not None
@@ -276,23 +271,31 @@ class BlockWriter:
 
     def _chunked(self, content: FileContentClass, place: Place) -> Object | None:
         chunks = self._chunks(content, place)
-        if not self.at_home:
+        if not self.is_same:
             chunks = [chunk for chunk in chunks if chunk["type"] in ("text", "image")]
         if content.mime_type == PLAIN and is_bare_text(chunks):
             return {"type": "content", "content": chunks[0]["text"]}
         return {"type": "content", "content": chunks} if chunks else None
 
-
-def without_file(citation: Any) -> Any:
-    """A citation without the file id that only answers have."""
-    if type(citation) is not dict:
-        return citation
-    return {key: value for key, value in citation.items() if key != "file_id"}
+    _writers: ClassVar[dict[type, Callable[[Any, Any, Place], Any]]] = {
+        TextualContentClass: _text,
+        ImageContentClass: _image,
+        AudioContentClass: _sound,
+        VideoContentClass: _sound,
+        FileContentClass: _file,
+        ReasoningContentClass: _reasoning,
+        RefusalContentClass: _refusal,
+        DataContentClass: _data,
+        OpaqueContentClass: _opaque,
+        PartsContentClass: _parts,
+    }
 
 
 def is_bare_text(blocks: list[Any]) -> bool:
     """Whether blocks are one text and nothing else, so that a string may stand for them."""
-    return len(blocks) == 1 and blocks[0].keys() == _BARE and blocks[0]["type"] == "text"
+    if len(blocks) != 1 or type(blocks[0]) is not dict:
+        return False
+    return blocks[0].keys() == _BARE and blocks[0]["type"] == "text"
 
 
 def _is_picture(content: FileContentClass) -> bool:

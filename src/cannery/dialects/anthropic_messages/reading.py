@@ -8,7 +8,7 @@ its place that remembers where it stood. The input of a call is kept as the body
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 from msgspec import Raw, ValidationError
@@ -317,7 +317,7 @@ class MessageReader:
             refuse((*path, "type"), "expected a string")
         if kind == "text":
             return self._text(block, path)
-        read = _BLOCKS.get(kind) or (_THOUGHTS.get(kind) if is_answer else None)
+        read = self._blocks.get(kind) or (self._thoughts.get(kind) if is_answer else None)
         held = None if read is None else read(self, block, path)
         return (new_opaque(NAME, kind, write_json(block)), None) if held is None else held
 
@@ -432,16 +432,15 @@ class MessageReader:
         held = new_file(b"", SEARCH_RESULT, title, source, citable, chunks)
         return held, _patched(block, content={"i": inner} if inner else None, citations=cited)
 
-
-_BLOCKS: dict[str, Callable[[MessageReader, Object, Path], Held | None]] = {
-    "image": MessageReader._image,  # noqa: SLF001 - this module's own
-    "document": MessageReader._document,  # noqa: SLF001 - the same
-    "search_result": MessageReader._search_result,  # noqa: SLF001 - the same
-}
-_THOUGHTS: dict[str, Callable[[MessageReader, Object, Path], Held | None]] = {
-    "thinking": MessageReader._thinking,  # noqa: SLF001 - the same
-    "redacted_thinking": MessageReader._redacted,  # noqa: SLF001 - the same
-}
+    _blocks: ClassVar[dict[str, Callable[[Any, Object, Path], Held | None]]] = {
+        "image": _image,
+        "document": _document,
+        "search_result": _search_result,
+    }
+    _thoughts: ClassVar[dict[str, Callable[[Any, Object, Path], Held | None]]] = {
+        "thinking": _thinking,
+        "redacted_thinking": _redacted,
+    }
 
 
 def decode_answer(raw: Raw, path: Path) -> str | list[Fields]:

@@ -95,21 +95,25 @@ def _read_response(fields: Fields, places: Places) -> Response:
         reader.answer(content, ("content",), None)
     else:
         reader.blocks(content, ("content",), None, is_single=False)  # type: ignore[arg-type]
-    patch: Object = {}
-    if reader.apart:
-        patch["d"] = {"content": {"i": reader.apart}}
-    facts = _take_facts(body, patch)
-    usage = _take_usage(body, patch)
-    if body:
-        patch["s"] = body
-    residue = None
-    if patch or form:
-        residue = Residue(NAME, None, encode(patch).decode() if patch else None, form)
-    model, identifier, finish, stop = facts
+    model, identifier, finish, stop, usage, envelope = take_envelope(body, reader.apart)
+    residue = Residue(NAME, None, envelope, form) if envelope or form else None
     canisters = Conversation.trusted(reader.canisters)
     return new_response(  # type: ignore[no-any-return]
         canisters, finish, usage, model, identifier, stop, residue, NAME
     )
+
+
+def take_envelope(body: Object, apart: Object) -> tuple[Any, Any, Any, Any, Any, str | None]:
+    """Take what stands around the content: model, id, finish, stop sequence, usage, and the patch for what is left.
+
+    ``apart`` has the patches of blocks that hold more than their canisters, by their positions.
+    """
+    patch: Object = {"d": {"content": {"i": apart}}} if apart else {}
+    facts = _take_facts(body, patch)
+    usage = _take_usage(body, patch)
+    if body:
+        patch["s"] = body
+    return *facts, usage, encode(patch).decode() if patch else None
 
 
 def _take_facts(body: Object, patch: Object) -> tuple[Any, Any, Any, Any]:
@@ -210,7 +214,7 @@ def write_response(response: Response, report: Report) -> Object:
     model = response.model if isinstance(response.model, str) else None
     is_foreign = response.source not in (None, NAME)
     writer = MessageWriter(
-        report, at_home=is_same, is_foreign=is_foreign, for_answer=True, model=model
+        report, is_same=is_same, is_foreign=is_foreign, for_answer=True, model=model
     )
     pieces = answer_pieces(response, NAME, report)
     content = writer.answer(pieces)

@@ -5,13 +5,9 @@ Usage is cumulative: what ``message_delta`` says replaces what ``message_start``
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, Literal
+from collections.abc import Collection
+from typing import Any
 
-import msgspec
-from msgspec import Struct
-
-from cannery.dialects.anthropic_messages.blocks import Object, without_file
 from cannery.dialects.anthropic_messages.models import NAME
 from cannery.dialects.anthropic_messages.reading import read_citation
 from cannery.dialects.anthropic_messages.responses import (
@@ -19,8 +15,11 @@ from cannery.dialects.anthropic_messages.responses import (
     read_finish,
     read_usage,
     stop_word,
+    take_envelope,
+    take_files,
     write_usage,
 )
+from cannery.errors import DialectError, MessageError
 from cannery.messages.absence import absent
 from cannery.messages.content import (
     Origin,
@@ -38,21 +37,19 @@ from cannery.messages.events import (
     UsageReport,
 )
 from cannery.messages.json_text import decode_json, write_json
-from cannery.messages.requests import FinishReason
+from cannery.messages.requests import FinishReason, Usage
 from cannery.messages.residue import Residue
 from cannery.wire.arguments import RAW_ARGUMENTS, input_text, object_input, wrapped_input
-from cannery.wire.bodies import guarded
+from cannery.wire.bodies import Object, kind_of
 from cannery.wire.controls import text
-from cannery.wire.residues import patch_text
 from cannery.wire.sse import DONE, Frame, FrameReader
-from cannery.wire.streams import beside, counted, read_chunk
+from cannery.wire.streams import read_chunk, too_deep
 
 _KINDS = {"text": "text", "thinking": "reasoning", "tool_use": "invocation"}
 _DELTAS = {
     "text_delta": ("text", "text"),
     "thinking_delta": ("thinking", "text"),
     "signature_delta": ("signature", "signature"),
-    "input_json_delta": ("partial_json", "arguments"),
 }
 _IMPLIED = {"text_delta": "text", "thinking_delta": "thinking"}
 # What events say of an answer, and of its end.
@@ -60,25 +57,18 @@ _MODELLED = frozenset(
     {"id", "type", "role", "model", "content", "stop_reason", "stop_sequence", "usage"}
 )
 _STOP = frozenset({"stop_reason", "stop_sequence"})
-_DELTA = frozenset({"type", "delta", "usage"})
+_EVENT = frozenset({"type", "message", "delta", "usage", "index", "content_block"})
+# What every answer has.
+_ALWAYS: Object = {
+    "id": "",
+    "type": "message",
+    "role": "assistant",
+    "model": "",
+    "stop_reason": None,
+    "stop_sequence": None,
+}
 # How arguments begin that were wrapped to be an object, white space aside.
 _WRAPPED = f'{{"{RAW_ARGUMENTS}"'
-
-
-class _TextDelta(Struct, gc=False):
-    type: Literal["text_delta"]
-    text: str
-
-
-class _TextEvent(Struct, gc=False):
-    """An event with more of a text."""
-
-    type: Literal["content_block_delta"]
-    index: int
-    delta: _TextDelta
-
-
-_decode_text = msgspec.json.Decoder(_TextEvent).decode
 
 
 class MessagesStreamReader:
@@ -89,172 +79,174 @@ class MessagesStreamReader:
         self._is_started = False
         self._is_over = False
         self._model: str | None = None
+        # The answer that the events add up to, without its content; what was counted last, as it was said.
+        self._message: Object = {}
         self._usage: Object = {}
-        # What was counted last, as it was said, and what else was said of the end.
         self._last_usage: Object = {}
+        # What else was said of the end: in the delta, beside it, and in the last event.
         self._ending: Object = {}
-        self._word: str | None = None
+        # File ids of citations, by the position of their block.
+        self._apart: dict[str, Object] = {}
         self._has_calls = False
-        self._finish: Any = absent
-        self._stop_sequence: Any = absent
         self._open: dict[int, _OpenBlock] = {}
         self._count = 0
 
-    def feed(self, chunk: bytes) -> Iterator[Event]:
+    def feed(self, chunk: bytes) -> list[Event]:
         """The events that these bytes complete."""
-        whole = self._frames.whole(chunk) if self._open and not self._is_over else None
-        deltas = None if whole is None else self._more_text(whole)
-        if deltas is not None:
-            yield from deltas
-            return
+        events: list[Event] = []
         for frame in self._frames.feed(chunk):
-            yield from self._frame(frame)
+            self._frame(frame, events)
+        return events
 
-    def _more_text(self, whole: list[bytes]) -> list[Event] | None:
-        """More of texts under way, if frames say nothing else."""
-        found: list[Event] = []
-        try:
-            for data in whole:
-                said = _decode_text(data)
-                opened = self._open.get(said.index)
-                if opened is None or opened.kind != "text":
-                    return None
-                if said.delta.text:
-                    found.append(Delta(opened.index, said.delta.text))
-        except (msgspec.MsgspecError, UnicodeError, RecursionError):
-            return None
-        return found
-
-    def close(self) -> Iterator[Event]:
+    def close(self) -> list[Event]:
         """The events that the end of the stream completes."""
+        events: list[Event] = []
         for frame in self._frames.close():
-            yield from self._frame(frame)
+            self._frame(frame, events)
         if not self._is_over:
-            yield from self._end()
+            self._end(events)
+        return events
 
-    def _frame(self, frame: Frame) -> Iterator[Event]:
+    def _frame(self, frame: Frame, events: list[Event]) -> None:
         if self._is_over or frame.data.strip() in ("", DONE):
             return
-        events: list[Event] = guarded(NAME, lambda: list(self._event(frame)))
-        yield from events
+        try:
+            self._event(read_chunk(NAME, frame.data), frame, events)
+        except RecursionError:
+            raise too_deep(NAME) from None
+        except MessageError as error:
+            raise DialectError(NAME, "$", str(error)) from None
 
-    def _event(self, frame: Frame) -> Iterator[Event]:
-        value = read_chunk(NAME, frame.data)
+    def _event(self, value: Object, frame: Frame, events: list[Event]) -> None:
         kind = value.get("type", frame.name)
-        match kind:
-            case "ping":
-                return
-            case "error":
-                self._is_over = True
-                yield _failure(value, frame.data)
-            case "message_start":
-                yield from self._start(value.get("message"))
-            case _:
-                if not self._is_started:
-                    yield from self._start(None)
-                yield from self._later_event(kind, value, frame)
-
-    def _later_event(self, kind: Any, value: Object, frame: Frame) -> Iterator[Event]:
-        match kind:
-            case "content_block_start":
-                yield from self._block_start(value)
-            case "content_block_delta":
-                yield from self._block_delta(value, frame)
-            case "content_block_stop":
-                yield from self._block_stop(value.get("index"))
-            case "message_delta":
-                self._message_delta(value)
-            case "message_stop":
-                yield from self._end()
-            case _:
-                yield Unknown(NAME, str(kind), frame.data)
-
-    def _start(self, message: Any) -> Iterator[Event]:
-        if self._is_started:
+        if kind == "ping":
             return
+        if kind == "error":
+            self._is_over = True
+            events.append(_failure(value, frame.data))
+            return
+        if not self._is_started:
+            self._start(value if kind == "message_start" else {}, events)
+        if kind == "content_block_delta":
+            self._block_delta(value, frame, events)
+        elif kind == "content_block_start":
+            self._block_start(value, events)
+        elif kind == "content_block_stop":
+            self._block_stop(value.get("index"), events)
+        elif kind == "message_delta":
+            self._message_delta(value)
+        elif kind == "message_stop":
+            self._add_ending("stop", value, _EVENT)
+            self._end(events)
+        elif kind != "message_start":
+            events.append(Unknown(NAME, str(kind), frame.data))
+
+    def _start(self, value: Object, events: list[Event]) -> None:
         self._is_started = True
-        head: Object = message if type(message) is dict else {}
+        head = _object(value, "message") or {}
         model = text(head.get("model"))
         self._model = model if isinstance(model, str) else None
-        residue = beside(NAME, head, _MODELLED)
-        yield Start(text(head.get("id")), model, source=NAME, residue=residue)
-        self._count_tokens(head.get("usage"))
+        self._message = {key: item for key, item in head.items() if key != "content"}
+        fields = {key: item for key, item in head.items() if key not in _MODELLED}
+        beside = {key: item for key, item in value.items() if key not in _EVENT}
+        residue = None
+        if fields or beside:
+            part = write_json(beside) if beside else None
+            residue = Residue(NAME, part, write_json(fields) if fields else None)
+        events.append(Start(text(head.get("id")), model, source=NAME, residue=residue))
+        counts = head.get("usage")
+        if type(counts) is dict:
+            self._usage = {**counts}
         usage = read_usage(self._usage)
         if usage is not absent:
-            yield UsageReport(usage, counted(NAME, write_usage(usage), head["usage"]))
-
-    def _count_tokens(self, usage: Any) -> None:
-        if type(usage) is dict:
-            self._usage.update({key: item for key, item in usage.items() if item is not None})
+            events.append(UsageReport(usage, _counted(usage, self._usage)))
 
     def _message_delta(self, value: Object) -> None:
-        delta = value.get("delta")
-        if type(delta) is dict:
+        delta = _object(value, "delta") or {}
+        for key, item in delta.items():
             # A later one that only counts tokens takes nothing back.
-            if delta.get("stop_reason"):
-                self._finish = read_finish(delta["stop_reason"])
-                self._word = delta["stop_reason"]
-            if delta.get("stop_sequence") is not None:
-                self._stop_sequence = text(delta["stop_sequence"])
-            self._add_ending("delta", {k: v for k, v in delta.items() if k not in _STOP})
-        self._add_ending("event", {k: v for k, v in value.items() if k not in _DELTA})
-        counts = value.get("usage")
-        if type(counts) is dict:
-            self._count_tokens(counts)
+            if item or key not in _STOP:
+                self._message[key] = item
+        self._add_ending("delta", delta, _STOP)
+        self._add_ending("event", value, _EVENT)
+        counts = _object(value, "usage")
+        if counts is not None:
             self._last_usage |= counts
+            for key, item in counts.items():
+                if item is not None or key not in self._usage:
+                    self._usage[key] = item
 
-    def _add_ending(self, level: str, fields: Object) -> None:
-        """Keep what only this dialect says of the end, in the delta or beside it."""
-        if fields:
-            self._ending[level] = {**self._ending.get(level, {}), **fields}
+    def _add_ending(self, level: str, fields: Object, known: Collection[str]) -> None:
+        """Keep what only this dialect says of the end."""
+        rest = {key: item for key, item in fields.items() if key not in known}
+        if rest:
+            self._ending[level] = {**self._ending.get(level, {}), **rest}
 
-    def _end(self) -> Iterator[Event]:
+    def _end(self, events: list[Event]) -> None:
         self._is_over = True
-        if not isinstance(self._finish, FinishReason):
-            yield Failure("the stream ended before the answer was complete", "incomplete")
+        body = {**self._message, **self._ending.get("event", {})}
+        word = body.get("stop_reason")
+        finish = read_finish(word)
+        if not isinstance(finish, FinishReason):
+            events.append(Failure("the stream ended before the answer was complete", "incomplete"))
             return
         for index in list(self._open):
-            yield from self._block_stop(index)
+            self._block_stop(index, events)
         self._usage.setdefault("input_tokens", 0)
         usage = read_usage(self._usage)
         if "output_tokens" in self._usage and usage is not absent:
-            counts = counted(NAME, write_usage(usage), self._last_usage)
-            yield UsageReport(usage, counts if self._last_usage else None)
-        usual = stop_word(FINISH_WORDS[self._finish], has_calls=self._has_calls, is_refused=False)
-        residue = beside(NAME, self._ending, (), None if self._word == usual else self._word)
-        yield Finish(self._finish, self._stop_sequence, residue)
+            counts = _counted(usage, self._last_usage) if self._last_usage else None
+            events.append(UsageReport(usage, counts))
+            body["usage"] = self._usage
+        usual = stop_word(FINISH_WORDS[finish], has_calls=self._has_calls, is_refused=False)
+        own = None if word == usual else word
+        residue = None
+        if self._ending or own is not None:
+            residue = Residue(NAME, None, write_json(self._ending) if self._ending else None, own)
+        stop = text(body.get("stop_sequence"))
+        events.append(Finish(finish, stop, residue, self._around(body)))
+
+    def _around(self, body: Object) -> Residue | None:
+        """The residue of the whole answer; what a stream leaves out is no part of it."""
+        whole = {**_ALWAYS, **body}
+        *_, envelope = take_envelope(whole, self._apart)
+        return None if envelope is None else Residue(NAME, None, envelope)
 
     # --- blocks --------------------------------------------------------------------------------
 
-    def _block_start(self, value: Object) -> Iterator[Event]:
-        block = value.get("content_block")
+    def _block_start(self, value: Object, events: list[Event]) -> None:
+        block = _object(value, "content_block")
         index = value.get("index")
-        if type(block) is not dict or type(index) is not int or index in self._open:
+        if block is None or type(index) is not int or index in self._open:
             return
         opened = self._open[index] = _OpenBlock(self._count, block)
         self._count += 1
         self._has_calls = self._has_calls or opened.kind == "invocation"
-        yield from opened.start(self._model)
+        opened.start(self._model, events)
 
-    def _block_delta(self, value: Object, frame: Frame) -> Iterator[Event]:
-        delta = value.get("delta")
+    def _block_delta(self, value: Object, frame: Frame, events: list[Event]) -> None:
+        delta = _object(value, "delta")
         index = value.get("index")
-        if type(delta) is not dict or type(index) is not int:
+        if delta is None or type(index) is not int:
             return
         opened = self._open.get(index)
+        tag = delta.get("type")
         if opened is None:
-            implied = _IMPLIED.get(str(delta.get("type")))
+            implied = _IMPLIED.get(str(tag))
             if implied is None or index < self._count:
                 return
             start = {"index": index, "content_block": {"type": implied, implied: ""}}
-            yield from self._block_start(start)
+            self._block_start(start, events)
             opened = self._open[index]
-        yield from opened.delta(delta, frame.data)
+        files = opened.delta(value, delta, tag, frame.data, events)
+        if files:
+            block = self._apart.setdefault(str(opened.index), {"d": {"citations": {"i": {}}}})
+            block["d"]["citations"]["i"] |= files
 
-    def _block_stop(self, index: Any) -> Iterator[Event]:
+    def _block_stop(self, index: Any, events: list[Event]) -> None:
         opened = self._open.pop(index, None) if type(index) is int else None
         if opened is not None:
-            yield from opened.stop()
+            opened.stop(events)
 
 
 class _OpenBlock:
@@ -262,75 +254,89 @@ class _OpenBlock:
 
     def __init__(self, index: int, block: Object) -> None:
         self.index = index
-        self.block = dict(block)
+        self.block = block
         kind = block.get("type")
         self.tag = kind if type(kind) is str else "unknown"
         self.kind = _KINDS.get(self.tag)
         if self.kind == "invocation" and not _is_call(block):
             self.kind = None
+        self.cited = 0
         self.json: list[str] = []
         # How the arguments begin, and whether they are told as they come.
         self.head = ""
         self.is_told = False
-        # What texts of a block that nobody here knows have grown by.
+        # What texts of a block that is not known have grown by.
         self.texts: dict[str, list[str]] = {}
 
-    def start(self, model: str | None) -> Iterator[Event]:
+    def start(self, model: str | None, events: list[Event]) -> None:
         block = self.block
         origin = Origin(NAME, model)
         if self.tag == "redacted_thinking" and type(block.get("data")) is str:
             self.kind = "redacted"
-            residue = _residue(block, {"type": self.tag}, "data")
-            yield PartStart(self.index, "reasoning", origin=origin, residue=residue)
-            yield Delta(self.index, block["data"], "encrypted")
+            residue = _residue(block, "type", "data")
+            events.append(PartStart(self.index, "reasoning", origin=origin, residue=residue))
+            events.append(Delta(self.index, block["data"], "encrypted"))
         elif self.kind == "invocation":
-            ours = {key: block[key] for key in ("type", "id", "name")}
-            residue = _residue(block, ours, "input")
+            residue = _residue(block, "type", "id", "name", "input")
             call = (block["id"], block["name"])
-            yield PartStart(self.index, "invocation", *call, residue=residue)
+            events.append(PartStart(self.index, "invocation", *call, residue=residue))
         elif self.kind is not None:
-            residue = _residue(
-                block, {"type": self.tag}, "text", "thinking", "signature", "citations"
-            )
+            residue = _residue(block, "type", "text", "thinking", "signature", "citations")
             bound = origin if self.kind == "reasoning" else None
-            yield PartStart(self.index, self.kind, origin=bound, residue=residue)
+            events.append(PartStart(self.index, self.kind, origin=bound, residue=residue))
             for key, channel in ((self.tag, "text"), ("signature", "signature")):
                 if type(block.get(key)) is str and block[key]:
-                    yield Delta(self.index, block[key], channel)
+                    events.append(Delta(self.index, block[key], channel))
 
-    def delta(self, delta: Object, raw: str) -> Iterator[Event]:
-        tag = str(delta.get("type"))
+    def delta(
+        self, value: Object, delta: Object, tag: Any, raw: str, events: list[Event]
+    ) -> Object | None:
+        """Add the events of a delta; give the file ids of a citation, by its position in the block."""
         if self.kind is None:
             self._keep(delta)
+            return None
+        known = _DELTAS.get(tag) if type(tag) is str else None
+        if known is not None:
+            key, channel = known
+            words = delta.get(key)
+            if type(words) is not str:
+                raise DialectError(NAME, f"delta.{key}", f"expected a string, got {kind_of(words)}")
+            if words:
+                own = None
+                if len(delta) > 2 or len(value) > 3:
+                    own = _beside(value, delta, key)
+                events.append(Delta(self.index, words, channel, 0, None, own))
         elif tag == "citations_delta" and type(delta.get("citation")) is dict:
-            sendable = without_file(delta["citation"])
-            part = patch_text(sendable, delta["citation"])
-            own = None if part is None else Residue(NAME, part=part)
-            yield Delta(self.index, "", "citation", citation=read_citation(sendable), residue=own)
+            return self._cite(delta["citation"], events)
         elif tag == "input_json_delta" and self.kind == "invocation":
             if type(delta.get("partial_json")) is str:
-                yield from self._argue(delta["partial_json"])
-        elif tag in _DELTAS:
-            key, channel = _DELTAS[tag]
-            if type(delta.get(key)) is str and delta[key] and channel != "arguments":
-                yield Delta(self.index, delta[key], channel)
+                self._argue(delta["partial_json"], events)
         else:
-            yield Unknown(NAME, tag, raw, str(self.index))
+            events.append(Unknown(NAME, str(tag), raw, str(self.index)))
+        return None
 
-    def _argue(self, words: str) -> Iterator[Event]:
+    def _cite(self, citation: Object, events: list[Event]) -> Object | None:
+        files = take_files([citation])
+        own = Residue(NAME, write_json(files["0"])) if files else None
+        cited = read_citation(citation)
+        events.append(Delta(self.index, "", "citation", citation=cited, residue=own))
+        self.cited += 1
+        return {str(self.cited - 1): files["0"]} if files else None
+
+    def _argue(self, words: str, events: list[Event]) -> None:
         """More arguments: they are told as they come, unless they begin like such as were wrapped."""
         if self.is_told:
             if words:
-                yield Delta(self.index, words, "arguments")
+                events.append(Delta(self.index, words, "arguments"))
             return
         self.json.append(words)
         self.head += "".join(words.split())[: len(_WRAPPED) - len(self.head)]
         if not _WRAPPED.startswith(self.head):
             self.is_told = True
-            yield Delta(self.index, "".join(self.json), "arguments")
+            events.append(Delta(self.index, "".join(self.json), "arguments"))
 
     def _keep(self, delta: Object) -> None:
-        """Add a delta to a block that nobody here knows: text grows, anything else is set."""
+        """Add a delta to a block that is not known: text grows, anything else is set."""
         for key, value in delta.items():
             if key == "partial_json" and type(value) is str:
                 self.json.append(value)
@@ -341,12 +347,12 @@ class _OpenBlock:
                     self.texts.pop(key, None)
                     self.block[key] = value
 
-    def stop(self) -> Iterator[Event]:
+    def stop(self, events: list[Event]) -> None:
         spelled = "".join(self.json)
         if self.kind == "invocation":
             if not self.is_told:
                 words = _arguments(spelled, self.block.get("input"))
-                yield Delta(self.index, words, "arguments")
+                events.append(Delta(self.index, words, "arguments"))
         elif self.kind is None:
             for key, pieces in self.texts.items():
                 self.block[key] += "".join(pieces)
@@ -356,8 +362,28 @@ class _OpenBlock:
                 except ValueError:
                     self.block["input"] = wrapped_input(spelled)
             content = new_opaque(NAME, self.tag, write_json(self.block))
-            yield PartStart(self.index, "whole", content=content)
-        yield PartEnd(self.index)
+            events.append(PartStart(self.index, "whole", content=content))
+        events.append(PartEnd(self.index))
+
+
+def _object(value: Object, key: str) -> Object | None:
+    """An object of an event, or None if the event has none; anything else is an error."""
+    found = value.get(key)
+    if found is not None and type(found) is not dict:
+        raise DialectError(NAME, key, f"expected an object, got {kind_of(found)}")
+    return found
+
+
+def _beside(value: Object, delta: Object, key: str) -> Residue:
+    """What a delta says beyond its words, and its event beyond the delta."""
+    rest = {name: item for name, item in delta.items() if name not in ("type", key)}
+    around = {name: item for name, item in value.items() if name not in _EVENT}
+    return Residue(NAME, write_json(rest) if rest else None, write_json(around) if around else None)
+
+
+def _counted(usage: Usage, counts: Object) -> Residue | None:
+    """A count of tokens as the server made it, where it is not the usual one."""
+    return None if counts == write_usage(usage) else Residue(NAME, write_json({"v": counts}))
 
 
 def _is_call(block: Object) -> bool:
@@ -375,11 +401,10 @@ def _arguments(spelled: str, start: Any) -> str:
     return unwrapped if object_input(unwrapped) is None else spelled
 
 
-def _residue(block: Object, ours: Object, *apart: str) -> Residue | None:
+def _residue(block: Object, *taken: str) -> Residue | None:
     """What the start of a block says beyond its kind."""
-    rest = {key: item for key, item in block.items() if key not in apart}
-    part = patch_text(ours, rest)
-    return None if part is None else Residue(NAME, part=part)
+    rest = {key: item for key, item in block.items() if key not in taken}
+    return Residue(NAME, write_json({"s": rest})) if rest else None
 
 
 def _failure(value: Object, raw: str) -> Failure:

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from cannery.dialects.anthropic_messages.blocks import Object
 from cannery.dialects.anthropic_messages.errors import error_body
 from cannery.dialects.anthropic_messages.models import NAME
 from cannery.dialects.anthropic_messages.responses import (
@@ -38,10 +37,10 @@ from cannery.messages.events import (
 from cannery.messages.json_text import decode_json
 from cannery.messages.requests import Usage
 from cannery.wire.arguments import FREEFORM_INPUT, object_input, wrapped_input
-from cannery.wire.bodies import encode
+from cannery.wire.bodies import Object, encode
 from cannery.wire.contract import StreamOptions
 from cannery.wire.residues import own_residue, recall
-from cannery.wire.sse import foreign_frame, named_frame, one_line
+from cannery.wire.sse import foreign_frame, named_frame
 from cannery.wire.streams import (
     Thoughts,
     own_count,
@@ -51,9 +50,6 @@ from cannery.wire.streams import (
     read_chunk,
     too_deep,
 )
-
-# What follows the words of a delta of text, two quotes for the words themselves first.
-_AFTER_TEXT = b'""}}\n\n'
 
 
 class _Part:
@@ -70,8 +66,6 @@ class _Part:
         self.blank: list[str] = []
         self.arguments: list[str] = []
         self.signature: list[str] = []
-        # What stands before the words of a delta of text, written once.
-        self.before_text = b""
 
 
 class MessagesStreamWriter:
@@ -143,7 +137,11 @@ class MessagesStreamWriter:
             "usage": _counts(self._first or self._usage),
             **own_fields(start, NAME),
         }
-        return named_frame("message_start", {"type": "message_start", "message": message})
+        beside = own_residue(start, NAME)
+        event = {"type": "message_start", "message": message}
+        if beside is not None and beside.part is not None:
+            event |= decode_json(beside.part)
+        return named_frame("message_start", event)
 
     def _unknown(self, event: Unknown) -> bytes:
         """What only this dialect understands; a delta goes on if its block is under way."""
@@ -231,6 +229,18 @@ class MessagesStreamWriter:
         event = {"type": "content_block_delta", "index": part.index, "delta": delta}
         return named_frame("content_block_delta", event)
 
+    def _words(self, part: _Part, tag: str, key: str, words: str, event: Delta) -> bytes:
+        """More words, with what its own dialect said beside them."""
+        delta = {"type": tag, key: words}
+        body: Object = {"type": "content_block_delta", "index": part.index, "delta": delta}
+        residue = own_residue(event, NAME)
+        if residue is not None:
+            if residue.part is not None:
+                delta |= decode_json(residue.part)
+            if residue.envelope is not None:
+                body |= decode_json(residue.envelope)
+        return named_frame("content_block_delta", body)
+
     def _whole(self, part: _Part) -> bytes:
         content = part.start.content
         if isinstance(content, OpaqueContentClass) and content.dialect == NAME:
@@ -264,10 +274,7 @@ class MessagesStreamWriter:
         elif event.channel == "text" and event.text:
             if not part.is_written:
                 return self._first_words(part, event.text)
-            if not part.before_text:
-                delta = self._block_delta(part, "text_delta", "text", "")
-                part.before_text = delta.removesuffix(_AFTER_TEXT)
-            return part.before_text + one_line(event.text) + _AFTER_TEXT[2:]
+            return self._words(part, "text_delta", "text", event.text, event)
         return b""
 
     def _first_words(self, part: _Part, words: str) -> bytes:
@@ -292,7 +299,7 @@ class MessagesStreamWriter:
         if not event.text:
             return b""
         words = part.thoughts.joined(event)
-        return self._thought(part) + self._block_delta(part, "thinking_delta", "thinking", words)
+        return self._thought(part) + self._words(part, "thinking_delta", "thinking", words, event)
 
     def _thought(self, part: _Part) -> bytes:
         if part.is_written:
@@ -333,16 +340,17 @@ class MessagesStreamWriter:
         word = own_word(event, NAME) or stop_word(
             FINISH_WORDS[event.reason], has_calls=self._has_calls, is_refused=self._is_refused
         )
-        stop = None if event.stop_sequence is absent else event.stop_sequence
+        sequence = None if event.stop_sequence is absent else event.stop_sequence
         own = own_fields(event, NAME)
         body: Object = {
             "type": "message_delta",
-            "delta": {"stop_reason": word, "stop_sequence": stop, **own.get("delta", {})},
+            "delta": {"stop_reason": word, "stop_sequence": sequence, **own.get("delta", {})},
             "usage": _counts(self._usage),
             **own.get("event", {}),
         }
         written += named_frame("message_delta", body)
-        return written + named_frame("message_stop", {"type": "message_stop"})
+        stop = {"type": "message_stop", **own.get("stop", {})}
+        return written + named_frame("message_stop", stop)
 
 
 def _counts(report: UsageReport) -> Object:

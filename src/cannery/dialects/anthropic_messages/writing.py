@@ -1,14 +1,15 @@
 """Writing Messages bodies.
 
-Every function gives the usual form of a value and then lets this dialect's own residue restore what was really said.
-Leading supervisors are the top-level ``system``, unless they were messages of their own at home.
+The writer walks the arranged pieces once: a turn becomes a message, a piece a block. For the same dialect nothing is
+judged, and residue restores what was really said; for another one a block that the server would refuse is left out
+with a loss. Leading supervisors are the top-level ``system``, unless they were messages of their own.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from cannery.dialects.anthropic_messages.blocks import BlockWriter, Object, is_bare_text
+from cannery.dialects.anthropic_messages.blocks import BlockWriter, is_bare_text
 from cannery.dialects.anthropic_messages.models import NAME
 from cannery.dialects.anthropic_messages.reading import INLINE
 from cannery.messages.absence import absent
@@ -19,6 +20,7 @@ from cannery.messages.canisters import (
     InvocationCanisterClass,
     ResultCanisterClass,
     SupervisorCanisterClass,
+    UserCanisterClass,
 )
 from cannery.messages.content import (
     PLAIN,
@@ -27,16 +29,29 @@ from cannery.messages.content import (
     new_file,
 )
 from cannery.messages.residue import PREAMBLE, Residue
-from cannery.messages.role import Role
-from cannery.wire.arguments import FREEFORM_INPUT, object_input, wrapped_input
+from cannery.wire.arguments import FREEFORM_INPUT, object_input, object_text, wrapped_input
+from cannery.wire.bodies import Object
 from cannery.wire.contract import Piece
 from cannery.wire.foreign import report_residue
 from cannery.wire.markers import ERROR_PREFIX
 from cannery.wire.residues import own_residue, recall
-from cannery.wire.turns import MODEL, SUPERVISOR, side, turns
 
 _UNMARKED = frozenset({"thinking", "redacted_thinking"})
 _MEDIA = frozenset({"image", "document", "search_result"})
+_ROLES: dict[type, str] = {
+    UserCanisterClass: "user",
+    DocumentCanisterClass: "user",
+    ResultCanisterClass: "user",
+    AssistantCanisterClass: "assistant",
+    InvocationCanisterClass: "assistant",
+    SupervisorCanisterClass: "system",
+}
+# Messages and results without content, by the form that remembers it.
+_SHAPES: dict[str | None, Object] = {
+    "absent": {},
+    "null": {"content": None},
+    "empty": {"content": []},
+}
 
 
 class MessageWriter(BlockWriter):
@@ -51,10 +66,13 @@ class MessageWriter(BlockWriter):
     # --- messages ------------------------------------------------------------------------------
 
     def split(self, pieces: list[Piece]) -> tuple[list[Piece], list[Piece]]:
-        """The pieces of the system field, and all others; at home ``messages`` finds those that were displaced."""
+        """The pieces of the system field, and all others."""
         count = 0
         for piece in pieces:
-            if side(piece) != SUPERVISOR or (self.at_home and is_inline(piece.canister)):
+            canister = piece.canister
+            if type(canister) is not SupervisorCanisterClass:
+                break
+            if self.is_same and _is_inline(canister):
                 break
             count += 1
         self._has_lead = count > 0
@@ -66,16 +84,27 @@ class MessageWriter(BlockWriter):
         if not blocks:
             return absent
         residue = own_residue(pieces[0].canister, NAME)
-        return self._shape(blocks, None if residue is None else residue.form)
+        return _content(blocks, None if residue is None else residue.form)
 
     def messages(self, pieces: list[Piece]) -> list[Object]:
-        """The messages of all pieces; a turn of which nothing is left is left out, and parts nobody."""
+        """The messages of all pieces; skip empty turns, which do not separate their neighbours."""
         written: list[Object] = []
-        is_gap = False
-        for turn in turns(pieces):
-            message = self._message(turn)
+        turn: list[Piece] = []
+        speaker, is_gap = "", False
+        merges = not self.is_same and "alternation" not in self.report.off
+        for piece in [*pieces, None]:
+            role = ""
+            if piece is not None:
+                canister = piece.canister
+                role = _ROLES[type(canister)]
+                if role == speaker and (
+                    canister.joined or type(canister) is InvocationCanisterClass
+                ):
+                    turn.append(piece)
+                    continue
+            message = self._message(speaker, turn) if turn else None
             if message is None:
-                is_gap = not self.at_home and "alternation" not in self.report.off
+                is_gap = is_gap or (merges and bool(turn))
             elif is_gap and written and written[-1]["role"] == message["role"]:
                 self.report.repair("alternation", turn[0].place)
                 last = written[-1]
@@ -83,37 +112,39 @@ class MessageWriter(BlockWriter):
             else:
                 written.append(message)
                 is_gap = False
-        if not self.at_home and written and written[-1]["role"] == "assistant":
+            if piece is not None:
+                speaker, turn = role, [piece]
+        if not self.is_same and written and written[-1]["role"] == "assistant":
             self._trim(written[-1])
         return written
 
-    def _message(self, turn: list[Piece]) -> Object | None:
+    def _message(self, role: str, turn: list[Piece]) -> Object | None:
         head = turn[0].canister
-        residue = own_residue(head, NAME)
-        kind = side(turn[0])
-        form = None if isinstance(head, ResultCanisterClass) or residue is None else residue.form
-        shape = (form or "").removeprefix(INLINE).removeprefix(":")
-        if shape in _SHAPES and len(turn) > 1:
-            # Something was added to a message without content.
-            turn, shape = turn[1:], "list" if shape == "empty" else ""
-        if kind == SUPERVISOR:
-            if self.at_home and self._is_displaced(residue):
+        residue = head.residue
+        if residue is not None and residue.dialect != NAME:
+            residue = None
+        shape = ""
+        if residue is not None and residue.form and type(head) is not ResultCanisterClass:
+            shape = residue.form.removeprefix(INLINE).removeprefix(":")
+            if shape in _SHAPES and len(turn) > 1:
+                # Something was added to a message without content.
+                turn, shape = turn[1:], "list" if shape == "empty" else ""
+        if role == "system":
+            if self.is_same and self._is_displaced(residue):
                 self.displaced = (*self.displaced, *turn)
                 return None
-            role, blocks = "system", self._system_blocks(turn)
-        elif kind == MODEL:
-            role, blocks = "assistant", self.answer(turn)
+            blocks = self._system_blocks(turn)
         else:
-            role, blocks = "user", self._user_blocks(turn)
+            blocks = self.answer(turn) if role == "assistant" else self._user_blocks(turn)
         message: Object = {"role": role}
-        if residue is not None:
+        if residue is not None and residue.envelope is not None:
             message = recall(message, residue.envelope)
-        if self.at_home and shape in _SHAPES:
+        if self.is_same and shape in _SHAPES:
             message.update(_SHAPES[shape])
             return message
-        if not blocks and not self.at_home:
+        if not blocks and not self.is_same:
             return None
-        message["content"] = self._shape(blocks, shape)
+        message["content"] = _content(blocks, shape)
         return message
 
     def _is_displaced(self, residue: Residue | None) -> bool:
@@ -122,38 +153,35 @@ class MessageWriter(BlockWriter):
         # Only the system field has this form without saying that it is a message.
         return form == PREAMBLE or (form == "list" and not self._has_lead)
 
-    def _shape(self, blocks: list[Object], form: str | None) -> Any:
-        return blocks[0]["text"] if form != "list" and is_bare_text(blocks) else blocks
-
-    def _system_blocks(self, turn: list[Piece]) -> list[Object]:
-        blocks: list[Object] = []
+    def _system_blocks(self, turn: list[Piece]) -> list[Any]:
+        blocks: list[Any] = []
         for piece in turn:
             canister = piece.canister
             if isinstance(canister, SupervisorCanisterClass) and canister.rank == "developer":
                 self.report.lose("RANK_LOWERED", piece.place)
             for block in self.piece_blocks(piece):
-                if self.at_home or block["type"] not in _MEDIA:
+                if self.is_same or block["type"] not in _MEDIA:
                     blocks.append(block)
                 else:
                     self.report.lose("MEDIA_DROPPED", piece.place, "system takes only text")
         return blocks
 
-    def _user_blocks(self, turn: list[Piece]) -> list[Object]:
+    def _user_blocks(self, turn: list[Piece]) -> list[Any]:
         blocks = [block for piece in turn for block in self.piece_blocks(piece)]
-        return blocks if blocks or self.at_home else _omitted(turn)
+        return blocks if blocks or self.is_same else _omitted(turn)
 
-    def answer(self, turn: list[Piece]) -> list[Object]:
+    def answer(self, turn: list[Piece]) -> list[Any]:
         """The blocks of an assistant turn."""
-        blocks: list[Object] = []
+        blocks: list[Any] = []
         for piece in turn:
             for block in self.piece_blocks(piece):
-                if self.at_home or block["type"] not in _MEDIA:
+                if self.is_same or block["type"] not in _MEDIA:
                     blocks.append(block)
                     self._last_place = piece.place
                 else:
                     detail = "Messages take no media from the assistant"
                     self.report.lose("MEDIA_DROPPED", piece.place, detail)
-        if blocks or self.at_home or self.for_answer:
+        if blocks or self.is_same or self.for_answer:
             return blocks
         return [omitted for omitted in _omitted(turn) if "reasoning" not in omitted["text"]]
 
@@ -169,34 +197,33 @@ class MessageWriter(BlockWriter):
 
     # --- pieces --------------------------------------------------------------------------------
 
-    def piece_blocks(self, piece: Piece) -> list[Object]:
+    def piece_blocks(self, piece: Piece) -> list[Any]:
         """The blocks of one piece, with this dialect's residue."""
         canister = piece.canister
-        self.residue = canister.residue
-        if isinstance(canister, InvocationCanisterClass):
-            return [self._call(canister, piece)]
-        if isinstance(canister, ResultCanisterClass):
-            return [self._result(canister, piece)]
-        if isinstance(canister, DocumentCanisterClass):
-            blocks = self.blocks(_document(canister), piece.place)
-        elif isinstance(canister, AssistantCanisterClass) and canister.held is absent:
-            blocks = []
+        self.residue = residue = canister.residue
+        kind = type(canister)
+        held: Any = canister.held
+        if kind is InvocationCanisterClass:
+            blocks = [self._call(canister, piece)]  # type: ignore[arg-type]
+        elif kind is ResultCanisterClass:
+            blocks = [self._result(canister, piece)]  # type: ignore[arg-type]
+        elif kind is DocumentCanisterClass:
+            blocks = self.blocks(_document(canister), piece.place)  # type: ignore[arg-type]
         else:
-            blocks = self.blocks(canister.held, piece.place)
+            blocks = [] if held is absent else self.blocks(held, piece.place)
+        if residue is None:
+            return blocks
         if len(blocks) == 1:
-            return [self.sealed(blocks[0], piece)]
-        if canister.residue is not None and canister.residue.dialect != NAME:
+            return [self._sealed(blocks[0], residue, piece)]
+        if residue.dialect != NAME:
             report_residue(canister, self.report, piece.place)
         return blocks
 
-    def sealed(self, ours: Object, piece: Piece) -> Object:
+    def _sealed(self, ours: Any, residue: Residue, piece: Piece) -> Any:
         """A block with what its residue says of it."""
-        residue = piece.canister.residue
-        if residue is None:
-            return ours
         if residue.dialect == NAME:
             ours = recall(ours, residue.part)
-            if self.at_home:
+            if self.is_same:
                 return ours
             ours.pop("cache_control", None)
         else:
@@ -219,61 +246,57 @@ class MessageWriter(BlockWriter):
         block["cache_control"] = {**mark, "ttl": "1h"} if is_long else mark
 
     def _call(self, canister: InvocationCanisterClass, piece: Piece) -> Object:
-        ours: Object = {
+        return {
             "type": "tool_use",
             "id": canister.identifier,
             "name": canister.name,
             "input": self._input(canister, piece),
         }
-        return self.sealed(ours, piece)
 
     def _input(self, canister: InvocationCanisterClass, piece: Piece) -> Any:
+        held = canister.held
         if canister.is_freeform:
             self.report.lose("FREEFORM_WRAPPED", piece.place)
-            return {FREEFORM_INPUT: canister.held}
-        found = object_input(canister.held)
+            return {FREEFORM_INPUT: held}
+        found = object_text(held) or object_input(held)
         if found is not None:
             return found
-        if not self.at_home:
+        if not self.is_same:
             self.report.lose("ARGUMENTS_WRAPPED", piece.place)
-        return wrapped_input(canister.held)
+        return wrapped_input(held)
 
     def _result(self, canister: ResultCanisterClass, piece: Piece) -> Object:
         residue = own_residue(canister, NAME)
         ours: Object = {"type": "tool_result", "tool_use_id": canister.invocation_id}
-        content = self.result_content(canister, piece, None if residue is None else residue.form)
+        content = self._result_content(canister, piece, None if residue is None else residue.form)
         if content is not absent:
             ours["content"] = content
         if canister.is_error:
             ours["is_error"] = True
-        return self.sealed(ours, piece)
+        return ours
 
-    def result_content(self, canister: ResultCanisterClass, piece: Piece, form: str | None) -> Any:
+    def _result_content(self, canister: ResultCanisterClass, piece: Piece, form: str | None) -> Any:
         """The content of a result: text as a string, anything else as blocks."""
-        if form in _SHAPES and not canister.is_error:
+        is_error = canister.is_error
+        if form in _SHAPES and (self.is_same or not is_error):
             return _SHAPES[form].get("content", absent)
         held = canister.held
-        if self.at_home:
-            if form in _SHAPES:
-                return _SHAPES[form].get("content", absent)
-            is_plain = type(held) is str and form != "list"
-            return held if is_plain else self.blocks(held, piece.place)
-        if type(held) is str and not canister.is_error and form != "list":
+        if type(held) is str and form != "list" and (self.is_same or not is_error):
             return held
         blocks = self.blocks(held, piece.place)
-        if canister.is_error:
+        if self.is_same:
+            return blocks
+        if is_error:
             blocks = _explained(blocks, canister)
-        return self._shape(blocks, form) if blocks else _omitted([piece]) or ""
+        return _content(blocks, form) if blocks else _omitted([piece]) or ""
 
 
-_SHAPES: dict[str | None, Object] = {
-    "absent": {},
-    "null": {"content": None},
-    "empty": {"content": []},
-}
+def _content(blocks: list[Any], form: str | None) -> Any:
+    """Blocks as the content of a message: a string for one text and nothing else, unless it was a list."""
+    return blocks[0]["text"] if form != "list" and is_bare_text(blocks) else blocks
 
 
-def is_inline(canister: AnyCanister) -> bool:
+def _is_inline(canister: AnyCanister) -> bool:
     """Whether a supervisor was a message of its own and not part of the system field."""
     residue = own_residue(canister, NAME)
     return residue is not None and (residue.form or "").startswith(INLINE)
@@ -296,7 +319,7 @@ def _omitted(turn: list[Piece]) -> list[Object]:
     """A text in the place of what could not be said, so that the turn stays valid."""
     for piece in turn:
         canister: Any = piece.canister
-        if canister.role is Role.Invocation or canister.held is absent:
+        if type(canister) is InvocationCanisterClass or canister.held is absent:
             continue
         kind = canister.content.kind
         if kind != "text":

@@ -31,9 +31,9 @@ from cannery.wire.settled import settle
 def write_request(request: Request, pieces: list[Piece], report: Report) -> Object:
     """The body of a request."""
     model = request.model if isinstance(request.model, str) else None
-    at_home = request.source == NAME
-    signs = not at_home and needs_signatures(model)
-    writer = MessageWriter(report, at_home=at_home, model=model, signs=signs)
+    is_same = request.source == NAME
+    signs = not is_same and needs_signatures(model)
+    writer = MessageWriter(report, is_same=is_same, model=model, signs=signs)
     residue = own_residue(request, NAME)
     shapes, _ = read_form(None if residue is None else residue.form)
     body = write_settings(request, report, shapes)

@@ -10,12 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from orjson import Fragment
 
 from cannery.dialects.gemini_generate.spelling import Object
 from cannery.messages.absence import absent
 from cannery.messages.content import new_data
 from cannery.messages.json_text import decode_json, is_json
-from cannery.wire.arguments import object_input
+from cannery.wire.arguments import object_input, object_text
 
 OUTPUT, ERROR = "output", "error"
 _read_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
@@ -23,15 +24,15 @@ _read_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
 
 def wrap_text(text: str) -> Any:
     """The response object of a tool that answered with text."""
-    bare = text.strip()
+    bare = text.lstrip()
     if bare.startswith("{"):
         if _has_several_fields(text):
-            return msgspec.Raw(text.encode())
-        spelled = object_input(text)
+            return Fragment(text)
+        spelled = spelled_object(text)
         if spelled is not None and not _is_wrapping(text):
             return spelled
     elif bare.startswith("[") and is_json(text) and "\\u" not in text:
-        return {OUTPUT: msgspec.Raw(text.encode())}
+        return {OUTPUT: Fragment(text)}
     return {OUTPUT: text}
 
 
@@ -43,12 +44,18 @@ def wrap_failure(text: str) -> Any:
 
 def wrap_data(json: str) -> Any:
     """The response object of a tool that answered with a JSON value."""
-    return object_input(json) if json.lstrip().startswith("{") else {OUTPUT: raw(json)}
+    return spelled_object(json) if json.lstrip().startswith("{") else {OUTPUT: raw(json)}
+
+
+def spelled_object(text: str) -> Any:
+    """The object that a text spells, as it goes to the wire; None if it spells none."""
+    found = object_text(text)
+    return object_input(text) if found is None else found
 
 
 def raw(json: str) -> Any:
     """A JSON value that goes to the wire as it is spelled."""
-    return decode_json(json) if "\\u" in json else msgspec.Raw(json.encode())
+    return decode_json(json) if "\\u" in json else Fragment(json)
 
 
 def unwrap(response: str) -> tuple[Any, Any]:

@@ -201,15 +201,15 @@ def write_response(response: Response, report: Report) -> Object:
     residue = own_residue(response, NAME)
     if residue is not None:
         body = recall(body, residue.envelope)
-    at_home = response.source == NAME
-    if not at_home:
+    is_same = response.source == NAME
+    if not is_same:
         report_ending(response, report, says=_SAYS)
     pieces = answer_pieces(response, NAME, report)
     if not pieces:
         return body
     grounding = Grounding()
     writer = MessageWriter(
-        report, at_home=at_home, model=_name(response.model), grounding=grounding
+        report, is_same=is_same, model=_name(response.model), grounding=grounding
     )
     content = writer.content(pieces, "model")
     if content is not None:

@@ -134,18 +134,18 @@ def write_settings(request: Request, report: Report, shapes: frozenset[str]) -> 
 
 
 def _write_controls(request: Request, report: Report, shapes: frozenset[str]) -> Object:
-    controls, at_home = request.controls, request.source == NAME
+    controls, is_same = request.controls, request.source == NAME
     config: Object = {}
     for name, key in FIELDS.items():
         put(config, key, getattr(controls, name))
     if isinstance(controls.stop, tuple):
         config["stopSequences"] = list(controls.stop)
-    if not at_home:
+    if not is_same:
         _fit_limits(config, report)
     if isinstance(controls.output, OutputFormat):
         config.update(_write_output(controls.output, report, shapes))
     if isinstance(controls.thinking, Thinking):
-        model = request.model if isinstance(request.model, str) and not at_home else None
+        model = request.model if isinstance(request.model, str) and not is_same else None
         if thinks(model):
             thinking = _write_thinking(controls.thinking, model, controls.max_tokens, report)
             if thinking:

@@ -74,7 +74,7 @@ class GeminiStreamWriter:
         self._tail: Object = {} if options.model is None else {"modelVersion": options.model}
         self._parts: dict[int, _Part] = {}
         self._usage: UsageReport | None = None
-        self._writer = MessageWriter(Report(), at_home=False)
+        self._writer = MessageWriter(Report(), is_same=False)
         self._grounding = Grounding()
         # Neighbouring words of one kind are one part to a reader: the last part as it sees it, and what it says.
         self._position = -1
@@ -123,7 +123,7 @@ class GeminiStreamWriter:
         if event.identifier is not absent:
             self._tail["responseId"] = event.identifier
         if event.source == NAME:
-            self._writer = MessageWriter(Report(), at_home=True)
+            self._writer = MessageWriter(Report(), is_same=True)
 
     def _chunk(self, parts: list[Object], finish: str | None = None) -> bytes:
         candidate: Object = {"content": {"parts": parts, "role": "model"}}
@@ -236,7 +236,9 @@ class GeminiStreamWriter:
         else:
             held = start.content if start.kind == "whole" else part.joined("text")
             canister = new_assistant(held, now(), True, residue)
-        yield from self._writer.parts(Piece(canister, None))
+        parts: list[Object] = []
+        self._writer.add_parts(Piece(canister, None), parts)
+        yield from parts
 
     def _finish(self, event: Finish) -> bytes:
         self._is_over = True

@@ -6,7 +6,6 @@ part that cannot be said gives nothing and a loss.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from typing import Any, assert_never
 
 from cannery.dialects.gemini_generate.citations import Grounding
@@ -15,6 +14,7 @@ from cannery.dialects.gemini_generate.outputs import (
     ERROR,
     OUTPUT,
     raw,
+    spelled_object,
     wrap_data,
     wrap_failure,
     wrap_text,
@@ -54,7 +54,7 @@ from cannery.messages.json_text import decode_json
 from cannery.messages.payload import Location
 from cannery.messages.residue import PREAMBLE, Residue
 from cannery.messages.role import Role
-from cannery.wire.arguments import FREEFORM_INPUT, object_input, wrapped_input
+from cannery.wire.arguments import FREEFORM_INPUT, wrapped_input
 from cannery.wire.citations import report_approximated
 from cannery.wire.contract import Piece
 from cannery.wire.foreign import STAND_INS, report_residue
@@ -69,103 +69,119 @@ from cannery.wire.media import (
     standard_base64,
 )
 from cannery.wire.residues import own_residue, recall
-from cannery.wire.turns import MODEL, SUPERVISOR, changed, side, turns
 
 # Where Google keeps files that only their account can read.
 ACCOUNT = ("https://generativelanguage.googleapis.com/", "gs://", "files/")
 # No function is called nothing here.
 _NAMELESS = "unknown_function"
+_NO_SHAPES: frozenset[str] = frozenset()
 # Shapes of a content without parts.
 _EMPTY = frozenset({"absent", "null", "empty"})
 _SAID = (str, TextualContentClass, RefusalContentClass, DataContentClass)
+_SIDES = {
+    Role.User: "user",
+    Role.Document: "user",
+    Role.Result: "user",
+    Role.Assistant: "model",
+    Role.Invocation: "model",
+}
 
 
 class MessageWriter:
-    """Writes contents; ``at_home`` when they were read from this same dialect, ``signs`` where calls must be signed.
+    """Writes contents; ``is_same`` when they were read from this same dialect, ``signs`` where calls must be signed.
 
-    ``is_plain`` gives values that can be compared, and not JSON text on its way to the wire. An answer has
-    ``grounding`` that takes its citations; a request has no place for any.
+    An answer has ``grounding`` that takes its citations; a request has no place for any.
     """
 
     def __init__(
         self,
         report: Report,
         *,
-        at_home: bool,
+        is_same: bool,
         model: str | None = None,
-        is_plain: bool = False,
         grounding: Grounding | None = None,
         signs: bool = False,
     ) -> None:
         self.report = report
-        self.at_home = at_home
+        self.is_same = is_same
         self.model = model
-        self.is_plain = is_plain
         self.grounding = grounding
         self.signs = signs
         self._position = 0
+        # Whether what is written is a part of a result, which has no place of its own.
+        self._is_nested = False
         self._names: dict[str, str] = {}
         self._idless: set[str] = set()
         self._has_stand_ins = False
 
     def messages(self, pieces: list[Piece]) -> Object:
         """The contents of all pieces, and the system instruction where there is one."""
-        count = next(
-            (i for i, piece in enumerate(pieces) if side(piece) != SUPERVISOR), len(pieces)
-        )
-        body: Object = {}
-        leading, others = pieces[:count], pieces[count:]
-        displaced: list[Piece] | None = [] if self.at_home else None
-        arranged = list(self._arranged(others, displaced, has_lead=count > 0))
-        if leading or displaced:
-            self._system([*leading, *(displaced or ())], body)
         contents: list[Object] = []
-        for turn in turns(arranged):
-            content = self.content(turn, "model" if side(turn[0]) == MODEL else "user")
-            if content is not None:
-                contents.append(content)
+        system: list[Piece] = []
+        turn: list[Piece] = []
+        side, has_begun, has_lead = "", False, False
+        for given in pieces:
+            piece = given
+            role = piece.canister.role
+            if role is Role.Supervisor:
+                if not has_begun or self._is_displaced(piece.canister, has_lead=has_lead):
+                    has_lead = has_lead or not has_begun
+                    system.append(piece)
+                    continue
+                piece = self._folded(piece)
+                role = Role.User
+            has_begun = True
+            if _SIDES[role] == side and self._follows(piece.canister, role, turn[-1].canister):
+                turn.append(piece)
+                continue
+            if turn:
+                self._add_content(turn, side, contents)
+            turn, side = [piece], _SIDES[role]
+        if turn:
+            self._add_content(turn, side, contents)
+        body: Object = {}
+        if system:
+            self._system(system, body)
         body["contents"] = contents
         return body
 
-    def _arranged(
-        self, pieces: list[Piece], displaced: list[Piece] | None, *, has_lead: bool
-    ) -> Iterator[Piece]:
-        """Pieces of which no supervisor is one, and results that answer one turn together.
+    def _is_displaced(self, canister: AnyCanister, *, has_lead: bool) -> bool:
+        """Whether a supervisor was the system instruction here, and something was put before it."""
+        residue = own_residue(canister, NAME) if self.is_same else None
+        form = None if residue is None else residue.form
+        return form == PREAMBLE or (form is not None and not has_lead)
 
-        The repairs have seen to supervisors, unless the pieces are at home, where somebody may have added to them, or
-        the rules of an endpoint say that it takes them. What was the system instruction at home, and now stands behind
-        contents, is left to ``displaced``.
+    def _folded(self, piece: Piece) -> Piece:
+        """A late supervisor as a user says it.
+
+        The repairs have seen to supervisors, unless somebody added one to what came from here, or the rules of an
+        endpoint say that it takes them.
         """
-        before: Piece | None = None
-        for piece in pieces:
-            canister = piece.canister
-            if canister.role is Role.Supervisor:
-                if displaced is not None and _is_displaced(canister, has_lead=has_lead):
-                    displaced.append(piece)
-                    continue
-                self.report.repair("late_supervisors", piece.place)
-                words = text_of(canister.held)
-                held = system_envelope(words) if words else canister.held
-                before = Piece(new_user(held, canister.timestamp), piece.place)
-            elif (
-                canister.role is Role.Result
-                and (canister.residue is None or not self.at_home)
-                and before is not None
-                and before.canister.role is Role.Result
-            ):
-                before = Piece(changed(canister, joined=True), piece.place)
-            else:
-                before = piece
-            yield before
+        self.report.repair("late_supervisors", piece.place)
+        words = text_of(piece.canister.held)
+        held = system_envelope(words) if words else piece.canister.held
+        return Piece(new_user(held, piece.canister.timestamp), piece.place)
+
+    def _follows(self, canister: AnyCanister, role: Role, last: AnyCanister) -> bool:
+        """Whether a canister goes into the same content as the last; results that answer one turn always do."""
+        if canister.joined or role is Role.Invocation:
+            return True
+        is_free = canister.residue is None or not self.is_same
+        return is_free and role is Role.Result and last.role is Role.Result
 
     # --- system --------------------------------------------------------------------------------
 
     def _system(self, pieces: list[Piece], body: Object) -> None:
-        parts = [part for piece in pieces for part in self._system_parts(piece)]
+        parts: list[Object] = []
+        for piece in pieces:
+            self._add_system(piece, parts)
         if not parts:
             return
         head = own_residue(pieces[0].canister, NAME)
-        shapes, _ = read_form(None if head is None else head.form)
+        if head is None:
+            body["systemInstruction"] = {"parts": parts}
+            return
+        shapes, _ = read_form(head.form)
         key = "system_instruction" if "system_instruction" in shapes else "systemInstruction"
         if "string" in shapes and len(parts) == 1 and parts[0].keys() == {"text"}:
             body[key] = parts[0]["text"]
@@ -174,36 +190,43 @@ class MessageWriter:
         elif "part" in shapes and len(parts) == 1:
             body[key] = parts[0]
         else:
-            instruction = self.system_envelope(head)
+            instruction = dict(recall({}, head.envelope))
             instruction["parts"] = parts[0] if _is_single("object", shapes, parts) else parts
             body[key] = instruction
 
-    def system_envelope(self, head: Residue | None) -> Object:
-        """The system instruction without its parts."""
-        return {} if head is None else dict(recall({}, head.envelope))
-
-    def _system_parts(self, piece: Piece) -> Iterable[Object]:
+    def _add_system(self, piece: Piece, parts: list[Object]) -> None:
         canister = piece.canister
         if isinstance(canister, SupervisorCanisterClass) and canister.rank == "developer":
             self.report.lose("RANK_LOWERED", piece.place)
-        if self.at_home or isinstance(canister.held, _SAID):
-            return self.parts(piece)
-        self.report.lose("MEDIA_DROPPED", piece.place, "a system instruction is text")
-        return ()
+        if self.is_same or isinstance(canister.held, _SAID):
+            self.add_parts(piece, parts)
+        else:
+            self.report.lose("MEDIA_DROPPED", piece.place, "a system instruction is text")
 
     # --- contents ------------------------------------------------------------------------------
 
+    def _add_content(self, turn: list[Piece], role: str, contents: list[Object]) -> None:
+        content = self.content(turn, role)
+        if content is not None:
+            contents.append(content)
+
     def content(self, turn: list[Piece], role: str) -> Object | None:
         """One content; None for a turn in which nothing was said."""
-        head = own_residue(turn[0].canister, NAME)
-        shapes, _ = read_form(None if head is None else head.form)
-        if len(turn) > 1 and not _EMPTY.isdisjoint(shapes):
-            # Something was added to a content without parts.
-            turn, shapes = turn[1:], shapes - _EMPTY
-        parts = self._signed(turn, role)
         content: Object = {"role": role}
-        if head is not None:
-            content = dict(recall(content, head.envelope))
+        shapes = _NO_SHAPES
+        head = turn[0].canister.residue
+        if head is not None and head.dialect == NAME:
+            shapes, _ = read_form(head.form)
+            if head.envelope is not None:
+                content = dict(recall(content, head.envelope))
+            if len(turn) > 1 and not _EMPTY.isdisjoint(shapes):
+                # Something was added to a content without parts.
+                turn, shapes = turn[1:], shapes - _EMPTY
+        parts: list[Object] = []
+        for piece in turn:
+            self.add_parts(piece, parts)
+        if self.signs and role == "model":
+            self._sign(turn, parts)
         if "absent" in shapes:
             return content
         if not parts and not shapes:
@@ -218,78 +241,68 @@ class MessageWriter:
             content["parts"] = parts[0] if _is_single("object", shapes, parts) else parts
         return content
 
-    def _signed(self, turn: list[Piece], role: str) -> list[Object]:
-        """The parts of a turn, the first call among them signed where the model insists."""
-        parts: list[Object] = []
-        wants_signature = self.signs and role == "model"
-        for piece in turn:
-            self._position = len(parts)
-            written = list(self.parts(piece))
-            parts.extend(written)
-            if wants_signature and isinstance(piece.canister, InvocationCanisterClass):
-                wants_signature = False
-                if not get(written[0], SIGNATURE):
-                    self._stand_in(written[0], piece.place)
-        return parts
-
-    def _stand_in(self, call: Object, place: int | None) -> None:
-        """Sign a call that was made elsewhere; told of the first."""
+    def _sign(self, turn: list[Piece], parts: list[Object]) -> None:
+        """Sign the first call of a turn if it was made elsewhere; told of the first."""
+        call = next((part for part in parts if spelled(part, "functionCall") in part), None)
+        if call is None or get(call, SIGNATURE):
+            return
         call[SIGNATURE] = STAND_IN
         if not self._has_stand_ins:
-            self.report.lose("SIGNATURE_STANDIN", place)
+            places = (piece.place for piece in turn if piece.canister.role is Role.Invocation)
+            self.report.lose("SIGNATURE_STANDIN", next(places, None))
         self._has_stand_ins = True
 
-    def parts(self, piece: Piece) -> Iterable[Object]:
-        """The parts of one canister, with this dialect's residue, or none and a loss."""
+    def add_parts(self, piece: Piece, parts: list[Object]) -> None:
+        """Add the parts of one canister, with this dialect's residue, or none and a loss."""
         canister = piece.canister
-        if canister.held is absent:
-            self._report_foreign(piece)
-            return ()
-        if isinstance(canister, InvocationCanisterClass):
-            return (self.call(piece),)
-        if isinstance(canister, ResultCanisterClass):
-            return (self.result(piece),)
-        if canister.role is Role.Document:
-            return self._document(piece)
-        residue = self._report_foreign(piece)
-        ours = self.content_parts(canister.held, piece.place)
-        if residue is None or len(ours) != 1:
-            return ours
-        part = self._restored(ours[0], residue, piece.place)
-        return () if self._is_left_blank(part, ours[0], piece.place) else (part,)
+        role, held, residue = canister.role, canister.held, canister.residue
+        if residue is not None and residue.dialect != NAME:
+            self._report_foreign(piece, residue)
+            residue = None
+        if role is Role.Invocation:
+            parts.append(self._call(piece, residue))
+        elif role is Role.Result:
+            parts.append(self._result(piece, residue))
+        elif type(held) is str and residue is None and role is not Role.Document:
+            parts.append({"text": held})
+        elif held is not absent:
+            self._position = len(parts)
+            is_document = role is Role.Document
+            written = self._document(piece) if is_document else self._said(held, piece.place)
+            if residue is None or residue.part is None or is_document or len(written) != 1:
+                parts.extend(written)
+                return
+            part = self._restored(written[0], residue, piece.place)
+            if not self._is_left_blank(part, written[0], piece.place):
+                parts.append(part)
 
     def _is_left_blank(self, part: Object, ours: Object, place: int | None) -> bool:
         """Whether blank text has lost the signature that it was kept for."""
-        if self.at_home or part != ours or part.keys() != {"text"} or part["text"].strip():
+        if self.is_same or part != ours or part.keys() != {"text"} or part["text"].strip():
             return False
         if "empty_text" in self.report.off:
             return False
         self.report.repair("empty_text", place)
         return True
 
-    def _report_foreign(self, piece: Piece) -> Residue | None:
-        """This dialect's own residue, or None and losses for what another's held."""
-        residue = piece.canister.residue
-        if residue is None or residue.dialect == NAME:
-            return residue
+    def _report_foreign(self, piece: Piece, residue: Residue) -> None:
+        """Name what the residue of another dialect holds."""
         report_residue(piece.canister, self.report, piece.place)
         if residue.cache:
             self.report.lose("CACHE_MARK_DROPPED", piece.place, "Gemini has no cache marks")
-        return None
 
     def _restored(self, ours: Object, residue: Residue, place: int | None) -> Object:
         part: Object = recall(ours, residue.part)
-        key = spelled(part, SIGNATURE)
-        is_any = part.get(key) in STAND_INS
-        if self.at_home or is_any or same_family(residue.model, self.model):
+        if self.is_same or same_family(residue.model, self.model):
             return part
-        if part.pop(key, None) is not None:
+        key = spelled(part, SIGNATURE)
+        if part.get(key) not in STAND_INS and part.pop(key, None) is not None:
             self.report.lose("SIGNATURE_DROPPED", place, within=f".{key}")
         return part
 
     # --- what is said --------------------------------------------------------------------------
 
-    def content_parts(self, content: AnyContent | str, place: int | None) -> tuple[Object, ...]:
+    def _said(self, content: AnyContent | str, place: int | None) -> tuple[Object, ...]:
         """The usual parts for a content."""
         if isinstance(content, str):
             return ({"text": content},)
@@ -297,7 +310,7 @@ class MessageWriter:
             case TextualContentClass():
                 self._cite(content, place)
                 return ({"text": content.text},)
-            case BinaryContentStruct() if not self.at_home and is_broken(content):
+            case BinaryContentStruct() if not self.is_same and is_broken(content):
                 self.report.lose("MEDIA_DROPPED", place, NOT_BASE64)
                 return ()
             case ImageContentClass() | AudioContentClass() | VideoContentClass():
@@ -314,9 +327,7 @@ class MessageWriter:
             case OpaqueContentClass():
                 return self._opaque(content, place)
             case PartsContentClass():
-                return tuple(
-                    part for inner in content.parts for part in self.content_parts(inner, place)
-                )
+                return tuple(part for inner in content.parts for part in self._said(inner, place))
             case _:
                 assert_never(content)
 
@@ -341,7 +352,7 @@ class MessageWriter:
     def _reasoning(self, content: ReasoningContentClass, place: int | None) -> tuple[Object, ...]:
         origin = content.origin
         is_own = origin is not None and origin.dialect == NAME
-        if is_own and (self.at_home or same_family(origin.model, self.model)):  # type: ignore[union-attr]
+        if is_own and (self.is_same or same_family(origin.model, self.model)):  # type: ignore[union-attr]
             part: Object = {"text": content.text, "thought": True}
             if content.signature is not None:
                 part[SIGNATURE] = content.signature
@@ -357,7 +368,7 @@ class MessageWriter:
         payload = content.payload
         if isinstance(payload, Location):
             is_known = is_fetchable(payload) or payload.value.startswith(ACCOUNT)
-            if not (self.at_home or is_known):
+            if not (self.is_same or is_known):
                 self.report.lose("REFERENCE_UNRESOLVABLE", place)
                 return ()
             file = {"fileUri": payload.value}
@@ -368,7 +379,7 @@ class MessageWriter:
                     else file
                 },
             )
-        if self.at_home:
+        if self.is_same:
             blob = {"mimeType": content.mime_type, "data": base64_text(payload)}
             return ({"inlineData": blob},)
         mime_type = content.mime_type
@@ -380,16 +391,18 @@ class MessageWriter:
 
     def _file(self, content: FileContentClass, place: int | None) -> tuple[Object, ...]:
         if content.context is not None:
-            self.report.lose("FIELD_DROPPED", place, "Gemini has no context of a file", ".context")
+            within = "" if self._is_nested else ".context"
+            self.report.lose("FIELD_DROPPED", place, "Gemini has no context of a file", within)
         if content.citable:
-            self.report.lose("FIELD_DROPPED", place, "Gemini cites no files", ".citations")
+            within = "" if self._is_nested else ".citations"
+            self.report.lose("FIELD_DROPPED", place, "Gemini cites no files", within)
         if content.chunks:
             return self._chunks(content, place)
         parts = self._media(content, place)
         if parts and content.name is not None:
             # The model sees it only beside Google's own tools (google-genai 3.1.0, Blob.display_name).
             next(iter(parts[0].values()))["displayName"] = content.name
-            if not self.at_home:
+            if not self.is_same:
                 self.report.lose("NAME_HIDDEN", place)
         return parts
 
@@ -401,86 +414,83 @@ class MessageWriter:
             parts.append({"text": supplement("\n\n".join(texts), content.name)})
         for chunk in content.chunks:
             if not isinstance(chunk, _SAID):
-                parts.extend(self.content_parts(chunk, place))
+                parts.extend(self._said(chunk, place))
         return tuple(parts)
 
     def _document(self, piece: Piece) -> tuple[Object, ...]:
         canister: Any = piece.canister
-        self._report_foreign(piece)
         content = canister.content
         if not isinstance(content, TextualContentClass):
-            return self.content_parts(content, piece.place)
+            return self._said(content, piece.place)
         self.report.lose("DOCUMENT_TO_TEXT", piece.place)
         title = None if canister.title is absent else canister.title
         return ({"text": supplement(content.text, title)},)
 
     # --- tools ---------------------------------------------------------------------------------
 
-    def call(self, piece: Piece) -> Object:
+    def _call(self, piece: Piece, residue: Residue | None) -> Object:
         """A call, with the id that it got here only if the wire has seen it."""
         canister: Any = piece.canister
-        residue = self._report_foreign(piece)
-        is_plain = self.is_plain or residue is not None
-        inner: Object = {"id": canister.identifier, "name": self._name(canister.name)}
-        arguments = self._arguments(canister, piece.place, is_plain=is_plain)
+        identifier = canister.identifier
+        inner: Object = {"id": identifier, "name": self._name(canister.name)}
+        arguments = self._arguments(canister, piece.place)
         if arguments is not None:
             inner["args"] = arguments
         part: Object = {"functionCall": inner}
-        if residue is not None:
+        self._names[identifier] = canister.name
+        self._idless.discard(identifier)
+        if residue is not None and residue.part is not None:
             part = self._restored(part, residue, piece.place)
-        self._names[canister.identifier] = canister.name
-        self._idless.discard(canister.identifier)
-        if "id" not in (get(part, "functionCall") or ()):
-            self._idless.add(canister.identifier)
+            if "id" not in (get(part, "functionCall") or ()):
+                self._idless.add(identifier)
         return part
 
     def _name(self, name: str | None) -> str:
         """The name of a function; one that is empty stays so where names are not to be repaired."""
-        if name == "" and not self.at_home and "function_names" in self.report.off:
+        if name == "" and not self.is_same and "function_names" in self.report.off:
             return name
         return name or _NAMELESS
 
-    def _arguments(
-        self, canister: InvocationCanisterClass, place: int | None, *, is_plain: bool
-    ) -> Any:
-        words = canister.arguments_text
+    def _arguments(self, canister: InvocationCanisterClass, place: int | None) -> Any:
+        words = canister.held
         if canister.is_freeform:
             self.report.lose("FREEFORM_WRAPPED", place)
             return {FREEFORM_INPUT: words}
-        if self.at_home and not words:
-            return None
-        spelled_object = object_input(words)
-        if spelled_object is None:
-            if not self.at_home:
+        if not words:
+            return None if self.is_same else {}
+        found = spelled_object(words)
+        if found is None:
+            if not self.is_same:
                 self.report.lose("ARGUMENTS_WRAPPED", place)
             return wrapped_input(words)
-        return decode_json(words) if is_plain and words.strip() else spelled_object
+        return found
 
-    def result(self, piece: Piece) -> Object:
+    def _result(self, piece: Piece, residue: Residue | None) -> Object:
         """What a tool answered, under the name of the call."""
         canister: Any = piece.canister
-        residue = self._report_foreign(piece)
         shapes, name = read_form(None if residue is None else residue.form)
-        is_plain = self.is_plain or residue is not None
-        inner: Object = {"id": canister.invocation_id}
-        called = self._names.get(canister.invocation_id)
-        if name is None or (called is not None and not self.at_home):
+        identifier = canister.invocation_id
+        inner: Object = {"id": identifier}
+        called = self._names.get(identifier)
+        if name is None or (called is not None and not self.is_same):
             name = self._name(called)
-            if called is None and not self.at_home:
+            if called is None and not self.is_same:
                 detail = f"a result must have a name here; one without its call got {name!r}"
                 self.report.lose("NAME_CHANGED", piece.place, detail)
         if "nameless" not in shapes:
             inner["name"] = name
-        media, texts = self._result_media(canister.held, piece.place)
-        inner["response"] = self._response(canister, shapes, texts, has_media=bool(media))
-        if is_plain:
-            inner["response"] = _plain(inner["response"])
-        if media:
-            inner["parts"] = media[0] if "single" in shapes and len(media) == 1 else media
+        held = canister.held
+        if type(held) is str and not canister.is_error:
+            inner["response"] = {OUTPUT: held} if OUTPUT in shapes else wrap_text(held)
+        else:
+            media, texts = self._result_media(held, piece.place)
+            inner["response"] = self._response(canister, shapes, texts, has_media=bool(media))
+            if media:
+                inner["parts"] = media[0] if _is_single("single", shapes, media) else media
         part: Object = {"functionResponse": inner}
         if residue is not None:
             return self._restored(part, residue, piece.place)
-        if canister.invocation_id in self._idless:
+        if identifier in self._idless:
             del inner["id"]
         return part
 
@@ -499,12 +509,12 @@ class MessageWriter:
         words = "\n\n".join(filter(None, [words, *texts]))
         data = said[0] if len(said) == 1 and isinstance(said[0], DataContentClass) else None
         if canister.is_error:
-            return self._failure(canister, words, data, is_text="output" in shapes)
+            return self._failure(canister, words, data, is_text=OUTPUT in shapes)
         if data is not None and not texts:
             return wrap_data(data.json)
         if not words and not said and has_media:
             return {}
-        return {OUTPUT: words} if "output" in shapes else wrap_text(words)
+        return {OUTPUT: words} if OUTPUT in shapes else wrap_text(words)
 
     def _failure(
         self,
@@ -520,27 +530,22 @@ class MessageWriter:
         if isinstance(told, str) and words and told != words:
             # A failure that is described beside what the tool gave is told whole.
             return {ERROR: told, OUTPUT: words}
-        words = words or ("" if self.at_home else str(canister.error))
+        words = words or ("" if self.is_same else str(canister.error))
         return {ERROR: words} if is_text else wrap_failure(words)
 
     def _result_media(self, held: Any, place: int | None) -> tuple[list[Object], list[str]]:
         """The media of a result, and the documents among them that became text."""
         contents = held.parts if isinstance(held, PartsContentClass) else (held,)
+        self._is_nested = True
         parts = [
             part
             for content in contents
             if not isinstance(content, _SAID)
-            for part in self.content_parts(content, place)
+            for part in self._said(content, place)
         ]
+        self._is_nested = False
         media = [part for part in parts if "text" not in part]
         return media, [part["text"] for part in parts if "text" in part]
-
-
-def _is_displaced(canister: AnyCanister, *, has_lead: bool) -> bool:
-    """Whether a supervisor was the system instruction, and something was put before it."""
-    residue = own_residue(canister, NAME)
-    form = None if residue is None else residue.form
-    return form == PREAMBLE or (form is not None and not has_lead)
 
 
 def _is_single(shape: str, shapes: frozenset[str], parts: list[Object]) -> bool:
@@ -553,17 +558,6 @@ def _words(content: Any) -> str:
 
 def _spoken(content: Any) -> str:
     return content.text if isinstance(content, RefusalContentClass) else text_of(content)
-
-
-def _plain(value: Any) -> Any:
-    """A value without JSON text in it."""
-    if type(value) is dict:
-        return {key: _plain(item) for key, item in value.items()}
-    return (
-        value
-        if type(value) in (str, bool, int, float, list, type(None))
-        else decode_json(bytes(value))
-    )
 
 
 def _omission(turn: list[Piece]) -> str:

@@ -1,59 +1,43 @@
-"""Reading Chat Completions bodies.
+"""Reading Chat Completions requests.
 
-A message becomes one canister for each part, joined; what the model has no place for is remembered as the difference to
-what writing would give. Roles are normalized first, so a client's odd spelling never comes back.
+The messages are those of the family (``families.chat.reading``); every other field is a setting. A setting that is
+understood is taken, and what is left, at any level, is the residue.
 """
 
 from __future__ import annotations
 
-import msgspec
-
-from cannery.dialects.openai_chat.settings import (
-    CONTROL_PATHS,
-    NAME,
-    old_names,
-    read_controls,
-    read_tool_choice,
-    write_settings,
-)
+from cannery.dialects.openai_chat.settings import NAME, read_settings
+from cannery.errors import DialectError
 from cannery.families.chat.reading import ChatReader
-from cannery.families.chat.tools import read_tools, tool_paths
-from cannery.messages.absence import absent
+from cannery.families.chat.tools import take_tools
 from cannery.messages.conversation import Conversation
 from cannery.messages.requests import Request, new_request
-from cannery.messages.residue import Residue
-from cannery.wire.bodies import Object, guarded, read_object
-from cannery.wire.losses import Report
-from cannery.wire.places import Places, note_settings
-from cannery.wire.residues import patch_text
+from cannery.wire.bodies import Fields, decode, read_fields
+from cannery.wire.places import Places
 
 
 def read_request(body: bytes, places: Places) -> Request:
     """The request that a body asks for."""
-    value = read_object(NAME, body)
-    return guarded(NAME, lambda: _read_request(value, places))  # type: ignore[no-any-return]
+    return read_fields(NAME, body, places, _read_request)
 
 
-def _read_request(body: Object, places: Places) -> Request:
-    reader = ChatReader(NAME, body.get("model"))
-    reader.messages(body)
-    places.canisters.extend(reader.paths)
-    note_settings(places, body, CONTROL_PATHS)
-    places.tools.extend(tool_paths(body))
-    model = body.get("model")
-    form = old_names(body)
-    request = new_request(
+def _read_request(fields: Fields, places: Places) -> Request:
+    messages = fields.pop("messages", None)
+    if messages is None:
+        raise DialectError(NAME, "messages", "is required")
+    tools = (
+        take_tools(NAME, fields, places.tools) if "tools" in fields or "functions" in fields else ()
+    )
+    settings = read_settings(fields, places)
+    reader = ChatReader(NAME, places.canisters, settings.model)
+    reader.messages(decode(messages))
+    return new_request(  # type: ignore[no-any-return]
         Conversation.trusted(reader.canisters),
-        model if type(model) is str else absent,
-        read_tools(NAME, body),
-        read_tool_choice(body),
-        read_controls(body),
-        body["stream"] if type(body.get("stream")) is bool else absent,
-        None if form is None else Residue(NAME, form=form),
+        settings.model,
+        tools,
+        settings.tool_choice,
+        settings.controls,
+        settings.stream,
+        settings.residue,
         NAME,
     )
-    rest = {key: item for key, item in body.items() if key != "messages"}
-    patch = patch_text(write_settings(request, Report()), rest)
-    if patch is None:
-        return request  # type: ignore[no-any-return]
-    return msgspec.structs.replace(request, residue=Residue(NAME, envelope=patch, form=form))  # type: ignore[no-any-return]

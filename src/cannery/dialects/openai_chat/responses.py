@@ -10,7 +10,7 @@ import msgspec
 from cannery.dialects.openai_chat.settings import NAME
 from cannery.families.chat.reading import ChatReader
 from cannery.families.chat.writing import ChatWriter
-from cannery.families.openai.settings import read_usage as read_counts
+from cannery.families.openai.settings import take_usage
 from cannery.messages.absence import absent
 from cannery.messages.canisters import InvocationCanisterClass, text_of
 from cannery.messages.content import Citation, TextualContentClass, new_text
@@ -19,12 +19,12 @@ from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import FinishReason, Response, Usage, new_response
 from cannery.messages.residue import Residue
 from cannery.wire.answers import answer_pieces, call_stem, refuse_error
-from cannery.wire.bodies import Object, guarded, read_object
+from cannery.wire.bodies import Fields, Object, decode, is_named, read_fields
 from cannery.wire.controls import integer, text
 from cannery.wire.endings import report_ending
 from cannery.wire.losses import Report
-from cannery.wire.places import Places
-from cannery.wire.residues import answer_patch, own_residue, recall
+from cannery.wire.places import Path, Places
+from cannery.wire.residues import nested, own_residue, recall, set_again, take_usual
 
 FINISH = {
     "stop": FinishReason.Stop,
@@ -46,6 +46,8 @@ FINISH_WORDS = {
     FinishReason.Error: "stop",
     FinishReason.Other: "stop",
 }
+# The id of an answer that has none.
+MADE_ID = "chatcmpl-cannery"
 COUNTS = ("prompt_tokens", "completion_tokens")
 DETAILS = {
     "cache_read": ("prompt_tokens_details", "cached_tokens"),
@@ -56,65 +58,100 @@ DETAILS = {
 
 def read_response(body: bytes, places: Places) -> Response:
     """The answer that a body gives."""
-    value = read_object(NAME, body)
-    return guarded(NAME, lambda: _read_response(value, places))  # type: ignore[no-any-return]
+    return read_fields(NAME, body, places, _read_response)
 
 
-def _read_response(body: Object, places: Places) -> Response:
-    reader = ChatReader(NAME, body.get("model"))
-    reader.call_stem = call_stem(body.get("id"))
+def _read_response(fields: Fields, places: Places) -> Response:
+    body = {key: decode(field) for key, field in fields.items()}
     refuse_error(NAME, body, "choices")
+    model, identifier, created = body.get("model"), body.get("id"), body.get("created")
+    reader = ChatReader(NAME, places.canisters, model)
+    reader.call_stem = call_stem(identifier)
     choices = reader.list(reader.field(body, "choices", ""), "choices")
+    dropped: list[str] = []
+    patches: Object = {}
     finish: Any = absent
     if choices:
-        choice = reader.object(choices[0], "choices[0]")
-        path = "choices[0].message"
-        message = reader.object(reader.field(choice, "message", "choices[0]"), path)
-        reader.assistant(_sendable(message), path)
-        _cite(reader, message)
-        finish = read_finish(choice.get("finish_reason"))
-    places.canisters.extend(reader.paths)
-    response = new_response(
+        del body["choices"]
+        finish, patch = _read_choice(reader, choices[0])
+        patches["choices"] = _listed(patch, choices)
+    usage, patch = take_usage(body.get("usage"), COUNTS, DETAILS)
+    if usage is not absent:
+        del body["usage"]
+        patches["usage"] = patch
+    take_usual(body, "id", identifier if type(identifier) is str else MADE_ID, dropped)
+    take_usual(body, "object", "chat.completion", dropped)
+    take_usual(body, "created", created if type(created) is int else 0, dropped)
+    take_usual(body, "model", model if type(model) is str else "", dropped)
+    patch = nested(body, patches, dropped)
+    return new_response(  # type: ignore[no-any-return]
         Conversation.trusted(reader.canisters),
         finish,
-        read_usage(body.get("usage")),
-        text(body.get("model")),
-        text(body.get("id")),
-        source=NAME,
-        created=integer(body.get("created")),
+        usage,
+        text(model),
+        text(identifier),
+        absent,
+        None if patch is None else Residue(NAME, None, write_json(patch)),
+        NAME,
+        integer(created),
     )
-    patch = answer_patch(_write_body(response, Report()), body, "choices")
-    if patch is None:
-        return response  # type: ignore[no-any-return]
-    return msgspec.structs.replace(response, residue=Residue(NAME, envelope=patch))  # type: ignore[no-any-return]
 
 
-def _sendable(message: Object) -> Object:
-    """A message without what only answers have, which a server would refuse in a request; the residue keeps it."""
-    kept = {key: item for key, item in message.items() if key != "annotations"}
-    audio = kept.get("audio")
-    if type(audio) is dict and type(audio.get("id")) is str:
-        kept["audio"] = {"id": audio["id"]}
-    return kept
+def _listed(first: Object | None, choices: list[Any]) -> Object | None:
+    """The patch of the list of choices: only the first is carried, the others are added."""
+    patch: Object = {} if first is None else {"i": {"0": first}}
+    if len(choices) > 1:
+        patch["a"] = {str(index): item for index, item in enumerate(choices) if index}
+    return patch or None
 
 
-def _cite(reader: ChatReader, message: Object) -> None:
-    """Hang the message's annotations on its text; the residue keeps their exact spelling."""
-    annotations = message.get("annotations")
-    if type(annotations) is not list:
+def _read_choice(reader: ChatReader, item: Any) -> tuple[Any, Object | None]:
+    """Read the message of a choice: gives why the model stopped, and the patch of the choice."""
+    choice = reader.object(item, "choices[0]")
+    path = ("choices", 0, "message")
+    message = reader.object(reader.field(choice, "message", "choices[0]"), "choices[0].message")
+    del choice["message"]
+    patch = _read_message(reader, message, path)
+    finish = read_finish(choice.get("finish_reason"))
+    dropped: list[str] = []
+    take_usual(choice, "index", 0, dropped)
+    take_usual(choice, "logprobs", None, dropped)
+    take_usual(choice, "finish_reason", finish_word(finish, has_calls=False), dropped)
+    return finish, nested(choice, {"message": patch}, dropped)
+
+
+def _read_message(reader: ChatReader, message: Object, path: Path) -> Object | None:
+    """Read a message; what only answers have, and a server would refuse in a request, is kept by the answer."""
+    dropped: list[str] = []
+    apart: Object = {}
+    audio_patch = None
+    take_usual(message, "role", "assistant", dropped)
+    if "role" in message:
+        apart["role"] = message.pop("role")
+    annotations = message.pop("annotations", absent)
+    if annotations is not absent:
+        apart["annotations"] = annotations
+    audio = message.get("audio")
+    if type(audio) is dict and is_named(audio.get("id")):
+        message["audio"] = {"id": audio.pop("id")}
+        audio_patch = set_again(audio)
+    reader.assistant(message, "assistant", path)
+    _cite(reader, annotations)
+    return nested(apart, {"audio": audio_patch}, dropped)
+
+
+def _cite(reader: ChatReader, annotations: Any) -> None:
+    """Hang the annotations of a message on its text; the residue keeps their exact spelling."""
+    if type(annotations) is not list or not annotations:
         return
-    citations = list(map(read_citation, annotations))
     for index, canister in enumerate(reader.canisters):
         is_said = type(canister) is not InvocationCanisterClass and type(canister.held) is str
-        if citations and is_said and canister.held:
-            held = new_text(canister.held, "text/plain", tuple(citations))
+        if is_said and canister.held:
+            citations = tuple(map(read_citation, annotations))
+            held = new_text(canister.held, "text/plain", citations)
             fields = {"held": held, "_memo": None}
-            reader.canisters[index] = _with(canister, fields)
+            reader.canisters[index] = msgspec.structs.replace(canister, **fields)
             return
-
-
-def _with(canister: Any, fields: dict[str, Any]) -> Any:
-    return msgspec.structs.replace(canister, **fields)
 
 
 def read_citation(item: Any) -> Citation:
@@ -155,11 +192,6 @@ def read_finish(word: Any) -> Any:
     return FINISH.get(word, FinishReason.Other) if type(word) is str and word else absent
 
 
-def read_usage(value: Any) -> Any:
-    """Token counts, or absent."""
-    return read_counts(value, COUNTS, DETAILS)
-
-
 def write_usage(usage: Usage) -> Object:
     """Token counts in the usual form."""
     body: Object = {
@@ -192,7 +224,7 @@ def _write_body(response: Response, report: Report) -> Object:
     word = finish_word(response.finish, has_calls=has_calls)
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": word}
     body: Object = {
-        "id": "chatcmpl-cannery" if response.identifier is absent else response.identifier,
+        "id": MADE_ID if response.identifier is absent else response.identifier,
         "object": "chat.completion",
         "created": 0 if response.created is absent else response.created,
         "model": "" if response.model is absent else response.model,

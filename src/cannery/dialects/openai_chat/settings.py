@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any
+
+from msgspec import Struct
 
 from cannery.families.chat.tools import write_tools
 from cannery.families.openai.settings import (
     UNSHOWN,
-    read_output,
+    take_output,
     write_effort,
     write_metadata,
     write_output,
@@ -17,6 +19,7 @@ from cannery.families.openai.shared import put_shared, shared_settings
 from cannery.messages.absence import absent
 from cannery.messages.json_text import write_json
 from cannery.messages.requests import (
+    DEFAULT_CONTROLS,
     Controls,
     OutputFormat,
     Request,
@@ -26,19 +29,17 @@ from cannery.messages.requests import (
     new_thinking,
     new_tool_choice,
 )
-from cannery.wire.bodies import Object
+from cannery.messages.residue import Residue
+from cannery.wire.bodies import Fields, Object, decode
 from cannery.wire.controls import (
     drop_choice,
     drop_controls,
-    flag,
-    integer,
     is_possible,
-    number,
     put,
-    text,
 )
 from cannery.wire.losses import Report
-from cannery.wire.residues import own_residue
+from cannery.wire.places import Places
+from cannery.wire.residues import nested, own_residue, set_again, take_usual
 
 NAME = "openai_chat"
 CONTROL_PATHS: dict[str, str | tuple[str, ...]] = {
@@ -89,51 +90,176 @@ _KNOWN = frozenset(Controls.__struct_fields__) - {"top_k"}
 
 # --- reading -----------------------------------------------------------------------------------
 
-
-def read_controls(body: Object) -> Controls:
-    """The controls of a request; what has an unexpected type is left to the residue."""
-    limit = integer(body.get("max_completion_tokens"))
-    stop = body.get("stop")
-    metadata = body.get("metadata")
-    options = body.get("stream_options")
-    effort = text(body.get("reasoning_effort"))
-    return new_controls(  # type: ignore[no-any-return]
-        max_tokens=integer(body.get("max_tokens")) if limit is absent else limit,
-        temperature=number(body.get("temperature")),
-        top_p=number(body.get("top_p")),
-        stop=_read_stop(stop),
-        seed=integer(body.get("seed")),
-        presence_penalty=number(body.get("presence_penalty")),
-        frequency_penalty=number(body.get("frequency_penalty")),
-        candidates=integer(body.get("n")),
-        parallel_calls=flag(body.get("parallel_tool_calls")),
-        output=read_output(body.get("response_format"), "json_schema"),
-        thinking=absent if effort is absent else new_thinking(effort=effort),
-        metadata=write_json(metadata) if type(metadata) is dict and metadata else absent,
-        user=text(body.get("user")),
-        include_usage=flag(options.get("include_usage")) if type(options) is dict else absent,
-    )
+_NUMBER, _WHOLE, _FLAG, _WORDS = (int, float), (int,), (bool,), (str,)
+# Settings that are one value: the control that each sets, and the types that it may have.
+_PLAIN: dict[str, tuple[str, tuple[type, ...]]] = {
+    "temperature": ("temperature", _NUMBER),
+    "top_p": ("top_p", _NUMBER),
+    "seed": ("seed", _WHOLE),
+    "presence_penalty": ("presence_penalty", _NUMBER),
+    "frequency_penalty": ("frequency_penalty", _NUMBER),
+    "n": ("candidates", _WHOLE),
+    "parallel_tool_calls": ("parallel_calls", _FLAG),
+    "user": ("user", _WORDS),
+}
 
 
-def _read_stop(value: Any) -> Any:
+class Settings(Struct):
+    """The settings of a request as they were read."""
+
+    model: Any = absent
+    stream: Any = absent
+    tool_choice: Any = absent
+    controls: Controls = DEFAULT_CONTROLS
+    residue: Residue | None = None
+
+
+def read_settings(fields: Fields, places: Places) -> Settings:
+    """All fields of a request but its messages and tools; what is not understood becomes the residue."""
+    found = Settings()
+    controls: Object = {}
+    left: Object = {}
+    for key, field in fields.items():
+        value = decode(field)
+        row = _PLAIN.get(key)
+        if row is not None and type(value) in row[1]:
+            controls[row[0]] = value
+        elif key == "model" and type(value) is str:
+            found.model = value
+        elif key == "stream" and type(value) is bool:
+            found.stream = value
+        else:
+            left[key] = value
+    if left:
+        _read_rest(left, found, controls, places)
+    if controls:
+        found.controls = new_controls(**controls)
+    return found
+
+
+def _read_rest(left: Object, found: Settings, controls: Object, places: Places) -> None:
+    """The settings that take more than one look; each is taken out of ``left``, or stays there."""
+    patches: Object = {}
+    form: list[str] = []
+    if "max_completion_tokens" in left or "max_tokens" in left:
+        _read_limit(left, controls, form, places)
+    if "tool_choice" in left or "function_call" in left:
+        found.tool_choice = _read_choice(left, patches, form, places)
+    for key in [key for key in left if key in _OTHERS]:
+        control, patch = _OTHERS[key](left[key])
+        if control is not absent:
+            controls[_NAMES.get(key, key)] = control
+            if patch is not _SPELLED:
+                del left[key]
+                patches[key] = patch
+    envelope = nested(left, patches)
+    if envelope is not None or form:
+        text = None if envelope is None else write_json(envelope)
+        found.residue = Residue(NAME, None, text, " ".join(form) or None)
+
+
+def _read_limit(left: Object, controls: Object, form: list[str], places: Places) -> None:
+    """The limit of tokens under its newer or its older name."""
+    limit, older = left.get("max_completion_tokens"), left.get("max_tokens")
+    if type(limit) is int:
+        controls["max_tokens"] = left.pop("max_completion_tokens")
+    elif type(older) is int:
+        controls["max_tokens"] = older
+        places.settings["max_tokens"] = ("max_tokens",)
+        if "max_completion_tokens" not in left:
+            del left["max_tokens"]
+            form.append("max_tokens")
+
+
+# What a setting says, and the patch of its spelling.
+_Read = tuple[Any, Object | None]
+# The patch of a setting that is understood and kept to the letter, since it is not spelled in the usual way.
+_SPELLED: Object = {}
+
+
+def _read_stop(value: Any) -> _Read:
     if type(value) is str:
-        return (value,)
+        return (value,), _SPELLED
     if type(value) is list and value and all(type(item) is str for item in value):
-        return tuple(value)
-    return absent
+        return tuple(value), None
+    return absent, None
 
 
-def read_tool_choice(body: Object) -> Any:
-    """The tool choice of a request, or absent."""
-    choice = body.get("tool_choice", body.get("function_call"))
-    if choice in ("auto", "none", "required"):
+def _read_effort(value: Any) -> _Read:
+    return (new_thinking(effort=value) if type(value) is str else absent), None
+
+
+def _read_metadata(value: Any) -> _Read:
+    return (write_json(value) if type(value) is dict and value else absent), None
+
+
+def _read_stream_options(value: Any) -> _Read:
+    if type(value) is not dict or type(value.get("include_usage")) is not bool:
+        return absent, None
+    return value.pop("include_usage"), set_again(value)
+
+
+def _read_format(value: Any) -> _Read:
+    return take_output(value, "json_schema")
+
+
+_OTHERS: dict[str, Callable[[Any], _Read]] = {
+    "stop": _read_stop,
+    "reasoning_effort": _read_effort,
+    "metadata": _read_metadata,
+    "stream_options": _read_stream_options,
+    "response_format": _read_format,
+}
+_NAMES = {
+    "reasoning_effort": "thinking",
+    "stream_options": "include_usage",
+    "response_format": "output",
+}
+
+
+def _read_choice(left: Object, patches: Object, form: list[str], places: Places) -> Any:
+    """The tool choice under its newer or its older name, or absent."""
+    key = "tool_choice" if "tool_choice" in left else "function_call"
+    places.settings["tool_choice"] = (key,)
+    choice = left[key]
+    is_older = key == "function_call"
+    if is_older:
+        form.append(key)
+    if type(choice) is str and choice in ("auto", "none", "required"):
+        del left[key]
         return new_tool_choice(choice)
     if type(choice) is not dict:
         return absent
-    if choice.get("type") == "allowed_tools" and type(choice.get("allowed_tools")) is dict:
-        return _read_allowed(choice["allowed_tools"])
-    name, is_freeform = _chosen(choice)
-    return absent if name is None else new_tool_choice("named", (name,), is_freeform=is_freeform)
+    allowed = choice.get("allowed_tools") if choice.get("type") == "allowed_tools" else None
+    if type(allowed) is dict:
+        found, patch = _read_allowed(choice, allowed)
+    elif is_older and type(choice.get("name")) is str:
+        found, patch = new_tool_choice("named", (choice.pop("name"),)), set_again(choice)
+    else:
+        name, is_freeform, patch = _take_named(choice)
+        found = absent
+        if name is not None:
+            found = new_tool_choice("named", (name,), is_freeform=is_freeform)
+    if found is not absent:
+        del left[key]
+        patches[key] = patch
+    return found
+
+
+def _take_named(tool: Object) -> tuple[str | None, bool, Object | None]:
+    """The name of a tool that is chosen, whether it takes free text, and the patch of what is left."""
+    name, is_freeform = _chosen(tool)
+    if name is None:
+        return None, False, None
+    kind = "custom" if is_freeform else "function"
+    dropped: list[str] = []
+    take_usual(tool, "type", kind, dropped)
+    inner = tool.get(kind)
+    if type(inner) is not dict or inner.get("name") != name:
+        # The name stands a level higher, as in Responses.
+        return name, is_freeform, nested(tool, {}, [*dropped, kind])
+    del inner["name"], tool[kind]
+    return name, is_freeform, nested(tool, {kind: set_again(inner)}, dropped)
 
 
 def _chosen(choice: Object) -> tuple[str | None, bool]:
@@ -143,14 +269,21 @@ def _chosen(choice: Object) -> tuple[str | None, bool]:
     return (name if type(name) is str else None), kind == "custom"
 
 
-def _read_allowed(allowed: Object) -> Any:
+def _read_allowed(choice: Object, allowed: Object) -> tuple[Any, Object | None]:
     tools = allowed.get("tools")
-    if type(tools) is not list:
-        return absent
-    names = [_chosen(tool)[0] for tool in tools if type(tool) is dict]
-    if None in names or not names:
-        return absent
-    return new_tool_choice("allowed", tuple(map(str, names)), allowed.get("mode") == "required")
+    if type(tools) is not list or not tools:
+        return absent, None
+    if not all(type(tool) is dict and _chosen(tool)[0] is not None for tool in tools):
+        return absent, None
+    must_call = allowed.get("mode") == "required"
+    read = [_take_named(tool) for tool in tools]
+    patches = {str(index): patch for index, (_, _, patch) in enumerate(read) if patch is not None}
+    dropped: list[str] = []
+    take_usual(allowed, "mode", "required" if must_call else "auto", dropped)
+    del allowed["tools"], choice["allowed_tools"], choice["type"]
+    inner = nested(allowed, {"tools": {"i": patches} if patches else None}, dropped)
+    names = tuple(str(name) for name, _, _ in read)
+    return new_tool_choice("allowed", names, must_call), nested(choice, {"allowed_tools": inner})
 
 
 # --- writing -----------------------------------------------------------------------------------
@@ -183,16 +316,6 @@ def write_settings(request: Request, report: Report) -> Object:
 def takes_over(request: Request) -> Collection[str]:
     """The settings that are taken from the residue of the sibling."""
     return shared_settings(request, NAME).places
-
-
-def old_names(body: Object) -> str | None:
-    """The settings that a body gives under older names, as the form of a residue."""
-    names = []
-    if type(body.get("max_tokens")) is int and "max_completion_tokens" not in body:
-        names.append("max_tokens")
-    if "function_call" in body and "tool_choice" not in body:
-        names.append("function_call")
-    return " ".join(names) or None
 
 
 def is_old(request: Request, name: str) -> bool:

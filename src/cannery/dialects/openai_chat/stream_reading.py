@@ -15,16 +15,17 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cannery.dialects.openai_chat.responses import (
+    COUNTS,
+    DETAILS,
     FINISH_WORDS,
     read_citation,
     read_finish,
-    read_usage,
     write_usage,
 )
 from cannery.dialects.openai_chat.settings import NAME
 from cannery.dialects.openai_chat.stream_calls import LEGACY, StreamedCall, StreamedCalls
-from cannery.families.chat.reading import argument_text
 from cannery.families.openai.errors import read_openai_failure
+from cannery.families.openai.settings import read_usage
 from cannery.messages.absence import absent
 from cannery.messages.content import (
     Citation,
@@ -47,6 +48,7 @@ from cannery.messages.payload import Location
 from cannery.messages.requests import Usage
 from cannery.messages.residue import Residue
 from cannery.wire.answers import call_stem
+from cannery.wire.arguments import argument_text
 from cannery.wire.bodies import guarded, is_named
 from cannery.wire.controls import integer, text
 from cannery.wire.sse import DONE, FrameReader
@@ -183,7 +185,7 @@ class ChatStreamReader:
             self._failed = True
             yield read_openai_failure(NAME, error, data)
             return
-        usage = read_usage(chunk.get("usage"))
+        usage = read_usage(chunk.get("usage"), COUNTS, DETAILS)
         found = chunk.get("choices")
         choices = found if isinstance(found, list) else []
         if self._head is not None:

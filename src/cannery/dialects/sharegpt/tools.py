@@ -93,7 +93,7 @@ def _spell(tool: Tool) -> str:
     if tool.description is not absent:
         fields.append(f'"description": {write_json(tool.description)}')
     if tool.schema is not absent:
-        fields.append(f'"parameters": {tool.schema}')
+        fields.append(f'"parameters": {write_json(decode_json(tool.schema))}')
     if tool.strict is not absent:
         fields.append(f'"strict": {write_json(tool.strict)}')
     return f"{{{', '.join(fields)}}}"

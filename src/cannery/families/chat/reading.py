@@ -1,7 +1,8 @@
-"""Reading messages of the Chat Completions shape, which several dialects share.
+"""Reading messages of the Chat Completions shape.
 
-A message becomes one canister for each part, joined; what the model has no place for is remembered as the difference to
-what writing would give. Roles are normalized first, so a client's odd spelling never comes back.
+A message becomes one canister for each part, joined. The reader takes the keys that it understands out of each object;
+what is left is the residue. Odd spellings of known keys are kept as the form of a message or as a small patch. Roles
+are normalized first, so a client's odd spelling never comes back.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from cannery.families.chat.writing import ATTACHED, AUDIO_FORMATS, ChatWriter
+from cannery.families.chat.writing import ATTACHED, AUDIO_FORMATS
 from cannery.families.openai.shared import cache_mark
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
@@ -18,7 +19,10 @@ from cannery.messages.canisters import (
     new_assistant,
     new_invocation,
     new_result,
+    new_supervisor,
+    new_user,
 )
+from cannery.messages.checked import now
 from cannery.messages.content import (
     Origin,
     new_audio,
@@ -35,85 +39,224 @@ from cannery.messages.payload import Base64, Location
 from cannery.messages.residue import Residue
 from cannery.messages.role import Role
 from cannery.roles.vocabularies import VOCABULARIES
-from cannery.wire.bodies import Object, is_named
-from cannery.wire.canister_reading import CanisterReader, join
-from cannery.wire.contract import Piece
-from cannery.wire.delta import same
-from cannery.wire.losses import Report
-from cannery.wire.markers import read_error_flag, read_media_label
-from cannery.wire.media import split_data_url
-from cannery.wire.residues import patch_text, remember
+from cannery.wire.bodies import Object, Reader, is_named
+from cannery.wire.markers import flag_error, read_error_flag, read_media_label
+from cannery.wire.media import data_url_patch, split_data_url
+from cannery.wire.places import Path, path_text
+from cannery.wire.residues import nested, set_again
 from cannery.wire.wire_roles import read_role
 
 _ROLES = VOCABULARIES["openai"]
 _AUDIO_TYPES = {sound: mime_type for mime_type, sound in AUDIO_FORMATS.items()}
 _SPEAKERS = ("system", "developer", "user")
 _REASONING_KEYS = ("reasoning_content", "reasoning")
+_MEDIA_PARTS = ("image_url", "file", "input_audio")
+# What a part says, and the patch that gives its exact spelling again.
+Held = tuple[Any, Object | None]
 
 
-class ChatReader(CanisterReader):
-    """Reads the messages of one body, in order."""
+class ChatReader(Reader):
+    """Reads the messages of one body, in order; ``places`` takes the path of each canister."""
 
-    def __init__(self, dialect: str, model: Any = None) -> None:
+    def __init__(self, dialect: str, places: list[Path], model: Any = None) -> None:
         super().__init__(dialect)
         self.model = model if type(model) is str else None
-        self.writer = ChatWriter(dialect, Report(), at_home=True)
+        self.canisters: list[AnyCanister] = []
+        self.places = places
+        self.when = now()
         # In an answer: what the ids begin with that are made for calls without one.
         self.call_stem = ""
+        self._listed: list[Any] = []
         self._legacy: dict[str, list[str]] = {}
         self._legacy_count = 0
 
-    def messages(self, body: Object) -> None:
+    def messages(self, listed: Any) -> None:
         """All messages of a body."""
-        listed = self.list(self.field(body, "messages", ""), "messages")
-        for index, item in enumerate(listed):
-            path = f"messages[{index}]"
-            message = self.object(item, path)
-            role = self.role(message, index)
-            if role != message.get("role"):
-                message = {**message, "role": role}
-            if role in _SPEAKERS:
-                self._spoken(message, role, path, listed, index)
-            elif role == "assistant":
-                self.assistant(message, path)
-            else:
-                self._result(message, role, path)
+        self._listed = self.list(listed, "messages")
+        for index, message in enumerate(self._listed):
+            if type(message) is not dict:
+                self.object(message, f"messages[{index}]")
+            role = message.pop("role", absent)
+            read = _READERS.get(role) if type(role) is str else None
+            if read is None:
+                role = self._role(role, index)
+                read = _READERS[role]
+            read(self, message, role, ("messages", index))
 
-    def role(self, message: Object, index: int) -> str:
-        """The role of a message, normalized."""
-        role = self.field(message, "role", f"messages[{index}]")
+    def _role(self, role: Any, index: int) -> str:
+        if role is absent:
+            self.fail(f"messages[{index}].role", "is required")
         return read_role(self.dialect, role, _ROLES, f"messages.{index}.role")
+
+    def _add(self, canister: AnyCanister, path: Path) -> None:
+        self.canisters.append(canister)
+        self.places.append(path)
+
+    def _kept(
+        self,
+        part: Object | None,
+        envelope: Object | None = None,
+        form: str | None = None,
+        cache: str | None = None,
+    ) -> Residue | None:
+        """The residue of one canister; None where there is nothing to keep."""
+        if part is None and envelope is None and form is None and cache is None:
+            return None
+        return Residue(
+            self.dialect,
+            None if part is None else write_json(part),
+            None if envelope is None else write_json(envelope),
+            form,
+            None,
+            cache,
+        )
 
     # --- system, developer, user ---------------------------------------------------------------
 
-    def _spoken(
-        self, message: Object, role: str, path: str, listed: list[Any], position: int
-    ) -> None:
-        start = len(self.canisters)
-        content = message.get("content", absent)
-        if role == "user" and type(content) is list and message.keys() == {"role", "content"}:
-            taken = self._attach(content, listed, position)
-            if taken and taken == len(content):
-                return
-            if taken:
-                self._parts(content, role, f"{path}.content", taken)
-                for canister in self.canisters[start:]:
-                    join(canister)
-                remember(self.canisters[start], dialect=self.dialect, form="list")
-                return
-        form = self._parts(content, role, f"{path}.content")
-        pieces = [Piece(canister, None) for canister in self.canisters[start:]]
-        head = self.canisters[start]
-        remember(head, dialect=self.dialect, form=form)
-        written = self.writer.spoken(pieces, role)
-        remember(head, dialect=self.dialect, envelope=_envelope(written, message))
+    def _spoken(self, message: Object, role: str, path: Path) -> None:
+        content = message.pop("content", absent)
+        if type(content) is str:
+            residue = self._kept(None, set_again(message)) if message else None
+            self._add(self._said(role, content, residue), (*path, "content"))
+        elif type(content) is list and content:
+            taken = 0
+            if role == "user" and not message:
+                taken = self._attach(content, path[1])
+                if taken == len(content):
+                    return
+            form = "list" if taken or _is_one_text(content) else None
+            envelope = set_again(message)
+            self._parts(content, role, (*path, "content"), form, envelope, taken)
+        else:
+            form = self._no_content(content, path)
+            place = path if content is absent else (*path, "content")
+            self._add(self._said(role, "", self._kept(None, set_again(message), form)), place)
 
-    def _attach(self, content: list[Any], listed: list[Any], position: int) -> int:
-        """Give labelled media back to the results they belong to; how many parts that took.
+    def _no_content(self, content: Any, path: Path) -> str:
+        """The form of a message without content."""
+        if content is absent:
+            return "absent"
+        if content is None:
+            return "null"
+        if content != []:
+            self.fail(f"{path_text(path)}.content", "expected a string or a list of parts")
+        return "empty"
+
+    def _said(
+        self, role: str, held: Any, residue: Residue | None, *, joined: bool = False
+    ) -> AnyCanister:
+        if role == "user":
+            return new_user(held, self.when, joined, residue)  # type: ignore[no-any-return]
+        if role == "assistant":
+            return new_assistant(held, self.when, joined, residue)  # type: ignore[no-any-return]
+        return new_supervisor(held, self.when, joined, residue, None, role)  # type: ignore[no-any-return]
+
+    def _parts(
+        self,
+        content: list[Any],
+        role: str,
+        path: Path,
+        form: str | None,
+        envelope: Object | None,
+        start: int = 0,
+        *,
+        joined: bool = False,
+    ) -> None:
+        """Add a canister for each part from a position on; the first keeps the form and the envelope."""
+        for index in range(start, len(content)):
+            part = content[index]
+            held, patch = self.part(part, (*path, index))
+            residue = self._kept(patch, envelope, form, cache_mark(part))
+            self._add(self._said(role, held, residue, joined=joined or index > 0), (*path, index))
+            envelope = form = None
+
+    def part(self, part: Any, path: Path) -> Held:
+        """What one content part says."""
+        if type(part) is not dict:
+            self.object(part, path_text(path))
+        kind = part.get("type")
+        if type(kind) is not str:
+            self.fail(f"{path_text(path)}.type", "expected a string")
+        read = _PART_READERS.get(kind)
+        found = None if read is None else read(self, part, path)
+        return (new_opaque(self.dialect, kind, write_json(part)), None) if found is None else found
+
+    def _text(self, part: Object, path: Path) -> Held:
+        text = part.get("text")
+        if type(text) is not str:
+            text = self.text_field(part, "text", path_text(path))
+        del part["text"], part["type"]
+        return text, set_again(part)
+
+    def _refusal(self, part: Object, path: Path) -> Held:
+        text = self.text_field(part, "refusal", path_text(path))
+        del part["refusal"], part["type"]
+        return new_refusal(text), set_again(part)
+
+    def _image(self, part: Object, path: Path) -> Held | None:
+        image = part.get("image_url")
+        holder: Object = image if type(image) is dict else {"url": image}
+        url = holder.get("url")
+        if type(url) is not str:
+            url = self.text(url, f"{path_text(path)}.image_url.url")
+        inline = split_data_url(url)
+        if inline is None and not is_named(url):
+            return None
+        spelling = None if inline is None else data_url_patch(url, *inline)
+        del part["image_url"], part["type"], holder["url"]
+        patch = nested(part, {"image_url": nested(holder, {"url": spelling})})
+        if holder is not image:
+            patch = {**(patch or {}), "h": {"image_url": "url"}}
+        if inline is None:
+            return new_image(Location("url", url), ""), patch
+        return new_image(inline[1], inline[0]), patch
+
+    def _audio(self, part: Object, path: Path) -> Held:
+        place = path_text(path)
+        sound = self.object(self.field(part, "input_audio", place), f"{place}.input_audio")
+        data = self.text_field(sound, "data", f"{place}.input_audio")
+        form = sound.get("format", absent)
+        dropped = ["format"] if form is absent else []
+        form = None if form is absent else form
+        if type(form) is str:
+            del sound["format"]
+        del part["input_audio"], part["type"], sound["data"]
+        inner = nested(sound, {}, dropped)
+        mime_type = _AUDIO_TYPES.get(str(form), f"audio/{form}")
+        return new_audio(Base64(data), mime_type), nested(part, {"input_audio": inner})
+
+    def _file(self, part: Object, path: Path) -> Held | None:
+        place = path_text(path)
+        file = self.object(self.field(part, "file", place), f"{place}.file")
+        name, data, identifier = file.get("filename"), file.get("file_data"), file.get("file_id")
+        spelling = None
+        if type(data) is str:
+            inline = split_data_url(data)
+            mime_type, payload = inline or ("application/pdf", Base64(data))
+            spelling = data_url_patch(data, mime_type, payload)
+            held = new_file(payload, mime_type, name if type(name) is str else None)
+            del file["file_data"]
+        elif is_named(identifier):
+            location = Location("file", identifier)
+            held = new_file(location, "", name if type(name) is str else None)
+            del file["file_id"]
+        else:
+            return None
+        if type(name) is str:
+            del file["filename"]
+        del part["file"], part["type"]
+        return held, nested(part, {"file": nested(file, {"file_data": spelling})})
+
+    # --- media of results ----------------------------------------------------------------------
+
+    def _attach(self, content: list[Any], position: Any) -> int:
+        """Give labelled media back to the results that they belong to; how many parts that took.
 
         Only what writing would give again to the letter is taken: one message behind all results of the turn has their
         media, in the order of the results.
         """
+        if _labelled(content[0]) is None:
+            return 0
         results = self._open_results()
         found: list[tuple[int, list[Any]]] = []
         taken, last = 0, -1
@@ -125,18 +268,18 @@ class ChatReader(CanisterReader):
                 break
             found.append((index, media))
             taken, last = taken + 1 + len(media), index
-        if taken == len(content) and self._has_result(listed, position + 1):
+        if taken == len(content) and self._has_result(position + 1):
             return 0
         for index, media in found:
             self._take_media(index, media)
         return taken
 
-    def _has_result(self, listed: list[Any], position: int) -> bool:
+    def _has_result(self, position: int) -> bool:
         """Whether a message is one more result, behind which the media would go."""
-        message = listed[position] if position < len(listed) else None
+        message = self._listed[position] if position < len(self._listed) else None
         if type(message) is not dict or "role" not in message:
             return False
-        role = self.role(message, position)
+        role = self._role(message["role"], position)
         return role not in _SPEAKERS and role != "assistant"
 
     def _open_results(self) -> dict[str, int]:
@@ -156,16 +299,14 @@ class ChatReader(CanisterReader):
         return found
 
     def _media_after(self, content: list[Any], start: int) -> list[Any]:
+        """The media from a position on that have no odd spelling."""
         media: list[Any] = []
         for item in content[start:]:
-            if type(item) is not dict or item.get("type") not in (
-                "image_url",
-                "file",
-                "input_audio",
-            ):
+            if type(item) is not dict or item.get("type") not in _MEDIA_PARTS:
                 break
-            held = self.content(item, "content")
-            if not same(self.writer.content_part(held, None), item):
+            copy = {key: {**held} if type(held) is dict else held for key, held in item.items()}
+            held, patch = self.part(copy, ("content",))
+            if patch is not None or held.kind == "opaque":
                 break
             media.append(held)
         return media
@@ -178,249 +319,255 @@ class ChatReader(CanisterReader):
         fields = {"held": held, "residue": residue, "_memo": None}
         self.canisters[index] = msgspec.structs.replace(canister, **fields)
 
-    def _parts(self, content: Any, role: str, path: str, start: int = 0) -> str | None:
-        """Add a canister for each part; give the form of the content where it is not the usual one."""
-        if type(content) is str:
-            self.add(self.said_by(role, content), path)
-            return None
-        if type(content) is not list:
-            if content is not None and content is not absent:
-                self.fail(path, "expected a string or a list of parts")
-            self.add(self.said_by(role, ""), path)
-            return "null" if content is None else "absent"
-        for index, item in enumerate(content[start:], start):
-            place = f"{path}[{index}]"
-            part = self.object(item, place)
-            canister = self.said_by(role, self.content(part, place), joined=index > 0)
-            self.add(canister, place)
-            self.remember_part(canister, part)
-        if not content:
-            self.add(self.said_by(role, ""), path)
-            return "empty"
-        return "list" if len(content) == 1 and content[0].get("type") == "text" else None
-
-    def remember_part(self, canister: AnyCanister, part: Object) -> None:
-        """Keep what the usual form of a part would not say."""
-        ours = self.writer.content_part(canister.held, None)
-        cache = cache_mark(part)
-        remember(canister, dialect=self.dialect, part=patch_text(ours, part), cache=cache)
-
-    def content(self, part: Object, path: str) -> Any:
-        """What one content part says."""
-        kind = part.get("type")
-        match kind:
-            case "text":
-                return self.text_field(part, "text", path)
-            case "refusal":
-                return new_refusal(self.text_field(part, "refusal", path))
-            case "image_url":
-                return self._image(part, path)
-            case "input_audio":
-                sound = self.object(self.field(part, "input_audio", path), f"{path}.input_audio")
-                form = sound.get("format")
-                data = self.text_field(sound, "data", f"{path}.input_audio")
-                return new_audio(Base64(data), _AUDIO_TYPES.get(str(form), f"audio/{form}"))
-            case "file":
-                return self._file(part, path)
-            case _:
-                return self.opaque(part, kind, path)
-
-    def opaque(self, part: Object, kind: Any, path: str) -> Any:
-        """A block that nobody here knows, kept to the letter."""
-        if type(kind) is not str:
-            self.fail(f"{path}.type", "expected a string")
-        return new_opaque(self.dialect, kind, write_json(part))
-
-    def _image(self, part: Object, path: str) -> Any:
-        image = part.get("image_url")
-        url = image.get("url") if type(image) is dict else image
-        location = self.text(url, f"{path}.image_url.url")
-        inline = split_data_url(location)
-        if inline is None:
-            return (
-                new_image(Location("url", location), "")
-                if is_named(location)
-                else self.opaque(part, "image_url", path)
-            )
-        mime_type, payload = inline
-        return new_image(payload, mime_type)
-
-    def _file(self, part: Object, path: str) -> Any:
-        file = self.object(self.field(part, "file", path), f"{path}.file")
-        name = file.get("filename") if type(file.get("filename")) is str else None
-        data, identifier = file.get("file_data"), file.get("file_id")
-        if type(data) is str:
-            inline = split_data_url(data)
-            mime_type, payload = inline or ("application/pdf", Base64(data))
-            return new_file(payload, mime_type, name)
-        if is_named(identifier):
-            return new_file(Location("file", identifier), "", name)
-        return self.opaque(part, "file", path)
-
     # --- assistant -----------------------------------------------------------------------------
 
-    def assistant(self, message: Object, path: str) -> None:
+    def assistant(self, message: Object, _role: str, path: Path) -> None:
         """An assistant message: what was said, then what was called."""
         start = len(self.canisters)
-        self._reasoning(message, path)
-        form = self._assistant_content(message, path, start)
-        self._fields(message, path)
-        self._calls(message, path, start)
+        content = message.pop("content", absent)
+        if "reasoning_content" in message or "reasoning" in message:
+            self._reasoning(message, path)
+        if type(content) is str and (content or not self._says_more(message, start)):
+            self._add(
+                new_assistant(content, self.when, len(self.canisters) > start), (*path, "content")
+            )
+            form = None
+        else:
+            form = self._assistant_form(content, path, start)
+        if "refusal" in message or "audio" in message:
+            self._beside(message, path, start)
+        if "tool_calls" in message or "function_call" in message:
+            self._calls(message, path, start)
         if len(self.canisters) == start:
-            self.add(new_assistant(absent, self.when), path)
-        for canister in self.canisters[start + 1 :]:
-            if not canister.joined:
-                join(canister)
-        head = self.canisters[start]
-        own = head.residue.form if head.residue is not None else None
-        if own is not None and form is not None:
-            # The head's own form is taken: an empty head carries the form of the message.
-            head = new_assistant(absent, self.when)
-            join(self.canisters[start])
-            self.canisters.insert(start, head)
-            self.paths.insert(start, path)
-        remember(head, dialect=self.dialect, form=form)
-        pieces = [Piece(canister, None) for canister in self.canisters[start:]]
-        written = self.writer.assistant(pieces)
-        remember(head, dialect=self.dialect, envelope=_envelope(written, message))
+            self._add(new_assistant(absent, self.when), path)
+        if form is not None or message:
+            self._keep_on_head(start, path, form, set_again(message))
 
-    def _reasoning(self, message: Object, path: str) -> None:
+    def _says_more(self, message: Object, start: int) -> bool:
+        """Whether empty content stands beside something that is said."""
+        if len(self.canisters) > start:
+            return True
+        return any(message.get(key) for key in ("tool_calls", "function_call", "refusal"))
+
+    def _assistant_form(self, content: Any, path: Path, start: int) -> str | None:
+        """The form of content that is no text of its own; parts are added."""
+        if content is None:
+            return None
+        if content == "":
+            return "string"
+        if type(content) is not list or not content:
+            return self._no_content(content, path)
+        form = "list" if _is_one_text(content) else None
+        joined = len(self.canisters) > start
+        self._parts(content, "assistant", (*path, "content"), None, None, joined=joined)
+        return form
+
+    def _keep_on_head(
+        self, start: int, path: Path, form: str | None, envelope: Object | None
+    ) -> None:
+        """Let the first canister of a message keep its form and what is left of it."""
+        head = self.canisters[start]
+        residue = head.residue
+        if residue is not None and residue.form is not None and form is not None:
+            # The head's own form is taken: an empty head carries the form of the message.
+            _join(head)
+            head = new_assistant(absent, self.when)
+            residue = None
+            self.canisters.insert(start, head)
+            self.places.insert(start, path)
+        if residue is None:
+            kept = self._kept(None, envelope, form)
+        else:
+            text = None if envelope is None else write_json(envelope)
+            own = residue.form if form is None else form
+            kept = Residue(self.dialect, residue.part, text, own, residue.model, residue.cache)
+        msgspec.structs.force_setattr(head, "residue", kept)
+
+    def _reasoning(self, message: Object, path: Path) -> None:
+        start = len(self.canisters)
         for key in _REASONING_KEYS:
             thought = message.get(key)
             if type(thought) is str and thought:
-                origin = Origin(self.dialect, self.model)
-                canister = new_assistant(
-                    new_reasoning((thought,), (), None, None, origin), self.when
-                )
-                self.add(canister, f"{path}.{key}")
-                remember(canister, dialect=self.dialect, form=key)
+                del message[key]
+                held = new_reasoning((thought,), (), None, None, Origin(self.dialect, self.model))
+                residue = Residue(self.dialect, form=key)
+                joined = len(self.canisters) > start
+                self._add(new_assistant(held, self.when, joined, residue), (*path, key))
 
-    def _assistant_content(self, message: Object, path: str, start: int) -> str | None:
-        content = message.get("content", absent)
-        calls = message.get("tool_calls") or message.get("function_call") or message.get("refusal")
-        if content is None:
-            return None
-        if content is absent:
-            return "absent"
-        if content == "" and (calls or len(self.canisters) > start):
-            return "string"
-        before = len(self.canisters)
-        form = self._parts(content, "assistant", f"{path}.content")
-        if form == "empty":
-            del self.canisters[before:], self.paths[before:]
-        return form
-
-    def _fields(self, message: Object, path: str) -> None:
+    def _beside(self, message: Object, path: Path, start: int) -> None:
+        """What an assistant message says in fields beside its content."""
         refusal, audio = message.get("refusal"), message.get("audio")
         if type(refusal) is str:
-            canister = new_assistant(new_refusal(refusal), self.when)
-            self.add(canister, f"{path}.refusal")
-            remember(canister, dialect=self.dialect, form="refusal")
+            del message["refusal"]
+            residue = Residue(self.dialect, form="refusal")
+            joined = len(self.canisters) > start
+            canister = new_assistant(new_refusal(refusal), self.when, joined, residue)
+            self._add(canister, (*path, "refusal"))
         if type(audio) is dict and is_named(audio.get("id")):
-            canister = new_assistant(new_audio(Location("file", audio["id"]), ""), self.when)
-            self.add(canister, f"{path}.audio")
-            part = patch_text({"id": audio["id"]}, audio)
-            remember(canister, dialect=self.dialect, form="audio", part=part)
+            del message["audio"]
+            held = new_audio(Location("file", audio.pop("id")), "")
+            kept = self._kept(set_again(audio), None, "audio")
+            joined = len(self.canisters) > start
+            self._add(new_assistant(held, self.when, joined, kept), (*path, "audio"))
 
-    def _calls(self, message: Object, path: str, start: int) -> None:
+    def _calls(self, message: Object, path: Path, start: int) -> None:
         calls = message.get("tool_calls")
-        if calls is not None:
-            for index, item in enumerate(self.list(calls, f"{path}.tool_calls")):
-                place = f"{path}.tool_calls[{index}]"
-                if len(self.canisters) == start:
-                    self.add(new_assistant(absent, self.when), path)
-                self._call(self.object(item, place), place, index)
+        if calls:
+            if len(self.canisters) == start:
+                self._add(new_assistant(absent, self.when), path)
+            for index, call in enumerate(self.list(calls, f"{path_text(path)}.tool_calls")):
+                self._call(call, (*path, "tool_calls", index), index)
+            del message["tool_calls"]
+        elif calls is not None and calls != []:
+            self.list(calls, f"{path_text(path)}.tool_calls")
         legacy = message.get("function_call")
         if type(legacy) is dict:
             if len(self.canisters) == start:
-                self.add(new_assistant(absent, self.when), path)
-            self._legacy_call(legacy, f"{path}.function_call")
+                self._add(new_assistant(absent, self.when), path)
+            del message["function_call"]
+            self._legacy_call(legacy, (*path, "function_call"))
 
-    def _call(self, call: Object, path: str, index: int) -> None:
+    def _call(self, call: Any, path: Path, index: int) -> None:
+        if type(call) is not dict:
+            self.object(call, path_text(path))
         kind = call.get("type", "function")
         inner = call.get(kind) if type(kind) is str else None
         if kind not in ("function", "custom") or type(inner) is not dict:
-            canister = new_assistant(self.opaque(call, kind, path), self.when)
-            self.add(canister, path)
-            remember(canister, dialect=self.dialect, form="tool_calls")
+            if type(kind) is not str:
+                self.fail(f"{path_text(path)}.type", "expected a string")
+            held = new_opaque(self.dialect, kind, write_json(call))
+            opaque = Residue(self.dialect, form="tool_calls")
+            self._add(new_assistant(held, self.when, True, opaque), path)
             return
-        name = self.text_field(inner, "name", f"{path}.{kind}")
-        key = "input" if kind == "custom" else "arguments"
-        arguments = argument_text(inner.get(key, ""))
-        identifier = call.get("id")
-        if self.call_stem and not identifier:
-            identifier = f"{self.call_stem}{index}"
-        elif type(identifier) is not str:
-            identifier = f"call_{len(self.canisters)}"
+        dropped = [] if call.pop("type", None) else ["type"]
+        identifier = call.get("id", absent)
+        if type(identifier) is str and (identifier or not self.call_stem):
+            del call["id"]
+        else:
+            if identifier is absent:
+                dropped.append("id")
+            stem = self.call_stem
+            identifier = f"{stem}{index}" if stem else f"call_{len(self.canisters)}"
+        del call[kind]
+        name, arguments, patch = self._called(inner, kind, path)
+        residue = None
+        if patch is not None or call or dropped:
+            residue = self._kept(nested(call, {kind: patch}, dropped))
         own = (identifier, name, kind == "custom")
-        canister = new_invocation(arguments, self.when, True, None, None, *own)
-        self.add(canister, path)
-        part = patch_text(self.writer.call(Piece(canister, None)), call)
-        remember(canister, dialect=self.dialect, part=part)
+        self._add(new_invocation(arguments, self.when, True, residue, None, *own), path)
 
-    def _legacy_call(self, function: Object, path: str) -> None:
-        name = self.text_field(function, "name", path)
+    def _called(self, function: Object, kind: str, path: Path) -> tuple[str, str, Object | None]:
+        """The name and the arguments of a call, and the patch of the object that holds them."""
+        name = function.get("name")
+        if type(name) is not str:
+            name = self.text_field(function, "name", f"{path_text(path)}.{kind}".rstrip("."))
+        key = "input" if kind == "custom" else "arguments"
+        arguments = function.get(key, absent)
+        del function["name"]
+        if type(arguments) is str:
+            del function[key]
+            return name, arguments, set_again(function)
+        if arguments is absent:
+            return name, "", nested(function, {}, [key])
+        if arguments is None:
+            return name, "", set_again(function)
+        del function[key]
+        return name, write_json(arguments), nested(function, {key: {"j": True}})
+
+    def _legacy_call(self, function: Object, path: Path) -> None:
+        name, arguments, patch = self._called(function, "", path)
         identifier = f"function_call_{self._legacy_count}"
         self._legacy_count += 1
         self._legacy.setdefault(name, []).append(identifier)
-        arguments = argument_text(function.get("arguments", ""))
+        residue = self._kept(patch, None, "function_call")
         own = (identifier, name, False)
-        canister = new_invocation(arguments, self.when, True, None, None, *own)
-        self.add(canister, path)
-        part = patch_text(self.writer.call(Piece(canister, None))["function"], function)
-        remember(canister, dialect=self.dialect, form="function_call", part=part)
+        self._add(new_invocation(arguments, self.when, True, residue, None, *own), path)
 
     # --- tool, function ------------------------------------------------------------------------
 
-    def _result(self, message: Object, role: str, path: str) -> None:
-        content = message.get("content", absent)
+    def _result(self, message: Object, role: str, path: Path) -> None:
+        content = message.pop("content", absent)
+        identifier, dropped = self._answered(message, role, path)
         form: str | None = None
-        held: Any
-        if type(content) is str:
-            held = content
-        elif type(content) is list:
-            held, form = self._result_parts(content, f"{path}.content")
-        elif content is None or content is absent:
-            held, form = "", ("absent" if content is absent else None)
-        else:
-            self.fail(f"{path}.content", "expected a string or a list of parts")
+        inner: Object | None = None
+        cache: str | None = None
+        held: Any = content
+        if type(content) is list:
+            marks = [*filter(None, map(cache_mark, content))]
+            cache = marks[-1] if marks else None
+            held, form, inner = self._result_parts(content, (*path, "content"))
+        elif content is absent:
+            held, form = "", "absent"
+        elif content is None:
+            held, message["content"] = "", None
+        elif type(content) is not str:
+            self.fail(f"{path_text(path)}.content", "expected a string or a list of parts")
         error: Any = absent
         failed = read_error_flag(held) if type(held) is str else None
         if failed is not None:
+            if flag_error(failed) != held and type(content) is str:
+                message["content"] = content
             held, error = failed, True
-        own = (self._answered(message, role, path), error)
-        canister = new_result(held, self.when, False, None, None, *own)
-        self.add(canister, path)
-        marks = [*filter(None, map(cache_mark, content))] if type(content) is list else []
-        remember(canister, dialect=self.dialect, form=form, cache=marks[-1] if marks else None)
-        written, _ = self.writer.result(Piece(canister, None))
-        remember(canister, dialect=self.dialect, envelope=patch_text(written, message))
+        residue = None
+        if message or dropped or form or inner or cache:
+            residue = self._kept(None, nested(message, {"content": inner}, dropped), form, cache)
+        own = (identifier, error)
+        self._add(new_result(held, self.when, False, residue, None, *own), path)
 
-    def _result_parts(self, content: list[Any], path: str) -> tuple[Any, str | None]:
-        parts = [
-            self.content(self.object(item, f"{path}[{index}]"), f"{path}[{index}]")
-            for index, item in enumerate(content)
-        ]
-        if not parts:
-            return "", "list"
-        if len(parts) == 1 and type(parts[0]) is str:
-            return parts[0], "list"
-        return new_parts(tuple(_wrapped(part) for part in parts)), None
+    def _result_parts(
+        self, content: list[Any], path: Path
+    ) -> tuple[Any, str | None, Object | None]:
+        """What the parts of a result say, their form, and the patch of the list."""
+        if not content:
+            return "", "list", None
+        read = [self.part(item, (*path, index)) for index, item in enumerate(content)]
+        patches = {str(index): patch for index, (_, patch) in enumerate(read) if patch is not None}
+        patch = {"i": patches} if patches else None
+        if len(read) == 1 and type(read[0][0]) is str:
+            return read[0][0], "list", patch
+        held = tuple(new_text(part) if type(part) is str else part for part, _ in read)
+        return new_parts(held), None, patch
 
-    def _answered(self, message: Object, role: str, path: str) -> str:
+    def _answered(self, message: Object, role: str, path: Path) -> tuple[str, list[str]]:
+        """The id of the call that is answered, and the keys of a tool message that an older one does not have."""
         if role == "tool":
-            identifier = message.get("tool_call_id")
-            if identifier is None:
-                self.fail(f"{path}.tool_call_id", "is required")
-            return self.text(identifier, f"{path}.tool_call_id")
-        name = self.text_field(message, "name", path)
+            identifier = message.pop("tool_call_id", None)
+            if type(identifier) is not str:
+                place = f"{path_text(path)}.tool_call_id"
+                if identifier is None:
+                    self.fail(place, "is required")
+                self.text(identifier, place)
+            return identifier, []
+        name = self.text_field(message, "name", path_text(path))
+        message["role"] = role
+        dropped = [] if "tool_call_id" in message else ["tool_call_id"]
         waiting = self._legacy.get(name)
-        return waiting.pop(0) if waiting else f"function_call_{name}"
+        return (waiting.pop(0) if waiting else f"function_call_{name}"), dropped
 
 
-def _envelope(written: Object, message: Object) -> str | None:
-    """The patch of a message; its parts remember themselves, so they are compared and normally the same."""
-    return patch_text(written, message)
+_READERS: dict[str, Any] = {
+    **dict.fromkeys(_SPEAKERS, ChatReader._spoken),  # noqa: SLF001 - the table of this class
+    "assistant": ChatReader.assistant,
+    **dict.fromkeys(("tool", "function"), ChatReader._result),  # noqa: SLF001 - the same
+}
+_PART_READERS: dict[str, Any] = {
+    "text": ChatReader._text,  # noqa: SLF001 - the same
+    "refusal": ChatReader._refusal,  # noqa: SLF001 - the same
+    "image_url": ChatReader._image,  # noqa: SLF001 - the same
+    "input_audio": ChatReader._audio,  # noqa: SLF001 - the same
+    "file": ChatReader._file,  # noqa: SLF001 - the same
+}
+
+
+def _join(canister: AnyCanister) -> None:
+    """Mark a canister that is not shared yet as part of the message before it."""
+    msgspec.structs.force_setattr(canister, "joined", True)
+
+
+def _is_one_text(content: list[Any]) -> bool:
+    """Whether a list holds one text, which would be written as a string."""
+    first = content[0]
+    return len(content) == 1 and type(first) is dict and first.get("type") == "text"
 
 
 def _labelled(part: Any) -> str | None:
@@ -429,14 +576,3 @@ def _labelled(part: Any) -> str | None:
         return None
     text = part.get("text")
     return read_media_label(text) if type(text) is str else None
-
-
-def argument_text(value: Any) -> str:
-    """The text of a call's arguments, however they are spelled."""
-    if value is None:
-        return ""
-    return value if type(value) is str else write_json(value)
-
-
-def _wrapped(held: Any) -> Any:
-    return new_text(held) if type(held) is str else held

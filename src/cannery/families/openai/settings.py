@@ -23,6 +23,7 @@ from cannery.messages.requests import (
 from cannery.wire.bodies import Object
 from cannery.wire.controls import EFFORTS, FORMAT_NAME, effort_of, field_of, flag, put, text
 from cannery.wire.losses import Report
+from cannery.wire.residues import nested, set_again, take_usual
 from cannery.wire.schemas import object_schema
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
@@ -33,8 +34,8 @@ SIBLINGS = ("openai_chat", "openai_responses")
 UNSHOWN = frozenset({"omitted", "none"})
 
 
-def read_output(value: Any, nested: str | None = None) -> Any:
-    """The output format, or absent; ``nested`` is the field that holds a schema where it is not flat."""
+def read_output(value: Any, field: str | None = None) -> Any:
+    """The output format, or absent; ``field`` is the one that holds a schema where it is not flat."""
     if type(value) is not dict:
         return absent
     kind = value.get("type")
@@ -42,7 +43,7 @@ def read_output(value: Any, nested: str | None = None) -> Any:
         return new_output_format("text")
     if kind == "json_object":
         return new_output_format("json")
-    schema = value if nested is None else value.get(nested)
+    schema = value if field is None else value.get(field)
     if kind != "json_schema" or type(schema) is not dict:
         return absent
     return new_output_format(
@@ -54,17 +55,55 @@ def read_output(value: Any, nested: str | None = None) -> Any:
     )
 
 
-def write_output(output: OutputFormat, nested: str | None = None) -> Object:
+def take_output(value: Any, field: str | None = None) -> tuple[Any, Object | None]:
+    """The output format, taken out of its object, and the patch of what is left; absent for what is none."""
+    if type(value) is not dict:
+        return absent, None
+    kind = value.get("type")
+    word = {"text": "text", "json_object": "json"}.get(kind) if type(kind) is str else None
+    if word is not None:
+        del value["type"]
+        return new_output_format(word), set_again(value)
+    schema = value if field is None else value.get(field)
+    if kind != "json_schema" or type(schema) is not dict:
+        return absent, None
+    del value["type"]
+    if field is not None:
+        del value[field]
+    found, patch = _take_schema(schema, is_flat=field is None)
+    return found, patch if field is None else nested(value, {field: patch})
+
+
+def _take_schema(schema: Object, *, is_flat: bool) -> tuple[OutputFormat, Object | None]:
+    name, given = text(schema.get("name")), schema.get("schema")
+    dropped = [] if "name" in schema else ["name"]
+    if name is not absent and name == (_NOT_IN_NAMES.sub("_", name)[:64] or FORMAT_NAME):
+        del schema["name"]
+    if type(given) is dict:
+        del schema["schema"]
+    elif is_flat and "schema" not in schema:
+        dropped.append("schema")
+    description, strict = text(schema.get("description")), flag(schema.get("strict"))
+    if description is not absent:
+        del schema["description"]
+    if strict is not absent:
+        del schema["strict"]
+    written = write_json(given) if type(given) is dict else absent
+    output = new_output_format("schema", written, name, description, strict)
+    return output, nested(schema, {}, dropped)
+
+
+def write_output(output: OutputFormat, field: str | None = None) -> Object:
     """The output format in the usual form; a name has only characters that the server takes."""
     if output.kind != "schema":
         return {"type": "text" if output.kind == "text" else "json_object"}
     name = "" if output.name is absent else _NOT_IN_NAMES.sub("_", output.name)[:64]
     schema: Object = {"name": name or FORMAT_NAME}
     put(schema, "description", output.description)
-    if nested is None or isinstance(output.schema, str):
+    if field is None or isinstance(output.schema, str):
         schema["schema"] = decode_json(output.schema) if isinstance(output.schema, str) else {}
     put(schema, "strict", output.strict)
-    return {"type": "json_schema", **(schema if nested is None else {nested: schema})}
+    return {"type": "json_schema", **(schema if field is None else {field: schema})}
 
 
 def write_effort(thinking: Thinking, report: Report, *, at_home: bool) -> str | None:
@@ -131,7 +170,37 @@ def make_legal(written: Object, request: Request) -> None:
         written["parameters"] = object_schema(schema)
 
 
-def read_usage(value: Any, counts: tuple[str, str], details: Mapping[str, tuple[str, str]]) -> Any:
+Counts = tuple[str, str]
+Details = Mapping[str, tuple[str, str]]
+
+
+def take_usage(value: Any, counts: Counts, details: Details) -> tuple[Any, Object | None]:
+    """Token counts, taken out of their object, and the patch of what is left; absent for what has none.
+
+    ``counts`` name input and output, ``details`` what stands a level below.
+    """
+    usage = read_usage(value, counts, details)
+    if usage is absent:
+        return absent, None
+    dropped: list[str] = []
+    patches: Object = {}
+    for key, count in zip(
+        (*counts, "total_tokens"), (usage.input, usage.output, usage.total), strict=True
+    ):
+        take_usual(value, key, count, dropped)
+    for group in {group: None for group, _ in details.values()}:
+        inner = value.get(group)
+        names = [(name, key) for name, (holder, key) in details.items() if holder == group]
+        given = [key for name, key in names if getattr(usage, name) is not absent]
+        if given:
+            for key in given:
+                del inner[key]
+            del value[group]
+            patches[group] = set_again(inner)
+    return usage, nested(value, patches, dropped)
+
+
+def read_usage(value: Any, counts: Counts, details: Details) -> Any:
     """Token counts, or absent; ``counts`` name input and output, ``details`` what stands a level below."""
     if type(value) is not dict or type(value.get(counts[0])) is not int:
         return absent
