@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec import Raw
+
 from cannery.dialects.openai_responses.forms import item_id, reasoning_item
 from cannery.dialects.openai_responses.reading import ItemReader, fail
 from cannery.dialects.openai_responses.settings import NAME, patch_of
@@ -100,27 +102,31 @@ def _read_response(fields: Fields, places: Places) -> Response:
         problem = "tells of an error and gives no answer" if is_error else "is required"
         fail(("error" if is_error else "output",), problem)
     dropped = [key for key in _BODY if key not in fields]
-    patches: Object = {}
-    model, identifier = _take(fields, "model", str), _take(fields, "id", str)
-    created = _take(fields, "created_at", int)
+    model = _value(fields, "model")
     reader = ItemReader(places.canisters, model, is_answer=True)
     output = decode(fields.pop("output"))
-    if type(output) is list:
-        kept = {str(index): patch for index, item in enumerate(output) if (patch := _unsent(item))}
-        if kept:
-            patches["output"] = {"i": kept}
+    patches = take_unsent(output)
     reader.items(output, "output")
-    finish = _take_finish(fields, reader.canisters, patches)
+    return read_answer(fields, reader.canisters, patches, dropped)
+
+
+def read_answer(
+    fields: Object, canisters: list[AnyCanister], patches: Object, dropped: list[str]
+) -> Response:
+    """The answer that fields of a body give beside its output; ``dropped`` are those that it lacks."""
+    model, identifier = _take(fields, "model", str), _take(fields, "id", str)
+    created = _take(fields, "created_at", int)
+    finish = _take_finish(fields, canisters, patches)
     usage = _take_usage(fields, patches)
     for key, usual in _USUAL.items():
-        if key in fields and bytes(fields[key]) == usual:
+        if key in fields and encode(fields[key]) == usual:
             del fields[key]
     metadata = _take(fields, "metadata", dict)
     if metadata is not absent and metadata:
         patches["metadata"] = {"s": metadata}
     envelope = patch_of(fields, dropped, patches)
     return new_response(  # type: ignore[no-any-return]
-        Conversation.trusted(reader.canisters),
+        Conversation.trusted(canisters),
         finish,
         usage,
         model,
@@ -131,41 +137,43 @@ def _read_response(fields: Fields, places: Places) -> Response:
     )
 
 
-def _take(fields: Fields, key: str, kind: type) -> Any:
+def _value(fields: Object, key: str) -> Any:
+    """The value of a field, which may not be decoded yet; None if there is none."""
+    value = fields.get(key)
+    return decode(value) if type(value) is Raw else value
+
+
+def _take(fields: Object, key: str, kind: type) -> Any:
     """Take a value of one type, or absent for anything else."""
-    value = decode(fields[key]) if key in fields else None
+    value = _value(fields, key)
     if type(value) is not kind:
         return absent
     del fields[key]
     return value
 
 
+def take_unsent(output: Any) -> Object:
+    """Take from the output what only answers have, which a server would refuse in a request; gives its patch."""
+    listed = enumerate(output if type(output) is list else ())
+    kept = {str(index): patch for index, item in listed if (patch := _unsent(item))}
+    return {"output": {"i": kept}} if kept else {}
+
+
 def _unsent(item: Any) -> Object | None:
-    """Take from an item what only answers have, which a server would refuse in a request."""
     if type(item) is not dict:
         return None
     kind, output = item.get("type"), item.get("output")
     gone = ("created_by", "status") if kind == "custom_tool_call_output" else ("created_by",)
     left = {key: item.pop(key) for key in gone if key in item}
     patch: Object = {"s": left} if left else {}
-    if kind == "shell_call_output" and type(output) is list:
-        inner = {
-            str(index): {"s": {"created_by": one.pop("created_by")}}
-            for index, one in enumerate(output)
-            if type(one) is dict and "created_by" in one
-        }
-        if inner:
-            patch["d"] = {"output": {"i": inner}}
-    return patch or None
+    if kind == "shell_call_output":
+        patch["d"] = take_unsent(output)
+    return {key: held for key, held in patch.items() if held} or None
 
 
-def _take_finish(fields: Fields, canisters: list[AnyCanister], patches: Object) -> Any:
+def _take_finish(fields: Object, canisters: list[AnyCanister], patches: Object) -> Any:
     """Take the fields that say how an answer ended, as far as the writer says them again."""
-    ended: Object = {
-        key: decode(fields[key])
-        for key in ("status", "incomplete_details", "error")
-        if key in fields
-    }
+    ended = {key: _value(fields, key) for key in ("status", "incomplete_details", "error")}
     finish = read_finish(ended, canisters)
     written = ending(None if finish is absent else finish, absent)
     if ended.get("status") == written["status"]:
@@ -190,9 +198,9 @@ def _take_finish(fields: Fields, canisters: list[AnyCanister], patches: Object) 
     return finish
 
 
-def _take_usage(fields: Fields, patches: Object) -> Any:
+def _take_usage(fields: Object, patches: Object) -> Any:
     """Take the token counts."""
-    value: Any = decode(fields["usage"]) if "usage" in fields else None
+    value: Any = _value(fields, "usage")
     usage = read_usage(value)
     if isinstance(usage, Usage):
         del fields["usage"]

@@ -1,32 +1,28 @@
 """Reading Responses streams.
 
-Events name an item by ``output_index`` and a part of it by ``content_index`` or ``summary_index``,
-so items may interleave. Deltas pass through as they come; the finished item has the last word, and
-whatever no delta said is made up from it: servers may leave deltas out, and a reasoning item is
-sealed only when it is done. Parts start in the order of the output: what comes of an item while a
-message or a hosted call before it is under way waits for that to be done.
+Events name an item by ``output_index`` and a part of it by ``content_index`` or ``summary_index``, so items may
+interleave. Deltas pass through as they come; the finished item has the last word, and what no delta said is taken from
+it: servers may leave deltas out, and a reasoning item is sealed only when it is done. Parts start in the order of the
+output: what comes of an item while a message or a hosted call before it is under way waits for that to be done.
 """
 
 from __future__ import annotations
 
-import copy
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from heapq import heappop, heappush
-from typing import Any, Literal
+from typing import Any
 
-import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
-from cannery.dialects.openai_responses.forms import read_citation, reasoning_item
+from cannery.dialects.openai_responses.forms import read_citation
 from cannery.dialects.openai_responses.reading import ItemReader
-from cannery.dialects.openai_responses.responses import read_finish, read_usage, write_usage
-from cannery.dialects.openai_responses.settings import NAME
+from cannery.dialects.openai_responses.responses import read_answer, take_unsent
+from cannery.dialects.openai_responses.settings import NAME, patch_of
 from cannery.families.openai.errors import read_openai_failure
 from cannery.messages.absence import absent
 from cannery.messages.canisters import AnyCanister
-from cannery.messages.content import Origin, TextualContentClass, new_reasoning
+from cannery.messages.content import Origin, TextualContentClass
 from cannery.messages.events import (
     Delta,
     Event,
@@ -38,13 +34,14 @@ from cannery.messages.events import (
     Unknown,
     UsageReport,
 )
+from cannery.messages.json_text import write_json
 from cannery.messages.requests import FinishReason, Usage
 from cannery.messages.residue import Residue
+from cannery.messages.role import Role
 from cannery.wire.bodies import Object, guarded
 from cannery.wire.controls import integer, text
-from cannery.wire.residues import patch_text
 from cannery.wire.sse import DONE, FrameReader
-from cannery.wire.streams import beside, counted, read_chunk
+from cannery.wire.streams import beside, read_chunk
 
 _CALLS = {"function_call": "arguments", "custom_tool_call": "input"}
 _PARTS = {"output_text": "text", "refusal": "refusal"}
@@ -60,48 +57,30 @@ _DELTAS = {
 # Events that say nothing which deltas, finished items or the writer do not say anyway.
 _SILENT = frozenset(
     {
-        "response.created",
-        "response.in_progress",
-        "response.queued",
-        "keepalive",
-        "response.output_text.done",
-        "response.refusal.done",
-        "response.function_call_arguments.done",
-        "response.custom_tool_call_input.done",
-        "response.reasoning_text.done",
-        "response.reasoning_summary_text.done",
-        "response.reasoning_summary_part.added",
-        "response.reasoning_summary_part.done",
+        *("response.created", "keepalive"),
+        *("response.output_text.done", "response.refusal.done"),
+        *("response.function_call_arguments.done", "response.custom_tool_call_input.done"),
+        *("response.reasoning_text.done", "response.reasoning_summary_text.done"),
+        *("response.reasoning_summary_part.added", "response.reasoning_summary_part.done"),
     }
 )
 _ENDS = frozenset({"response.completed", "response.incomplete"})
-# What events say of the whole answer.
+# What events say of the whole answer, and what every event has.
 _MODELLED = frozenset(
     {
-        "id",
-        "object",
-        "created_at",
-        "model",
-        "output",
-        "status",
-        "error",
-        "incomplete_details",
-        "usage",
+        *("id", "object", "created_at", "model", "output"),
+        *("status", "error", "incomplete_details", "usage"),
     }
 )
-
-
-class _TextDelta(Struct, gc=False):
-    """An event that adds to a text; an error in it would be the end."""
-
-    type: Literal["response.output_text.delta"]
-    output_index: int
-    content_index: int
-    delta: str
-    error: None = None
-
-
-_decode_text = msgspec.json.Decoder(_TextDelta).decode
+_OF_EVENTS = frozenset({"type", "sequence_number", "response"})
+_OF_DELTAS = frozenset(
+    {
+        *("type", "sequence_number", "item_id", "output_index", "content_index"),
+        *("summary_index", "delta"),
+    }
+)
+# Beyond this, a number of a part is none that a server counted up to.
+_MOST_PARTS = 1000
 
 
 class _Part:
@@ -112,13 +91,6 @@ class _Part:
         self.kind: str | None = None
         self.said: dict[tuple[str, int], list[str]] = {}
         self.citations = 0
-
-    def say(self, channel: str, segment: int, words: str) -> None:
-        pieces = self.said.get((channel, segment))
-        if pieces is None:
-            self.said[channel, segment] = [words]
-        else:
-            pieces.append(words)
 
 
 class _Item:
@@ -132,6 +104,10 @@ class _Item:
         self.follows = False
         self.is_done = False
 
+    def started(self) -> list[int]:
+        """The positions of the parts that have started."""
+        return sorted(position for position, part in self.parts.items() if part.kind is not None)
+
 
 class ResponsesStreamReader:
     """Takes the bytes of a stream and gives events."""
@@ -141,10 +117,14 @@ class ResponsesStreamReader:
         self._reader = ItemReader([], is_answer=True)
         self._is_started = False
         self._is_over = False
+        # What was said of the answer so far, and the events that came before it had a name.
+        self._answer: Object = {}
         self._waiting: list[Event] = []
         self._items: dict[int, _Item] = {}
         self._ids: dict[str, int] = {}
         self._last: _Item | None = None
+        # The end of reasoning, until it is known whether something follows it.
+        self._thought: PartEnd | None = None
         self._count = 0
         # Items that have yet to start a part, and the events of items behind them; a heap of the indices of each.
         self._unsettled: set[int] = set()
@@ -154,32 +134,8 @@ class ResponsesStreamReader:
 
     def feed(self, chunk: bytes) -> Iterator[Event]:
         """The events that these bytes complete."""
-        whole = self._frames.whole(chunk) if self._items and not self._is_over else None
-        if whole is None:
-            for frame in self._frames.feed(chunk):
-                yield from self._frame(frame.data)
-            return
-        for data in whole:
-            more = self._more_text(data)
-            if more is None:
-                yield from self._frame(data.decode("utf-8", "replace"))
-            else:
-                yield more
-
-    def _more_text(self, data: bytes) -> Event | None:
-        """More of a text under way, if an event says nothing else."""
-        try:
-            said = _decode_text(data)
-        except (msgspec.MsgspecError, UnicodeError, RecursionError):
-            return None
-        item = self._items.get(said.output_index)
-        if item is None or item.is_done or item.kind != "message" or self._is_over:
-            return None
-        part = item.parts.get(said.content_index)
-        if part is None or part.kind is None:
-            return None
-        part.say("text", 0, said.delta)
-        return Delta(part.index, said.delta)
+        for frame in self._frames.feed(chunk):
+            yield from self._frame(frame.data)
 
     def close(self) -> Iterator[Event]:
         """The events that the end of the stream completes."""
@@ -187,45 +143,68 @@ class ResponsesStreamReader:
             yield from self._frame(frame.data)
         if not self._is_over:
             self._is_over = True
-            yield from guarded(NAME, lambda: list(self._catch_up(is_all=True)))
+            yield from guarded(NAME, lambda: [*self._catch_up(is_all=True), *self._end_thought()])
             yield Failure("the stream ended before the answer was complete", "incomplete")
 
-    def _frame(self, data: str) -> Iterator[Event]:
+    def _frame(self, data: str) -> list[Event]:
         if self._is_over or data.strip() in ("", DONE):
-            return
+            return []
         event = read_chunk(NAME, data)
-        events: list[Event] = guarded(NAME, lambda: list(self._event(event, data)))
-        yield from events
+        return guarded(NAME, lambda: [*self._event(event, data)])  # type: ignore[no-any-return]
 
     def _event(self, event: Object, data: str) -> Iterator[Event]:
         kind = str(event.get("type"))
-        error = error_of(event)
-        response = event.get("response")
+        error, response = error_of(event), event.get("response")
         if error is not None:
             self._is_over = True
             yield from self._catch_up(is_all=True)
+            yield from self._end_thought()
             yield read_openai_failure(NAME, error, data)
             return
-        if not self._is_started and type(response) is not dict and not self._says(event, kind):
-            # What comes before the answer has a name must not take it the chance to get one.
-            if kind not in _SILENT:
-                self._waiting.append(Unknown(NAME, kind, data))
-            return
-        yield from self._start(response if type(response) is dict else {})
-        if kind in _ENDS:
-            status = {"status": kind.removeprefix("response.")}
-            yield from self._end({**status, **response} if type(response) is dict else status)
-            return
+        if type(response) is not dict:
+            if not self._is_started and not self._says(event, kind):
+                # What comes before the answer has a name must not take it the chance to get one.
+                if kind not in _SILENT:
+                    self._waiting.append(Unknown(NAME, kind, data))
+                return
+            response = {}
+        if response or not self._is_started:
+            yield from self._told(response, event, kind)
         index = event.get("output_index")
-        if type(index) is int and self._is_behind(index):
+        if kind in _ENDS:
+            yield from self._end(event)
+        elif type(index) is int and self._is_behind(index):
             if index not in self._behind:
                 self._behind[index] = []
                 heappush(self._first_behind, index)
             self._behind[index].append((event, data))
+        else:
+            yield from self._item_event(kind, event, data)
+            if self._behind:
+                yield from self._catch_up()
+
+    @staticmethod
+    def _says(event: Object, kind: str) -> bool:
+        """Whether an event is about the answer itself."""
+        return kind in _ENDS or kind in _DELTAS or "output_index" in event
+
+    def _told(self, response: Object, event: Object, kind: str) -> Iterator[Event]:
+        """Note what an event says of the answer; the first one is its start."""
+        if kind in _ENDS:
+            self._answer["status"] = kind.removeprefix("response.")
+        self._answer.update(response)
+        if self._is_started:
             return
-        yield from self._item_event(kind, event, data)
-        if self._behind:
-            yield from self._catch_up()
+        self._is_started = True
+        model = text(response.get("model"))
+        self._reader.model = None if model is absent else model
+        residue = beside(NAME, response, _MODELLED)
+        more = {key: event[key] for key in event if key not in _OF_EVENTS}
+        if kind == "response.created" and more:
+            residue = replace(residue or Residue(NAME), part=write_json(more))
+        created = integer(response.get("created_at"))
+        yield Start(text(response.get("id")), model, created, NAME, residue)
+        yield from self._waiting
 
     def _is_behind(self, index: int) -> bool:
         """Whether an item before this one may yet start a part."""
@@ -248,47 +227,21 @@ class ResponsesStreamReader:
     def _item_event(self, kind: str, event: Object, data: str) -> Iterator[Event]:
         if kind in _DELTAS:
             yield from self._delta(event, *_DELTAS[kind])
-        elif kind == "response.output_item.added":
-            yield from self._added(event)
-        elif kind == "response.output_item.done":
-            index, value = event.get("output_index"), event.get("item")
-            if type(value) is dict and type(index) is int and index not in self._items:
-                index = self._ids.get(str(value.get("id")), index)
-            yield from self._done(index, value)
-        elif kind == "response.content_part.added":
-            yield from self._part_added(event)
-        elif kind == "response.content_part.done":
-            yield from self._part_done(event)
-        elif kind == "response.output_text.annotation.added":
-            yield from self._annotation(event)
+        elif kind in _ITEM_EVENTS:
+            yield from _ITEM_EVENTS[kind](self, event)
         elif kind not in _SILENT:
             yield Unknown(NAME, kind, data, self._item_id(event))
 
-    @staticmethod
-    def _says(event: Object, kind: str) -> bool:
-        """Whether an event is about the answer itself."""
-        return kind in _ENDS or kind in _DELTAS or "output_index" in event
-
-    def _start(self, response: Object) -> Iterator[Event]:
-        if self._is_started:
-            return
-        self._is_started = True
-        model = text(response.get("model"))
-        self._reader.model = None if model is absent else model
-        created = integer(response.get("created_at"))
-        residue = beside(NAME, response, _MODELLED)
-        yield Start(text(response.get("id")), model, created, NAME, residue)
-        yield from self._waiting
-
-    # --- items ---------------------------------------------------------------------------------
-
-    def _added(self, event: Object) -> Iterator[Event]:
+    def added(self, event: Object) -> Iterator[Event]:
+        """An item begins."""
         index, value = event.get("output_index"), event.get("item")
         if type(index) is not int or type(value) is not dict or index in self._items:
             return
-        item = self._items[index] = _Item(value)
-        item.follows = self._is_alone(self._last)
-        self._last = item
+        item = self._items[index] = _Item({**value})
+        last, self._last = self._last, item
+        item.follows = last is not None and last.kind not in ("message", *_CALLS)
+        is_heard = item.kind not in ("function_call_output", "custom_tool_call_output")
+        yield from self._end_thought(is_followed=is_heard)
         if type(value.get("id")) is str and value["id"]:
             self._ids.setdefault(value["id"], index)
         if item.kind == "reasoning":
@@ -301,8 +254,19 @@ class ResponsesStreamReader:
             if item.kind != "message":
                 self._part(item, 0)
 
+    def _end_thought(self, *, is_followed: bool = False) -> Iterator[Event]:
+        """End reasoning that is done; it says so, if the model goes on behind it."""
+        end, self._thought = self._thought, None
+        if end is not None:
+            residue = end.residue
+            if is_followed and residue is not None:
+                residue = replace(residue, form=f"{residue.form or ''} followed".strip())
+            yield PartEnd(end.index, residue)
+
     def _part(self, item: _Item, position: int) -> _Part:
-        """A part of an item, numbered when it is first heard of."""
+        """A part of an item; those before it keep the numbers before its own."""
+        for place in range(len(item.parts), min(position, _MOST_PARTS)):
+            self._part(item, place)
         part = item.parts.get(position)
         if part is None:
             part = item.parts[position] = _Part(self._count)
@@ -311,7 +275,7 @@ class ResponsesStreamReader:
 
     def _open(self, item: _Item, position: int, kind: str, content: Any = None) -> PartStart:
         """The start of a part."""
-        is_joined = position > 0 or item.follows
+        is_first = not item.started()
         part = self._part(item, position)
         part.kind = kind
         call = ("", "", False)
@@ -320,29 +284,33 @@ class ResponsesStreamReader:
             is_freeform = item.kind == "custom_tool_call"
             call = (str(identifier), str(item.value.get("name") or ""), is_freeform)
         origin = Origin(NAME, self._reader.model) if kind == "reasoning" else None
-        residue = _first_residue(item, position)
+        residue = _first_residue(item) if is_first else None
+        is_joined = item.follows or not is_first
         return PartStart(part.index, kind, *call, content, origin, residue, is_joined)
 
-    @staticmethod
-    def _is_alone(item: _Item | None) -> bool:
-        """Whether an item is nothing that a target could send as a turn of its own."""
-        return item is not None and item.kind != "message" and item.kind not in _CALLS
-
-    def _part_added(self, event: Object) -> Iterator[Event]:
+    def part_added(self, event: Object) -> Iterator[Event]:
+        """A part of a message begins."""
         item = self._found(event)
-        position, part = event.get("content_index"), event.get("part")
+        position = event.get("content_index")
+        part: Any = event.get("part")
         if item is None or item.kind != "message" or type(position) is not int:
             return
-        if position in item.parts:
+        if position in item.parts and item.parts[position].kind is not None:
             return
         kind = _PARTS.get(str(part.get("type"))) if type(part) is dict else None
         if kind is None:
             self._part(item, position)
-        else:
-            yield self._open(item, position, kind)
+            return
+        start = self._open(item, position, kind)
+        usual = {"type": part["type"], kind: "", "annotations": []}
+        left = {key: held for key, held in part.items() if key not in usual or held != usual[key]}
+        if left:
+            residue = replace(start.residue or Residue(NAME), part=patch_of(left))
+            start = replace(start, residue=residue)
+        yield start
 
-    def _part_done(self, event: Object) -> Iterator[Event]:
-        """A part that nobody here knows comes whole when it is done; the others are told by their deltas."""
+    def part_done(self, event: Object) -> Iterator[Event]:
+        """A part of an unknown type comes whole when it is done; the others are told by their deltas."""
         item = self._found(event)
         position, part = event.get("content_index"), event.get("part")
         if item is None or item.kind != "message" or type(position) is not int:
@@ -351,7 +319,8 @@ class ResponsesStreamReader:
             return
         if self._part(item, position).kind is None:
             reader = ItemReader([], self._reader.model, is_answer=True)
-            canister = reader.item({"role": "assistant", "content": [part]}, ("part",))[0]
+            message = {"role": "assistant", "content": [part]}
+            canister = reader.item(message, ("output", event["output_index"]))[0]
             start = self._open(item, position, _kind_of(canister), canister.held)
             known = start.residue if start.residue is not None else Residue(NAME)
             own = canister.residue or Residue(NAME)
@@ -384,11 +353,12 @@ class ResponsesStreamReader:
         segment = 0 if counter is None else event.get(counter)
         if part is None or type(words) is not str or type(segment) is not int:
             return
-        yield from self._say(part, channel, words, segment)
-
-    def _say(self, part: _Part, channel: str, words: str, segment: int = 0) -> Iterator[Event]:
-        part.say(channel, segment, words)
-        yield Delta(part.index, words, channel, segment)
+        more = {key: event[key] for key in event if key not in _OF_DELTAS}
+        if more.get("logprobs") == []:
+            del more["logprobs"]
+        residue = Residue(NAME, write_json(more)) if more else None
+        part.said.setdefault((channel, segment), []).append(words)
+        yield Delta(part.index, words, channel, segment, None, residue)
 
     def _complete(self, part: _Part, channel: str, whole: str, segment: int = 0) -> Iterator[Event]:
         """Say what no delta has said."""
@@ -397,42 +367,55 @@ class ResponsesStreamReader:
         if pieces is None or (whole.startswith(said) and len(whole) > len(said)):
             rest = whole[len(said) :]
             if rest or part.kind == "reasoning":
-                yield from self._say(part, channel, rest, segment)
+                yield Delta(part.index, rest, channel, segment)
 
-    def _annotation(self, event: Object) -> Iterator[Event]:
+    def annotation(self, event: Object) -> Iterator[Event]:
+        """A citation."""
         part = self._started(event)
         if part is not None and part.kind == "text" and "annotation" in event:
             part.citations += 1
             citation = read_citation(event["annotation"])
             yield Delta(part.index, "", "citation", citation=citation)
 
-    # --- ends ----------------------------------------------------------------------------------
-
-    def _done(self, index: Any, value: Any) -> Iterator[Event]:
+    def done(self, event: Object) -> Iterator[Event]:
+        """An item is complete; one that never began is known by its id, where it has one."""
+        index, value = event.get("output_index"), event.get("item")
         if type(index) is not int or type(value) is not dict:
             return
         if index not in self._items:
-            yield from self._added({"output_index": index, "item": value})
+            index = self._ids.get(str(value.get("id")), index)
+        yield from self._finish_item(index, value)
+
+    def _finish_item(self, index: int, value: Object) -> Iterator[Event]:
+        yield from self.added({"output_index": index, "item": value})
         item = self._items[index]
         if item.is_done:
             return
-        canisters = self._reader.item(copy.deepcopy(value), ("output", index))
+        take_unsent([value])
+        canisters = self._reader.item(value, ("output", index))
+        started = item.started()
+        # Not every server counts parts from zero: then they are known by their order.
+        is_counted = not started or started[-1] < len(canisters)
+        unheard = started[-1] + 1 if started else 0
         for position, canister in enumerate(canisters):
-            yield from self._finish_part(item, position, canister)
-        for position, part in item.parts.items():
-            if position not in range(len(canisters)) and part.kind is not None:
-                yield PartEnd(part.index)
+            place = position
+            if not is_counted:
+                is_heard = position < len(started)
+                place = started[position] if is_heard else unheard + position
+            yield from self._finish_part(item, place, canister)
+        for position in started[len(canisters) :] if not is_counted else ():
+            yield PartEnd(item.parts[position].index)
         item.is_done = True
         self._unsettled.discard(index)
 
     def _finish_part(self, item: _Item, position: int, canister: AnyCanister) -> Iterator[Event]:
         held: Any = canister.held
         kind = _kind_of(canister)
-        if position not in item.parts or item.parts[position].kind is None:
+        part = self._part(item, position)
+        if part.kind is None:
             whole = {"whole": held, "canister": canister}.get(kind)
             start = self._open(item, position, kind, whole)
             yield replace(start, residue=canister.residue) if kind == "whole" else start
-        part = item.parts[position]
         if part.kind != kind:
             # The finished item contradicts its own beginning: what was said stands.
             yield PartEnd(part.index)
@@ -445,6 +428,8 @@ class ResponsesStreamReader:
                     yield from self._complete(part, channel, words, segment)
             if held.encrypted:
                 yield Delta(part.index, held.encrypted, "encrypted")
+            self._thought = PartEnd(part.index, canister.residue)
+            return
         elif part.kind not in ("canister", "whole"):
             yield from self._complete(part, "text", held if type(held) is str else held.text)
             citations = held.citations if isinstance(held, TextualContentClass) else ()
@@ -452,26 +437,31 @@ class ResponsesStreamReader:
                 yield Delta(part.index, "", "citation", citation=citation)
         yield PartEnd(part.index, canister.residue)
 
-    def _end(self, response: Object) -> Iterator[Event]:
+    def _end(self, event: Object) -> Iterator[Event]:
         self._is_over = True
-        output = response.get("output")
+        answer = self._answer
+        output = answer.pop("output", None)
         listed = output if type(output) is list else []
         values: list[Object] = [value if type(value) is dict else {} for value in listed]
+        patches = take_unsent(values)
         for index, value in zip(self._places(values), values, strict=True):
             yield from self._admit(index)
-            yield from self._done(index, value or None)
+            if value:
+                yield from self._finish_item(index, value)
             yield from self._catch_up()
         yield from self._catch_up(is_all=True)
+        yield from self._end_thought()
         for item in self._items.values():
-            for part in item.parts.values():
-                if not item.is_done and part.kind is not None:
-                    yield PartEnd(part.index)
-        usage = read_usage(response.get("usage"))
-        if isinstance(usage, Usage):
-            yield UsageReport(usage, counted(NAME, write_usage(usage), response.get("usage")))
-        finish = read_finish(response, self._reader.canisters)
-        reason = finish if isinstance(finish, FinishReason) else FinishReason.Other
-        yield Finish(reason, residue=beside(NAME, response, _MODELLED, _ending(response)))
+            for position in item.started() if not item.is_done else ():
+                yield PartEnd(item.parts[position].index)
+        response = read_answer(answer, self._reader.canisters, patches, [])
+        if isinstance(response.usage, Usage):
+            yield UsageReport(response.usage)
+        is_told = isinstance(response.finish, FinishReason)
+        more = {key: event[key] for key in event if key not in _OF_EVENTS}
+        reason: Any = response.finish if is_told else FinishReason.Other
+        beside_it = Residue(NAME, None, write_json(more)) if more else None
+        yield Finish(reason, absent, beside_it, response.residue)
 
     def _places(self, values: list[Object]) -> list[int]:
         """Where the items of the finished output stand in the stream.
@@ -508,11 +498,13 @@ class ResponsesStreamReader:
         return streamed.get("type") == value.get("type") or (item is not None and not item.is_done)
 
 
-def _ending(response: Object) -> str | None:
-    """Why an answer is incomplete, in the server's own word."""
-    details = response.get("incomplete_details")
-    reason = details.get("reason") if type(details) is dict else None
-    return reason if type(reason) is str and reason else None
+_ITEM_EVENTS: dict[str, Callable[[ResponsesStreamReader, Object], Iterator[Event]]] = {
+    "response.output_item.added": ResponsesStreamReader.added,
+    "response.output_item.done": ResponsesStreamReader.done,
+    "response.content_part.added": ResponsesStreamReader.part_added,
+    "response.content_part.done": ResponsesStreamReader.part_done,
+    "response.output_text.annotation.added": ResponsesStreamReader.annotation,
+}
 
 
 def _names(value: Object) -> list[tuple[Any, ...]]:
@@ -550,26 +542,23 @@ def error_of(event: Object) -> Object | None:
 
 
 def _kind_of(canister: AnyCanister) -> str:
-    role = canister.role.value
-    if role != "assistant":
-        return "invocation" if role == "invocation" else "canister"
+    if canister.role is not Role.Assistant:
+        return "invocation" if canister.role is Role.Invocation else "canister"
     held = canister.held
     kind = "text" if type(held) is str else held.kind
     return kind if kind in ("text", "refusal", "reasoning") else "whole"
 
 
-def _first_residue(item: _Item, position: int) -> Residue | None:
+def _first_residue(item: _Item) -> Residue | None:
     """What is known of an item when it begins, so that a writer of this dialect can keep its id."""
-    rest = {key: value for key, value in item.value.items() if key not in ("content", "summary")}
+    value = item.value
     if item.kind == "message":
-        if position:
-            return None
-        return Residue(NAME, envelope=patch_text({"role": "assistant"}, rest))
-    if item.kind == "reasoning":
-        rest.pop("encrypted_content", None)
-        base = reasoning_item(new_reasoning())
-        return Residue(NAME, part=patch_text(base, {**rest, "summary": []}))
-    if item.kind in _CALLS:
-        base = {key: rest.get(key) for key in ("type", "call_id", "name", _CALLS[item.kind])}
-        return Residue(NAME, part=patch_text(base, rest))
-    return None
+        taken = {"content", "role"} if value.get("role") == "assistant" else {"content"}
+    elif item.kind == "reasoning":
+        taken = {"type", "content", "summary", "encrypted_content"}
+    elif item.kind in _CALLS:
+        taken = {"type", "call_id", "name", _CALLS[item.kind]}
+    else:
+        return None
+    patch = patch_of({key: held for key, held in value.items() if key not in taken})
+    return Residue(NAME, None, patch) if item.kind == "message" else Residue(NAME, patch)

@@ -1,9 +1,8 @@
 """Writing Responses streams.
 
-Items may be under way side by side, so nothing has to wait: a call or a thought is an item of its
-own, and texts that follow each other are the parts of one message, which ends when something else
-begins. What this dialect's own stream said of an item, its id above all, is kept; anything else
-gets the ids and fields that a whole answer would have.
+Items may be under way side by side, so nothing has to wait: a call or a thought is an item of its own, and texts that
+follow each other are the parts of one message, which ends when something else begins. What this dialect's own stream
+said of an item, of the answer and of its end is kept; anything else gets the ids and fields that a whole answer has.
 """
 
 from __future__ import annotations
@@ -12,17 +11,15 @@ from typing import Any
 
 from cannery.dialects.openai_responses.forms import (
     MADE,
+    PART,
+    call_item,
     form_words,
     is_sayable,
     item_id,
     made_item,
     write_citation,
 )
-from cannery.dialects.openai_responses.responses import (
-    NO_IDENTIFIER,
-    answer_body,
-    ending,
-)
+from cannery.dialects.openai_responses.responses import NO_IDENTIFIER, answer_body, ending
 from cannery.dialects.openai_responses.settings import NAME
 from cannery.dialects.openai_responses.stream_reading import error_of
 from cannery.dialects.openai_responses.writing import ItemWriter
@@ -47,21 +44,14 @@ from cannery.messages.events import (
 )
 from cannery.messages.json_text import decode_json
 from cannery.messages.payload import Location
-from cannery.messages.requests import FinishReason
+from cannery.messages.requests import Usage
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object
 from cannery.wire.contract import Piece, StreamOptions
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, recall
 from cannery.wire.sse import foreign_frame, named_frame
-from cannery.wire.streams import (
-    own_count,
-    own_failure,
-    own_fields,
-    own_word,
-    read_chunk,
-    too_deep,
-)
+from cannery.wire.streams import own_failure, own_fields, read_chunk, too_deep
 
 _TEXT = {"text": ("output_text", "text"), "refusal": ("refusal", "refusal")}
 _SEGMENTS = {
@@ -73,6 +63,7 @@ _SEGMENTS = {
     ),
     "text": ("content_part", "reasoning_text", "content_index", "reasoning_text"),
 }
+_ENDS = ("completed", "incomplete", "failed")
 # The kinds of errors that the SDK has a code for; anything else is the server's fault.
 _CODES = {
     "invalid_request_error": "invalid_prompt",
@@ -116,12 +107,8 @@ class _Part:
         self.segments: dict[tuple[str, int], tuple[int, list[str]]] = {}
         # The last position of each channel.
         self.counts: dict[str, int] = {}
-
-    @property
-    def is_own(self) -> bool:
-        """Whether this dialect made the thought: then it goes on as it is."""
-        origin = self.start.origin
-        return origin is not None and origin.dialect == NAME
+        # Whether this dialect made the thought: then it goes on as it is.
+        self.is_own = start.origin is not None and start.origin.dialect == NAME
 
 
 class ResponsesStreamWriter:
@@ -130,6 +117,7 @@ class ResponsesStreamWriter:
     def __init__(self, options: StreamOptions) -> None:
         self._options = options
         self._body = answer_body(NO_IDENTIFIER, options.model or "", options.created)
+        self._start = Start()
         self._number = 0
         self._is_started = False
         self._is_over = False
@@ -140,7 +128,7 @@ class ResponsesStreamWriter:
         self._places: dict[str, int] = {}
         self._early: dict[str, list[Unknown]] = {}
         self._count = 0
-        self._usage: UsageReport | None = None
+        self._usage: Usage | None = None
 
     def write(self, event: Event) -> bytes:
         """The bytes of one event; may be empty."""
@@ -148,18 +136,18 @@ class ResponsesStreamWriter:
             return b""
         try:
             match event:
-                case Start():
-                    return self._start(event)
-                case PartStart():
-                    return self._begin() + self._part_start(event)
                 case Delta():
                     part = self._parts.get(event.index)
                     return b"" if part is None else self._delta(part, event)
+                case Start():
+                    return self._begin(event)
+                case PartStart():
+                    return self._begin() + self._part_start(event)
                 case PartEnd():
                     part = self._parts.pop(event.index, None)
                     return b"" if part is None else self._part_end(part, event.residue)
                 case UsageReport():
-                    self._usage = event
+                    self._usage = event.usage
                     return b""
                 case Finish():
                     return self._finish(event)
@@ -190,49 +178,53 @@ class ResponsesStreamWriter:
 
     def _again(self, event: Unknown) -> bytes:
         value: Object = read_chunk(NAME, event.json)
-        known = {} if event.item is None else {"output_index": self._places[event.item]}
-        frame = foreign_frame(event.name, {**value, **known, "sequence_number": self._number})
+        if event.item is not None:
+            value["output_index"] = self._places[event.item]
+        answer = value.get("response")
+        if type(answer) is dict:
+            value["response"] = {
+                key: self._body[key] if key in ("id", "model", "created_at") else held
+                for key, held in answer.items()
+            }
+        value["sequence_number"] = self._number
         self._number += 1
-        return frame
+        return foreign_frame(event.name, value)
 
-    # --- the answer ----------------------------------------------------------------------------
-
-    def _start(self, event: Start) -> bytes:
-        if event.identifier is not absent and event.identifier:
-            self._body["id"] = event.identifier
-        if event.model is not absent and not self._options.model:
-            self._body["model"] = event.model
-        if event.created is not absent and not self._options.created:
-            self._body["created_at"] = event.created
-        self._body |= own_fields(event, NAME)
-        return self._begin()
-
-    def _begin(self) -> bytes:
+    def _begin(self, event: Start | None = None) -> bytes:
+        """Begin the answer, if it has not begun."""
         if self._is_started:
             return b""
         self._is_started = True
-        created = self._emit("created", response=self._body)
-        return created + self._emit("in_progress", response=self._body)
+        start = self._start = event or self._start
+        if start.identifier is not absent and start.identifier:
+            self._body["id"] = start.identifier
+        if start.model is not absent and not self._options.model:
+            self._body["model"] = start.model
+        if start.created is not absent and not self._options.created:
+            self._body["created_at"] = start.created
+        body = self._body | own_fields(start, NAME)
+        residue = own_residue(start, NAME)
+        more = {} if residue is None or residue.part is None else decode_json(residue.part)
+        created = self._emit("created", response=body, **more)
+        # This dialect's own stream says itself that it is in progress.
+        return (
+            created if start.source == NAME else created + self._emit("in_progress", response=body)
+        )
 
     def _finish(self, event: Finish) -> bytes:
         written = self._begin()
         parts, self._parts = self._parts, {}
         written += b"".join([self._part_end(part, None) for part in parts.values()])
         written += self._seal()
-        fields = self._ending(event.reason)
-        word = own_word(event, NAME)
-        if word is not None:
-            fields |= {"status": "incomplete", "incomplete_details": {"reason": word}}
         self._is_over = True
-        answer = {**self._answer(), **own_fields(event, NAME), **fields}
-        return written + self._emit(fields["status"], response=answer)
-
-    def _ending(self, reason: FinishReason | None) -> Object:
-        """The fields that say how the answer ended."""
-        if self._usage is None:
-            return ending(reason, None)
-        fields = ending(reason, self._usage.usage)
-        return {**fields, "usage": own_count(self._usage, NAME, fields["usage"])}
+        answer = {**self._body, "output": self._items(), **ending(event.reason, self._usage)}
+        name = answer["status"]
+        around = event.around
+        if around is not None and around.dialect == NAME:
+            # The output stays what the items were when they were done.
+            answer = {**recall(answer, around.envelope), "output": answer["output"]}
+            name = answer["status"] if answer.get("status") in _ENDS else name
+        return written + self._emit(name, response=answer, **own_fields(event, NAME))
 
     def _fail(self, event: Failure) -> bytes:
         written = self._begin()
@@ -243,14 +235,12 @@ class ResponsesStreamWriter:
         if own is not None:
             told = error_of(own) or {}
             error |= {key: told[key] for key in told if told[key] not in (None, "error")}
-        fields = {**self._ending(None), "status": "failed", "error": error}
-        return written + self._emit("failed", response={**self._answer(), **fields})
+        body = self._body | own_fields(self._start, NAME) | ending(None, self._usage)
+        ended = {"output": self._items(), "status": "failed", "error": error}
+        return written + self._emit("failed", response=body | ended)
 
-    def _answer(self) -> Object:
-        output = [self._output[index] for index in sorted(self._output)]
-        return {**self._body, "output": output}
-
-    # --- items ---------------------------------------------------------------------------------
+    def _items(self) -> list[Object]:
+        return [self._output[index] for index in sorted(self._output)]
 
     def _add(self, value: Object, kept: str | None) -> tuple[_Item, bytes]:
         """Begin an item; its id is the one it had here, or one that a whole answer would have."""
@@ -283,15 +273,15 @@ class ResponsesStreamWriter:
             value = recall(base, message.residue.envelope)
         return self._done(message, value)
 
-    # --- parts ---------------------------------------------------------------------------------
-
     def _part_start(self, event: PartStart) -> bytes:
         part = self._parts[event.index] = _Part(event)
         if event.kind in _TEXT:
-            return self._start_text(part)
+            residue = own_residue(event, NAME)
+            empty = _spoken_part(part, "")
+            return self._start_part(part, recall(empty, residue.part) if residue else empty)
         if event.kind == "whole":
             residue = own_residue(event, NAME)
-            if residue is None or "part" not in form_words(residue):
+            if residue is None or PART not in form_words(residue):
                 return self._whole(event)
             ours = ItemWriter(Report(), is_same=True).output_parts(event.content, None)[0]
             part.value = recall(ours, residue.part)
@@ -299,23 +289,21 @@ class ResponsesStreamWriter:
         if event.kind == "canister":
             return self._canister(event.content)
         if event.kind == "invocation":
-            sealed = self._seal()
-            part.item, added = self._add(self._call(part, ""), _kept(event.residue))
-            return sealed + added
+            return self._open_item(part, self._call(part, ""))
         return self._open_thought(part) if part.is_own else self._seal()
-
-    def _start_text(self, part: _Part) -> bytes:
-        return self._start_part(part, _spoken_part(part, ""))
 
     def _start_part(self, part: _Part, empty: Object) -> bytes:
         """Begin a part of the message under way, or of a new one."""
         written = b""
-        if _opens_message(part.start.residue):
+        residue = own_residue(part.start, NAME)
+        if residue is not None and residue.envelope is not None:
             written += self._seal()
         if self._message is None:
-            written += self._start_message(part.start.residue)
+            value = {"type": "message", "status": "in_progress", "role": "assistant", "content": []}
+            self._message, added = self._add(value, None if residue is None else residue.envelope)
+            self._message.value = {**self._message.value, "content": []}
+            written += added
         message = part.item = self._message
-        assert message is not None  # noqa: S101 - it was just made
         message.open_parts += 1
         part.content_index = len(message.value["content"])
         message.value["content"].append(None)
@@ -323,26 +311,22 @@ class ResponsesStreamWriter:
             "content_part.added", **message.place, content_index=part.content_index, part=empty
         )
 
-    def _start_message(self, residue: Residue | None) -> bytes:
-        value = {"type": "message", "status": "in_progress", "role": "assistant", "content": []}
-        kept = residue.envelope if residue is not None and residue.dialect == NAME else None
-        self._message, added = self._add(value, kept)
-        self._message.value = {**self._message.value, "content": []}
-        return added
+    def _open_item(self, part: _Part, value: Object) -> bytes:
+        """Begin an item that is one part."""
+        sealed = self._seal()
+        residue = own_residue(part.start, NAME)
+        part.item, added = self._add(value, None if residue is None else residue.part)
+        return sealed + added
+
+    def _open_thought(self, part: _Part) -> bytes:
+        return self._open_item(part, {"type": "reasoning", "summary": []})
 
     def _call(self, part: _Part, arguments: str) -> Object:
         start = part.start
-        call: Object = {"call_id": start.identifier, "name": start.name}
-        if start.is_freeform:
-            return {"type": "custom_tool_call", **call, "input": arguments}
-        call = {"type": "function_call", **call, "arguments": arguments}
-        return call if _kept(start.residue) else {**call, "status": "completed"}
-
-    def _open_thought(self, part: _Part) -> bytes:
-        sealed = self._seal()
-        value = {"type": "reasoning", "summary": []}
-        part.item, added = self._add(value, _kept(part.start.residue))
-        return sealed + added
+        call = call_item(start.identifier, start.name, arguments, start.is_freeform)
+        residue = own_residue(start, NAME)
+        is_foreign = residue is None or residue.part is None
+        return {**call, "status": "completed"} if is_foreign and not start.is_freeform else call
 
     def _whole(self, event: PartStart) -> bytes:
         content = event.content
@@ -364,10 +348,10 @@ class ResponsesStreamWriter:
             is_made = MADE in form_words(residue)
             return self._opaque(recall(made_item(content), residue.part)) if is_made else b""
         writer = ItemWriter(Report(), is_same=False)
-        writer.identifier, writer.written = self._body["id"], [None] * self._count
         value = writer.foreign_image(content, None)
         if value is None:
             return b""
+        value["id"] = item_id(self._body["id"], value["type"], self._count)
         sealed = self._seal()
         item, added = self._add({**value, "result": None}, None)
         written = sealed + added + self._emit("image_generation_call.completed", **item.place)
@@ -400,7 +384,7 @@ class ResponsesStreamWriter:
 
     def _whole_text(self, kind: str, value: Object) -> bytes:
         part = _Part(PartStart(-1, kind))
-        written = self._start_text(part)
+        written = self._start_part(part, _spoken_part(part, ""))
         written += self._delta(part, Delta(-1, value[_TEXT[kind][1]]))
         return written + self._part_end(part, None)
 
@@ -413,8 +397,6 @@ class ResponsesStreamWriter:
         part.encrypted = [content.encrypted] if content.encrypted else []
         return written + self._part_end(part, event.residue)
 
-    # --- deltas --------------------------------------------------------------------------------
-
     def _delta(self, part: _Part, event: Delta) -> bytes:
         kind = part.start.kind
         if kind == "reasoning":
@@ -424,13 +406,15 @@ class ResponsesStreamWriter:
         if part.item is None or not event.text or event.channel not in ("text", "arguments"):
             return b""
         part.words.append(event.text)
+        fields = {**part.item.place, "delta": event.text}
         if kind == "invocation":
             name = "custom_tool_call_input" if part.start.is_freeform else "function_call_arguments"
-            return self._emit(f"{name}.delta", **part.item.place, delta=event.text)
-        place = {**part.item.place, "content_index": part.content_index}
-        if kind == "refusal":
-            return self._emit("refusal.delta", **place, delta=event.text)
-        return self._emit("output_text.delta", **place, delta=event.text, logprobs=[])
+        else:
+            name = _TEXT[kind][0]
+            fields["content_index"] = part.content_index
+            if name == "output_text":
+                fields["logprobs"] = []
+        return self._emit(f"{name}.delta", **fields | _beside(event))
 
     def _cite(self, part: _Part, event: Delta) -> bytes:
         citation = event.citation
@@ -474,11 +458,8 @@ class ResponsesStreamWriter:
         words.append(event.text)
         if not event.text:
             return written
-        return written + self._emit(
-            f"{name}.delta", **place, **{counter: position}, delta=event.text
-        )
-
-    # --- ends ----------------------------------------------------------------------------------
+        fields = {**place, counter: position, "delta": event.text}
+        return written + self._emit(f"{name}.delta", **fields | _beside(event))
 
     def _part_end(self, part: _Part, residue: Residue | None) -> bytes:
         if part.item is None:
@@ -500,9 +481,10 @@ class ResponsesStreamWriter:
         value = _spoken_part(part, words)
         if own is not None:
             value = recall(value, own.part)
-        place = {**message.place, "content_index": part.content_index}
-        extra: Object = {"logprobs": []} if tag == "output_text" else {}
-        written += self._emit(f"{tag}.done", **place, **{key: words}, **extra)
+        fields = {**message.place, "content_index": part.content_index, key: words}
+        if tag == "output_text":
+            fields["logprobs"] = value.get("logprobs") or []
+        written += self._emit(f"{tag}.done", **fields)
         return written + self._end_spoken(part, message, value, own)
 
     def _end_spoken(self, part: _Part, message: _Item, value: Object, own: Residue | None) -> bytes:
@@ -556,10 +538,9 @@ def _spoken_part(part: _Part, words: str) -> Object:
     return {"type": tag, key: words, **annotations}
 
 
-def _kept(residue: Residue | None) -> str | None:
-    """The patch of an item that is one part, in this dialect's own residue."""
-    return residue.part if residue is not None and residue.dialect == NAME else None
-
-
-def _opens_message(residue: Residue | None) -> bool:
-    return residue is not None and residue.dialect == NAME and residue.envelope is not None
+def _beside(event: Delta) -> Object:
+    """What this dialect's own event says beside its words."""
+    residue = own_residue(event, NAME)
+    if residue is None or residue.part is None:
+        return {}
+    return decode_json(residue.part)  # type: ignore[no-any-return]
