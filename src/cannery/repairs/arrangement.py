@@ -117,7 +117,7 @@ def empty_text(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]
             waiting = waiting or piece
     if waiting is not None:
         report.lose("CACHE_MARK_DROPPED", waiting.place)
-    return kept
+    return [*_heard(kept, report)]
 
 
 def _stays(piece: Piece, rules: Rules) -> bool:
@@ -142,7 +142,7 @@ def _hand_over(blank: Piece, kept: list[Piece], report: Report) -> None:
 
 
 def _heard(pieces: list[Piece], report: Report) -> Iterator[Piece]:
-    """The pieces without turns of the model in which nothing was said: they part nobody."""
+    """The pieces without turns of the model in which nothing was said; they do not separate their neighbours."""
     for whose, run in groupby(pieces, side):
         turn = [*run]
         if whose == MODEL and all(piece.canister.held is absent for piece in turn):
