@@ -57,7 +57,7 @@ def pooled(runs: Sequence[Sequence[Row]]) -> Iterator[Row]:
     for same in zip(*runs, strict=True):
         found = {
             figure: round(statistics.median(row[figure] for row in same), 4)
-            for figure in ("median", "low", "high")
+            for figure in ("median", "low", "high", "total", "mixed", "p90", "worst")
             if figure in same[0]
         }
         yield {**same[0], **found}

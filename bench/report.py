@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import results
-from goals import GOALS, SOURCES, TARGETS, WORKLOADS, Figures, Row, rows_of
+from goals import GOALS, WORKLOADS, Figures, Row, pair_of, rows_of
 from plots import Bar, bars, shown
 
 README = Path(__file__).resolve().parent / "README.md"
@@ -117,40 +117,18 @@ def _number(value: float) -> str:
 
 
 def translation(figures: Figures) -> Iterator[str]:
-    """One table a pair, the cliffs, what was dropped, and appending."""
+    """Captured bodies, spellings, workloads, what was dropped, and appending."""
     rows = figures["translate"]
     yield "## Translation"
     yield ""
     yield "Multiples of `orjson.loads` + `orjson.dumps` of the same bytes, thread CPU time."
     yield ""
-    yield "![Translation beside the peers](plots/translate.svg)"
+    yield "![Captured bodies beside the peers](plots/translate.svg)"
     yield ""
-    for (source, target), name in TARGETS.items():
-        of_pair = [
-            row for row in rows if (row.get("source"), row.get("target")) == (source, target)
-        ]
-        yield f"### {name}"
-        yield ""
-        lines = []
-        for contender in contenders(of_pair):
-            cells = [
-                ratio(
-                    [
-                        r
-                        for r in of_pair
-                        if r["contender"] == contender and r["workload"] == workload
-                    ]
-                )
-                for workload in WORKLOADS
-            ]
-            lines.append([NAMES[contender], *cells])
-        copies = [
-            ratio([r for r in rows if r["contender"] == "memcpy" and r["workload"] == workload])
-            for workload in WORKLOADS
-        ]
-        yield from table(["", *WORKLOADS], [*lines, ["memcpy", *copies]])
-    yield from sources(rows)
-    yield from cliffs(rows)
+    yield from captures([row for row in rows if row.get("captured")])
+    yield from mixed([row for row in rows if row.get("source") == "all"])
+    yield from spellings([row for row in rows if "spelling" in row])
+    yield from workloads([row for row in rows if "workload" in row])
     yield from dropped(rows)
     yield "### One message more"
     yield ""
@@ -161,69 +139,101 @@ def translation(figures: Figures) -> Iterator[str]:
     yield from table(["target", "cannery"], appends)
 
 
-def sources(rows: list[Row]) -> Iterator[str]:
-    """What only we read."""
-    yield "### Other sources"
+CAPTURED = {
+    "total": "total",
+    "mixed": "mixed pass",
+    "median": "median",
+    "p90": "90th percentile",
+    "worst": "worst",
+}
+
+
+def by_pair(rows: list[Row]) -> dict[str, list[Row]]:
+    """The rows of each pair of dialects."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        found.setdefault(pair_of(row), []).append(row)
+    return found
+
+
+def captures(rows: list[Row]) -> Iterator[str]:
+    """The bodies of real clients, one table a pair."""
+    yield "### Captured bodies"
     yield ""
-    yield "Bodies of Responses and Gemini as they come from clients; each signature of Gemini's is a loss to be named."
-    yield "Ours only, and without goals."
+    yield "What real clients sent, with a new last turn in every call. `total` is all time over all bodies beside the"
+    yield "floor's, `mixed pass` the same with every body once in any order; the others are ratios of single bodies."
+    yield "`refused` are bodies that a contender does not take, `missing` are texts that its output does not hold."
     yield ""
-    lines = []
-    for (source, target), pair in SOURCES.items():
-        of_pair = rows_of({"translate": rows}, "translate", source=source, target=target)
-        lines.append(
-            [pair, *(ratio([r for r in of_pair if r["workload"] == name]) for name in WORKLOADS)]
+    for pair, of_pair in by_pair(rows).items():
+        bodies = max(row["captured"] + len(row["failed_bodies"]) for row in of_pair)
+        lines = []
+        for row in sorted(of_pair, key=lambda row: list(NAMES).index(row["contender"])):
+            note = f" ({row['partial']})" if "partial" in row else ""
+            counts = [str(len(row["failed_bodies"]) or "–"), str(row["missing"] or "–")]
+            figures = [shown(row[name]) for name in CAPTURED]
+            lines.append([f"{NAMES[row['contender']]}{note}", *figures, *counts])
+        yield from table(
+            [f"{pair}, {bodies} bodies", *CAPTURED.values(), "refused", "missing"], lines
         )
-    yield from table(["", *WORKLOADS], lines)
 
 
-def cliffs(rows: list[Row]) -> Iterator[str]:
-    """What a small change of the input costs."""
-    names = list(
-        dict.fromkeys(r["workload"] for r in rows if r.get("workload") not in {*WORKLOADS, None})
-    )
-    yield "### Cliffs"
+def mixed(rows: list[Row]) -> Iterator[str]:
+    """All bodies in all pairs."""
+    if not rows:
+        return
+    yield "All captured bodies to all other dialects in one mixed pass:"
     yield ""
-    yield "Bodies that differ a little from the workloads: what a small change of the input costs. No goals."
+    yield from table(["", "mixed pass"], [[NAMES[r["contender"]], shown(r["mixed"])] for r in rows])
+
+
+def spellings(rows: list[Row]) -> Iterator[str]:
+    """One chat in many spellings."""
+    yield "### Spellings"
     yield ""
+    yield "One chat of ten messages and a tool in spellings that clients use, as a multiple of the plain one, which"
+    yield "stands as a multiple of the floor."
+    yield ""
+    names = list(dict.fromkeys(row["spelling"] for row in rows))
     lines = []
-    for (source, target), pair in {**TARGETS, **SOURCES}.items():
-        of_pair = [
-            row
-            for row in rows
-            if (row.get("source"), row.get("target")) == (source, target)
-            and row["workload"] in names
-        ]
+    for pair, of_pair in by_pair(rows).items():
         for contender in contenders(of_pair):
-            cells = [
-                ratio([r for r in of_pair if r["contender"] == contender and r["workload"] == name])
-                for name in names
-            ]
+            own = {row["spelling"]: row for row in of_pair if row["contender"] == contender}
+            cells = [ratio([own[name]]) if name in own else "" for name in names]
             lines.append([f"{NAMES[contender]}, {pair}", *cells])
     yield from table(["", *names], lines)
+
+
+def workloads(rows: list[Row]) -> Iterator[str]:
+    """The four workloads, all pairs in one table."""
+    yield "### Workloads"
+    yield ""
+    yield "Ten short messages; four hundred of an agent; twenty with four images of 300 KB; two thousand of 1 KB. The"
+    yield "same bytes in every call."
+    yield ""
+    lines = []
+    for pair, of_pair in by_pair([row for row in rows if "source" in row]).items():
+        for contender in contenders(of_pair):
+            own = {row["workload"]: row for row in of_pair if row["contender"] == contender}
+            lines.append(
+                [f"{NAMES[contender]}, {pair}", *(ratio([own[name]]) for name in WORKLOADS)]
+            )
+    copies = {row["workload"]: row for row in rows if row["contender"] == "memcpy"}
+    if copies:
+        lines.append(["memcpy", *(ratio([copies[name]]) for name in WORKLOADS)])
+    yield from table(["", *WORKLOADS], lines)
 
 
 def dropped(rows: list[Row]) -> Iterator[str]:
     """What a contender's output does not say, in words."""
     yield "### What was not said"
     yield ""
-    yield "Every output is compared with its source. Missing from it:"
+    yield "Every output of a workload is compared with its source. Missing from it, and captured bodies refused:"
     yield ""
     said: dict[str, dict[str, list[str]]] = {}
     for row in rows:
-        if not row.get("dropped") and "failed" not in row:
-            continue
-        what = f"fails with {row['failed']}" if "failed" in row else ", ".join(row["dropped"])
-        if "reported" in row:
-            what += (
-                f" (reported: {', '.join(row['reported'])})"
-                if row["reported"]
-                else " (not reported)"
-            )
-        where = said.setdefault(NAMES[row["contender"]], {}).setdefault(
-            f"{row['workload']}: {what}", []
-        )
-        where.append({**TARGETS, **SOURCES}[row["source"], row["target"]])
+        for what in _not_said(row):
+            where = said.setdefault(NAMES[row["contender"]], {}).setdefault(what, [])
+            where.append(pair_of(row))
     for name, found in said.items():
         for what, pairs in found.items():
             line = f"- {name}, {what} ({', '.join(pairs)})"
@@ -231,6 +241,17 @@ def dropped(rows: list[Row]) -> Iterator[str]:
     if not said:
         yield "- nothing"
     yield ""
+
+
+def _not_said(row: Row) -> Iterator[str]:
+    for body in row.get("failed_bodies", ()):
+        yield f"refused {body}"
+    if "failed" in row:
+        yield f"{row.get('workload') or row.get('spelling')}: fails with {row['failed']}"
+    elif row.get("dropped"):
+        reported = row.get("reported")
+        note = f" (reported: {', '.join(reported)})" if reported else ""
+        yield f"{row['workload']}: {', '.join(row['dropped'])}{note}"
 
 
 def bulk(figures: Figures) -> Iterator[str]:
@@ -438,25 +459,14 @@ def _ours(row: Row, goal: float) -> dict[str, Any]:
 
 
 def _translate_plot(rows: list[Row]) -> str:
-    limits = {
-        goal.what.partition(", ")[2]: goal.bound
-        for goal in GOALS
-        if goal.what.startswith("translate, ")
+    limit = next(goal.bound for goal in GOALS if goal.what == "captured bodies, total")
+    groups = {
+        pair: [
+            Bar(NAMES[r["contender"]].strip("*"), r["total"], **_ours(r, limit)) for r in of_pair
+        ]
+        for pair, of_pair in by_pair([row for row in rows if row.get("captured")]).items()
     }
-    groups = {}
-    for workload in WORKLOADS:
-        found = [
-            row
-            for row in rows
-            if row.get("workload") == workload
-            and row.get("target") == "anthropic_messages"
-            and "median" in row
-        ]
-        limit = limits.get(workload) or limits["short chat"]
-        groups[workload] = [
-            Bar(NAMES[r["contender"]].strip("*"), r["median"], **_ours(r, limit)) for r in found
-        ]
-    return bars("OpenAI → Anthropic, bytes to bytes", "× orjson.loads + orjson.dumps", groups)
+    return bars("Captured bodies, bytes to bytes, total", "× orjson.loads + orjson.dumps", groups)
 
 
 def _gateway_plot(rows: list[Row]) -> str:

@@ -1,7 +1,8 @@
 """How times are taken: thread CPU time, contenders shuffled each round, medians of ratios to the round's floor.
 
 The floor runs in the same process and the same round as what is compared with it, so that neither the machine's
-mood nor another environment's interpreter gets into a ratio.
+mood nor another environment's interpreter gets into a ratio. Where bodies must be new in every call, they are made
+outside of the timed slice.
 """
 
 from __future__ import annotations
@@ -9,9 +10,12 @@ from __future__ import annotations
 import random
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 FLOOR = "floor"
+# How long a timed slice of the floor takes at most, and how many calls it has.
+SLICE_SECONDS = 0.0002
+CALLS = range(3, 61)
 
 
 def cpu_seconds(run: Callable[[], object], repeats: int) -> float:
@@ -47,6 +51,43 @@ def ratios(
     return found
 
 
+Take = Callable[[bytes], object]
+Fresh = Callable[[], bytes]
+
+
+def each(run: Take, bodies: Sequence[bytes]) -> float:
+    """Thread CPU seconds of a call, over bodies that are each taken once."""
+    start = time.thread_time_ns()
+    for body in bodies:
+        run(body)
+    return (time.thread_time_ns() - start) / len(bodies) / 1e9
+
+
+def all_of(calls: Sequence[Callable[[], object]]) -> float:
+    """Thread CPU seconds of many different calls together."""
+    start = time.thread_time_ns()
+    for call in calls:
+        call()
+    return (time.thread_time_ns() - start) / 1e9
+
+
+def fresh_times(runs: Mapping[str, tuple[Take, Fresh]], rounds: int) -> list[dict[str, float]]:
+    """The seconds of every run in every round, on bodies that are new in each call; the floor's slice sets how many."""
+    floor, fresh = runs[FLOOR]
+    once = each(floor, [fresh() for _ in range(10)])
+    calls = min(max(CALLS.start, int(SLICE_SECONDS / max(once, 1e-9))), CALLS.stop - 1)
+    rng = random.Random(7)
+    names = list(runs)
+    for take, make in runs.values():
+        each(take, [make() for _ in range(3)])  # warm
+    found = []
+    for _ in range(rounds):
+        rng.shuffle(names)
+        bodies = {name: [runs[name][1]() for _ in range(calls)] for name in names}
+        found.append({name: each(runs[name][0], bodies[name]) for name in names})
+    return found
+
+
 def spread(values: list[float]) -> dict[str, float]:
     """The median with the quartiles around it, as a row keeps them."""
     ordered = sorted(values)
@@ -56,3 +97,9 @@ def spread(values: list[float]) -> dict[str, float]:
         "low": round(ordered[last // 4], 4),
         "high": round(ordered[last - last // 4], 4),
     }
+
+
+def at_share(values: Sequence[float], share: float) -> float:
+    """The smallest value that so large a share of the values does not exceed."""
+    ordered = sorted(values)
+    return ordered[max(0, -int(-share * len(ordered) // 1) - 1)]

@@ -2,16 +2,20 @@
 
     python bench/translate.py [--quick] [--only CONTENDER] [--json FILE]
 
+First the bodies that real clients sent (``captures.py``): every pair of dialects, with the total over all bodies, the
+median, the ninetieth percentile and the worst body, and the same bodies once each in one mixed pass. Then one chat in
+many spellings (``spellings.py``), four workloads, and a conversation that grows by one message.
+
 Every contender runs in its own environment, one after the other, and measures the floor itself: in its own process, in
-the same rounds, shuffled, in thread CPU time. Printed are the medians of per-round ratios, and of five processes except
-with ``--quick``. What runs for us is the public ``cannery.translate``, losses included. Every output is compared with
-its source, and what is not in it stands beside its figure. ``CLIFFS`` are bodies that differ a little from the
-workloads; they have no goal.
+the same rounds, shuffled, in thread CPU time. What runs for us is the public ``cannery.translate``, losses included.
+Every output is compared with its source, and what is not in it stands beside its figure.
 """
 
 from __future__ import annotations
 
 import importlib
+import random
+import statistics
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -21,9 +25,11 @@ import orjson
 import programs
 import results
 import timing
+from captures import Captured, captured, missing
 from completeness import dropped
-from peers import OURS, PAIRS, TO_ANTHROPIC, Pair
-from workloads import CLIFFS, WORKLOADS, encoded, said_by
+from peers import PAIRS, TO_ANTHROPIC, Pair, Translation
+from spellings import PLAIN, spelled
+from workloads import WORKLOADS, encoded, said_by
 
 CONTENDERS = [
     "cannery",
@@ -34,8 +40,6 @@ CONTENDERS = [
     "litellm",
     "llm_rosetta",
 ]
-GOALS = {"short": 2.0, "agentic": 1.4, "images": 1.3, "long": 1.3}
-APPEND_GOAL = 0.1
 
 
 def floor(body: bytes) -> object:
@@ -43,44 +47,160 @@ def floor(body: bytes) -> object:
     return orjson.dumps(orjson.loads(body))
 
 
-def cells(contender: str, translations: dict[Pair, Any]) -> Iterator[tuple[Pair, str]]:
-    """What a contender is measured on: all pairs of the workloads; of the cliffs one pair, and all for us."""
-    for pair in (*PAIRS, *OURS):
-        if pair not in translations:
-            continue
-        for workload in WORKLOADS:
-            yield pair, workload
-        if contender == "cannery" or pair == TO_ANTHROPIC:
-            for workload in CLIFFS:
-                yield pair, workload
-
-
 def measure(contender: str, rounds: int) -> Iterator[results.Row]:
     """Every row of one contender, in this process."""
     peer: Any = importlib.import_module(f"peers.{contender}")
-    translations = peer.translations()
-    for pair, workload in cells(contender, translations):
-        said = said_by(workload)
-        body = encoded(workload, pair[0])
-        if hasattr(peer, "source"):
-            body = peer.source(said, pair)
-        row = {"contender": contender, "source": pair[0], "target": pair[1], "workload": workload}
-        translate = translations[pair]
-        try:
-            missing = dropped(said, orjson.loads(translate(body)))
-        except Exception as error:  # noqa: BLE001 - a peer that cannot do it is a finding
-            yield {**row, "failed": f"{type(error).__name__}: {error}"[:120]}
-            continue
-        found = timing.ratios(
-            {timing.FLOOR: partial(floor, body), "it": partial(translate, body)}, rounds
-        )
-        if missing and hasattr(peer, "reported"):
-            row["reported"] = peer.reported(body, pair)
-        yield {**row, **timing.spread(found["it"]), "dropped": missing}
+    translations: dict[Pair, Translation] = peer.translations()
+    pairs = [pair for pair in PAIRS if pair in translations]
+    for row in measured(peer, translations, pairs, rounds):
+        yield {"contender": contender, **row}
     if hasattr(peer, "copied"):
         yield from copies(peer, rounds)
     if hasattr(peer, "appending"):
         yield from appends(peer, rounds)
+
+
+def measured(
+    peer: Any, translations: dict[Pair, Translation], pairs: list[Pair], rounds: int
+) -> Iterator[results.Row]:
+    """The rows that every contender has."""
+    taken: dict[Pair, list[Captured]] = {}
+    # What reads its own form only is given the captures that its form was made for.
+    chat = [pair for pair in pairs if pair[0] == "openai_chat"]
+    for pair in chat if _restates(peer) else pairs:
+        taken[pair], row = over_captures(peer, translations[pair], pair, rounds)
+        yield {"source": pair[0], "target": pair[1], **row}
+    if set(pairs) == set(PAIRS):
+        calls = [(translations[pair], body) for pair in pairs for body in taken[pair]]
+        yield {"captured": 0, "source": "all", "target": "all", "mixed": mixed(calls, rounds)}
+    for pair in pairs:
+        named = {"source": pair[0], "target": pair[1]}
+        if hasattr(peer, "appending") or (pair == TO_ANTHROPIC and not hasattr(peer, "source")):
+            for row in over_spellings(translations[pair], pair, rounds):
+                yield {**named, **row}
+        for workload in WORKLOADS:
+            yield {**named, **over_workload(peer, translations[pair], pair, workload, rounds)}
+
+
+# --- captured bodies -----------------------------------------------------------------------------
+
+
+def over_captures(
+    peer: Any, translate: Translation, pair: Pair, rounds: int
+) -> tuple[list[Captured], results.Row]:
+    """The captured bodies of a pair that a contender takes, and their figures."""
+    found: list[tuple[Captured, list[dict[str, float]]]] = []
+    failed: list[str] = []
+    lost = 0
+    for body in captured(pair[0]):
+        try:
+            stated = body
+            if _restates(peer):
+                stated = body.restated(lambda said: bytes(peer.source(said, pair)))
+            written = translate(stated.numbered(0))
+        except Exception as error:  # noqa: BLE001 - a peer that cannot do it is a finding
+            failed.append(f"{body.name}: {type(error).__name__}")
+            continue
+        lost += missing(body, body.numbered(0), written)
+        found.append((stated, _times(translate, stated, rounds)))
+    row: results.Row = {"captured": len(found), "failed_bodies": failed, "missing": lost}
+    if pair in getattr(peer, "PARTIAL", {}):
+        row["partial"] = peer.PARTIAL[pair]
+    bodies = [body for body, _ in found]
+    if not bodies:
+        return [], row
+    row["mixed"] = mixed([(translate, body) for body in bodies], rounds)
+    return bodies, {**row, **_figures(found)}
+
+
+def _restates(peer: Any) -> bool:
+    return hasattr(peer, "source")
+
+
+def _times(translate: Translation, body: Captured, rounds: int) -> list[dict[str, float]]:
+    runs = {timing.FLOOR: (floor, body.fresh), "it": (translate, body.fresh)}
+    return timing.fresh_times(runs, rounds)
+
+
+def _figures(found: list[tuple[Captured, list[dict[str, float]]]]) -> results.Row:
+    """The total over all bodies, and how the ratios of single bodies are spread."""
+    totals = [
+        sum(times["it"] for times in together) / sum(times[timing.FLOOR] for times in together)
+        for together in zip(*(times for _, times in found), strict=True)
+    ]
+    ratios = {
+        body.name: statistics.median(one["it"] / one[timing.FLOOR] for one in times)
+        for body, times in found
+    }
+    worst = max(ratios, key=ratios.__getitem__)
+    return {
+        "total": round(statistics.median(totals), 4),
+        "median": round(statistics.median(ratios.values()), 4),
+        "p90": round(timing.at_share(list(ratios.values()), 0.9), 4),
+        "worst": round(ratios[worst], 4),
+        "worst_body": worst,
+    }
+
+
+def mixed(calls: list[tuple[Translation, Captured]], rounds: int) -> float:
+    """Every body once in a round, in any order: the sum of its times as a multiple of the floor's."""
+    rng = random.Random(7)
+    found = []
+    for _ in range(rounds):
+        rng.shuffle(calls)
+        fresh = [body.fresh() for _, body in calls]
+        translated = [partial(calls[n][0], body) for n, body in enumerate(fresh)]
+        ours = timing.all_of(translated)
+        found.append(ours / timing.all_of([partial(floor, body) for body in fresh]))
+    return round(statistics.median(found), 4)
+
+
+# --- spellings, workloads, appends ---------------------------------------------------------------
+
+
+def over_spellings(translate: Translation, pair: Pair, rounds: int) -> Iterator[results.Row]:
+    """One chat in many spellings, each as a multiple of the plain one; the plain one as a multiple of the floor."""
+    bodies = spelled(pair[0])
+    taken = {name: body for name, body in bodies.items() if _takes(translate, body)}
+    if PLAIN not in taken:
+        return
+    runs = {name: (translate, body.fresh) for name, body in taken.items()}
+    times = timing.fresh_times({timing.FLOOR: (floor, bodies[PLAIN].fresh), **runs}, rounds * 3)
+    for name in bodies:
+        if name not in taken:
+            yield {"spelling": name, "failed": "refused"}
+            continue
+        beside = timing.FLOOR if name == PLAIN else PLAIN
+        yield {"spelling": name, **timing.spread([one[name] / one[beside] for one in times])}
+
+
+def _takes(translate: Translation, body: Captured) -> bool:
+    try:
+        translate(body.fresh())
+    except Exception:  # noqa: BLE001 - a peer that cannot do it is a finding
+        return False
+    return True
+
+
+def over_workload(
+    peer: Any, translate: Translation, pair: Pair, workload: str, rounds: int
+) -> results.Row:
+    """One of the four workloads, with what its translation leaves out."""
+    said = said_by(workload)
+    body = peer.source(said, pair) if _restates(peer) else encoded(workload, pair[0])
+    row: results.Row = {"workload": workload}
+    try:
+        lost = dropped(said, orjson.loads(translate(body)))
+    except Exception as error:  # noqa: BLE001 - a peer that cannot do it is a finding
+        return {**row, "failed": f"{type(error).__name__}: {error}"[:120]}
+    runs: dict[str, Callable[[], object]] = {
+        timing.FLOOR: partial(floor, body),
+        "it": partial(translate, body),
+    }
+    found = timing.ratios(runs, rounds)
+    if lost and hasattr(peer, "reported"):
+        row["reported"] = peer.reported(body, pair)
+    return {**row, **timing.spread(found["it"]), "dropped": lost}
 
 
 def copies(peer: Any, rounds: int) -> Iterator[results.Row]:
@@ -101,21 +221,27 @@ def appends(peer: Any, rounds: int) -> Iterator[results.Row]:
         yield {"contender": "cannery", "append": target, **timing.spread(found)}
 
 
+# --- the program ---------------------------------------------------------------------------------
+
+
 def show(row: results.Row) -> None:
-    """One row, with its goal where it has one."""
-    if "append" in row:
-        what, goal = f"append one, write again, {row['append']}", APPEND_GOAL
-    else:
-        pair = f"{row['source']} → {row['target']}, " if "source" in row else ""
-        what, goal = f"{pair}{row['workload']}", GOALS.get(row["workload"], 0.0)
-    if "failed" in row:
-        print(f"{row['contender']:12} {what:56} {row['failed']}", flush=True)
+    """One row."""
+    pair = f"{row['source']} → {row['target']}, " if "source" in row else ""
+    if "captured" in row:
+        figures = [f"{name} {row[name]:.2f}" for name in FIGURES if name in row]
+        bodies = f"{row['captured']} captured bodies"
+        notes = (
+            f"{len(row.get('failed_bodies', ()))} refused, {row.get('missing', 0)} texts missing"
+        )
+        print(f"{row['contender']:12} {pair}{bodies}: {', '.join(figures)} ({notes})", flush=True)
         return
-    verdict = ""
-    if goal and row["contender"] == "cannery":
-        verdict = f"goal {goal:<4} {'met' if row['median'] <= goal else 'MISSED'}"
-    lost = f"dropped: {', '.join(row['dropped'])}" if row.get("dropped") else ""
-    print(f"{row['contender']:12} {what:56} {row['median']:8.3f} × {verdict}{lost}", flush=True)
+    what = row.get("append") or row.get("spelling") or row.get("workload")
+    found = row["failed"] if "failed" in row else f"{row['median']:8.3f} ×"
+    lost = f" dropped: {', '.join(row['dropped'])}" if row.get("dropped") else ""
+    print(f"{row['contender']:12} {pair}{what:24} {found}{lost}", flush=True)
+
+
+FIGURES = ("total", "mixed", "median", "p90", "worst")
 
 
 def main() -> None:

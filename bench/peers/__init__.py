@@ -5,6 +5,7 @@ A module has what its package can do, under these names, and leaves out the rest
     PACKAGE, EXTRAS       the distribution that a user installs, for its size and its dependencies
     NOTE                  what a reader of the tables has to know
     translations()        pair of dialects -> a function from bytes to bytes, JSON parsing included
+    PARTIAL               pair of dialects -> what its translation leaves as it is
     source(body, pair)    the bytes that it reads, when it reads no body of that dialect
     reported(body, pair)  the codes of the losses that a translation reports, when it reports any
     appending(body)       target dialect -> a function that adds one message to a conversation and writes it again
@@ -28,15 +29,16 @@ Pair = tuple[str, str]
 Translation = Callable[[bytes], bytes]
 Json = dict[str, Any]
 
+DIALECTS = ("openai_chat", "openai_responses", "anthropic_messages", "gemini_generate")
+PAIRS: tuple[Pair, ...] = tuple(
+    (source, target) for source in DIALECTS for target in DIALECTS if source != target
+)
 TO_ANTHROPIC: Pair = ("openai_chat", "anthropic_messages")
 TO_GEMINI: Pair = ("openai_chat", "gemini_generate")
 TO_RESPONSES: Pair = ("openai_chat", "openai_responses")
 FROM_ANTHROPIC: Pair = ("anthropic_messages", "openai_chat")
 FROM_RESPONSES: Pair = ("openai_responses", "openai_chat")
 FROM_GEMINI: Pair = ("gemini_generate", "openai_chat")
-PAIRS = (TO_ANTHROPIC, TO_GEMINI, TO_RESPONSES, FROM_ANTHROPIC)
-# Nobody else reads these on the way to Chat, so that they have a table of their own.
-OURS = (FROM_RESPONSES, FROM_GEMINI)
 
 
 def through(convert: Callable[[Json], Any]) -> Translation:

@@ -18,6 +18,7 @@ from peers import (
 
 PACKAGE = "any-llm-sdk"
 EXTRAS = ("anthropic", "gemini", "openai")
+PARTIAL = {TO_RESPONSES: "converts the messages only"}
 
 
 def translations() -> dict[Pair, Translation]:

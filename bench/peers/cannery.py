@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from peers import OURS, PAIRS, Pair, Translation
+from peers import PAIRS, Pair, Translation
 from peers.storing import WHEN, Said, Storage
 
 PACKAGE = "cannery"
@@ -26,7 +26,7 @@ def translations() -> dict[Pair, Translation]:
         written: bytes = _cannery.translate(body, source=source, target=target).body
         return written
 
-    return {pair: partial(translate, *pair) for pair in (*PAIRS, *OURS)}
+    return {pair: partial(translate, *pair) for pair in PAIRS}
 
 
 def appending(body: bytes) -> dict[str, Callable[[], object]]:

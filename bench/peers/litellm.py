@@ -1,23 +1,20 @@
-"""litellm: the request transformations of its providers, and its adapter for Anthropic's clients."""
+"""litellm: the request transformations of its providers, and its adapters for the clients of other APIs.
+
+Its proxy takes a body of another API to Chat first, and from there to the provider: so do the pairs here.
+"""
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import orjson
 
-from peers import (
-    FROM_ANTHROPIC,
-    TO_ANTHROPIC,
-    TO_GEMINI,
-    TO_RESPONSES,
-    Json,
-    Pair,
-    Translation,
-    renamed,
-    through,
-)
+from peers import Json, Pair, Translation, renamed, through
+
+Convert = Callable[[Json], Any]
 
 PACKAGE = "litellm"
 EXTRAS = ()
@@ -75,12 +72,53 @@ def translations() -> dict[Pair, Translation]:
         written, _ = adapter.translate_anthropic_to_openai(anthropic_message_request=body)
         return written
 
-    return {
-        TO_ANTHROPIC: through(to_anthropic),
-        TO_GEMINI: through(to_gemini),
-        TO_RESPONSES: through(to_responses),
-        FROM_ANTHROPIC: through(from_anthropic),
+    chat = {"anthropic_messages": from_anthropic, **_other_sources()}
+    targets = {
+        "anthropic_messages": to_anthropic,
+        "gemini_generate": to_gemini,
+        "openai_responses": to_responses,
     }
+    found = {("openai_chat", target): through(write) for target, write in targets.items()}
+    for source, read in chat.items():
+        found[source, "openai_chat"] = through(read)
+        for target, write in targets.items():
+            if target != source:
+                found[source, target] = through(partial(_in_turn, read, write))
+    return found
+
+
+def _in_turn(read: Convert, write: Convert, body: Json) -> Any:
+    return write(read(body))
+
+
+def _other_sources() -> dict[str, Convert]:
+    """How its proxy takes bodies of Responses and Gemini to Chat."""
+    responses = importlib.import_module(
+        "litellm.responses.litellm_completion_transformation.transformation"
+    ).LiteLLMCompletionResponsesConfig()
+    adapter = importlib.import_module("litellm.google_genai.adapters.transformation")
+    gemini = adapter.GoogleGenAIAdapter()
+
+    def from_responses(body: Json) -> Any:
+        settings = {name: value for name, value in body.items() if name not in {"model", "input"}}
+        return responses.transform_responses_api_request_to_chat_completion_request(
+            model=body["model"], input=body["input"], responses_api_request=settings
+        )
+
+    def from_gemini(body: Json) -> Any:
+        beside = {
+            name: value
+            for name, value in body.items()
+            if name not in {"contents", "generationConfig"}
+        }
+        return gemini.translate_generate_content_to_completion(
+            model="gemini-2.5-pro",
+            contents=body["contents"],
+            config=body.get("generationConfig"),
+            **beside,
+        )
+
+    return {"openai_responses": from_responses, "gemini_generate": from_gemini}
 
 
 def bulk() -> Translation:

@@ -26,7 +26,8 @@ def translations() -> dict[Pair, Translation]:
     convert: Any = importlib.import_module("llm_rosetta").convert
 
     def translate(pair: Pair, body: Json) -> Any:
-        return convert(body, NAMES[pair[1]], source_provider=NAMES[pair[0]], model=body["model"])
+        model = body.get("model", "gemini-2.5-pro")  # Gemini's stands in the URL
+        return convert(body, NAMES[pair[1]], source_provider=NAMES[pair[0]], model=model)
 
     return {pair: through(partial(translate, pair)) for pair in PAIRS}
 

@@ -53,7 +53,8 @@ def _request_part(message: Json, names: dict[str, str]) -> Json:
             "content": content,
             "tool_call_id": identifier,
         }
-    return {"part_kind": "system-prompt" if role == "system" else "user-prompt", "content": content}
+    kind = "system-prompt" if role in {"system", "developer"} else "user-prompt"
+    return {"part_kind": kind, "content": content}
 
 
 def _item(part: Json) -> Any:
