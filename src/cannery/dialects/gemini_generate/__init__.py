@@ -32,12 +32,13 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> Obje
     """The body of a request."""
     model = request.model if isinstance(request.model, str) else None
     is_same = request.source == NAME
-    signs = not is_same and needs_signatures(model)
+    signs = not is_same and model is not None and needs_signatures(model)
     writer = MessageWriter(report, is_same=is_same, model=model, signs=signs)
     residue = own_residue(request, NAME)
     shapes, _ = read_form(None if residue is None else residue.form)
     body = write_settings(request, report, shapes)
-    body = settle(body, request, residue, "contents", read_request, camel)
+    if residue is not None:
+        body = settle(body, request, residue, "contents", read_request, camel)
     messages = writer.messages(pieces)
     contents = messages["contents"]
     if "content" in shapes and len(contents) == 1:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from typing import Any
 
 from cannery.dialects.gemini_generate.spelling import get
@@ -17,10 +18,6 @@ class CallIds:
         self._stem = stem
         # The ids that the body gives, as far as it was read, and those that were made here.
         self._taken: set[str] = set()
-        # Contents whose ids nobody has looked for yet: most bodies need none to be made.
-        self._unseen: list[Any] = []
-        # The parts of the content that is being read.
-        self.parts: list[Any] = []
         self._count = 0
         self._made: set[str] = set()
         self._orphans = 0
@@ -32,32 +29,26 @@ class CallIds:
         self._named_here: dict[str, deque[int]] = {}
         self.known: set[str] = set()
 
-    def expect(self, contents: list[Any]) -> None:
-        """Make up no id that is given somewhere in these contents."""
-        self._unseen = contents
-
-    def _look_ahead(self) -> None:
-        """Note the ids of what is not read yet."""
-        listed = [content.get("parts") for content in self._unseen if type(content) is dict]
-        for parts in (self.parts, *listed):
-            held: list[Any] = parts if type(parts) is list else [parts]
-            for part in held:
-                for key in _KEYS if type(part) is dict else ():
-                    identifier = get(part.get(key), "id")
-                    if type(identifier) is str:
-                        self._taken.add(identifier)
-        self._unseen = []
-
-    def make(self) -> str:
-        """An id from the place of the call that nobody has given to another."""
-        if self._unseen:
-            self._look_ahead()
+    def make(self, unread: Iterable[Any] = ()) -> str:
+        """An id from the place of the call that nobody has given to another, in ``unread`` contents neither."""
+        for content in unread:
+            self._look_at(content.get("parts") if type(content) is dict else None)
         identifier = f"{self._stem}{self._count}"
         while identifier in self._taken:
             identifier += "_"
         self._taken.add(identifier)
         self._made.add(identifier)
         return identifier
+
+    def _look_at(self, parts: Any) -> None:
+        """Note the ids that parts give."""
+        held: list[Any] = parts if type(parts) is list else [parts]
+        for part in held:
+            for key in _KEYS if type(part) is dict else ():
+                if key in part:
+                    identifier = get(part[key], "id")
+                    if type(identifier) is str:
+                        self._taken.add(identifier)
 
     def call(self, identifier: str, name: str, position: int) -> None:
         """Let a call at a position wait for its result."""

@@ -8,6 +8,7 @@ results find their call by id or else by name and order; neither id goes back to
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from typing import Any, NoReturn, Union
 
 import msgspec
@@ -171,29 +172,49 @@ class MessageReader:
         self.canisters: list[AnyCanister] = []
         self.paths = paths
         self.model = model if type(model) is str else None
-        self.ids = CallIds(stem)
+        self._stem = stem
         # What the next canister remembers of the content that it opens.
         self._envelope: str | None = None
         self._shape = ""
         self._opened: Steps = ()
+        # What made ids have to be different from, as far as it is not read yet.
+        self._contents: list[Any] = []
+        self._parts: list[Any] = []
+
+    @cached_property
+    def _ids(self) -> CallIds:
+        """The ids of calls; most bodies have none."""
+        return CallIds(self._stem)
+
+    def _made_id(self) -> str:
+        """An id for a call that has none."""
+        contents, self._contents = self._contents, []
+        return self._ids.make([{"parts": self._parts}, *contents] if contents else ())
 
     def contents(self, body: Object) -> list[str]:
         """All contents of a body; gives the shape that they came in."""
         value = body.pop("contents", MISSING)
         if type(value) is dict:
+            self.expect([value])
             self._turn(value, ("contents",), 0)
             return ["content"]
         list_at(value, ("contents",))
-        self.ids.expect(value)
+        self.expect(value)
         for index, content in enumerate(value):
             self._turn(content, ("contents", index), index)
         return []
 
+    def expect(self, contents: list[Any]) -> None:
+        """Make up no id that is given somewhere in these contents."""
+        self._contents = contents
+
     def _turn(self, content: Any, path: Steps, index: int) -> None:
         """One content of a request."""
-        given = object_at(content, path).pop("role", MISSING)
+        if type(content) is not dict:
+            object_at(content, path)
+        given = content.pop("role", MISSING)
         role = "user"
-        if given in ("user", "model"):
+        if given == "user" or given == "model":  # noqa: PLR1714 - a tuple is slower
             role = given
         elif given is not MISSING and given is not None:
             given = read_role(NAME, given, _ROLES, f"contents.{index}.role")
@@ -254,7 +275,7 @@ class MessageReader:
             else:
                 self._part(parts[0], role, place, joined=False)
             return
-        self.ids.parts = parts
+        self._parts = parts
         for index, part in enumerate(parts):
             self._part(part, role, (*place, index), joined=index > 0)
 
@@ -289,34 +310,47 @@ class MessageReader:
 
     def _part(self, part: Any, role: str, path: Steps, *, joined: bool) -> None:
         """One part: the canister of what it says, of a call or of a result."""
-        key, rank = _data_of(object_at(part, path))
-        if rank == _CALL and role == "model":
-            if not _is_fragment(object_at(part[key], (*path, key))):
-                self._call(part, key, path, joined=joined)
-                return
+        if type(part) is not dict:
+            object_at(part, path)
+        key, rank = _data_of(part)
+        patch: Object | None = None
+        model = None
+        if rank == _TEXT:
+            held: Any = part.pop(key)
+            if type(held) is not str:
+                text_at(held, (*path, key))
+            if part:
+                model = self._signer(part)
+                held, patch = self._beside(part, held, role)
         elif rank == _RESPONSE and role == "user":
             self._result(part, key, path, joined=joined)
             return
-        model = self.model if self.model is not None and get(part, SIGNATURE) is not None else None
-        held, patch = self._held(part, key, rank, role, path)
-        residue = self._residue(patch, None, model)
-        self._add(_SPEAKERS[role](held, self.when, joined, residue), path)
+        elif rank == _CALL and role == "model" and _is_call(part[key]):
+            self._call(part, key, path, joined=joined)
+            return
+        else:
+            model = self._signer(part)
+            held, patch = self._held(part, key, rank, path)
+        residue = None
+        if patch is not None or self._envelope is not None or self._shape:
+            residue = self._residue(patch, None, model)
+        self.canisters.append(_SPEAKERS[role](held, self.when, joined, residue))
+        self.paths.append(path)
+
+    def _signer(self, part: Object) -> str | None:
+        """The model that signed a part, if it is known."""
+        return None if self.model is None or get(part, SIGNATURE) is None else self.model
 
     # --- what is said --------------------------------------------------------------------------
 
-    def _held(
-        self, part: Object, key: str, rank: int, role: str, path: Steps
-    ) -> tuple[Any, Object | None]:
-        """What one part says, and the patch of what it says beyond that."""
-        if rank == _TEXT:
-            words = part.pop(key)
-            if type(words) is not str:
-                text_at(words, (*path, key))
-            if not part:
-                return words, None
-            if role == "model" and part.get("thought") is True:
-                return self._reasoning(part, words)
-            return words, {"s": part}
+    def _beside(self, part: Object, words: str, role: str) -> tuple[Any, Object | None]:
+        """What words say beside which something stands, and the patch of that."""
+        if role == "model" and part.get("thought") is True:
+            return self._reasoning(part, words)
+        return words, {"s": part}
+
+    def _held(self, part: Object, key: str, rank: int, path: Steps) -> tuple[Any, Object | None]:
+        """What a part says that is no text, and the patch of what it says beyond that."""
         if rank in (_INLINE, _FILE) and part.get("thought") is not True:
             place = (*path, key)
             holder = object_at(part[key], place)
@@ -379,10 +413,10 @@ class MessageReader:
             # The words of the turn, which are none.
             self._add(new_assistant(absent, self.when, False, self._residue()), self._opened)
         call = part.pop(key)
-        place = (*path, key, "name")
-        name = text_at(plain(call.pop("name", MISSING)), place)
-        if not name:
-            fail(place, "must not be empty")
+        name = plain(call.pop("name", MISSING))
+        if type(name) is not str or not name:
+            text_at(name, (*path, key, "name"))
+            fail((*path, key, "name"), "must not be empty")
         identifier = plain(call.pop("id", MISSING))
         dropped = None
         if type(identifier) is not str or not identifier:
@@ -390,10 +424,10 @@ class MessageReader:
                 dropped = ["id"]
             else:
                 call["id"] = identifier
-            identifier = self.ids.make()
-        self.ids.call(identifier, name, len(self.canisters))
+            identifier = self._made_id()
+        self._ids.call(identifier, name, len(self.canisters))
         words = _arguments(call)
-        model = self.model if get(part, SIGNATURE) is not None else None
+        model = self._signer(part)
         patch = nested_patch(key, "functionCall", make_patch(call, dropped), part)
         residue = self._residue(patch, None, model)
         canister = new_invocation(words, self.when, True, residue, None, identifier, name, False)
@@ -412,9 +446,9 @@ class MessageReader:
             if name is None:
                 answer["name"] = name
             name = None
-        else:
+        elif type(name) is not str:
             text_at(name, (*place, "name"))
-        identifier = self.ids.answered(given, name)
+        identifier = self._ids.answered(given, name)
         dropped = []
         if given is MISSING:
             dropped.append("id")
@@ -423,7 +457,7 @@ class MessageReader:
         held, error, inner = self._answer(answer, place, dropped, shapes)
         patch = make_patch(answer, dropped, None, inner)
         form = write_form(shapes, name)
-        model = self.model if get(part, SIGNATURE) is not None else None
+        model = self._signer(part)
         residue = self._residue(nested_patch(key, "functionResponse", patch, part), form, model)
         canister = new_result(held, self.when, joined, residue, None, identifier, error)
         self._add(canister, path)
@@ -478,7 +512,7 @@ class MessageReader:
                 contents.append(new_text(words))
                 patches = None
                 continue
-            held, patch = self._held(part, key, rank, "user", place)
+            held, patch = self._held(part, key, rank, place)
             contents.append(held)
             if patches is not None and patch is not None:
                 patches[str(index)] = patch
@@ -511,12 +545,14 @@ def _arguments(call: Object) -> str:
     return text
 
 
-def _is_fragment(call: Object) -> bool:
-    """Whether a call is only a piece of one, as Vertex streams it; the last piece is empty."""
-    if "name" in call:
+def _is_call(call: Any) -> bool:
+    """Whether a call is not only a piece of one, as Vertex streams it; the last piece is empty."""
+    if type(call) is not dict:
         return False
+    if "name" in call:
+        return True
     is_partial = get(call, "partialArgs") is not None or get(call, "willContinue") is not None
-    return is_partial or all(plain(value) is None for value in call.values())
+    return not is_partial and any(plain(value) is not None for value in call.values())
 
 
 def _declared(value: Any) -> str:

@@ -136,7 +136,7 @@ def _read_candidates(body: Object, reader: MessageReader) -> tuple[Object, Any]:
     if content is not None and (type(content) is not dict or content.get("parts")):
         path = ("candidates", 0, "content")
         said = object_at(content, path)
-        reader.ids.expect([said])
+        reader.expect([said])
         reader.content(said, "model", said.pop("role", MISSING), path)
         _cite(reader, candidate)
         rest = {key: item for key, item in candidate.items() if key != "content"}

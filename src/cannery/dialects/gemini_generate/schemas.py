@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec import MsgspecError, Struct
+from msgspec.json import Decoder
+
 from cannery.dialects.gemini_generate.spelling import Object, both
 
 _TYPES = frozenset({"STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"})
@@ -19,6 +22,23 @@ _KEYWORDS = both(("anyOf", "propertyOrdering", "additionalProperties", *_COUNTS)
 _MAPS = frozenset({"properties", "defs", "$defs"})
 _LISTS = frozenset({"anyOf", "any_of", "allOf", "oneOf", "prefixItems"})
 _NESTED = frozenset({"items", "additionalProperties", "additional_properties"})
+
+
+class _Kind(Struct, gc=False):
+    """What is looked at of a schema that passes as text."""
+
+    type: Any = None
+
+
+_decode_kind = Decoder(_Kind).decode
+
+
+def names_object(schema: str) -> bool:
+    """Whether the text of a JSON Schema says that it is about an object."""
+    try:
+        return bool(_decode_kind(schema).type == "object")
+    except (MsgspecError, UnicodeError, RecursionError):
+        return False
 
 
 class StandardSchema:

@@ -9,6 +9,9 @@ from collections.abc import Iterable, Iterator
 from itertools import product
 from typing import Any
 
+from msgspec.structs import astuple
+from orjson import Fragment
+
 from cannery.dialects.gemini_generate.models import (
     budgets,
     least_level,
@@ -16,7 +19,7 @@ from cannery.dialects.gemini_generate.models import (
     takes_levels,
     thinks,
 )
-from cannery.dialects.gemini_generate.schemas import StandardSchema, to_capitals
+from cannery.dialects.gemini_generate.schemas import StandardSchema, names_object, to_capitals
 from cannery.dialects.gemini_generate.spelling import (
     NAME,
     Object,
@@ -28,6 +31,8 @@ from cannery.dialects.gemini_generate.spelling import (
 from cannery.messages.absence import Absential, absent
 from cannery.messages.json_text import decode_json
 from cannery.messages.requests import (
+    DEFAULT_CONTROLS,
+    Controls,
     OutputFormat,
     Request,
     Thinking,
@@ -79,6 +84,7 @@ CONTROL_PATHS: dict[str, str | tuple[str, ...]] = {
 }
 # What parallel calls and usage at the end of a stream ask for is what Gemini does anyway.
 _KNOWN = frozenset(CONTROL_PATHS) | {"parallel_calls", "include_usage"}
+_NAMES = Controls.__struct_fields__
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 LEVELS = {
     "minimal": "MINIMAL",
@@ -123,11 +129,14 @@ MODELLED = frozenset(
 def write_settings(request: Request, report: Report, shapes: frozenset[str]) -> Object:
     """Every field of the body but the messages, in the usual form."""
     body: Object = {}
-    _write_tools(request, body, report)
-    _write_choice(request, body, report)
-    config = _write_controls(request, report, shapes)
-    if config:
-        body[CONFIG] = config
+    if request.tools:
+        _write_tools(request, body, report)
+    if request.tool_choice is not absent:
+        _write_choice(request, body, report)
+    if request.controls is not DEFAULT_CONTROLS:
+        config = _write_controls(request, report, shapes)
+        if config:
+            body[CONFIG] = config
     if "tool" in shapes and len(body.get("tools", ())) == 1:
         (body["tools"],) = body["tools"]
     return body
@@ -135,11 +144,14 @@ def write_settings(request: Request, report: Report, shapes: frozenset[str]) -> 
 
 def _write_controls(request: Request, report: Report, shapes: frozenset[str]) -> Object:
     controls, is_same = request.controls, request.source == NAME
-    config: Object = {}
-    for name, key in FIELDS.items():
-        put(config, key, getattr(controls, name))
-    if isinstance(controls.stop, tuple):
-        config["stopSequences"] = list(controls.stop)
+    given = {
+        name: value
+        for name, value in zip(_NAMES, astuple(controls), strict=True)
+        if value is not absent
+    }
+    config: Object = {FIELDS[name]: value for name, value in given.items() if name in FIELDS}
+    if "stop" in given:
+        config["stopSequences"] = list(given["stop"])
     if not is_same:
         _fit_limits(config, report)
     if isinstance(controls.output, OutputFormat):
@@ -154,7 +166,8 @@ def _write_controls(request: Request, report: Report, shapes: frozenset[str]) ->
             lose_thinking(controls.thinking, report, "this model cannot think")
     if controls.parallel_calls is False:
         report.lose("CONTROL_DROPPED", "@parallel_calls", "Gemini may always call in parallel")
-    drop_controls(controls, _KNOWN, report)
+    if not given.keys() <= _KNOWN:
+        drop_controls(controls, _KNOWN, report)
     return config
 
 
@@ -176,11 +189,11 @@ def _write_output(output: OutputFormat, report: Report, shapes: frozenset[str]) 
         return {"responseMimeType": TEXT_TYPE}
     config: Object = {"responseMimeType": JSON_TYPE}
     if isinstance(output.schema, str):
-        schema = decode_json(output.schema)
         if "responseSchema" in shapes:
+            schema = decode_json(output.schema)
             config["responseSchema"] = to_capitals(schema) if "capitals" in shapes else schema
         else:
-            config["responseJsonSchema"] = schema
+            config["responseJsonSchema"] = Fragment(output.schema)
     if output.name not in (absent, FORMAT_NAME):
         report.lose("FORMAT_NAME_DROPPED", "@output")
     if output.description is not absent:
@@ -269,7 +282,7 @@ def _write_tools(request: Request, body: Object, report: Report) -> None:
         if residue is not None:
             declaration = _restored(declaration, tool, residue.part, shapes)
         elif request.source != NAME:
-            _make_object(declaration)
+            _make_object(declaration, tool)
         is_new = residue is not None and "joined" not in shapes
         _add_declaration(groups, declaration, shapes, is_new=is_new)
     if groups:
@@ -288,11 +301,11 @@ def _restored(declaration: Object, tool: Tool, part: str | None, shapes: frozens
     return restore(declaration, patch)  # type: ignore[no-any-return]
 
 
-def _make_object(declaration: Object) -> None:
+def _make_object(declaration: Object, tool: Tool) -> None:
     """Say that the parameters are an object, where their schema does not."""
-    schema = declaration.get("parametersJsonSchema")
-    if type(schema) is dict and schema.get("type") != "object":
-        declaration["parametersJsonSchema"] = {**schema, "type": "object"}
+    if isinstance(tool.schema, str) and not tool.is_freeform and not names_object(tool.schema):
+        schema = {**decode_json(tool.schema), "type": "object"}
+        declaration["parametersJsonSchema"] = schema
 
 
 def _report_tool(tool: Tool, request: Request, report: Report, place: str) -> None:
@@ -329,11 +342,11 @@ def _write_declaration(tool: Tool, shapes: frozenset[str]) -> Object:
     declaration: Object = {"name": tool.name}
     put(declaration, "description", tool.description)
     if isinstance(tool.schema, str) and not tool.is_freeform:
-        schema = decode_json(tool.schema)
         if "parameters" in shapes:
+            schema = decode_json(tool.schema)
             declaration["parameters"] = to_capitals(schema) if "capitals" in shapes else schema
         else:
-            declaration["parametersJsonSchema"] = schema
+            declaration["parametersJsonSchema"] = Fragment(tool.schema)
     elif tool.is_freeform:
         declaration["parametersJsonSchema"] = _FREEFORM
     return declaration

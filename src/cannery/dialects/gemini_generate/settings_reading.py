@@ -86,7 +86,9 @@ def read_settings(body: Object, places: Places) -> Settings:
     for usual, read in _SECTIONS.items():
         key = spelled(body, usual)
         section = body.get(key)
-        patch = read(section, settings, places, key) if type(section) is dict else MISSING
+        if type(section) is not dict or not section:
+            continue
+        patch = read(section, settings, places, key)
         if patch is MISSING:
             continue
         del body[key]

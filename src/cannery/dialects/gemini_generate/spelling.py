@@ -25,6 +25,7 @@ Object = dict[str, Any]
 _HUMP = re.compile(r"[A-Z]")
 _UNDERSCORE = re.compile(r"_([a-z0-9])")
 _NAME_MARK = "name:"
+_BLANK = frozenset(" \t\r\n")
 
 
 @lru_cache(maxsize=512)
@@ -75,11 +76,15 @@ def json_text(value: Any) -> str:
 
     Escaped characters are spelled out: clients that write ASCII only would else make models read escapes.
     """
-    if type(value) is Raw:
-        text = str(value, "utf-8")
-        if "\\u" not in text:
-            return compact(text, indent=-1)
-    return write_json(plain(value))
+    if type(value) is not Raw:
+        return write_json(value)
+    text = str(value, "utf-8")
+    if "\\u" in text:
+        return write_json(plain(value))
+    # Serializers write spaces everywhere or nowhere, so the first key tells.
+    if text[0] == "{" and text[1] not in _BLANK and text[text.find('":') + 2] not in _BLANK:
+        return text
+    return compact(text, indent=-1)
 
 
 def whole_value(value: Any) -> Any:
