@@ -7,14 +7,14 @@ results find their call by id or else by name and order; neither id goes back to
 
 from __future__ import annotations
 
-import re
 from functools import cached_property
-from typing import Any, NoReturn, Union
+from typing import Any, Union
 
 import msgspec
 from msgspec import Raw
 
 from cannery.dialects.gemini_generate.call_ids import CallIds
+from cannery.dialects.gemini_generate.media import read_file, read_inline
 from cannery.dialects.gemini_generate.outputs import OUTPUT, text_changes, unwrap
 from cannery.dialects.gemini_generate.settings_reading import read_settings
 from cannery.dialects.gemini_generate.spelling import (
@@ -25,16 +25,21 @@ from cannery.dialects.gemini_generate.spelling import (
     both,
     camel,
     get,
-    json_text,
-    make_patch,
-    nested_patch,
     plain,
     spelled,
-    whole_value,
     write_form,
 )
-from cannery.dialects.gemini_generate.writing import ACCOUNT
-from cannery.errors import DialectError
+from cannery.dialects.gemini_generate.taking import (
+    Steps,
+    fail,
+    json_text,
+    list_at,
+    make_patch,
+    nested_patch,
+    object_at,
+    text_at,
+    whole_value,
+)
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AnyCanister,
@@ -47,46 +52,32 @@ from cannery.messages.canisters import (
 from cannery.messages.checked import now
 from cannery.messages.content import (
     Origin,
-    new_audio,
     new_data,
-    new_file,
-    new_image,
     new_opaque,
     new_parts,
     new_reasoning,
     new_text,
-    new_video,
 )
 from cannery.messages.conversation import Conversation
 from cannery.messages.json_text import write_json
-from cannery.messages.payload import Base64, Location
 from cannery.messages.requests import Request, new_request
 from cannery.messages.residue import Residue
 from cannery.roles.vocabularies import VOCABULARIES
 from cannery.wire.arguments import RAW_ARGUMENTS, input_text
-from cannery.wire.bodies import is_named, kind_of, read_body
-from cannery.wire.media import contradiction
-from cannery.wire.places import Path, Places, path_text
+from cannery.wire.bodies import read_body
+from cannery.wire.places import Path, Places
 from cannery.wire.wire_roles import read_role
 
 # The levels of a body that are looked at; what lies below them stays text: arguments, responses, schemas, base64.
 _Inner = Union[str, bool, int, float, list[Any], dict[str, Raw], None]  # noqa: UP007 - msgspec
 _Item = Union[dict[str, _Inner], str, bool, int, float, list[Any], None]  # noqa: UP007 - msgspec
-_Field = Union[list[_Item], dict[str, _Inner], str, bool, int, float, None]  # noqa: UP007 - msgspec
-_Entry = Union[dict[str, _Field], str, bool, int, float, list[Any], None]  # noqa: UP007 - msgspec
-_Top = Union[list[_Entry], dict[str, _Field], str, bool, int, float, None]  # noqa: UP007 - msgspec
+Field = Union[list[_Item], dict[str, _Inner], str, bool, int, float, None]  # noqa: UP007 - msgspec
+_Entry = Union[dict[str, Field], str, bool, int, float, list[Any], None]  # noqa: UP007 - msgspec
+_Top = Union[list[_Entry], dict[str, Field], str, bool, int, float, None]  # noqa: UP007 - msgspec
 _decode_request = msgspec.json.Decoder(dict[str, _Top]).decode
 
 _ROLES = VOCABULARIES["gemini"]
-_MAKERS = {"image": new_image, "audio": new_audio, "video": new_video}
 _SPEAKERS = {"user": new_user, "model": new_assistant, "system": new_supervisor}
-_MIME = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+(?:[ \t]*;[^\r\n]*)?", re.ASCII)
-_YOUTUBE = re.compile(r"https?://(?:www\.|m\.)?(?:youtube\.com|youtu\.be)/", re.IGNORECASE)
-_EXTENSIONS = {
-    **dict.fromkeys(("png", "jpg", "jpeg", "webp", "gif", "heic", "heif"), "image/"),
-    **dict.fromkeys(("wav", "mp3", "aac", "flac", "ogg", "m4a"), "audio/"),
-    **dict.fromkeys(("mp4", "mov", "mpeg", "webm", "avi", "wmv", "3gp"), "video/"),
-}
 # The fields of which a part has one; text is last, since it stands beside others when it is empty.
 _DATA = (
     "functionCall",
@@ -100,7 +91,6 @@ _DATA = (
     "text",
 )
 _RANKS = {spelling: _DATA.index(key) for spelling, key in both(_DATA).items()}
-Steps = tuple[str | int, ...]
 _CALL, _RESPONSE, _INLINE, _FILE, _TEXT, _UNKNOWN = 0, 1, 2, 3, 8, 9
 
 
@@ -131,34 +121,6 @@ def _read_request(body: Object, places: Places) -> Request:
         residue,
         NAME,
     )
-
-
-def fail(path: Steps, problem: str) -> NoReturn:
-    """Refuse the body."""
-    raise DialectError(NAME, path_text(path), problem)
-
-
-def _expect(value: Any, kind: type, expected: str, path: Steps) -> Any:
-    if value is MISSING:
-        fail(path, "is required")
-    if type(value) is not kind:
-        fail(path, f"expected {expected}, got {kind_of(value)}")
-    return value
-
-
-def object_at(value: Any, path: Steps) -> Object:
-    """A value that must be a JSON object."""
-    return _expect(value, dict, "an object", path)  # type: ignore[no-any-return]
-
-
-def list_at(value: Any, path: Steps) -> list[Any]:
-    """A value that must be a JSON list."""
-    return _expect(value, list, "a list", path)  # type: ignore[no-any-return]
-
-
-def text_at(value: Any, path: Steps) -> str:
-    """A value that must be a JSON string."""
-    return _expect(value, str, "a string", path)  # type: ignore[no-any-return]
 
 
 class MessageReader:
@@ -354,7 +316,7 @@ class MessageReader:
         if rank in (_INLINE, _FILE) and part.get("thought") is not True:
             place = (*path, key)
             holder = object_at(part[key], place)
-            media = (self._inline if rank == _INLINE else self._located)(holder, place)
+            media = (read_inline if rank == _INLINE else read_file)(holder, place)
             if media is not None:
                 del part[key]
                 return media[0], nested_patch(key, _DATA[rank], media[1], part)
@@ -373,37 +335,6 @@ class MessageReader:
         texts = (words,) if words else ()
         held = new_reasoning(texts, (), signed, None, Origin(NAME, self.model))
         return held, make_patch(part, None, renamed)
-
-    def _inline(self, blob: Object, path: Steps) -> tuple[Any, Object | None] | None:
-        data = text_at(plain(blob.get("data", MISSING)), (*path, "data"))
-        payload = Base64(data)
-        type_key = spelled(blob, "mimeType")
-        declared = _declared(plain(blob.get(type_key)))
-        seen = contradiction(declared.partition(";")[0].strip().lower(), payload)
-        mime_type = declared or seen or "application/octet-stream"
-        # What it is the bytes tell; what it was called is for the repairs to correct.
-        kind = seen or mime_type
-        if kind.startswith("text/") and not payload.is_readable:
-            return None
-        del blob["data"]
-        return _media(kind, mime_type, payload, blob, type_key if declared else None)
-
-    def _located(self, file: Object, path: Steps) -> tuple[Any, Object | None] | None:
-        key = spelled(file, "fileUri")
-        uri = text_at(plain(file.get(key, MISSING)), (*path, key))
-        if not is_named(uri):
-            return None
-        del file[key]
-        type_key = spelled(file, "mimeType")
-        mime_type = _declared(plain(file.get(type_key)))
-        is_public = uri.lower().startswith(("http://", "https://")) and not uri.startswith(ACCOUNT)
-        location = Location("url" if is_public else "file", uri)
-        kind = mime_type or _guess(uri)
-        held, patch = _media(kind, mime_type, location, file, type_key if mime_type else None)
-        if key != "fileUri":
-            renamed = {"fileUri": key} if patch is None else {"fileUri": key, **patch.get("r", {})}
-            patch = {"r": renamed} if patch is None else {**patch, "r": renamed}
-        return held, patch
 
     # --- tools ---------------------------------------------------------------------------------
 
@@ -553,49 +484,6 @@ def _is_call(call: Any) -> bool:
         return True
     is_partial = get(call, "partialArgs") is not None or get(call, "willContinue") is not None
     return not is_partial and any(plain(value) is not None for value in call.values())
-
-
-def _declared(value: Any) -> str:
-    """The MIME type of media; "" for what is none."""
-    return value if type(value) is str and _MIME.fullmatch(value) else ""
-
-
-def _family(mime_type: str) -> str:
-    family = mime_type.partition("/")[0].lower()
-    return family if family in ("image", "audio", "video") else "file"
-
-
-def _guess(uri: str) -> str:
-    """The family that a location without a type gives away."""
-    if _YOUTUBE.match(uri):
-        return "video/"
-    return _EXTENSIONS.get(uri.partition("?")[0].rpartition(".")[2].lower(), "")
-
-
-def _media(
-    kind: str, mime_type: str, payload: Any, left: Object, type_key: str | None
-) -> tuple[Any, Object | None]:
-    """Media and the patch of their holder, of which ``type_key`` is the key of a type that was understood."""
-    renamed: dict[str, str] = {}
-    dropped: list[str] = []
-    if type_key is not None:
-        del left[type_key]
-        if type_key != "mimeType":
-            renamed["mimeType"] = type_key
-    elif mime_type and "mimeType" not in left:
-        dropped.append("mimeType")
-    family = _family(kind)
-    if family != "file":
-        return _MAKERS[family](payload, mime_type), make_patch(left, dropped, renamed)
-    key = spelled(left, "displayName")
-    name = plain(left.get(key))
-    if type(name) is str:
-        del left[key]
-        if key != "displayName":
-            renamed["displayName"] = key
-    else:
-        name = None
-    return new_file(payload, mime_type, name), make_patch(left, dropped, renamed)
 
 
 def _wrapped(held: Any) -> Any:

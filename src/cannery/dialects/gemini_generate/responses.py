@@ -3,28 +3,43 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Union
+
+import msgspec
 
 from cannery.dialects.gemini_generate.citations import Grounding, read_citations
-from cannery.dialects.gemini_generate.reading import MessageReader, list_at, object_at
-from cannery.dialects.gemini_generate.settings_reading import whole
-from cannery.dialects.gemini_generate.spelling import MISSING, NAME, Object, camel, get
+from cannery.dialects.gemini_generate.reading import Field, MessageReader
+from cannery.dialects.gemini_generate.spelling import (
+    MISSING,
+    NAME,
+    Object,
+    both,
+    get,
+)
+from cannery.dialects.gemini_generate.taking import Section, list_at, object_at, whole, whole_value
 from cannery.dialects.gemini_generate.writing import MessageWriter
 from cannery.messages.absence import absent
 from cannery.messages.canisters import InvocationCanisterClass
 from cannery.messages.content import PLAIN, Citation, new_text
 from cannery.messages.conversation import Conversation
+from cannery.messages.json_text import write_json
 from cannery.messages.requests import FinishReason, Response, Usage, new_response, new_usage
 from cannery.messages.residue import Residue
 from cannery.messages.role import Role
 from cannery.wire.answers import answer_pieces, call_stem, refuse_error
-from cannery.wire.bodies import guarded, read_object
+from cannery.wire.bodies import read_body
 from cannery.wire.controls import text
 from cannery.wire.endings import report_ending
 from cannery.wire.losses import Report
 from cannery.wire.places import Places
-from cannery.wire.residues import answer_patch, own_residue, recall
+from cannery.wire.residues import own_residue, recall
 from cannery.wire.turns import changed
+
+# The levels of an answer that are looked at; what lies below them stays text.
+_Said = Union[dict[str, Field], list[Any], str, bool, int, float, None]  # noqa: UP007 - msgspec
+_Candidate = Union[dict[str, _Said], list[Any], str, bool, int, float, None]  # noqa: UP007 - msgspec
+_Top = Union[list[_Candidate], dict[str, Any], str, bool, int, float, None]  # noqa: UP007 - msgspec
+_decode_response = msgspec.json.Decoder(dict[str, _Top]).decode
 
 FINISH = {
     "STOP": FinishReason.Stop,
@@ -69,6 +84,20 @@ FINISH_WORDS = {
     FinishReason.Other: "OTHER",
 }
 
+CITING = ("groundingMetadata", "citationMetadata")
+_COUNTS = (
+    "promptTokenCount",
+    "toolUsePromptTokenCount",
+    "candidatesTokenCount",
+    "thoughtsTokenCount",
+    "cachedContentTokenCount",
+)
+USUAL = both(
+    (
+        *("candidates", "modelVersion", "responseId", "createTime", "usageMetadata"),
+        *("finishReason", "index", "totalTokenCount", *_COUNTS),
+    )
+)
 # An answer may as well leave it out.
 _SAYS = frozenset({*FinishReason, absent})
 
@@ -97,55 +126,103 @@ def read_time(value: Any) -> Any:
 
 def read_response(body: bytes, places: Places) -> Response:
     """The answer that a body gives."""
-    value = read_object(NAME, body)
-    return guarded(NAME, lambda: _read_response(value, places))  # type: ignore[no-any-return]
+    return read_body(NAME, body, places, _decode_response, _read_response)
 
 
 def _read_response(body: Object, places: Places) -> Response:
     refuse_error(NAME, body, "candidates")
-    identifier = get(body, "responseId")
-    reader = MessageReader(places.canisters, get(body, "modelVersion"), call_stem(identifier))
-    rest, finish = _read_candidates(body, reader)
+    section = Section(body, USUAL)
+    model, identifier = section.get("modelVersion"), section.get("responseId")
+    reader = MessageReader(places.canisters, model, call_stem(identifier))
+    finish = _read_candidates(section, reader, places)
     if finish is absent and not reader.canisters and is_blocked(body):
         finish = FinishReason.Filter
-    known = (
-        Conversation.trusted(reader.canisters),
+    canisters = Conversation.trusted(reader.canisters)
+    usage = read_around(section)
+    patch = section.patch()
+    return new_response(  # type: ignore[no-any-return]
+        canisters,
         finish,
-        read_usage(get(body, "usageMetadata")),
-        text(get(body, "modelVersion")),
+        usage,
+        text(model),
         text(identifier),
+        absent,
+        None if patch is None else Residue(NAME, None, write_json(patch)),
+        NAME,
+        read_time(section.get("createTime")),
     )
-    created = read_time(get(body, "createTime"))
-    response = new_response(*known, source=NAME, created=created)
-    patch = answer_patch(_write_settings(response), rest, "candidates", camel)
-    if patch is None:
-        return response  # type: ignore[no-any-return]
-    residue = Residue(NAME, envelope=patch)
-    return new_response(*known, residue=residue, source=NAME, created=created)  # type: ignore[no-any-return]
 
 
-def _read_candidates(body: Object, reader: MessageReader) -> tuple[Object, Any]:
-    """Read the first candidate; gives the body without what was said, and why the model stopped."""
-    candidates = body.get("candidates")
+def read_around(section: Section) -> Any:
+    """Take what an answer says around its candidates, but for the time; gives the token counts, or absent."""
+    usage: Any = absent
+    counts = section.get("usageMetadata")
+    if type(counts) is dict:
+        inner = Section(counts, USUAL)
+        usage = read_usage(inner)
+        if usage is not absent:
+            section.nest("usageMetadata", inner.patch())
+    for key in ("modelVersion", "responseId"):
+        if type(section.get(key)) is str:
+            section.take(key)
+    return usage
+
+
+def _read_candidates(section: Section, reader: MessageReader, places: Places) -> Any:
+    """Read the first candidate; gives why the model stopped."""
+    places.settings["finish"] = ()
+    candidates = section.get("candidates")
     if candidates is None or candidates == []:
-        return body, absent
+        if "candidates" not in section.keys:
+            section.dropped.append("candidates")
+        return absent
     listed = list_at(candidates, ("candidates",))
-    candidate = object_at(listed[0], ("candidates", 0))
-    content = candidate.get("content")
-    rest = candidate
-    if content is not None and (type(content) is not dict or content.get("parts")):
-        path = ("candidates", 0, "content")
-        said = object_at(content, path)
-        reader.expect([said])
-        reader.content(said, "model", said.pop("role", MISSING), path)
-        _cite(reader, candidate)
-        rest = {key: item for key, item in candidate.items() if key != "content"}
+    held = object_at(listed[0], ("candidates", 0))
+    citing = read_said(held, reader)
+    if citing:
+        _cite(reader, citing)
     has_calls = any(isinstance(one, InvocationCanisterClass) for one in reader.canisters)
-    finish = read_finish(get(candidate, "finishReason"), has_calls=has_calls)
-    return {**body, "candidates": [rest, *listed[1:]]}, finish
+    candidate = Section(held, USUAL)
+    key = candidate.keys.get("finishReason")
+    places.settings["finish"] = ("candidates", 0) if key is None else ("candidates", 0, key)
+    finish = take_ending(candidate, has_calls=has_calls)
+    section.nest("candidates", candidates_patch(candidate, listed[1:]))
+    return finish
 
 
-def _cite(reader: MessageReader, candidate: Object) -> None:
+def read_said(candidate: Object, reader: MessageReader) -> Object:
+    """Take the content of a candidate if it says anything; gives what may cite a text in it."""
+    content = candidate.get("content")
+    path = ("candidates", 0, "content")
+    if content is None or object_at(content, path).get("parts") in (None, []):
+        return {}
+    del candidate["content"]
+    reader.expect([content])
+    reader.content(content, "model", content.pop("role", MISSING), path)
+    return {key: whole_value(found) for key in CITING if (found := get(candidate, key)) is not None}
+
+
+def take_ending(candidate: Section, *, has_calls: bool) -> Any:
+    """Take why a candidate ended, and its index; gives the reason, or absent."""
+    finish = read_finish(candidate.get("finishReason"), has_calls=has_calls)
+    if finish is not absent:
+        candidate.take("finishReason", FINISH_WORDS[finish])
+    candidate.write("index", 0)
+    return finish
+
+
+def candidates_patch(first: Section, others: list[Any]) -> Object | None:
+    """The patch of the candidates: what is left of the first, and all others."""
+    inner: Object = {}
+    patch = first.patch()
+    if patch is not None:
+        inner["i"] = {"0": patch}
+    if others:
+        inner["a"] = {str(index): item for index, item in enumerate(others, 1)}
+    return inner or None
+
+
+def _cite(reader: MessageReader, citing: Object) -> None:
     """Hang the citations of a candidate on its texts; the residue keeps their exact spelling."""
     spoken = [
         index for index, canister in enumerate(reader.canisters) if canister.held is not absent
@@ -157,7 +234,7 @@ def _cite(reader: MessageReader, candidate: Object) -> None:
         for part in parts
     ]
     cited: dict[int, list[Citation]] = {}
-    for position, citation in read_citations(candidate, texts):
+    for position, citation in read_citations(citing, texts):
         cited.setdefault(position, []).append(citation)
     for position, citations in cited.items():
         held = new_text(str(texts[position]), PLAIN, tuple(citations))
@@ -165,19 +242,22 @@ def _cite(reader: MessageReader, candidate: Object) -> None:
         reader.canisters[index] = changed(reader.canisters[index], held=held)
 
 
-def read_usage(value: Any) -> Any:
-    """Token counts, or absent; thoughts count as output."""
-    prompt = whole(get(value, "promptTokenCount"))
-    if prompt is absent:
+def read_usage(counts: Section) -> Any:
+    """Take token counts, or absent if there are none; thoughts count as output, prompts of tools as input."""
+    found = {key: whole(counts.get(key)) for key in _COUNTS if key in counts.keys}
+    known = {key: value for key, value in found.items() if value is not absent}
+    if not known:
         return absent
-    thoughts = whole(get(value, "thoughtsTokenCount"))
-    answer = whole(get(value, "candidatesTokenCount"))
-    return new_usage(
-        prompt,
-        (answer or 0) + (thoughts or 0),
-        cache_read=whole(get(value, "cachedContentTokenCount")),
+    thoughts = known.get("thoughtsTokenCount", absent)
+    usage = new_usage(
+        known.get("promptTokenCount", 0) + known.get("toolUsePromptTokenCount", 0),
+        known.get("candidatesTokenCount", 0) + (thoughts or 0),
+        cache_read=known.get("cachedContentTokenCount", absent),
         reasoning=thoughts,
     )
+    for key, written in write_usage(usage).items():
+        counts.write(key, written)
+    return usage
 
 
 def write_usage(usage: Usage) -> Object:

@@ -120,7 +120,10 @@ MODELLED = frozenset(
         "responseId",
         "modelVersion",
         "createTime",
-        *(f"usageMetadata.{kind}TokenCount" for kind in ("prompt", "candidates", "total")),
+        *(
+            f"usageMetadata.{kind}TokenCount"
+            for kind in ("prompt", "toolUsePrompt", "candidates", "total")
+        ),
     )
     for spelling in _spellings(path)
 )

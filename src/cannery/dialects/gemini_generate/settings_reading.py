@@ -24,13 +24,10 @@ from cannery.dialects.gemini_generate.spelling import (
     Object,
     both,
     camel,
-    make_patch,
-    plain,
     spelled,
-    whole_value,
     write_form,
 )
-from cannery.errors import DialectError
+from cannery.dialects.gemini_generate.taking import Section, list_at, make_patch, whole, whole_value
 from cannery.messages.absence import Absential, absent
 from cannery.messages.json_text import write_json
 from cannery.messages.requests import (
@@ -45,7 +42,6 @@ from cannery.messages.requests import (
     new_tool_choice,
 )
 from cannery.messages.residue import Residue
-from cannery.wire.bodies import kind_of
 from cannery.wire.controls import number
 from cannery.wire.places import Path, Places
 from cannery.wire.schemas import is_strict
@@ -100,17 +96,6 @@ def read_settings(body: Object, places: Places) -> Settings:
     return settings
 
 
-def whole(value: Any) -> Any:
-    """An integer, also spelled as digits or as a float (protobuf's JSON takes all three), or absent."""
-    if type(value) is int:
-        return value
-    if type(value) is str and value.isascii() and value.removeprefix("-").isdecimal():
-        return int(value) if len(value) < 19 else absent
-    if type(value) is float and value.is_integer() and abs(value) < 2**53:
-        return int(value)
-    return absent
-
-
 def _stop(value: Any) -> Any:
     is_stop = type(value) is list and value and all(type(item) is str for item in value)
     return tuple(value) if is_stop else absent
@@ -124,48 +109,9 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 _CONTROLS = {key: name for name, key in FIELDS.items()}
 
 
-class _Section:
-    """An object of settings: gives values by their usual keys, and collects the patch of what is taken."""
-
-    def __init__(self, held: Object) -> None:
-        self.held = held
-        self.keys = {_USUAL.get(key, key): key for key in held}
-        if len(self.keys) < len(held):
-            # Some key is there in both spellings, of which the usual one counts.
-            self.keys.update((key, key) for key in held)
-        self.renamed: dict[str, str] = {}
-        self.inner: Object = {}
-        self.dropped: list[str] = []
-
-    def get(self, usual: str) -> Any:
-        """The value of a key; None where there is none."""
-        key = self.keys.get(usual)
-        return None if key is None else plain(self.held[key])
-
-    def take(self, usual: str, written: Any = MISSING) -> str:
-        """Take a key that was understood, and of which ``written`` will be said; gives its spelling."""
-        key = self.keys[usual]
-        if written is not MISSING:
-            value = plain(self.held[key])
-            if type(value) is str and type(written) is int and value == str(written):
-                self.inner[usual] = {"q": True}
-            elif type(value) is not type(written) or value != written:
-                if key != usual:
-                    self.dropped.append(usual)
-                return key
-        del self.held[key]
-        if key != usual:
-            self.renamed[usual] = key
-        return key
-
-    def patch(self) -> Object | None:
-        """The patch of the whole section."""
-        return make_patch(self.held, self.dropped, self.renamed, self.inner)
-
-
 def _read_config(config: Object, settings: Settings, places: Places, key: str) -> Any:
     """Read ``generationConfig``; gives its patch, and MISSING if nothing in it was understood."""
-    section = _Section(config)
+    section = Section(config, _USUAL)
     found: Object = {}
     for usual in [*section.keys]:
         name = _CONTROLS.get(usual)
@@ -192,7 +138,7 @@ def _read_config(config: Object, settings: Settings, places: Places, key: str) -
     return section.patch()
 
 
-def _take_output(section: _Section, shapes: list[str]) -> Any:
+def _take_output(section: Section, shapes: list[str]) -> Any:
     kind = section.get("responseMimeType")
     if kind not in (JSON_TYPE, _ENUM, TEXT_TYPE, None):
         return absent
@@ -220,12 +166,12 @@ def _take_output(section: _Section, shapes: list[str]) -> Any:
     return new_output_format("text" if kind == TEXT_TYPE else "json")
 
 
-def _take_thinking(section: _Section, places: Places, key: str) -> Any:
+def _take_thinking(section: Section, places: Places, key: str) -> Any:
     config = section.get("thinkingConfig")
     if type(config) is not dict:
         return absent
     own = section.keys["thinkingConfig"]
-    inner = _Section(config)
+    inner = Section(config, _USUAL)
     place = (key, own)
     budget, level = whole(inner.get("thinkingBudget")), inner.get("thinkingLevel")
     shown = inner.get("includeThoughts")
@@ -246,10 +192,7 @@ def _take_thinking(section: _Section, places: Places, key: str) -> Any:
     if not found:
         return absent
     places.settings["thinking"] = place
-    patch = inner.patch()
-    section.take("thinkingConfig")
-    if patch is not None:
-        section.inner["thinkingConfig"] = patch
+    section.nest("thinkingConfig", inner.patch())
     return new_thinking(**found)
 
 
@@ -261,16 +204,13 @@ def _take_tools(body: Object, settings: Settings, places: Places) -> None:
     value = body["tools"]
     if value is None or value == []:
         return
-    is_single = type(value) is dict
-    if not is_single and type(value) is not list:
-        raise DialectError(NAME, "tools", f"expected a list, got {kind_of(value)}")
     del body["tools"]
     tools: list[Tool] = []
-    if is_single:
+    if type(value) is dict:
         settings.shapes.append("tool")
         _read_group(value, ("tools",), tools, places.tools)
     else:
-        for index, group in enumerate(value):
+        for index, group in enumerate(list_at(value, ("tools",))):
             _read_group(group, ("tools", index), tools, places.tools)
     settings.tools = tuple(tools)
 
@@ -345,27 +285,25 @@ def _read_declaration(item: Object, shapes: list[str]) -> Tool:
 
 def _read_tool_config(config: Object, settings: Settings, places: Places, key: str) -> Any:
     """Read ``toolConfig``; gives its patch, and MISSING if it says nothing of functions that is understood."""
-    outer = _Section(config)
+    outer = Section(config, _USUAL)
     held = outer.get("functionCallingConfig")
     if type(held) is not dict:
         return MISSING
-    section = _Section(held)
+    section = Section(held, _USUAL)
     choice = _choice(section)
     if choice is absent:
         return MISSING
     settings.choice = choice
-    places.settings["tool_choice"] = (key, outer.take("functionCallingConfig"))
+    places.settings["tool_choice"] = (key, outer.keys["functionCallingConfig"])
     config = written_choice(choice)
     section.take("mode", config["mode"])
     if "allowedFunctionNames" in config:
         section.take("allowedFunctionNames")
-    patch = section.patch()
-    if patch is not None:
-        outer.inner["functionCallingConfig"] = patch
+    outer.nest("functionCallingConfig", section.patch())
     return outer.patch()
 
 
-def _choice(section: _Section) -> Any:
+def _choice(section: Section) -> Any:
     mode, allowed = section.get("mode"), section.get("allowedFunctionNames")
     if type(mode) is not str:
         return absent

@@ -22,6 +22,7 @@ from cannery.dialects.gemini_generate.partial_calls import PartialCall, is_fragm
 from cannery.dialects.gemini_generate.reading import MessageReader
 from cannery.dialects.gemini_generate.responses import (
     FINISH_WORDS,
+    USUAL,
     is_blocked,
     read_finish,
     read_time,
@@ -29,6 +30,7 @@ from cannery.dialects.gemini_generate.responses import (
     write_usage,
 )
 from cannery.dialects.gemini_generate.spelling import NAME, Object, get, spelled
+from cannery.dialects.gemini_generate.taking import Section
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     InvocationCanisterClass,
@@ -219,7 +221,9 @@ class GeminiStreamReader:
         yield Finish(self._finish, residue=None if usual else Residue(NAME, form=self._word))
 
     def _count_tokens(self, counts: Any) -> None:
-        usage = read_usage(counts)
+        usage = absent
+        if type(counts) is dict:
+            usage = read_usage(Section({**counts}, USUAL))
         if isinstance(usage, Usage):
             self._usage, self._counts = usage, counts
 
