@@ -1,6 +1,7 @@
 """Filing is one atomic step: whoever files the same at once files it once, and no scope or session is crossed."""
 
 import threading
+import time
 
 import pytest
 
@@ -168,3 +169,47 @@ def test_calls_with_other_ids_are_recognised_and_answered(location):
         assert fork.is_fork
         known = store.file([*again[:3], result("y2", "yes"), result("y1", "rain")])
         assert (known.identifier, known.added) == (fork.identifier, 0)
+
+
+def test_a_commit_whose_outcome_is_unknown_is_made_once(location):
+    """A process, or its connection, is lost at a commit; the same commit is made again, and is there once."""
+    with open_store(location) as store:
+        identifier = store.create().identifier
+    number = 0
+    for round_number in range(8):
+        process, heard = workers.start(workers.append_with_keys, location, identifier, number)
+        assert heard.poll(60)
+        heard.recv()
+        time.sleep(0.01 * round_number)
+        told = workers.kill(process, heard)
+        number = max(told, default=number)
+        with open_store(location) as store:
+            conversation = store.get(identifier)
+            revision = conversation.append(user(f"{number}"), key=f"key {number}")
+            assert revision == str(number + 1)
+            assert [one.text for one in conversation.load()] == [
+                str(one) for one in range(number + 1)
+            ]
+        number += 1
+
+
+def test_a_process_that_is_killed_while_it_files_leaves_one_of_each(location):
+    open_store(location).close()
+    told = []
+    for round_number in range(4):
+        started = [workers.start(workers.file_for_ever, location) for _ in range(2)]
+        for _, heard in started:
+            assert heard.poll(60)
+        time.sleep(0.1 * (round_number + 1))
+        told += workers.kill(*started[0])
+        time.sleep(0.1)
+        told += workers.kill(*started[1])
+    longest = {}
+    for number, turn in (one for one in told if one != "open"):
+        longest[number] = max(turn, longest.get(number, 0))
+    with open_store(location) as store:
+        assert store.verify().is_sound
+        held = {store.get(one.identifier).load()[0].text: one.count - 1 for one in store.list()}
+        assert len(store.list()) == len(held) == 5
+        for number, turn in longest.items():
+            assert held[f"question {number}"] >= turn

@@ -114,3 +114,24 @@ def file_onwards(said, path, name, count):
             history.append(user(f"{name} {number}"))
             store.file(history)
     said.close()
+
+
+def append_with_keys(said, path, identifier, number):
+    """Append for ever, each with a key of its own, and tell before each which it is."""
+    conversation = open_store(path).get(identifier)
+    number = int(number)
+    while True:
+        said.send(number)
+        conversation.append(user(f"{number}"), key=f"key {number}")
+        number += 1
+
+
+def file_for_ever(said, path):
+    """File the same histories again and again, each a little longer; tell what was filed."""
+    with open_store(path) as store:
+        said.send("open")
+        for turn in range(1, 10_000):
+            for number in range(5):
+                history = [user(f"question {number}"), *(user(f"{one}") for one in range(turn))]
+                store.file(history)
+                said.send((number, turn))
