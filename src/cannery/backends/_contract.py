@@ -20,12 +20,13 @@ import functools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Literal, NamedTuple, Protocol, TypeAlias
 
 import msgspec
 from msgspec import Struct
 
-from cannery.errors import CanneryError, InputError
+from cannery.errors import CanneryError, DamageError, InputError
 
 Durability: TypeAlias = Literal["sync", "group", "os"]
 Profile: TypeAlias = Literal["archive", "chat"]
@@ -35,6 +36,8 @@ Cursor: TypeAlias = str
 
 GRACE = 3600.0
 """Seconds for which content that nothing refers to yet is kept by default: longer than any commit takes."""
+
+EMPTY: Mapping[bytes, int] = MappingProxyType({})
 
 _IDENTIFIER = re.compile(r"[0-9a-z][0-9a-z_-]{0,63}")
 _CONTENT_ID = re.compile(r"sha256:([0-9a-f]{64})")
@@ -207,11 +210,16 @@ class ContentTable(Protocol):
     def has(self, digests: Iterable[bytes]) -> set[bytes]:
         """Those that are stored."""
 
-    def get(self, digest: bytes) -> bytes:
-        """The content; ContentNotFoundError or DamageError."""
+    def get(self, digest: bytes, size: int | None = None) -> bytes:
+        """The content; ContentNotFoundError or DamageError.
 
-    def get_many(self, digests: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
-        """Content by digest, in whatever order reads best; each once."""
+        ``size`` is what the line says that refers to it: content of any other size is damage, and is not read.
+        """
+
+    def get_many(
+        self, digests: Iterable[bytes], sizes: Mapping[bytes, int] = EMPTY
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Content by digest, in whatever order reads best; each once. ``sizes`` as for ``get``, where known."""
 
     def stream(self, digest: bytes) -> Iterator[bytes]:
         """The content in pieces; DamageError at its end if it is not what was stored."""
@@ -449,6 +457,13 @@ def check_digest(content_id: str) -> bytes:
     if match is None:
         raise InputError(f"not a content id: {content_id[:80]!r}")
     return bytes.fromhex(match[1])
+
+
+def check_size(digest: bytes, found: int, size: int | None) -> None:
+    """Refuse content whose size is not what its line says."""
+    if size is not None and found != size:
+        problem = f"{found} bytes are stored, its line says {size}"
+        raise DamageError(f"content sha256:{digest.hex()}", problem)
 
 
 def referred(lines: bytes) -> set[bytes]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from cannery.backends import ContentTable
@@ -52,21 +52,21 @@ class ContentCache:
         self._scope = scope
         self._memory = memory
 
-    def get(self, digest: bytes) -> bytes:
-        """The content, verified when it was read."""
+    def get(self, digest: bytes, size: int = -1) -> bytes:
+        """The content, verified when it was read; ``size`` is what its line says, -1 if nothing."""
         found = self._memory.find(self._scope, (digest,)).get(digest)
         if found is None:
-            found = self.contents.get(digest)
+            found = self.contents.get(digest, None if size < 0 else size)
             self._memory.keep(self._scope, digest, found)
         return found
 
-    def get_many(self, digests: Iterable[bytes]) -> dict[bytes, bytes]:
-        """Several contents, read together."""
-        wanted = list(digests)
-        found = self._memory.find(self._scope, wanted)
-        missing = [digest for digest in wanted if digest not in found]
+    def get_many(self, digests: Mapping[bytes, int]) -> dict[bytes, bytes]:
+        """Several contents, read together, each with the size that its line says."""
+        found = self._memory.find(self._scope, digests)
+        missing = [digest for digest in digests if digest not in found]
         if missing:
-            for digest, data in self.contents.get_many(missing):
+            sizes = {digest: digests[digest] for digest in missing if digests[digest] >= 0}
+            for digest, data in self.contents.get_many(missing, sizes):
                 found[digest] = data
                 self._memory.keep(self._scope, digest, data)
         return found
@@ -94,7 +94,7 @@ class StoredContent:
 
     def load(self) -> bytes:
         """The bytes, verified."""
-        return self._cache.get(self.digest)
+        return self._cache.get(self.digest, self.size)
 
     def stream(self) -> Iterator[bytes]:
         """The bytes in pieces, verified at their end; they are never in memory as a whole."""

@@ -5,7 +5,7 @@ Strings that the model holds as they are (arguments, reasoning, JSON, residue) a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, assert_never
 
@@ -97,12 +97,12 @@ class Decoder:
         rest = [index for index, canister in enumerate(made) if canister is None]
         if not rest:
             return made
-        wanted: dict[str, None] = {}
-        for index in rest:
-            _collect(shapes[index], wanted, everything=hydrate)
-        reading = _Reading(self._cache, self._get(wanted), hydrate=hydrate)
+        wanted: dict[str, int] = {}
         unfolded: dict[int, list[AnyCanister]] = {}
         try:
+            for index in rest:
+                _collect(shapes[index], wanted, everything=hydrate)
+            reading = _Reading(self._cache, self._get(wanted), hydrate=hydrate)
             for index in rest:
                 shape = shapes[index]
                 canister = reading.kept_text(shape)
@@ -113,21 +113,24 @@ class Decoder:
                 made[index] = canister
         except UnicodeDecodeError as error:
             raise DamageError("line", f"text that is not UTF-8: {error.reason}") from None
+        except RecursionError:
+            raise DamageError("line", "content that is nested too deeply") from None
         for index in sorted(unfolded, reverse=True):
             made[index + 1 : index + 1] = unfolded[index]
         return made
 
-    def _get(self, wanted: Iterable[str]) -> dict[str, bytes]:
+    def _get(self, wanted: Mapping[str, int]) -> dict[str, bytes]:
         """Content by id, read together."""
         digests = {content_id: _digest_of(content_id) for content_id in wanted}
-        found = self._cache.get_many(digests.values()) if digests else {}
+        sizes = {digest: wanted[content_id] for content_id, digest in digests.items()}
+        found = self._cache.get_many(sizes) if sizes else {}
         return {content_id: found[digest] for content_id, digest in digests.items()}
 
 
 def _read(lines: Sequence[bytes]) -> list[LineShape]:
     try:
         return list(map(decode_line, lines))
-    except (msgspec.MsgspecError, UnicodeError) as error:
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise DamageError("line", f"not a canister: {error}") from None
 
 
@@ -156,13 +159,13 @@ def _plain(shape: LineShape) -> AnyCanister | None:
     return new(text, timestamp, shape.joined, None if residue is UNSET else residue, None)  # type: ignore[no-any-return]
 
 
-def _collect(shape: LineShape, wanted: dict[str, None], *, everything: bool) -> None:
+def _collect(shape: LineShape, wanted: dict[str, int], *, everything: bool) -> None:
     """The ids of what has to be read to make a canister, in the order in which it was written."""
     if shape.residue_id:
-        wanted[shape.residue_id] = None
+        wanted[shape.residue_id] = -1
     if type(shape) is InvocationShape:
         if shape.arguments_id:
-            wanted[shape.arguments_id] = None
+            wanted[shape.arguments_id] = -1
         return
     content: Any = shape.content  # type: ignore[union-attr]
     if type(content) is list:
@@ -170,21 +173,21 @@ def _collect(shape: LineShape, wanted: dict[str, None], *, everything: bool) -> 
             _collect_content(part, wanted, everything=everything)
     elif type(content) is TextShape and type(shape) is not ResultShape:
         if everything and content.content_id is not UNSET:
-            wanted[content.content_id] = None
+            wanted[content.content_id] = content.size
     elif content is not UNSET and content is not None:
         _collect_content(content, wanted, everything=everything)
 
 
-def _collect_content(shape: ContentShape, wanted: dict[str, None], *, everything: bool) -> None:
+def _collect_content(shape: ContentShape, wanted: dict[str, int], *, everything: bool) -> None:
     long: tuple[Any, ...] = ()
     match shape:
         case TextShape():
             # Identity looks into the short text of a result.
             if shape.content_id is not UNSET and (everything or 0 <= shape.size < READ_AS_JSON):
-                wanted[shape.content_id] = None
+                wanted[shape.content_id] = shape.size
         case RefusalShape():
             if shape.content_id is not UNSET:
-                wanted[shape.content_id] = None
+                wanted[shape.content_id] = shape.size
         case BinaryShape():
             _collect_binary(shape, wanted, everything=everything)
             long = (shape.base64,)
@@ -197,17 +200,17 @@ def _collect_content(shape: ContentShape, wanted: dict[str, None], *, everything
                 _collect_content(part, wanted, everything=everything)
         case _:
             assert_never(shape)
-    wanted.update((text.content_id, None) for text in long if type(text) is Reference)
+    wanted.update((text.content_id, text.size) for text in long if type(text) is Reference)
 
 
-def _collect_binary(shape: BinaryShape, wanted: dict[str, None], *, everything: bool) -> None:
+def _collect_binary(shape: BinaryShape, wanted: dict[str, int], *, everything: bool) -> None:
     if shape.spelling is not UNSET:
-        wanted[shape.spelling] = None
+        wanted[shape.spelling] = -1
     elif everything and shape.content_id is not UNSET:
-        wanted[shape.content_id] = None
+        wanted[shape.content_id] = shape.size
     if isinstance(shape, FileShape):
         if isinstance(shape.context, Reference):
-            wanted[shape.context.content_id] = None
+            wanted[shape.context.content_id] = shape.context.size
         for chunk in () if shape.chunks is UNSET else shape.chunks:
             _collect_content(chunk, wanted, everything=everything)
 

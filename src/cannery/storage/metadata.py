@@ -23,7 +23,7 @@ def decode_metadata(data: bytes, identifier: str) -> Metadata:
     """Read stored metadata."""
     try:
         metadata = _decode(data)
-    except (msgspec.MsgspecError, UnicodeError) as error:
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         raise DamageError(f"conversations/{identifier}/conversation.json", str(error)) from None
     if metadata.id != identifier:
         where = f"conversations/{identifier}/conversation.json"

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 
 from cannery.backends._compression import Compressor, is_worth
-from cannery.backends._contract import Staged
+from cannery.backends._contract import EMPTY, Staged
 from cannery.backends.directory.commits import Commits, Tail
 from cannery.backends.directory.files import Files, medium
 from cannery.backends.directory.journal import Draft
@@ -117,18 +117,21 @@ class DirectoryContents:
     def _found(self, digests: set[bytes]) -> set[bytes]:
         return {one for one in digests if self._packs.find(key_of(self._scope, one)) is not None}
 
-    def get(self, digest: bytes) -> bytes:
+    def get(self, digest: bytes, size: int | None = None) -> bytes:
         """The content, verified."""
-        self._commits.place_pending()
         with medium("content"):
-            return self._packs.get(key_of(self._scope, digest))
+            self._commits.place_pending()
+            return self._packs.get(key_of(self._scope, digest), size)
 
-    def get_many(self, digests: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    def get_many(
+        self, digests: Iterable[bytes], sizes: Mapping[bytes, int] = EMPTY
+    ) -> Iterator[tuple[bytes, bytes]]:
         """Contents in the order in which they lie."""
-        self._commits.place_pending()
         names = {key_of(self._scope, digest): digest for digest in digests}
+        said = {key: sizes[digest] for key, digest in names.items() if digest in sizes}
         with medium("content"):
-            for key, data in self._packs.get_many(names):
+            self._commits.place_pending()
+            for key, data in self._packs.get_many(names, said):
                 yield names[key], data
 
     def stream(self, digest: bytes) -> Iterator[bytes]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
-import mmap
 import os
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
@@ -31,6 +30,14 @@ class Facts(NamedTuple):
     size: int
     inode: int
     modified: int
+
+
+class SharedBytes(Protocol):
+    """Bytes that several processes see; fewer than were asked for where the file ends."""
+
+    def __getitem__(self, place: slice, /) -> bytes | bytearray: ...
+
+    def __setitem__(self, place: slice, data: bytes, /) -> None: ...
 
 
 class Files(Protocol):
@@ -88,8 +95,8 @@ class Files(Protocol):
 
     def unlock(self, fd: int) -> None: ...
 
-    def share(self, fd: int, length: int) -> mmap.mmap | bytearray:
-        """The start of a file as memory that every process which has it open shares."""
+    def share(self, fd: int, length: int) -> SharedBytes:
+        """The start of a file, as bytes that every process which has it open shares."""
 
 
 class OperatingSystem:
@@ -294,11 +301,31 @@ class OperatingSystem:
         """Let others have the lock."""
         fcntl.flock(fd, fcntl.LOCK_UN)
 
-    def share(self, fd: int, length: int) -> mmap.mmap | bytearray:
-        """The start of a file as shared memory."""
-        if os.fstat(fd).st_size < length:
-            os.ftruncate(fd, length)
-        return mmap.mmap(fd, length)
+    def share(self, fd: int, length: int) -> SharedBytes:
+        """The start of a file as shared bytes."""
+        size = os.fstat(fd).st_size
+        if size < length:
+            self.write(fd, bytes(length - size), size)
+        return _Shared(self, fd)
+
+
+class _Shared:
+    """Bytes of a file, read and written where they lie.
+
+    Not mapped into memory: what is not there (a full disk, a file that somebody has cut) would kill the process.
+    """
+
+    __slots__ = ("_fd", "_system")
+
+    def __init__(self, system: OperatingSystem, fd: int) -> None:
+        self._system = system
+        self._fd = fd
+
+    def __getitem__(self, place: slice) -> bytes:
+        return os.pread(self._fd, place.stop - place.start, place.start)
+
+    def __setitem__(self, place: slice, data: bytes) -> None:
+        OperatingSystem.write(self._system, self._fd, data, place.start)
 
 
 def _not_followed(path: str) -> OSError:
@@ -306,7 +333,7 @@ def _not_followed(path: str) -> OSError:
 
 
 class medium:  # noqa: N801 - used as a statement: with medium("content")
-    """Turn what the operating system refuses into StoreUnavailableError."""
+    """Turn what the operating system refuses, memory too, into StoreUnavailableError."""
 
     __slots__ = ("_what",)
 
@@ -317,8 +344,9 @@ class medium:  # noqa: N801 - used as a statement: with medium("content")
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, OSError):
-            raise StoreUnavailableError(f"{self._what}: {error}") from error
+        if isinstance(error, (OSError, MemoryError, OverflowError)):
+            problem = str(error) or "not enough memory"
+            raise StoreUnavailableError(f"{self._what}: {problem}") from error
 
 
 def write_whole(files: Files, path: str, data: bytes, *, durable: bool) -> None:

@@ -13,9 +13,9 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from cannery.backends.directory.files import Files
+from cannery.backends.directory.files import Files, medium
 from cannery.backends.directory.layout import JOURNAL, STATE, check_written
-from cannery.errors import StorageError
+from cannery.errors import DamageError, StorageError
 
 START = 4096
 CAPACITY = 8 << 20
@@ -34,6 +34,8 @@ _PROGRESS = struct.Struct("<QQQ")
 # The slots of ``journal.state``.
 _WRITTEN, _PLACED, _ABANDONED = 0, 64, 128
 _TRIES = 1000
+# No file of a store is so long.
+_FURTHEST = 1 << 44
 _STEPS = (256 << 10, 1 << 20)
 
 
@@ -107,12 +109,16 @@ def decode_payload(payload: bytes) -> Iterator[Operation]:
     """The operations of one record."""
     at = 0
     while at < len(payload):
+        if at + _OPERATION.size > len(payload):
+            raise DamageError(JOURNAL, "an operation that is cut short")
         kind, _, name_length, _, offset, length = _OPERATION.unpack_from(payload, at)
         at += _OPERATION.size
-        name = check_written(payload[at : at + name_length].decode())
-        at += name_length
-        yield Operation(kind, name, offset, payload[at : at + length])
-        at += length
+        end = at + name_length + length
+        if kind not in {WRITE, REPLACE} or end > len(payload) or offset > _FURTHEST:
+            raise DamageError(JOURNAL, "an operation that nobody has written")
+        name = check_written(payload[at : at + name_length].decode("ascii", "replace"))
+        yield Operation(kind, name, offset, payload[at + name_length : end])
+        at = end
 
 
 def _epoch_in(head: bytes) -> int | None:
@@ -149,12 +155,14 @@ class Journal:
             self._shared = files.share(self._state, 192)
             undo.pop_all()
         self._allocated = 0
+        self._is_closed = False
         # What each slot said last: it mostly still does.
         nothing = (b"", Progress(0, 0))
         self._seen = dict.fromkeys((_WRITTEN, _PLACED, _ABANDONED), nothing)
 
     def close(self) -> None:
         """Let go of both files."""
+        self._is_closed = True
         self._files.close(self._fd)
         self._files.close(self._state)
 
@@ -208,7 +216,9 @@ class Journal:
         data = self._files.read(self._fd, stop - start, start)
         at = 0
         while at < len(data):
-            magic, _, _, position, length = _RECORD.unpack_from(data, at)
+            magic, _, _, position, length = _RECORD.unpack(
+                data[at : at + _RECORD.size].ljust(_RECORD.size, b"\0")
+            )
             if magic != _RECORD_MAGIC or position != start + at:
                 raise StorageError(f"journal: no record at {start + at}")
             body = at + _RECORD.size
@@ -283,11 +293,16 @@ class Journal:
         self._note(progress, _ABANDONED)
 
     def _slot(self, offset: int) -> Progress | None:
+        if self._is_closed:
+            # Whoever still reads finds what this process left, and whoever writes is refused by the locks.
+            return self._seen[offset][1]
         for _ in range(_TRIES):
             data = self._shared[offset : offset + _SLOT.size]
             seen, progress = self._seen[offset]
             if data == seen:
                 return progress
+            if len(data) < _SLOT.size:
+                return None
             epoch, position, pending, check = _SLOT.unpack(data)
             if zlib.crc32(data[:24]) == check:
                 progress = Progress(epoch, position, pending)
@@ -299,5 +314,6 @@ class Journal:
     def _note(self, progress: Progress, offset: int) -> None:
         body = _PROGRESS.pack(*progress)
         slot = body + zlib.crc32(body).to_bytes(4, "little")
-        self._shared[offset : offset + _SLOT.size] = slot
+        with medium(STATE):
+            self._shared[offset : offset + _SLOT.size] = slot
         self._seen[offset] = (slot, progress)

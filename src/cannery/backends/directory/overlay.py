@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 
-from cannery.backends.directory.files import Facts, OperatingSystem
+from cannery.backends.directory.files import Facts, OperatingSystem, SharedBytes
 from cannery.backends.directory.layout import MARKER
 
 # Descriptors of files in memory; the operating system's own stay far below.
@@ -159,7 +159,7 @@ class Overlay(OperatingSystem):
     def unlock(self, fd: int) -> None:
         """Nobody waits."""
 
-    def share(self, fd: int, length: int) -> bytearray:
+    def share(self, fd: int, length: int) -> SharedBytes:
         """Memory that nobody shares."""
         kept = self._copy(fd)
         kept.extend(bytes(max(length - len(kept), 0)))

@@ -34,8 +34,9 @@ class Place(NamedTuple):
 class SortedPlaces:
     """Places of one pack, as rows sorted by digest."""
 
-    def __init__(self, rows: bytes, number: int) -> None:
+    def __init__(self, rows: bytes, number: int, length: int) -> None:
         self.rows = rows
+        self._length = length
         self._number = number
         # The first eight bytes of each digest as an integer: bisect then runs without Python code.
         self._heads = array(
@@ -45,11 +46,11 @@ class SortedPlaces:
             self._heads.byteswap()
 
     @classmethod
-    def build(cls, places: Sequence[tuple[bytes, Place]]) -> SortedPlaces:
-        """Sort the places of a pack."""
+    def build(cls, places: Sequence[tuple[bytes, Place]], length: int) -> SortedPlaces:
+        """Sort the places of a pack of so many bytes."""
         number = places[0][1].number if places else 0
         rows = b"".join(_ROW.pack(digest, *place[1:]) for digest, place in sorted(places))
-        return cls(rows, number)
+        return cls(rows, number, length)
 
     def find(self, digest: bytes) -> Place | None:
         """Where content lies, or None."""
@@ -57,7 +58,8 @@ class SortedPlaces:
         at = bisect_left(self._heads, head)
         while at < len(self._heads) and self._heads[at] == head:
             found, offset, stored, size = _ROW.unpack_from(self.rows, at * _ROW.size)
-            if found == digest:
+            # Somebody may have made a file whose checksum is right and whose places are not.
+            if found == digest and offset + stored <= self._length:
                 return Place(self._number, offset, stored, size)
             at += 1
         return None
@@ -82,7 +84,7 @@ def load_index(files: Files, number: int, identity: bytes, length: int) -> Sorte
         return None
     if len(data) != _HEAD.size + count * _ROW.size + 4:
         return None
-    return SortedPlaces(data[_HEAD.size : -4], number)
+    return SortedPlaces(data[_HEAD.size : -4], number, length)
 
 
 def save_index(

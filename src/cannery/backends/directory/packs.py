@@ -14,10 +14,11 @@ import struct
 import threading
 import zlib
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import NamedTuple, TypeAlias
 
 from cannery.backends._compression import compress, decompress, decompress_pieces
+from cannery.backends._contract import check_size
 from cannery.backends.directory.files import Facts, Files
 from cannery.backends.directory.journal import Operation
 from cannery.backends.directory.layout import CONTENT, number_of, pack_name
@@ -38,6 +39,13 @@ _SCAN = 1 << 18
 _GATHER = 256 << 10
 _GAP = 64 << 10
 _TRIES = 100
+# What content may become that no line says the size of: so much, or so many times what is stored.
+_LARGE = 64 << 20
+_RATIO = 1000
+
+
+Read: TypeAlias = Callable[[int, int], bytes]
+"""``read(length, offset)`` of one pack."""
 
 
 class Record(NamedTuple):
@@ -119,6 +127,30 @@ def salted(salt: bytes, digest: bytes) -> bytes:
     return hashlib.sha256(salt + digest).digest() if salt else digest
 
 
+def check_stored(read: Read, record: Record) -> None:
+    """Verify a record piece by piece, so that none takes much memory; ValueError says what is wrong."""
+    _, offset, stored, size = record.place
+    begin, end = offset + HEADER.size, offset + HEADER.size + stored
+    salt = read(_SALT, begin) if record.flags & SCOPED else b""
+    check = zlib.crc32(salt)
+
+    def pieces() -> Iterator[bytes]:
+        nonlocal check
+        for at in range(begin + len(salt), end, _STREAM):
+            piece = read(min(_STREAM, end - at), at)
+            check = zlib.crc32(piece, check)
+            yield piece
+
+    digest, found = hashlib.sha256(), 0
+    for piece in decompress_pieces(pieces(), size) if record.flags & ZSTD else pieces():
+        digest.update(piece)
+        found += len(piece)
+    if check != record.check:
+        raise ValueError("the stored bytes do not match their checksum")
+    if found != size or salted(salt, digest.digest()) != record.digest:
+        raise ValueError("the bytes do not match the id")
+
+
 def scan(files: Files, fd: int, number: int, start: int) -> Iterator[Record | tuple[int, int]]:
     """The headers of a pack from an offset on; a pair stands for bytes that hold no record."""
     size = files.size(fd)
@@ -139,13 +171,15 @@ def scan(files: Files, fd: int, number: int, start: int) -> Iterator[Record | tu
 
 def _resync(files: Files, fd: int, number: int, at: int, size: int) -> int:
     """Where the next record starts, or the end of the pack."""
-    data = files.read(fd, size - at, at)
-    found = data.find(_MAGIC)
-    while found >= 0:
-        record = decode_header(data[found : found + HEADER.size], number, at + found)
-        if record is not None:
-            return at + found
-        found = data.find(_MAGIC, found + 1)
+    while at < size:
+        # Windows overlap, so that a header on an edge is found.
+        data = files.read(fd, _STREAM + HEADER.size, at)
+        found = data.find(_MAGIC)
+        while 0 <= found < _STREAM:
+            if decode_header(data[found : found + HEADER.size], number, at + found) is not None:
+                return at + found
+            found = data.find(_MAGIC, found + 1)
+        at += _STREAM
     return size
 
 
@@ -258,7 +292,8 @@ class Packs:
         if places is None:
             records = scan(self._files, fd, number, PACK_HEADER)
             sound = [record for record in records if isinstance(record, Record)]
-            places = SortedPlaces.build([(record.digest, record.place) for record in sound])
+            found = [(record.digest, record.place) for record in sound]
+            places = SortedPlaces.build(found, facts.size)
             save_index(self._files, number, identity, facts.size, places)
         self._sealed[number] = (facts, places)
 
@@ -283,11 +318,12 @@ class Packs:
 
     # Reading
 
-    def get(self, digest: bytes) -> bytes:
+    def get(self, digest: bytes, size: int | None = None) -> bytes:
         """The content, verified."""
         for attempt in range(2):
             place = self.find(digest)
             if place is not None:
+                _check_size(digest, place, size)
                 try:
                     return self._read(digest, place)
                 except (ValueError, FileNotFoundError) as error:
@@ -302,10 +338,15 @@ class Packs:
                 self.refresh()
         raise ContentNotFoundError(f"sha256:{digest.hex()}")
 
-    def get_many(self, digests: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    def get_many(
+        self, digests: Iterable[bytes], sizes: Mapping[bytes, int]
+    ) -> Iterator[tuple[bytes, bytes]]:
         """Contents in the order in which they lie, reading neighbours together."""
-        for run in _runs(self._find_many(digests)):
-            yield from self._read_run(run)
+        places = self._find_many(digests)
+        for place, digest in places:
+            _check_size(digest, place, sizes.get(digest))
+        for run in _runs(places):
+            yield from self._read_run(run, sizes)
 
     def stream(self, key: bytes) -> Iterator[bytes]:
         """The content in pieces, verified when it has ended."""
@@ -359,7 +400,9 @@ class Packs:
         places.sort()
         return places
 
-    def _read_run(self, run: list[tuple[Place, bytes]]) -> Iterator[tuple[bytes, bytes]]:
+    def _read_run(
+        self, run: list[tuple[Place, bytes]], sizes: Mapping[bytes, int]
+    ) -> Iterator[tuple[bytes, bytes]]:
         first, last = run[0][0], run[-1][0]
         begin = first.offset
         try:
@@ -368,13 +411,13 @@ class Packs:
             data = b""
         for place, digest in run:
             try:
-                yield digest, _decode_at(data, place.offset - begin, digest)
+                yield digest, _decode_at(data, place.offset - begin, digest, place.size)
             except ValueError:
-                yield digest, self.get(digest)
+                yield digest, self.get(digest, sizes.get(digest))
 
     def _read(self, digest: bytes, place: Place) -> bytes:
         data = self._bytes(place.number, place.offset, place.offset + HEADER.size + place.stored)
-        return _decode_at(data, 0, digest)
+        return _decode_at(data, 0, digest, place.size)
 
     def _bytes(self, number: int, start: int, stop: int) -> bytes:
         with self._lock:
@@ -399,13 +442,21 @@ class Packs:
             self._files.close(known[0])
 
 
-def _decode_at(data: bytes, at: int, digest: bytes) -> bytes:
+def _check_size(digest: bytes, place: Place, size: int | None) -> None:
+    """Refuse content that would take much more memory than its line says, or than anybody would write without one."""
+    check_size(digest, place.size, size)
+    if size is None and place.size > max(_LARGE, _RATIO * place.stored):
+        problem = f"{place.stored} bytes that say they are {place.size}"
+        raise DamageError(f"{pack_name(place.number)} at {place.offset}", problem)
+
+
+def _decode_at(data: bytes, at: int, digest: bytes, expected: int) -> bytes:
     """The content of a record somewhere in a buffer; the hash alone decides whether it is sound."""
     body = at + HEADER.size
     if body > len(data):
         raise ValueError("cut short")
     _, flags, stored, size, found, _, _ = HEADER.unpack_from(data, at)
-    if found != digest:
+    if found != digest or size != expected:
         raise ValueError("no such record")
     return _content(data[body : body + stored], flags, size, digest)
 

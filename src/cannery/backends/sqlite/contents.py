@@ -10,11 +10,11 @@ import os
 import sqlite3
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple, TypeAlias
 
 from cannery.backends._compression import compress, decompress
-from cannery.backends._contract import Damage, Inspection, Progress, Staged
+from cannery.backends._contract import EMPTY, Damage, Inspection, Progress, Staged, check_size
 from cannery.backends.sqlite.tables import Database
 from cannery.errors import ContentNotFoundError, DamageError
 
@@ -104,14 +104,22 @@ class SqliteContents:
                 if find_content(connection, self._scope, digest) is not None
             }
 
-    def get(self, digest: bytes) -> bytes:
+    def get(self, digest: bytes, size: int | None = None) -> bytes:
         """The content, verified."""
-        return b"".join(self.stream(digest))
+        found = bytearray()
+        for piece in self.stream(digest):
+            found += piece
+            if size is not None and len(found) > size:
+                break
+        check_size(digest, len(found), size)
+        return bytes(found)
 
-    def get_many(self, digests: Iterable[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    def get_many(
+        self, digests: Iterable[bytes], sizes: Mapping[bytes, int] = EMPTY
+    ) -> Iterator[tuple[bytes, bytes]]:
         """Content by digest."""
         for digest in dict.fromkeys(digests):
-            yield digest, self.get(digest)
+            yield digest, self.get(digest, sizes.get(digest))
 
     def stream(self, digest: bytes) -> Iterator[bytes]:
         """The content in pieces."""
