@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
-from msgspec import Struct
-
 from cannery.repairs.aliases import call_ids, function_names
 from cannery.repairs.arrangement import (
     alternation,
@@ -29,71 +27,53 @@ from cannery.repairs.pairing import (
     result_order,
     unanswered_calls,
 )
-from cannery.repairs.survey import Survey
+from cannery.repairs.survey import (
+    BLANK,
+    CALLS,
+    LATE,
+    LEADING,
+    MARKS,
+    NEIGHBOURS,
+    OBJECTS,
+    OPENER,
+    TRAILING,
+    UNPAIRED,
+    facts_of,
+)
 from cannery.wire.contract import Piece, Rules
 from cannery.wire.losses import Report
-from cannery.wire.turns import MODEL, USER
 
-Run = Callable[[list[Piece], Rules, Report], list[Piece]]
-Applies = Callable[[Survey, Rules], bool]
+Pass = Callable[[list[Piece], Rules, Report], list[Piece]]
 
-
-class Pass(Struct, frozen=True):
-    """One repair: how it runs, and whether a conversation may need it."""
-
-    run: Run
-    applies: Applies
-
-
-def _is_unpaired(survey: Survey, _rules: Rules) -> bool:
-    return not survey.is_paired
-
-
-def _calls(survey: Survey, _rules: Rules) -> bool:
-    return survey.has_calls
-
-
-PASSES: Mapping[str, Pass] = {
-    "single_system": Pass(
-        single_system,
-        lambda survey, rules: survey.leading > 1 and rules.leading_supervisors == "one",
-    ),
-    "orphaned_results": Pass(orphaned_results, _is_unpaired),
-    "duplicate_results": Pass(duplicate_results, _is_unpaired),
-    "result_order": Pass(result_order, _is_unpaired),
-    "unanswered_calls": Pass(unanswered_calls, _is_unpaired),
-    "empty_text": Pass(
-        empty_text, lambda survey, rules: survey.has_blank and rules.refuses_blank_text
-    ),
-    "late_supervisors": Pass(
-        late_supervisors,
-        lambda survey, rules: survey.has_late_supervisors and rules.late_supervisors != "native",
-    ),
-    "first_user": Pass(
-        first_user,
-        lambda survey, rules: (
-            survey.opener is not USER and (rules.starts_with_user or not survey.last)
-        ),
-    ),
-    "prefill": Pass(prefill, lambda survey, rules: survey.last is MODEL and rules.ends_with_user),
-    "alternation": Pass(
-        alternation, lambda survey, rules: survey.has_neighbours and rules.alternates
-    ),
-    "call_ids": Pass(call_ids, _calls),
-    "function_names": Pass(function_names, _calls),
-    "cache_marks": Pass(cache_marks, lambda survey, rules: survey.marks > rules.cache_marks),
-    "media_types": Pass(media_types, lambda survey, _rules: survey.has_objects),
+# Each pass with the fact without which it has nothing to do.
+PASSES: Mapping[str, tuple[Pass, str]] = {
+    "single_system": (single_system, LEADING),
+    "orphaned_results": (orphaned_results, UNPAIRED),
+    "duplicate_results": (duplicate_results, UNPAIRED),
+    "result_order": (result_order, UNPAIRED),
+    "unanswered_calls": (unanswered_calls, UNPAIRED),
+    "empty_text": (empty_text, BLANK),
+    "late_supervisors": (late_supervisors, LATE),
+    "first_user": (first_user, OPENER),
+    "prefill": (prefill, TRAILING),
+    "alternation": (alternation, NEIGHBOURS),
+    "call_ids": (call_ids, CALLS),
+    "function_names": (function_names, CALLS),
+    "cache_marks": (cache_marks, MARKS),
+    "media_types": (media_types, OBJECTS),
 }
 
 
 def repair(
     pieces: list[Piece], rules: Rules, report: Report, off: Collection[str] = ()
 ) -> list[Piece]:
-    """Run every pass that is not switched off and that a look at the conversation does not rule out."""
-    survey = Survey(pieces)
-    for name, each in PASSES.items():
-        if name not in off and each.applies(survey, rules):
-            arranged = each.run(pieces, rules, report)
+    """Run every pass that is not switched off and that the conversation gives something to do."""
+    facts = facts_of(pieces)
+    if not facts:
+        return pieces
+    for name, (run, fact) in PASSES.items():
+        if fact in facts and name not in off:
+            arranged = run(pieces, rules, report)
             if arranged is not pieces:
-                pieces, survey = arranged, Survey(arranged)
+                pieces, facts = arranged, facts_of(arranged)
     return pieces

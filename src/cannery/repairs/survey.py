@@ -1,12 +1,13 @@
-"""One look at a conversation that says which repairs it may need.
+"""One look at a conversation that says what a repair could be about.
 
-Most conversations need none, and a pass that walks all pieces to find that out costs more than the look. Every fact
-here errs on the side of running a pass: a pass decides for itself what it changes.
+Most conversations need no repair, and a pass that walks all pieces to find that out costs more than the look. A fact
+errs on the side of running a pass: the pass decides for itself what it changes.
 """
 
 from __future__ import annotations
 
-from operator import is_, is_not
+from collections.abc import Iterator
+from operator import attrgetter, is_
 from typing import Any
 
 from cannery.messages.absence import absent
@@ -17,60 +18,68 @@ from cannery.messages.canisters import (
 )
 from cannery.repairs.pairing import is_paired
 from cannery.wire.contract import Piece
-from cannery.wire.turns import SIDES, SUPERVISOR
+from cannery.wire.turns import MODEL, SIDES, SUPERVISOR, USER
 
-
-class Survey:
-    """Facts about the pieces of a conversation."""
-
-    __slots__ = (
-        "has_blank",
-        "has_calls",
-        "has_late_supervisors",
-        "has_neighbours",
-        "has_objects",
-        "is_paired",
-        "last",
-        "leading",
-        "marks",
-        "opener",
-    )
-
-    def __init__(self, pieces: list[Piece]) -> None:
-        canisters: list[Any] = [piece.canister for piece in pieces]
-        classes = [*map(type, canisters)]
-        sides = [SIDES[kind] for kind in classes]
-        held = [canister.held for canister in canisters]
-        self.has_calls = InvocationCanisterClass in classes or ResultCanisterClass in classes
-        self.is_paired = not self.has_calls or is_paired(pieces)
-        # How many supervisors stand before anybody speaks, and whose turn it is then.
-        self.leading = _leading(sides)
-        self.opener = sides[self.leading] if self.leading < len(sides) else ""
-        self.last = sides[-1] if sides else ""
-        self.has_late_supervisors = SupervisorCanisterClass in classes[self.leading :]
-        # Two of one side follow each other; they may be parts of one message.
-        self.has_neighbours = any(map(is_, sides, sides[1:]))
-        # Something is held that is more than a bare text, or absent.
-        kinds = {*map(type, held)}
-        self.has_objects = bool(kinds - _PLAIN)
-        self.has_blank = self.has_objects or absent in held or _has_blank(held)
-        residues = [canister.residue for canister in canisters]
-        self.marks = 0
-        if any(map(is_not, residues, _NOTHING * len(residues))):
-            self.marks = sum(bool(each.cache) for each in residues if each is not None)
-
+# Several supervisors stand before anybody speaks.
+LEADING = "leading"
+# A supervisor stands behind somebody who spoke.
+LATE = "late"
+# Calls and results, and those that are not answered right behind their turn, in call order.
+CALLS, UNPAIRED = "calls", "unpaired"
+# A text without a visible character, or a turn that says nothing.
+BLANK = "blank"
+# The user does not speak first; the model speaks last.
+OPENER, TRAILING = "opener", "trailing"
+# Two of one side follow each other, perhaps as parts of one message.
+NEIGHBOURS = "neighbours"
+# Cache marks.
+MARKS = "marks"
+# Something is said that is more than a bare text.
+OBJECTS = "objects"
 
 _PLAIN = frozenset({str, type(absent)})
-_NOTHING = [None]
+_canister = attrgetter("canister")
+_held = attrgetter("held")
+_residue = attrgetter("residue")
+_side = SIDES.__getitem__
 
 
-def _leading(sides: list[str]) -> int:
-    for count, whose in enumerate(sides):
-        if whose is not SUPERVISOR:
-            return count
-    return len(sides)
+def facts_of(pieces: list[Piece]) -> frozenset[str]:
+    """What there is in a conversation that some provider may not take as it is."""
+    return frozenset(_facts([*map(_canister, pieces)], pieces))
 
 
-def _has_blank(held: list[Any]) -> bool:
-    texts = [text for text in held if type(text) is str]
-    return not all(texts) or any(map(str.isspace, texts))
+def _facts(canisters: list[Any], pieces: list[Piece]) -> Iterator[str]:
+    classes = [*map(type, canisters)]
+    sides = [*map(_side, classes)]
+    yield from _order(sides, classes)
+    if InvocationCanisterClass in classes or ResultCanisterClass in classes:
+        yield CALLS
+        if not is_paired(pieces):
+            yield UNPAIRED
+    held = [*map(_held, canisters)]
+    if not _PLAIN.issuperset(map(type, held)):
+        yield OBJECTS
+        yield BLANK
+    elif not all(held) or absent in held or any(map(str.isspace, held)):
+        yield BLANK
+    residues = [residue for residue in map(_residue, canisters) if residue is not None]
+    if any(residue.cache for residue in residues):
+        yield MARKS
+
+
+def _order(sides: list[str], classes: list[type]) -> Iterator[str]:
+    """Facts about who speaks when."""
+    leading = 0
+    while leading < len(sides) and sides[leading] is SUPERVISOR:
+        leading += 1
+    if leading > 1:
+        yield LEADING
+    if leading == len(sides) or sides[leading] is not USER:
+        yield OPENER
+    if sides and sides[-1] is MODEL:
+        yield TRAILING
+    if SupervisorCanisterClass in classes[leading:]:
+        yield LATE
+    if any(map(is_, sides, sides[1:])):
+        yield NEIGHBOURS

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 from typing import Any
 
+from msgspec.structs import astuple
+
 from cannery.messages.absence import absent
 from cannery.messages.json_text import decode_json
 from cannery.messages.requests import Controls, Request, Thinking, Tool, ToolChoice
@@ -26,6 +28,7 @@ _QUIET = {"candidates": 1, "stop": ()}
 # What an output format is called that has no name, where it needs one.
 FORMAT_NAME = "output"
 _FREE_TEXT = {"type": "text"}
+_NAMES = Controls.__struct_fields__
 
 
 def number(value: Any) -> Any:
@@ -93,11 +96,26 @@ def drop_choice(choice: ToolChoice, report: Report) -> None:
         report.lose("CONTROL_DROPPED", "@tool_choice", "the tools it names could not be sent")
 
 
+def given_controls(controls: Controls) -> list[tuple[str, Any]]:
+    """The controls that a request gives, by name."""
+    return [
+        (name, value)
+        for name, value in zip(_NAMES, astuple(controls), strict=True)
+        if value is not absent
+    ]
+
+
+def drop_control(name: str, value: Any, report: Report) -> None:
+    """Name a control that the target does not have, unless it says nothing."""
+    if value != _QUIET.get(name, absent):
+        report.lose("CONTROL_DROPPED", f"@{name}", f"the target has no {name!r}")
+
+
 def drop_controls(controls: Controls, known: Collection[str], report: Report) -> None:
     """Name every control that was given and that the target does not have, unless it says nothing."""
-    for name in Controls.__struct_fields__:
-        if name not in known and getattr(controls, name) not in (absent, _QUIET.get(name, absent)):
-            report.lose("CONTROL_DROPPED", f"@{name}", f"the target has no {name!r}")
+    for name, value in given_controls(controls):
+        if name not in known:
+            drop_control(name, value, report)
 
 
 def switch_place(thinking: Thinking) -> str:

@@ -21,7 +21,6 @@ from cannery.messages.json_text import write_json
 from cannery.messages.requests import (
     DEFAULT_CONTROLS,
     Controls,
-    OutputFormat,
     Request,
     Thinking,
     ToolChoice,
@@ -31,12 +30,7 @@ from cannery.messages.requests import (
 )
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import Fields, Object, decode
-from cannery.wire.controls import (
-    drop_choice,
-    drop_controls,
-    is_possible,
-    put,
-)
+from cannery.wire.controls import drop_choice, drop_control, given_controls, is_possible, put
 from cannery.wire.losses import Report
 from cannery.wire.places import Places
 from cannery.wire.residues import nested, own_residue, set_again, take_usual
@@ -86,7 +80,6 @@ MODELLED = frozenset(
         "usage.total_tokens",
     }
 )
-_KNOWN = frozenset(Controls.__struct_fields__) - {"top_k"}
 
 # --- reading -----------------------------------------------------------------------------------
 
@@ -293,24 +286,58 @@ def write_settings(request: Request, report: Report) -> Object:
     """Every field of the body but the messages, in the usual form."""
     body: Object = {}
     put(body, "model", request.model)
-    write_tools(NAME, request, body, report)
+    if request.tools:
+        write_tools(NAME, request, body, report)
     at_home = request.source == NAME
-    _write_choice(request, body, report, at_home=at_home)
-    controls = request.controls
-    if at_home or body.get("tools"):
-        put(body, "parallel_tool_calls", controls.parallel_calls)
-    elif controls.parallel_calls is False:
-        report.lose("CONTROL_DROPPED", "@parallel_calls", "without tools there are no calls")
-    limit_key = "max_tokens" if is_old(request, "max_tokens") else "max_completion_tokens"
-    put(body, limit_key, controls.max_tokens)
-    _write_controls(controls, body, report, at_home=at_home)
+    if request.tool_choice is not absent:
+        _write_choice(request, body, report, at_home=at_home)
+    for name, value in given_controls(request.controls):
+        key = _KEYS.get(name)
+        if key is not None:
+            body[key] = value
+        else:
+            _write_control(name, value, body, request, report)
     put(body, "stream", request.stream)
     if not at_home:
         if request.stream is not True:
             # Chat refuses options of a stream without one.
             body.pop("stream_options", None)
-        put_shared(request, NAME, body)
+        if request.residue is not None:
+            put_shared(request, NAME, body)
     return body
+
+
+# The fields of controls that are one value.
+_KEYS = {control: key for key, (control, _) in _PLAIN.items() if control != "parallel_calls"}
+
+
+def _write_control(name: str, value: Any, body: Object, request: Request, report: Report) -> None:
+    at_home = request.source == NAME
+    match name:
+        case "max_tokens":
+            key = "max_tokens" if is_old(request, "max_tokens") else "max_completion_tokens"
+            body[key] = value
+        case "parallel_calls":
+            if at_home or body.get("tools"):
+                body["parallel_tool_calls"] = value
+            elif value is False:
+                report.lose(
+                    "CONTROL_DROPPED", "@parallel_calls", "without tools there are no calls"
+                )
+        case "stop":
+            body["stop"] = list(value if at_home else value[:4])
+            if len(value) > 4 and not at_home:
+                report.lose("CONTROL_CHANGED", "@stop", "Chat takes four stop sequences")
+        case "output":
+            body["response_format"] = write_output(value, "json_schema")
+        case "thinking":
+            _write_thinking(value, body, report, at_home=at_home)
+        case "metadata":
+            write_metadata(request.controls, body, report, at_home=at_home)
+        case "include_usage":
+            body["stream_options"] = {"include_usage": value}
+        case _:
+            drop_control(name, value, report)
 
 
 def takes_over(request: Request) -> Collection[str]:
@@ -322,33 +349,6 @@ def is_old(request: Request, name: str) -> bool:
     """Whether a request said something under an older name."""
     residue = own_residue(request, NAME)
     return residue is not None and name in (residue.form or "").split()
-
-
-def _write_controls(controls: Controls, body: Object, report: Report, *, at_home: bool) -> None:
-    limit, temperature, top_p = controls.max_tokens, controls.temperature, controls.top_p
-    put(body, "temperature", temperature)
-    put(body, "top_p", top_p)
-    if controls == new_controls(limit, temperature, top_p):
-        # Most requests have no more than that.
-        return
-    if isinstance(controls.stop, tuple):
-        body["stop"] = list(controls.stop)
-        if len(controls.stop) > 4 and not at_home:
-            del body["stop"][4:]
-            report.lose("CONTROL_CHANGED", "@stop", "Chat takes four stop sequences")
-    put(body, "seed", controls.seed)
-    put(body, "presence_penalty", controls.presence_penalty)
-    put(body, "frequency_penalty", controls.frequency_penalty)
-    put(body, "n", controls.candidates)
-    if isinstance(controls.output, OutputFormat):
-        body["response_format"] = write_output(controls.output, "json_schema")
-    if isinstance(controls.thinking, Thinking):
-        _write_thinking(controls.thinking, body, report, at_home=at_home)
-    write_metadata(controls, body, report, at_home=at_home)
-    put(body, "user", controls.user)
-    if controls.include_usage is not absent:
-        body["stream_options"] = {"include_usage": controls.include_usage}
-    drop_controls(controls, _KNOWN, report)
 
 
 def _write_thinking(thinking: Thinking, body: Object, report: Report, *, at_home: bool) -> None:

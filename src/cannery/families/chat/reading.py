@@ -117,7 +117,12 @@ class ChatReader(Reader):
         content = message.pop("content", absent)
         if type(content) is str:
             residue = self._kept(None, set_again(message)) if message else None
-            self._add(self._said(role, content, residue), (*path, "content"))
+            if role == "user":
+                self.canisters.append(new_user(content, self.when, False, residue))
+            else:
+                supervisor = new_supervisor(content, self.when, False, residue, None, role)
+                self.canisters.append(supervisor)
+            self.places.append((*path, "content"))
         elif type(content) is list and content:
             taken = 0
             if role == "user" and not message:
@@ -328,9 +333,9 @@ class ChatReader(Reader):
         if "reasoning_content" in message or "reasoning" in message:
             self._reasoning(message, path)
         if type(content) is str and (content or not self._says_more(message, start)):
-            self._add(
-                new_assistant(content, self.when, len(self.canisters) > start), (*path, "content")
-            )
+            joined = len(self.canisters) > start
+            self.canisters.append(new_assistant(content, self.when, joined))
+            self.places.append((*path, "content"))
             form = None
         else:
             form = self._assistant_form(content, path, start)

@@ -13,9 +13,9 @@ from typing import Any, assert_never
 from cannery.families.openai.shared import detail_place, image_detail
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
+    DocumentCanisterClass,
     InvocationCanisterClass,
     ResultCanisterClass,
-    SupervisorCanisterClass,
 )
 from cannery.messages.content import (
     AnyContent,
@@ -50,7 +50,7 @@ from cannery.wire.media import (
     standard_base64,
 )
 from cannery.wire.residues import own_residue, recall
-from cannery.wire.turns import MODEL, SUPERVISOR, side, turns
+from cannery.wire.turns import MODEL, SIDES, SUPERVISOR, turns
 
 _PDF = "application/pdf"
 AUDIO_FORMATS = {"audio/wav": "wav", "audio/mpeg": "mp3"}
@@ -87,14 +87,19 @@ class ChatWriter:
         written: list[Object] = []
         media: list[Object] = []
         for turn in turns(pieces):
-            kind = side(turn[0])
-            if media and not isinstance(turn[0].canister, ResultCanisterClass):
+            head = turn[0].canister
+            kind = type(head)
+            if media and kind is not ResultCanisterClass:
                 written.append({"role": "user", "content": media})
                 media = []
-            if kind == MODEL:
+            whose = SIDES[kind]
+            if whose is MODEL:
                 written.append(self.assistant(turn))
-            elif kind == SUPERVISOR:
-                written.append(self.spoken(turn, _system_role(turn[0])))
+            elif whose is SUPERVISOR:
+                role = "developer" if head.rank == "developer" else "system"  # type: ignore[union-attr]
+                written.append(self.spoken(turn, role))
+            elif len(turn) == 1 and kind is not ResultCanisterClass:
+                written.append(self.spoken(turn, "user"))
             else:
                 media = self._user_side(turn, media, written)
         if media:
@@ -111,8 +116,8 @@ class ChatWriter:
             if is_result:
                 for piece in run:
                     message, more = self.result(piece)
-                    written.append(self._as_called(message, piece))
-                    media = [*media, *more]
+                    written.append(self._as_called(message, piece) if self._legacy else message)
+                    media = [*media, *more] if more else media
                 continue
             message = self.spoken([*run], "user")
             if media:
@@ -133,7 +138,11 @@ class ChatWriter:
 
     def spoken(self, turn: list[Piece], role: str) -> Object:
         """A system, developer or user message."""
-        head = own_residue(turn[0].canister, self.dialect)
+        canister = turn[0].canister
+        is_bare = type(canister.held) is str and type(canister) is not DocumentCanisterClass
+        if is_bare and canister.residue is None and len(turn) == 1:
+            return {"role": role, "content": canister.held}
+        head = own_residue(canister, self.dialect)
         write = self.parts if role == "user" or self.at_home else self._system_parts
         form = None if head is None else head.form
         if form in _EMPTY and len(turn) > 1:
@@ -418,24 +427,24 @@ class ChatWriter:
     def call(self, piece: Piece) -> Object:
         """One entry of ``tool_calls``."""
         canister: Any = piece.canister
-        ours: Object
+        arguments = canister.held
         if canister.is_freeform:
-            custom = {"name": canister.name, "input": canister.held}
-            ours = {"id": canister.identifier, "type": "custom", "custom": custom}
+            kind, inner = "custom", {"name": canister.name, "input": arguments}
         else:
-            arguments = canister.held
             if not self.at_home and not arguments.strip():
                 arguments = "{}"
-            function = {"name": canister.name, "arguments": arguments}
-            ours = {"id": canister.identifier, "type": "function", "function": function}
-        residue = own_residue(canister, self.dialect)
+            kind, inner = "function", {"name": canister.name, "arguments": arguments}
+        ours: Object = {"id": canister.identifier, "type": kind, kind: inner}
+        residue = canister.residue
         if residue is None:
+            return ours
+        if residue.dialect != self.dialect:
             report_residue(canister, self.report, piece.place)
-            if canister.residue is not None and canister.residue.cache:
+            if residue.cache:
                 self.report.lose("CACHE_MARK_DROPPED", piece.place)
             return ours
         if residue.form == "function_call":
-            return {**ours, "function": recall(ours["function"], residue.part)}
+            return {**ours, "function": recall(inner, residue.part)}
         return recall(ours, residue.part)  # type: ignore[no-any-return]
 
     # --- assistant -----------------------------------------------------------------------------
@@ -443,21 +452,25 @@ class ChatWriter:
     def assistant(self, turn: list[Piece]) -> Object:
         """One assistant message."""
         head = own_residue(turn[0].canister, self.dialect)
-        form = None if head is None else head.form
         message: Object = {"role": "assistant"}
         parts: list[Object] = []
         calls: list[Object] = []
         for piece in turn:
-            if isinstance(piece.canister, InvocationCanisterClass):
+            canister = piece.canister
+            held = canister.held
+            if type(canister) is InvocationCanisterClass:
                 self._add_call(piece, message, calls)
-            elif piece.canister.held is not absent:
+            elif held is not absent:
                 count = len(parts)
-                self._add_spoken(piece, message, parts, calls)
+                if type(held) is str and canister.residue is None:
+                    parts.append({"type": "text", "text": held})
+                else:
+                    self._add_spoken(piece, message, parts, calls)
                 if calls and len(parts) > count and not self.at_home:
                     self.report.lose("ORDER_CHANGED", piece.place)
-            elif own_residue(piece.canister, self.dialect) is None:
-                report_residue(piece.canister, self.report, piece.place)
-        self._set_content(message, parts, calls, form)
+            elif canister.residue is not None and canister.residue.dialect != self.dialect:
+                report_residue(canister, self.report, piece.place)
+        self._set_content(message, parts, calls, None if head is None else head.form)
         if calls:
             message["tool_calls"] = calls
         return message if head is None else _recalled(message, head.envelope)
@@ -564,13 +577,6 @@ def _say_more(message: Object, field: str, text: str) -> None:
 
 def _is_result(piece: Piece) -> bool:
     return isinstance(piece.canister, ResultCanisterClass)
-
-
-def _system_role(piece: Piece) -> str:
-    canister = piece.canister
-    if isinstance(canister, SupervisorCanisterClass) and canister.rank == "developer":
-        return "developer"
-    return "system"
 
 
 def _as_list(content: Any) -> list[Object]:
