@@ -55,36 +55,65 @@ def single_system(pieces: list[Piece], rules: Rules, report: Report) -> list[Pie
 
 
 def late_supervisors(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:
-    """Fold late system messages into the user side, in place, inside a marked envelope."""
-    if rules.late_supervisors == "native":
-        return pieces
+    """Put late system messages where the provider takes them, or fold them into the user side in a marked envelope.
+
+    With ``after_user`` they stay right behind a user turn, and behind all of it: one that stands between two user turns
+    moves behind the second.
+    """
     start = leading_count(pieces)
+    if rules.late_supervisors == "native" or not _has_supervisor(pieces, start):
+        return pieces
     arranged = pieces[:start]
-    folds = False
+    staying: list[Piece] = []
+    was_late = folds = False
     for piece in pieces[start:]:
-        # All parts of a message go the same way.
-        goes_on = folds and piece.canister.joined
         is_late = side(piece) == SUPERVISOR
-        folds = is_late and (goes_on or not _may_stay(piece, arranged, start, rules))
-        if not folds:
+        if not is_late:
+            if staying and side(piece) == MODEL:
+                arranged += staying
+                staying = []
+            elif was_late:
+                _report_moved(staying, report)
             arranged.append(piece)
-            continue
-        report.repair("late_supervisors", piece.place)
-        canister = piece.canister
-        text = text_of(canister.held)
-        held = system_envelope(text) if text.strip() else canister.held
-        report_residue(canister, report, piece.place)
-        mark = None if canister.residue is None else canister.residue.cache
-        residue = Residue("", cache=mark) if mark else None
-        arranged.append(Piece(new_user(held, canister.timestamp, False, residue), piece.place))
-    return arranged
+        else:
+            if not was_late:
+                folds = not (staying or _may_stay(arranged, start, rules))
+            if folds:
+                arranged.append(_folded(piece, report))
+            else:
+                staying.append(piece)
+        was_late = is_late
+    return arranged + staying
 
 
-def _may_stay(piece: Piece, before: list[Piece], start: int, rules: Rules) -> bool:
-    if rules.late_supervisors != "after_user" or len(before) == start:
-        return False
-    neighbour = side(before[-1])
-    return neighbour == USER or (neighbour == SUPERVISOR and piece.canister.joined)
+def _has_supervisor(pieces: list[Piece], start: int) -> bool:
+    return any(type(piece.canister) is SupervisorCanisterClass for piece in pieces[start:])
+
+
+def _may_stay(before: list[Piece], start: int, rules: Rules) -> bool:
+    """Whether system messages may stand behind these pieces."""
+    return (
+        rules.late_supervisors == "after_user" and len(before) > start and side(before[-1]) == USER
+    )
+
+
+def _report_moved(staying: list[Piece], report: Report) -> None:
+    for piece in staying:
+        report.repair(
+            "late_supervisors", piece.place, "a late system message was moved behind the user turn"
+        )
+
+
+def _folded(piece: Piece, report: Report) -> Piece:
+    """A system message in the words of a user turn."""
+    report.repair("late_supervisors", piece.place)
+    canister = piece.canister
+    text = text_of(canister.held)
+    held = system_envelope(text) if text.strip() else canister.held
+    report_residue(canister, report, piece.place)
+    mark = None if canister.residue is None else canister.residue.cache
+    residue = Residue("", cache=mark) if mark else None
+    return Piece(new_user(held, canister.timestamp, False, residue), piece.place)
 
 
 def empty_text(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:

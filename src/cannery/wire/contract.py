@@ -30,7 +30,8 @@ class Rules(Struct, frozen=True, gc=False):
     refuses_blank_text: bool = False
     # The dialect of which blank text stays if something stands beside it, since its signatures come so; "" for none.
     signs_blank_text: str = ""
-    # "native": anywhere; "after_user": only behind a user turn; "fold": into the neighbouring user turn
+    # "native": anywhere; "after_user": only between a user turn and the model's, or at the end; "fold": into the
+    # neighbouring user turn
     late_supervisors: str = "native"
     # "many": leading supervisors stay apart; "one": they become a single leading system message
     leading_supervisors: str = "many"

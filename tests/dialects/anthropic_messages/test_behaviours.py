@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -90,7 +91,20 @@ def test_late_system_message_keeps_its_place():
     ]
 
 
-@pytest.mark.parametrize("model", ["claude-opus-4-8", "claude-opus-5-5", "us.claude-opus-4-8-v1"])
+@pytest.mark.parametrize(
+    "model",
+    [
+        "claude-opus-4-8",
+        "claude-opus-5",
+        "claude-opus-5-5",
+        "us.claude-opus-4-8-v1",
+        "claude-fable-5",
+        "claude-fable-5-1",
+        "claude-mythos-5",
+        "claude-sonnet-5-5",
+        "claude-haiku-5-5",
+    ],
+)
 def test_late_system_message_is_native_where_the_model_takes_it(model):
     chat = (said("user", "q"), said("system", "x"), said("assistant", "a"), said("user", "r"))
     written, _ = from_chat(*chat, model=model)
@@ -98,7 +112,16 @@ def test_late_system_message_is_native_where_the_model_takes_it(model):
 
 
 @pytest.mark.parametrize(
-    "model", ["claude-sonnet-5", "claude-opus-4-20250514", "claude-3-5-sonnet-20241022", "gpt-5"]
+    "model",
+    [
+        "claude-sonnet-5",
+        "claude-haiku-4-5",
+        "claude-opus-4-7",
+        "claude-mythos-preview",
+        "claude-opus-4-20250514",
+        "claude-3-5-sonnet-20241022",
+        "gpt-5",
+    ],
 )
 def test_late_system_message_is_folded_where_the_model_refuses_it(model):
     chat = (said("user", "q"), said("system", "x"), said("assistant", "a"), said("user", "r"))
@@ -106,6 +129,38 @@ def test_late_system_message_is_folded_where_the_model_refuses_it(model):
     envelope = {"type": "text", "text": "<system-message>\nx\n</system-message>"}
     assert written["messages"][0]["content"] == [{"type": "text", "text": "q"}, envelope]
     assert "late_supervisors" in {repair.name for repair in rendered.repairs}
+
+
+def shape(written: dict[str, Any]) -> list[tuple[str, Any]]:
+    return [(message["role"], message["content"]) for message in written["messages"]]
+
+
+def test_late_system_message_between_user_turns_moves_behind_them():
+    chat = [said("user", "q"), said("system", "x"), said("user", "r"), said("system", "y")]
+    written, rendered = from_chat(*chat, model="claude-opus-5")
+    both = [{"type": "text", "text": "q"}, {"type": "text", "text": "r"}]
+    assert shape(written) == [("user", both), ("system", "x"), ("system", "y")]
+    assert [(each.name, each.path) for each in rendered.repairs] == [
+        ("late_supervisors", "messages[1].content"),
+        ("alternation", "messages[2].content"),
+    ]
+    more = (said("assistant", "a"), said("user", "s"))
+    written, _ = from_chat(*chat[:3], *more, model="claude-opus-5")
+    assert [role for role, _ in shape(written)] == ["user", "system", "assistant", "user"]
+
+
+def test_several_late_system_messages_stay_native():
+    chat = (said("user", "q"), said("system", "x"), said("system", "y"), said("assistant", "a"))
+    written, rendered = from_chat(*chat, said("user", "r"), model="claude-opus-5")
+    assert shape(written)[1:3] == [("system", "x"), ("system", "y")]
+    assert rendered.repairs == ()
+
+
+def test_late_system_message_before_a_turn_that_is_left_out_moves_too():
+    thought = {"role": "assistant", "content": None, "reasoning_content": "hm"}
+    chat = (said("user", "q"), said("system", "x"), thought, said("user", "r"))
+    written, _ = from_chat(*chat, model="claude-opus-5")
+    assert [role for role, _ in shape(written)] == ["user", "system"]
 
 
 def test_late_system_message_between_call_and_result_does_not_part_them():

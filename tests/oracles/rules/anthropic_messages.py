@@ -62,6 +62,8 @@ def _roles(messages: list[Body]) -> Iterator[str]:
         role, path = message.get("role"), f"$.messages[{index}]"
         if role == "system" and previous not in ("user", "system"):
             yield finding(path, "system-place", "a system message goes right after a user turn")
+        if role == "user" and previous == "system":
+            yield finding(path, "system-place", "no user turn goes right after a system message")
         previous = role
 
 

@@ -19,6 +19,16 @@ _NAME = re.compile(
 # From here on there are no budgets of tokens for thinking and no sampling settings.
 _ADAPTIVE_ONLY = (4, 7)
 
+# The first version of each tier that takes system messages among the others.
+_NEVER = (99, 0)
+_FIRST_WITH_SYSTEM = {
+    "opus": (4, 8),
+    "fable": (5, 0),
+    "mythos": (5, 0),
+    "sonnet": (5, 5),
+    "haiku": (5, 5),
+}
+
 RULES = Rules(
     alternates=True,
     starts_with_user=True,
@@ -52,8 +62,13 @@ def rules_for(model: str | None) -> Rules:
 
 
 def _takes_system_messages(tier: str, version: tuple[int, int]) -> bool:
-    """Opus 4.8 and later take the role system; Sonnet 5 and whatever is older refuse it."""
-    return version >= ((4, 8) if tier == "opus" else (6, 0))
+    """Whether a model takes system messages among the others.
+
+    Opus 4.8, Opus 5 and 5.5, Fable 5 and 5.1 and Mythos 5 and 5.1 do, Sonnet 5 does not
+    (platform.claude.com/docs/en/build-with-claude/mid-conversation-system-messages); Sonnet 5.5 and Haiku 5.5 do
+    (langchain-ai/langchainjs#11922). Read 2026-11-18. For a tier that is not known here they are folded.
+    """
+    return version >= _FIRST_WITH_SYSTEM.get(tier, _NEVER)
 
 
 def _variant(*, takes_system: bool, refuses_prefill: bool) -> Rules:

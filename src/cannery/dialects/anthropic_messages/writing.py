@@ -110,13 +110,29 @@ class MessageWriter(BlockWriter):
                 last = written[-1]
                 last["content"] = [*_listed(last["content"]), *_listed(message["content"])]
             else:
-                written.append(message)
+                if is_gap and message["role"] == "user":
+                    self._close_gap(written, message, turn[0].place)
+                else:
+                    written.append(message)
                 is_gap = False
             if piece is not None:
                 speaker, turn = role, [piece]
         if not self.is_same and written and written[-1]["role"] == "assistant":
             self._trim(written[-1])
         return written
+
+    def _close_gap(self, written: list[Object], message: Object, place: int | None) -> None:
+        """Add a user message; system messages that stood before the turn that was left out follow it."""
+        behind = []
+        while written and written[-1]["role"] == "system":
+            behind.append(written.pop())
+        if behind and written and written[-1]["role"] == "user":
+            self.report.repair("alternation", place)
+            last = written[-1]
+            last["content"] = [*_listed(last["content"]), *_listed(message["content"])]
+        else:
+            written.append(message)
+        written += reversed(behind)
 
     def _message(self, role: str, turn: list[Piece]) -> Object | None:
         head = turn[0].canister
