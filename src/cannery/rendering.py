@@ -18,6 +18,7 @@ from cannery.wire.bodies import encode, escaped_paths, with_escapes
 from cannery.wire.contract import UNKNOWN_MODEL, Dialect, Piece, Rules
 from cannery.wire.foreign import report_settings
 from cannery.wire.losses import Aliases, Rendered, Report, enforce
+from cannery.wire.parting import parted_texts
 from cannery.wire.places import Locate, Places, locator
 from cannery.wire.turns import changed
 
@@ -38,6 +39,7 @@ def write_request(
         model = request.model if isinstance(request.model, str) else None
         rules = rules or target.rules_of(model)
         report.request = request
+        pieces = parted_texts(pieces, name, report)
         pieces = repair(pieces, rules, report, {*without} - target.fixed_repairs)
         if not rules.knows_developer:
             pieces = _lowered(pieces, report)

@@ -270,7 +270,9 @@ def test_blocks_that_say_nothing_abroad_do_not_part_a_message():
     texts = [({"type": "text", "text": words},) for words in "ab"]
     data = claude(texts[0], (searched,), texts[1])
     final = parse_stream(RESPONSES, [translated(data, CLAUDE, RESPONSES)]).final
-    assert [[part["text"] for part in item["content"]] for item in final["output"]] == [["a", "b"]]
+    assert [[part["text"] for part in item["content"]] for item in final["output"]] == [
+        ["a", "\n\nb"]
+    ]
 
 
 def test_thoughts_that_cannot_be_shown_part_a_message_as_in_the_whole():

@@ -15,6 +15,7 @@ from cannery.messages.json_text import decode_json
 from cannery.wire.arguments import FREEFORM_INPUT
 from cannery.wire.contract import StreamOptions, StreamWriter
 from cannery.wire.losses import NO_ALIASES, Aliases
+from cannery.wire.parting import Parting
 from cannery.wire.turns import changed
 
 
@@ -76,16 +77,25 @@ class Unaliaser:
         return msgspec.structs.replace(event, **own)
 
 
-class _AliasedWriter:
-    """A stream writer behind an Unaliaser."""
+class _ReplyWriter:
+    """A stream writer that is given the events as the request would have said them, texts parted."""
 
-    def __init__(self, writer: StreamWriter, aliases: Aliases) -> None:
+    def __init__(self, writer: StreamWriter, aliases: Aliases, dialect: str) -> None:
         self._writer = writer
-        self._unaliaser = Unaliaser(aliases)
+        self._unaliaser = None if aliases == NO_ALIASES else Unaliaser(aliases)
+        self._parting = Parting(dialect)
 
     def write(self, event: Event) -> bytes:
         """The bytes of one event; may be empty."""
-        return b"".join(map(self._writer.write, self._unaliaser.events(event)))
+        if self._unaliaser is None:
+            return self._write(event)
+        return b"".join(map(self._write, self._unaliaser.events(event)))
+
+    def _write(self, event: Event) -> bytes:
+        found = self._parting.events(event)
+        if len(found) == 1:
+            return self._writer.write(found[0])
+        return b"".join(map(self._writer.write, found))
 
     def close(self) -> bytes:
         """The bytes that end the stream."""
@@ -93,14 +103,12 @@ class _AliasedWriter:
 
 
 def aliased(
-    make: Callable[[StreamOptions], StreamWriter],
+    make: Callable[[StreamOptions], StreamWriter], dialect: str
 ) -> Callable[[StreamOptions], StreamWriter]:
-    """A maker of stream writers that map back what its options say was rewritten."""
+    """A maker of a dialect's stream writers that map back what its options say was rewritten."""
 
     def made(options: StreamOptions) -> StreamWriter:
-        if options.aliases == NO_ALIASES:
-            return make(options)
         plain = msgspec.structs.replace(options, aliases=NO_ALIASES)
-        return _AliasedWriter(make(plain), options.aliases)
+        return _ReplyWriter(make(plain), options.aliases, dialect)
 
     return made

@@ -22,6 +22,7 @@ from cannery.wire.arguments import object_text
 from cannery.wire.contract import Piece
 from cannery.wire.foreign import report_field
 from cannery.wire.losses import Report
+from cannery.wire.parting import parted_texts
 from cannery.wire.residues import dropped_keys
 
 # Longer residue holds something, and is not worth remembering.
@@ -53,7 +54,7 @@ def answer_pieces(response: Response, dialect: str, report: Report) -> list[Piec
             report.lose("RESULT_DROPPED", piece.place, "an answer of the target holds no results")
         else:
             kept.append(piece)
-    return kept
+    return parted_texts(kept, dialect, report, is_answer=True)
 
 
 def encode_patch(patch: dict[str, Any]) -> str:

@@ -82,6 +82,7 @@ CODES: Mapping[str, tuple[str, str]] = {
     "SIGNATURE_STANDIN": (INFO, "calls made elsewhere carry a stand-in signature, this one first"),
     "STANDIN_DROPPED": (INFO, "what stood for a signature means nothing to another provider"),
     "STRUCTURE_FLATTENED": (LOST, "nested parts were written as text"),
+    "SUMMARY_TO_TEXT": (INFO, "a summary of what came before was written as text"),
     "TEXT_DROPPED": (LOST, "empty text was left out, since the target refuses it"),
     "TOOL_DROPPED": (LOST, "the target has no such tool"),
 }

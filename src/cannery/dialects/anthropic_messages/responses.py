@@ -47,9 +47,11 @@ _SAYS = frozenset({FinishReason.Pause})
 _ALWAYS = ("id", "type", "role", "model", "stop_reason", "stop_sequence")
 _CONSTANT = (("type", "message"), ("role", "assistant"))
 _CACHED = {
-    "cache_write": "cache_creation_input_tokens",
     "cache_read": "cache_read_input_tokens",
+    "cache_write": "cache_creation_input_tokens",
 }
+
+_INPUT = ("input_tokens", *_CACHED.values())
 
 
 def read_response(body: bytes, places: Places) -> Response:
@@ -151,10 +153,9 @@ def _take_usage(body: Object, patch: Object) -> Any:
 def left_of_usage(counts: Object) -> Object:
     """The patch for what a count of tokens says beyond the usage that was read from it."""
     patch: Object = {}
-    if counts["input_tokens"] >= 0:
-        del counts["input_tokens"]
-    for key in _CACHED.values():
-        if type(counts.get(key)) is int:
+    counted = [key for key in _INPUT if type(counts.get(key)) is int]
+    if min(counts[key] for key in counted) >= 0:
+        for key in counted:
             del counts[key]
     if "output_tokens" not in counts:
         patch["x"] = ["output_tokens"]
@@ -192,16 +193,17 @@ def read_usage(value: Any) -> Any:
 
 
 def write_usage(usage: Usage) -> Object:
-    """Token counts in the usual form."""
-    cached = {
-        key: getattr(usage, name)
-        for name, key in _CACHED.items()
-        if getattr(usage, name) is not absent
-    }
-    # A provider that counts in another way must not give a negative count.
-    body: Object = {"input_tokens": usage.input - sum(cached.values()), **cached}
-    if body["input_tokens"] < 0 <= usage.input:
-        body["input_tokens"] = 0
+    """Token counts in the usual form.
+
+    This server counts each token of the input once: as new, read from the cache or written to it. Others count some of
+    them twice, so that no more is said to be written than is left of the input.
+    """
+    body: Object = {"input_tokens": usage.input}
+    for name, key in _CACHED.items():
+        count: Any = getattr(usage, name)
+        if count is not absent:
+            body[key] = min(count, max(body["input_tokens"], 0))
+            body["input_tokens"] -= body[key]
     body["output_tokens"] = usage.output
     if usage.reasoning is not absent:
         body["output_tokens_details"] = {"thinking_tokens": usage.reasoning}

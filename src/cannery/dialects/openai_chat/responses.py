@@ -20,6 +20,7 @@ from cannery.messages.requests import FinishReason, Response, Usage, new_respons
 from cannery.messages.residue import Residue
 from cannery.wire.answers import answer_pieces, call_stem, refuse_error
 from cannery.wire.bodies import Fields, Object, decode, is_named, read_fields
+from cannery.wire.contract import Piece
 from cannery.wire.controls import integer, text
 from cannery.wire.endings import report_ending
 from cannery.wire.losses import Report
@@ -218,7 +219,7 @@ def _write_body(response: Response, report: Report) -> Object:
     pieces = answer_pieces(response, NAME, report)
     message = writer.assistant(pieces) if pieces else {"role": "assistant", "content": None}
     if not at_home:
-        _complete(message, response)
+        _complete(message, pieces)
         report_ending(response, report)
     has_calls = not at_home and "tool_calls" in message
     word = finish_word(response.finish, has_calls=has_calls)
@@ -242,20 +243,21 @@ def finish_word(finish: Any, *, has_calls: bool) -> str:
     return "tool_calls" if has_calls else "stop"
 
 
-def _complete(message: Object, response: Response) -> None:
+def _complete(message: Object, pieces: list[Piece]) -> None:
     """Add what an answer has and a request's message has not."""
     if isinstance(message.get("content"), list):
         message["content"] = "".join(part.get("text", "") for part in message["content"])
     if message.get("content") == "" and "tool_calls" in message:
         message["content"] = None
     message.setdefault("refusal", None)
-    message["annotations"] = list(_annotations(response))
+    message["annotations"] = list(_annotations(pieces))
 
 
-def _annotations(response: Response) -> Iterator[Object]:
+def _annotations(pieces: list[Piece]) -> Iterator[Object]:
     """The citations of all texts, which the message joins to one."""
     offset = 0
-    for canister in response.canisters:
+    for piece in pieces:
+        canister = piece.canister
         held = canister.held
         if type(canister) is InvocationCanisterClass:
             continue

@@ -1,0 +1,183 @@
+"""Blocks that another dialect leaves out, and the texts on both sides of them.
+
+What only its own dialect understands, such as the block of a hosted tool, is left out elsewhere. Where that happens
+between two texts of the model a blank line stands before the second, so that they do not run together. A summary that
+people can read is text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from cannery.messages.canisters import AssistantCanisterClass, InvocationCanisterClass
+from cannery.messages.content import (
+    OpaqueContentClass,
+    TextualContentClass,
+    new_text,
+)
+from cannery.messages.events import Delta, Event, PartStart
+from cannery.messages.json_text import decode_json
+from cannery.wire.contract import Piece
+from cannery.wire.losses import Report
+from cannery.wire.turns import changed
+
+# Where blocks keep a summary of what came before them, by their tag.
+_SUMMARIES = {"compaction": "content"}
+_SEALED = "encrypted_content"
+_BLANK_LINE = "\n\n"
+
+
+def parted_texts(
+    pieces: list[Piece], dialect: str, report: Report, *, is_answer: bool = False
+) -> list[Piece]:
+    """The pieces with a blank line before a text where something that stands before it will be left out.
+
+    All texts of an answer stand in one message; in a request only those that were in one.
+    """
+    if OpaqueContentClass not in {type(piece.canister.held) for piece in pieces}:
+        return pieces
+    parted: list[Piece] = []
+    before: str | None = None
+    is_gap = False
+    for piece in pieces:
+        canister = piece.canister
+        kind, held = type(canister), canister.held
+        if kind is InvocationCanisterClass:
+            parted.append(piece)
+            continue
+        if kind is not AssistantCanisterClass or not (is_answer or canister.joined):
+            before, is_gap = None, False
+        arranged = piece
+        if kind is AssistantCanisterClass:
+            if type(held) is OpaqueContentClass and held.dialect != dialect:
+                held = _summary(held, piece.place, report)
+                is_gap = True
+            if type(held) in (str, TextualContentClass):
+                words = held if type(held) is str else held.text
+                lacking = _lacking(before, words) if is_gap else ""
+                if words:
+                    is_gap = held is not canister.held
+                    before = words
+                arranged = _with_held(piece, _prefixed(held, lacking))
+        parted.append(arranged)
+    return parted
+
+
+def _summary(content: OpaqueContentClass, place: int | None, report: Report) -> Any:
+    """The summary that a block holds, or the block."""
+    found = _readable(content)
+    if found is None:
+        return content
+    text, is_sealed = found
+    report.lose("SUMMARY_TO_TEXT", place)
+    if is_sealed:
+        report.lose("SIGNATURE_DROPPED", place, "", f".{_SEALED}")
+    return text
+
+
+def _readable(content: OpaqueContentClass) -> tuple[str, bool] | None:
+    """The summary of a block, and whether a sealed copy stands beside it; None if it has no summary."""
+    key = _SUMMARIES.get(content.tag)
+    if key is None:
+        return None
+    block = decode_json(content.json)
+    text = block.get(key) if type(block) is dict else None
+    if type(text) is not str or not text.strip():
+        return None
+    return text, bool(block.get(_SEALED))
+
+
+def _lacking(before: str | None, words: str) -> str:
+    """The line ends that two texts lack for a blank line between them."""
+    if not before or not words:
+        return ""
+    ends = len(before) - len(before.rstrip("\n")) + len(words) - len(words.lstrip("\n"))
+    return _BLANK_LINE[ends:]
+
+
+def _prefixed(held: Any, prefix: str) -> Any:
+    if not prefix:
+        return held
+    if type(held) is str:
+        return prefix + held
+    citations = tuple(_shifted(citation, len(prefix)) for citation in held.citations)
+    return new_text(prefix + held.text, held.mime_type, citations)
+
+
+def _shifted(citation: Any, count: int) -> Any:
+    """A citation of a text that begins further behind."""
+    spans = {
+        name: value + count
+        for name in ("start", "end")
+        if (value := getattr(citation, name)) is not None
+    }
+    return msgspec.structs.replace(citation, **spans) if spans else citation
+
+
+def _with_held(piece: Piece, held: Any) -> Piece:
+    if held is piece.canister.held:
+        return piece
+    canister = changed(piece.canister, held=held)
+    return Piece(canister, piece.place, is_synthetic=piece.is_synthetic)
+
+
+class Parting:
+    """Does the same for the events of an answer."""
+
+    def __init__(self, dialect: str) -> None:
+        self._dialect = dialect
+        self._before = ""
+        self._is_gap = False
+        # Parts of text; those behind a gap that have not said anything yet; by how much spans shift.
+        self._texts: set[int] = set()
+        self._waiting: set[int] = set()
+        self._shifts: dict[int, int] = {}
+
+    def events(self, event: Event) -> Sequence[Event]:
+        """What an event becomes."""
+        kind = type(event)
+        if kind is Delta:
+            return (self._delta(event),)  # type: ignore[arg-type]
+        if kind is PartStart:
+            return self._start(event)  # type: ignore[arg-type]
+        return (event,)
+
+    def _start(self, event: PartStart) -> Sequence[Event]:
+        content = event.content
+        if event.kind == "text":
+            self._texts.add(event.index)
+            if self._is_gap:
+                self._waiting.add(event.index)
+        elif type(content) is OpaqueContentClass and content.dialect != self._dialect:
+            self._is_gap = True
+            found = _readable(content)
+            if found is not None:
+                said = msgspec.structs.replace(event, kind="text", content=None)
+                self._texts.add(event.index)
+                self._waiting.add(event.index)
+                words = self._delta(Delta(event.index, found[0]))
+                self._is_gap = True
+                return said, words
+        return (event,)
+
+    def _delta(self, event: Delta) -> Delta:
+        if event.channel == "citation":
+            shift = self._shifts.get(event.index)
+            if not shift:
+                return event
+            return msgspec.structs.replace(event, citation=_shifted(event.citation, shift))
+        if event.channel != "text" or not event.text or event.index not in self._texts:
+            return event
+        text = event.text
+        if event.index in self._waiting:
+            self._waiting.remove(event.index)
+            self._is_gap = False
+            prefix = _lacking(self._before, text)
+            if prefix:
+                self._shifts[event.index] = len(prefix)
+                event = msgspec.structs.replace(event, text=prefix + text)
+        self._before = (self._before + text)[-2:]
+        return event
