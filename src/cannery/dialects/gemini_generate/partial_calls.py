@@ -8,11 +8,17 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from cannery.dialects.gemini_generate.spelling import Object, get, spelled
+from cannery.dialects.gemini_generate.spelling import Object, get, plain, spelled
+from cannery.dialects.gemini_generate.taking import list_at, object_at, text_at
 
 # A step of a path by RFC 9535, as far as it names one place.
 _STEP = r"""\.([^.\[\]'"\s]+)|\[(\d{1,9})\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]"""
+_PATH = ("candidates", 0, "content", "parts", "functionCall")
 _VALUES = ("stringValue", "numberValue", "boolValue", "nullValue")
+
+
+class _Words(list[str]):
+    """The pieces of a string that came so far."""
 
 
 def is_fragment(call: Object) -> bool:
@@ -32,19 +38,18 @@ class PartialCall:
 
     def is_another(self, call: Object) -> bool:
         """Whether a piece belongs to another call than this."""
-        return any(call.get(key) not in (None, self._call.get(key)) for key in self._call)
+        return any(get(call, key) not in (None, held) for key, held in self._call.items())
 
     def add(self, part: Object, call: Object) -> bool:
         """Take a piece; whether more is to come."""
         key = spelled(part, "functionCall")
         self._part |= {name: item for name, item in part.items() if name != key}
-        self._call |= {name: call[name] for name in ("id", "name") if call.get(name)}
-        arguments, leaves = call.get("args"), get(call, "partialArgs")
-        if isinstance(arguments, dict):
+        self._call |= {name: found for name in ("id", "name") if (found := get(call, name))}
+        arguments, leaves = plain(call.get("args")), get(call, "partialArgs")
+        if type(arguments) is dict:
             self._arguments |= arguments
-        for leaf in leaves if isinstance(leaves, list) else ():
-            if isinstance(leaf, dict):
-                self._add_leaf(leaf)
+        for leaf in () if leaves is None else list_at(leaves, (*_PATH, "partialArgs")):
+            self._add_leaf(object_at(leaf, (*_PATH, "partialArgs")))
         return get(call, "willContinue") is True
 
     def _add_leaf(self, leaf: Object) -> None:
@@ -53,17 +58,20 @@ class PartialCall:
         if kind is None:
             return
         value = None if kind == "nullValue" else get(leaf, kind)
-        if type(value) is not str:
+        if kind != "stringValue":
             self._leaves[path] = value
-        elif type(self._leaves.get(path)) is list:
-            self._leaves[path].append(value)
+            return
+        words = text_at(value, (*_PATH, "partialArgs", spelled(leaf, kind)))
+        before = self._leaves.get(path)
+        if type(before) is _Words:
+            before.append(words)
         else:
-            self._leaves[path] = [value]
+            self._leaves[path] = _Words([words])
 
     def whole(self) -> Object:
         """The part that all pieces amount to."""
         for path, leaf in self._leaves.items():
-            value = "".join(leaf) if type(leaf) is list else leaf
+            value = "".join(leaf) if type(leaf) is _Words else leaf
             if not _put(self._arguments, _steps(path), value):
                 self._arguments[path] = value
         return {**self._part, "functionCall": {**self._call, "args": self._arguments}}

@@ -39,7 +39,7 @@ from cannery.wire.turns import changed
 _Said = Union[dict[str, Field], list[Any], str, bool, int, float, None]  # noqa: UP007 - msgspec
 _Candidate = Union[dict[str, _Said], list[Any], str, bool, int, float, None]  # noqa: UP007 - msgspec
 _Top = Union[list[_Candidate], dict[str, Any], str, bool, int, float, None]  # noqa: UP007 - msgspec
-_decode_response = msgspec.json.Decoder(dict[str, _Top]).decode
+decode_response = msgspec.json.Decoder(dict[str, _Top]).decode
 
 FINISH = {
     "STOP": FinishReason.Stop,
@@ -126,7 +126,7 @@ def read_time(value: Any) -> Any:
 
 def read_response(body: bytes, places: Places) -> Response:
     """The answer that a body gives."""
-    return read_body(NAME, body, places, _decode_response, _read_response)
+    return read_body(NAME, body, places, decode_response, _read_response)
 
 
 def _read_response(body: Object, places: Places) -> Response:

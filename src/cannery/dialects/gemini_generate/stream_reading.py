@@ -1,36 +1,39 @@
 """Gemini streams read.
 
 Every chunk is a whole answer in miniature. Neighbouring text parts with nothing beside them join; whatever carries a
-signature or a field nobody knows stays a part of its own; calls come whole. What grounds a text comes with the finish,
+signature or an unknown field stays a part of its own; calls come whole. What grounds a text comes with the finish,
 so that a text ends there or where other words begin, and whatever else follows it waits for that. There is no last
-frame: the finish is held back until the bytes end, because usage and metadata may follow it. Without ``alt=sse`` the
-chunks are the items of one JSON list, which is read as well.
+frame: the finish is held back until the bytes end, because usage and metadata may follow it. What the chunks say around
+the parts is merged, the last word of each key counting, and read at the end as that of a whole answer is. Without
+``alt=sse`` the chunks are the items of one JSON list, which is read as well.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
-from msgspec import Struct
 
 from cannery.dialects.gemini_generate.citations import read_citations
 from cannery.dialects.gemini_generate.errors import facts_of
 from cannery.dialects.gemini_generate.partial_calls import PartialCall, is_fragment
 from cannery.dialects.gemini_generate.reading import MessageReader
 from cannery.dialects.gemini_generate.responses import (
+    CITING,
     FINISH_WORDS,
     USUAL,
+    candidates_patch,
+    decode_response,
     is_blocked,
+    read_around,
     read_finish,
     read_time,
-    read_usage,
-    write_usage,
+    take_ending,
 )
-from cannery.dialects.gemini_generate.spelling import NAME, Object, get, spelled
-from cannery.dialects.gemini_generate.taking import Section
+from cannery.dialects.gemini_generate.spelling import NAME, Object, get
+from cannery.dialects.gemini_generate.taking import Section, list_at, object_at, whole_value
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     InvocationCanisterClass,
@@ -49,47 +52,21 @@ from cannery.messages.events import (
     UsageReport,
 )
 from cannery.messages.json_text import write_json
-from cannery.messages.requests import FinishReason, Usage
+from cannery.messages.requests import FinishReason
 from cannery.messages.residue import Residue
 from cannery.wire.answers import call_stem
 from cannery.wire.bodies import guarded
 from cannery.wire.controls import text
-from cannery.wire.sse import FrameReader
-from cannery.wire.streams import counted, read_chunk
+from cannery.wire.sse import DONE, FrameReader
+from cannery.wire.streams import read_chunk
 
 _BARE = frozenset({"text", "thought"})
-_CHUNK_KEYS = ("candidates", "usageMetadata", "modelVersion", "responseId")
-_CANDIDATE_KEYS = ("content", "finishReason", "index")
-_CITING = ("groundingMetadata", "citationMetadata")
+# What events say themselves; anything else passes to clients of this dialect as it came.
+_SAID = frozenset({"usageMetadata", "modelVersion", "responseId"})
+_ENDING = frozenset({"finishReason", "index"})
 # The end of an answer that has no candidate, since the prompt was refused; no server has this word.
 BLOCKED = "blocked"
 _MARKS = re.compile(rb'["\\{}\[\]]')
-
-
-class _TextPart(Struct, gc=False, forbid_unknown_fields=True):
-    text: str
-    thought: bool = False
-
-
-class _TextContent(Struct, gc=False):
-    parts: tuple[_TextPart]
-
-
-class _TextCandidate(Struct, gc=False, forbid_unknown_fields=True):
-    content: _TextContent
-    index: Literal[0] = 0
-
-
-class _TextChunk(Struct, gc=False, forbid_unknown_fields=True):
-    """A chunk that says some words and nothing else but what every chunk repeats."""
-
-    candidates: tuple[_TextCandidate]
-    usageMetadata: dict[str, Any] | None = None  # noqa: N815 - the wire's own name
-    modelVersion: str | None = None  # noqa: N815 - the wire's own name
-    responseId: str | None = None  # noqa: N815 - the wire's own name
-
-
-_decode_text = msgspec.json.Decoder(_TextChunk).decode
 
 
 class ListReader:
@@ -143,7 +120,10 @@ class GeminiStreamReader:
         self._list: ListReader | None = None
         # Blank bytes before the first that tells how the chunks are framed.
         self._head: list[bytes] | None = []
-        self._reader: MessageReader | None = None
+        self._out: list[Event] = []
+        self._reader = MessageReader([])
+        self._has_begun = False
+        self._identifier: str | None = None
         self._count = 0
         self._open: tuple[str, int] | None = None
         self._words: list[str] = []
@@ -153,9 +133,11 @@ class GeminiStreamReader:
         self._behind: list[Object] = []
         self._has_calls = False
         self._partial: PartialCall | None = None
+        # What the chunks say around the candidates, around what the first one says, and all of the others.
+        self._around: Object = {}
+        self._candidate: Object | None = None
+        self._others: dict[int, Object] = {}
         self._finish: Any = absent
-        self._usage: Any = absent
-        self._counts: Any = None
         self._word: str | None = None
         self._is_over = False
 
@@ -172,33 +154,9 @@ class GeminiStreamReader:
         if self._list is not None:
             for data in self._list.feed(chunk):
                 yield from self._frame(data)
-            return
-        whole = self._frames.whole(chunk) if self._open is not None else None
-        if whole is None:
+        else:
             for frame in self._frames.feed(chunk):
                 yield from self._frame(frame.data)
-            return
-        for line in whole:
-            more = self._more_text(line)
-            if more is None:
-                yield from self._frame(line.decode("utf-8", "replace"))
-            else:
-                yield more
-
-    def _more_text(self, data: bytes) -> Event | None:
-        """More of the words under way, if a chunk says nothing else."""
-        if self._open is None or self._is_over or self._behind:
-            return None
-        try:
-            said = _decode_text(data)
-        except (msgspec.MsgspecError, UnicodeError, RecursionError):
-            return None
-        part = said.candidates[0].content.parts[0]
-        if not part.text or self._open[0] != ("reasoning" if part.thought else "text"):
-            return None
-        self._count_tokens(said.usageMetadata)
-        self._words.append(part.text)
-        return Delta(self._open[1], part.text)
 
     def close(self) -> Iterator[Event]:
         """The events that the end of the stream completes."""
@@ -207,190 +165,267 @@ class GeminiStreamReader:
         if self._is_over:
             return
         self._is_over = True
-        if self._reader is not None:
-            reader = self._reader
-            yield from guarded(NAME, lambda: list(self._end_partial(reader)))
-        yield from guarded(NAME, lambda: list(self._catch_up()))
-        if not isinstance(self._finish, FinishReason):
-            yield Failure("the stream ended before the answer was complete", "incomplete")
-            return
-        if isinstance(self._usage, Usage):
-            ours = write_usage(self._usage)
-            yield UsageReport(self._usage, guarded(NAME, lambda: counted(NAME, ours, self._counts)))
-        usual = self._word in (None, FINISH_WORDS[self._finish])
-        yield Finish(self._finish, residue=None if usual else Residue(NAME, form=self._word))
+        self._out = []
+        guarded(NAME, self._end)
+        yield from self._out
 
-    def _count_tokens(self, counts: Any) -> None:
-        usage = absent
-        if type(counts) is dict:
-            usage = read_usage(Section({**counts}, USUAL))
-        if isinstance(usage, Usage):
-            self._usage, self._counts = usage, counts
-
-    def _frame(self, data: str) -> Iterator[Event]:
-        if self._is_over or not data.strip() or data.strip() == "[DONE]":
-            return
-        chunk = read_chunk(NAME, data)
+    def _frame(self, data: str) -> list[Event]:
+        if self._is_over or not data or data.isspace() or data.strip() == DONE:
+            return []
+        try:
+            chunk = decode_response(data)
+        except (msgspec.MsgspecError, UnicodeError, RecursionError):
+            chunk = read_chunk(NAME, data)
+        self._out = []
         error = chunk.get("error")
-        if isinstance(error, dict):
+        if type(error) is dict:
             self._is_over = True
+            guarded(NAME, self._catch_up)
             message, kind, _ = facts_of(error)
             code = error.get("code")
             status = code if type(code) is int else None
-            yield from guarded(NAME, lambda: list(self._catch_up()))
-            yield Failure(message or "unknown error", kind or "api_error", status, data, NAME)
-            return
-        yield from guarded(NAME, lambda: list(self._chunk(chunk)))
+            failure = Failure(message or "unknown error", kind or "api_error", status, data, NAME)
+            self._out.append(failure)
+        else:
+            guarded(NAME, lambda: self._chunk(chunk))
+        return self._out
 
-    def _chunk(self, chunk: Object) -> Iterator[Event]:
-        reader = self._reader
-        if reader is None:
-            identifier, model = get(chunk, "responseId"), get(chunk, "modelVersion")
-            reader = self._reader = MessageReader([], model, call_stem(identifier))
-            created = read_time(get(chunk, "createTime"))
-            yield Start(text(identifier), text(model), created, NAME)
-        self._count_tokens(get(chunk, "usageMetadata"))
-        rest = {key: value for key, value in chunk.items() if not _is_one_of(key, _CHUNK_KEYS)}
-        candidates = chunk.get("candidates")
-        others: list[Any] = []
-        for position, candidate in enumerate(candidates if isinstance(candidates, list) else ()):
-            if isinstance(candidate, dict) and candidate.get("index", position) == 0:
-                yield from self._candidate(candidate, reader)
-                extra = {
-                    key: item
-                    for key, item in candidate.items()
-                    if not _is_one_of(key, _CANDIDATE_KEYS)
-                }
-                if extra:
-                    others.append({**extra, "index": 0})
-            else:
-                others.append(candidate)
+    def _chunk(self, chunk: Object) -> None:
+        if not self._has_begun:
+            self._begin(chunk)
+        candidates = chunk.pop("candidates", None)
+        others: list[Object] = []
+        if candidates is not None:
+            for position, item in enumerate(list_at(candidates, ("candidates",))):
+                candidate = object_at(item, ("candidates", position))
+                if candidate.get("index", position) == 0:
+                    others += self._first(candidate)
+                else:
+                    others.append(candidate)
+                    self._merge(candidate, candidate.get("index", position))
         if not candidates and self._finish is absent and is_blocked(chunk):
             self._finish, self._word = FinishReason.Filter, BLOCKED
+        unsaid: Object = {}
+        for key, value in chunk.items():
+            usual = USUAL.get(key, key)
+            if usual not in _SAID:
+                unsaid[key] = value
+            elif usual == "usageMetadata" and type(value) is not dict:
+                continue
+            self._around[key] = value
         if others:
-            rest["candidates"] = others
-        if rest:
-            yield Unknown(NAME, "chunk", write_json(rest))
+            unsaid["candidates"] = others
+        if unsaid:
+            self._out.append(Unknown(NAME, "chunk", write_json(unsaid)))
 
-    def _candidate(self, candidate: Object, reader: MessageReader) -> Iterator[Event]:
-        content = candidate.get("content")
-        parts = content.get("parts") if isinstance(content, dict) else None
-        for part in parts if isinstance(parts, list) else ():
-            if isinstance(part, dict):
-                yield from self._part(part, reader)
-        is_cited = any(get(candidate, key) is not None for key in _CITING)
-        if is_cited and self._open is not None and self._open[0] == "text":
-            # What comes after its text has ended is left to the event that nobody else knows.
-            index = self._open[1]
-            texts = [self._texts.get(at) for at in range(index)]
-            for position, citation in read_citations(candidate, [*texts, "".join(self._words)]):
-                if position == index:
-                    yield Delta(index, "", "citation", citation=citation)
+    def _begin(self, chunk: Object) -> None:
+        self._has_begun = True
+        identifier, model = get(chunk, "responseId"), get(chunk, "modelVersion")
+        self._reader = MessageReader([], model, call_stem(identifier))
+        self._identifier = identifier if type(identifier) is str else None
+        created = read_time(get(chunk, "createTime"))
+        self._out.append(Start(text(identifier), text(model), created, NAME))
+
+    def _first(self, candidate: Object) -> list[Object]:
+        """Read more of the first candidate; gives what only this dialect says of it."""
+        content = candidate.pop("content", None)
+        if self._candidate is None:
+            self._candidate = {}
+        self._candidate.update(candidate)
+        unsaid = {key: item for key, item in candidate.items() if USUAL.get(key) not in _ENDING}
+        if content is not None:
+            path = ("candidates", 0, "content")
+            parts = object_at(content, path).pop("parts", None)
+            listed = [parts] if type(parts) is dict else parts
+            for index, item in enumerate(list_at(listed, (*path, "parts")) if listed else ()):
+                self._part(object_at(item, (*path, "parts", index)))
+            if content.pop("role", "model") != "model" or content:
+                unsaid["content"] = content
+        if self._open is not None and self._open[0] == "text":
+            self._cite(candidate, self._open[1])
         word = get(candidate, "finishReason")
         if word:
-            yield from self._end_partial(reader)
+            self._end_partial()
             if self._behind:
-                yield from self._catch_up()
+                self._catch_up()
         finish = read_finish(word, has_calls=self._has_calls)
         if finish is not absent and self._finish is absent:
             self._finish, self._word = finish, word
+        return [{**unsaid, "index": 0}] if unsaid else []
 
-    def _part(self, part: Object, reader: MessageReader) -> Iterator[Event]:
+    def _cite(self, candidate: Object, index: int) -> None:
+        """Cite the text under way; what comes after a text has ended is known only to this dialect."""
+        citing = {key: whole_value(held) for key in CITING if (held := get(candidate, key))}
+        if not citing:
+            return
+        texts = [self._texts.get(at) for at in range(index)]
+        for position, citation in read_citations(citing, [*texts, "".join(self._words)]):
+            if position == index:
+                self._out.append(Delta(index, "", "citation", citation=citation))
+
+    def _merge(self, candidate: Object, index: Any) -> None:
+        """Keep one of the other candidates, with what came of it before."""
+        if type(index) is not int:
+            return
+        more: Object = whole_value(candidate)
+        merged = self._others.setdefault(index, {})
+        said, content = merged.get("content"), more.get("content")
+        if type(said) is dict and type(content) is dict:
+            parts = [*_listed(said.get("parts")), *_listed(content.get("parts"))]
+            more["content"] = {**said, **content, "parts": _joined(parts)}
+        merged.update(more)
+
+    # --- parts ---------------------------------------------------------------------------------
+
+    def _part(self, part: Object) -> None:
         words = part.get("text")
-        if isinstance(words, str) and part.keys() <= _BARE:
-            if words and self._behind:
-                yield from self._catch_up()
-            yield from self._say("reasoning" if part.get("thought") is True else "text", words)
+        if type(words) is str and part.keys() <= _BARE:
+            if words:
+                self._say("reasoning" if part.get("thought") is True else "text", words)
             return
         call = get(part, "functionCall")
-        if isinstance(call, dict) and (self._partial is not None or is_fragment(call)):
-            yield from self._more_call(part, call, reader)
+        if type(call) is dict and (self._partial is not None or is_fragment(call)):
+            self._more_call(part, call)
         else:
-            yield from self._take(part, reader)
+            self._take(part)
 
-    def _more_call(self, part: Object, call: Object, reader: MessageReader) -> Iterator[Event]:
+    def _more_call(self, part: Object, call: Object) -> None:
         if self._partial is not None and self._partial.is_another(call):
-            yield from self._end_partial(reader)
+            self._end_partial()
         if self._partial is None:
             self._partial = PartialCall()
         if not self._partial.add(part, call):
-            yield from self._end_partial(reader)
+            self._end_partial()
 
-    def _end_partial(self, reader: MessageReader) -> Iterator[Event]:
+    def _end_partial(self) -> None:
         if self._partial is not None:
             whole, self._partial = self._partial.whole(), None
-            yield from self._take(whole, reader)
+            self._take(whole)
 
-    def _take(self, part: Object, reader: MessageReader) -> Iterator[Event]:
+    def _take(self, part: Object) -> None:
         """A part that is not only words; it waits while the text before it may yet be cited."""
         if self._open is not None and self._open[0] == "text":
             self._behind.append(part)
         else:
-            yield from self._end_open()
-            yield from self._read(part, reader)
+            self._end_open()
+            self._read(part)
 
-    def _catch_up(self) -> Iterator[Event]:
+    def _catch_up(self) -> None:
         """End what is open, and take what came behind it."""
         behind, self._behind = self._behind, []
-        yield from self._end_open()
+        self._end_open()
         for part in behind:
-            yield from self._read(part, self._reader)  # type: ignore[arg-type]
+            self._read(part)
 
-    def _read(self, part: Object, reader: MessageReader) -> Iterator[Event]:
+    def _read(self, part: Object) -> None:
+        reader = self._reader
         start = len(reader.canisters)
         reader.content({"parts": [part]}, "model", "model", ("candidates", 0, "content"))
         for canister in reader.canisters[start:]:
             if canister.held is not absent:
-                yield from self._whole(canister)
+                self._whole(canister)
 
-    def _say(self, kind: str, words: str) -> Iterator[Event]:
+    def _say(self, kind: str, words: str) -> None:
+        if self._behind:
+            self._catch_up()
         if self._open is None or self._open[0] != kind:
-            if not words:
-                return
-            yield from self._end_open()
+            self._end_open()
             self._open = (kind, self._count)
             self._words = []
-            model = self._reader.model if self._reader is not None else None
-            origin = Origin(NAME, model) if kind == "reasoning" else None
-            yield PartStart(self._count, kind, origin=origin)
+            origin = Origin(NAME, self._reader.model) if kind == "reasoning" else None
+            self._out.append(PartStart(self._count, kind, origin=origin))
             self._count += 1
-        if words:
-            self._words.append(words)
-            yield Delta(self._open[1], words)
+        self._words.append(words)
+        self._out.append(Delta(self._open[1], words))
 
-    def _whole(self, canister: Any) -> Iterator[Event]:
+    def _whole(self, canister: Any) -> None:
         """A part that came at once."""
+        out = self._out
         index, held, residue = self._count, canister.held, canister.residue
         self._count += 1
         if isinstance(canister, InvocationCanisterClass):
             self._has_calls = True
             call = (canister.identifier, canister.name)
-            yield PartStart(index, "invocation", *call, residue=residue)
+            out.append(PartStart(index, "invocation", *call, residue=residue))
             if held:
-                yield Delta(index, held, "arguments")
+                out.append(Delta(index, held, "arguments"))
         elif isinstance(canister, ResultCanisterClass):
-            yield PartStart(index, "canister", content=canister)
+            out.append(PartStart(index, "canister", content=canister))
         elif type(held) is str:
-            yield PartStart(index, "text", residue=residue)
+            out.append(PartStart(index, "text", residue=residue))
             if held:
-                yield Delta(index, held)
+                out.append(Delta(index, held))
         elif isinstance(held, ReasoningContentClass):
-            yield PartStart(index, "reasoning", origin=held.origin, residue=residue)
+            out.append(PartStart(index, "reasoning", origin=held.origin, residue=residue))
             if held.text:
-                yield Delta(index, held.text)
+                out.append(Delta(index, held.text))
             if held.signature is not None:
-                yield Delta(index, held.signature, "signature")
+                out.append(Delta(index, held.signature, "signature"))
         else:
-            yield PartStart(index, "whole", content=held, residue=residue)
-        yield PartEnd(index)
+            out.append(PartStart(index, "whole", content=held, residue=residue))
+        out.append(PartEnd(index))
 
-    def _end_open(self) -> Iterator[Event]:
+    def _end_open(self) -> None:
         if self._open is not None:
-            yield PartEnd(self._open[1])
+            self._out.append(PartEnd(self._open[1]))
             if self._open[0] == "text":
                 self._texts[self._open[1]] = "".join(self._words)
             self._open = None
 
+    # --- the end -------------------------------------------------------------------------------
 
-def _is_one_of(key: str, usual: tuple[str, ...]) -> bool:
-    return any(spelled({key: None}, name) == key for name in usual)
+    def _end(self) -> None:
+        self._end_partial()
+        self._catch_up()
+        if not isinstance(self._finish, FinishReason):
+            message = "the stream ended before the answer was complete"
+            self._out.append(Failure(message, "incomplete"))
+            return
+        section = Section(self._around, USUAL)
+        for key, told in (("modelVersion", self._reader.model), ("responseId", self._identifier)):
+            if section.get(key) != told:
+                # The start did not say it, so that it is known only here.
+                section.keys.pop(key, None)
+        usage = read_around(section)
+        counts = section.inner.get("usageMetadata")
+        self._nest_candidates(section)
+        patch = section.patch()
+        if usage is not absent:
+            kept = None if counts is None else Residue(NAME, write_json(counts))
+            self._out.append(UsageReport(usage, kept))
+        is_usual = self._word in (None, FINISH_WORDS[self._finish])
+        residue = None if is_usual else Residue(NAME, form=self._word)
+        around = None if patch is None else Residue(NAME, None, write_json(patch))
+        self._out.append(Finish(self._finish, residue=residue, around=around))
+
+    def _nest_candidates(self, section: Section) -> None:
+        """Let the candidates be part of what stands around the answer, as in a whole one."""
+        if self._candidate is None:
+            section.dropped.append("candidates")
+            return
+        first = Section(self._candidate, USUAL)
+        take_ending(first, has_calls=self._has_calls)
+        others = [self._others[index] for index in sorted(self._others)]
+        patch = candidates_patch(first, others)
+        if patch is not None:
+            section.inner["candidates"] = patch
+
+
+def _listed(parts: Any) -> list[Any]:
+    return parts if type(parts) is list else [] if parts is None else [parts]
+
+
+def _joined(parts: list[Any]) -> list[Any]:
+    """Parts of which neighbouring texts with nothing beside them are one."""
+    found: list[Any] = []
+    for part in parts:
+        last: Any = found[-1] if found else None
+        if _is_bare(part) and _is_bare(last) and part.get("thought") == last.get("thought"):
+            found[-1] = {**last, "text": last["text"] + part["text"]}
+        else:
+            found.append(part)
+    return found
+
+
+def _is_bare(part: Any) -> bool:
+    return type(part) is dict and type(part.get("text")) is str and part.keys() <= _BARE

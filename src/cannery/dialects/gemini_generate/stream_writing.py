@@ -33,9 +33,10 @@ from cannery.messages.events import (
     Unknown,
     UsageReport,
 )
+from cannery.messages.residue import Residue
 from cannery.wire.contract import Piece, StreamOptions, WireError
 from cannery.wire.losses import Report
-from cannery.wire.residues import own_residue
+from cannery.wire.residues import own_residue, recall
 from cannery.wire.sse import data_frame
 from cannery.wire.streams import (
     Thoughts,
@@ -81,6 +82,8 @@ class GeminiStreamWriter:
         self._run: str | None = None
         self._said: list[str] = []
         self._thoughts = Thoughts()
+        # Whether what only this dialect says was passed as it came.
+        self._has_passed = False
         self._is_over = False
 
     def write(self, event: Event) -> bytes:
@@ -125,14 +128,21 @@ class GeminiStreamWriter:
         if event.source == NAME:
             self._writer = MessageWriter(Report(), is_same=True)
 
-    def _chunk(self, parts: list[Object], finish: str | None = None) -> bytes:
-        candidate: Object = {"content": {"parts": parts, "role": "model"}}
-        if finish is not None:
-            candidate["finishReason"] = finish
-            candidate.update(self._grounding.written())
-        candidate["index"] = 0
-        counts = {} if finish is None else self._counts()
-        return data_frame({"candidates": [candidate], **counts, **self._tail})
+    def _chunk(self, parts: list[Object]) -> bytes:
+        candidate = {"content": {"parts": parts, "role": "model"}, "index": 0}
+        return data_frame({"candidates": [candidate], **self._tail})
+
+    def _last_chunk(self, finish: str, around: Residue | None) -> bytes:
+        candidate: Object = {
+            "content": {"parts": [{"text": ""}], "role": "model"},
+            "finishReason": finish,
+            **self._grounding.written(),
+            "index": 0,
+        }
+        chunk = {"candidates": [candidate], **self._counts(), **self._tail}
+        if around is not None and around.dialect == NAME and not self._has_passed:
+            chunk = recall(chunk, around.envelope)
+        return data_frame(chunk)
 
     def _counts(self) -> Object:
         """The tokens that were counted, as this server counts them."""
@@ -248,7 +258,7 @@ class GeminiStreamWriter:
         word = own_word(event, NAME)
         if word == BLOCKED:
             return written + data_frame({**self._counts(), **self._tail})
-        return written + self._chunk([{"text": ""}], word or FINISH_WORDS[event.reason])
+        return written + self._last_chunk(word or FINISH_WORDS[event.reason], event.around)
 
     def _failure(self, event: Failure) -> bytes:
         self._is_over = True
@@ -261,4 +271,5 @@ class GeminiStreamWriter:
     def _unknown(self, event: Unknown) -> bytes:
         if event.dialect != NAME:
             return b""
+        self._has_passed = True
         return data_frame({**read_chunk(NAME, event.json), **self._tail})
