@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from tests.importers import more_samples
+
 DATA = Path(__file__).resolve().parent.parent / "data" / "imports"
 
 # The format that each file has; sharegpt/identity.json is an Alpaca file, whatever its folder says.
@@ -42,6 +44,7 @@ FORMATS = {
     "sharegpt/dpo-10.json": "sharegpt",
     "sharegpt/glaive_toolcall-60.json": "sharegpt",
     "sharegpt/identity.json": "alpaca",
+    **more_samples.FORMATS,
 }
 
 Turn = tuple[str, str]
@@ -63,6 +66,8 @@ def values(name: str) -> list[Any]:
 
 def expected(name: str) -> list[list[list[Turn]]]:
     """For each conversation of a file its root-to-leaf paths, each a list of (role, text); only what is text."""
+    if name in more_samples.FORMATS:
+        return list(more_samples.READERS[FORMATS[name]](DATA / name))
     return [list(paths) for paths in _READERS[FORMATS[name]](values(name))]
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cannery.importers import (
+    Source,
     detect_format,
     find_format,
     format_names,
@@ -18,6 +19,7 @@ from cannery.importers import (
 )
 from cannery.importers.contract import Imported, Sample
 from cannery.importers.pieces import facts_of
+from cannery.importers.trees import without_repeats
 from cannery.storage import open_store
 from tests.importers.samples import DATA, FORMATS, expected
 
@@ -34,32 +36,49 @@ def turns(canisters: Any) -> list[tuple[str, str]]:
     return found
 
 
+def sources(name: str) -> list[Source]:
+    """The sources of a file that are of its format: one, or of an archive some."""
+    found = open_sources(DATA / name)
+    if len(found) == 1:
+        return found
+    return [each for each in found if find_format(FORMATS[name]).detect(each.sample())]
+
+
 def read(name: str) -> list[Imported]:
-    (source,) = open_sources(DATA / name)
-    found = find_format(FORMATS[name]).read(source)
+    chosen = find_format(FORMATS[name])
+    found = [each for source in sources(name) for each in chosen.read(source)]
     return [each for each in found if isinstance(each, Imported)]
 
 
 def test_every_sample_is_listed():
     files = {
-        path.relative_to(DATA).as_posix() for path in DATA.rglob("*.*") if path.name != "README.md"
+        path.relative_to(DATA).as_posix()
+        for path in DATA.rglob("*")
+        if path.is_file() and path.name != "README.md"
     }
     assert files == set(FORMATS)
 
 
+def test_every_format_has_a_sample():
+    # Our own formats and bodies of any dialect are made by the tests that read them.
+    own = {"canisters", "conversations", "requests"}
+    assert set(FORMATS.values()) == set(format_names()) - own
+
+
 @pytest.mark.parametrize("name", FORMATS)
 def test_the_format_is_detected_with_a_reason(name: str):
-    (source,) = open_sources(DATA / name)
-    found, detection = detect_format(source)
-    assert found.name == FORMATS[name]
-    assert detection.reason
-    assert 0 < detection.confidence <= 1
+    assert sources(name)
+    for source in sources(name):
+        found, detection = detect_format(source)
+        assert found.name == FORMATS[name]
+        assert detection.reason
+        assert 0 < detection.confidence <= 1
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_every_history_is_read(name: str):
     theirs = expected(name)
-    ours = [[turns(history) for history in histories(each)] for each in read(name)]
+    ours = [[turns(without_repeats(history)) for history in histories(each)] for each in read(name)]
     assert len(ours) == len(theirs)
     for one, other in zip(ours, theirs, strict=True):
         assert sorted(one) == sorted(other)
@@ -128,9 +147,10 @@ def test_progress_ends_at_the_end(name: str):
     told: list[tuple[int, int]] = []
     with open_store("sqlite::memory:") as store:
         import_into(store, DATA / name, progress=lambda done, total: told.append((done, total)))
-    if not name.endswith(".db"):
-        assert told[-1][0] == told[-1][1] == (DATA / name).stat().st_size
-        assert told == sorted(told)
+    assert told[-1][0] == told[-1][1]
+    assert told == sorted(told)
+    if not name.endswith(".eval"):
+        assert told[-1][1] == (DATA / name).stat().st_size
 
 
 @pytest.mark.parametrize("name", format_names())
@@ -165,7 +185,7 @@ def test_records_of_any_shape_are_read_or_kept(name: str, tmp_path):
     with open_store("sqlite::memory:") as store:
         summary = import_into(store, path, format=name)
         again = import_into(store, path, format=name)
-    assert summary.unknown_count > 0
+    assert summary.unknown_count or summary.problems
     assert again.added == 0
 
 

@@ -31,7 +31,7 @@ def taken(path: Path) -> ImportSummary | None:
             return None
 
 
-JSON_SAMPLES = [name for name in FORMATS if not name.endswith(".db")]
+JSON_SAMPLES = [name for name in FORMATS if name.endswith((".json", ".jsonl", ".har"))]
 
 
 @pytest.mark.parametrize("name", JSON_SAMPLES)

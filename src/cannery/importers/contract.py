@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from msgspec import Struct
 
+from cannery.importers.values import encoding_of
 from cannery.messages import AnyCanister
 from cannery.storage import Metadata
 
@@ -80,6 +81,11 @@ class Sample(NamedTuple):
     def objects(self) -> list[dict[str, Any]]:
         """The records that are JSON objects."""
         return [record for record in self.records if isinstance(record, dict)]
+
+    @property
+    def text(self) -> str:
+        """The first bytes as text."""
+        return self.head.decode(encoding_of(self.head), "replace")
 
     def has_table(self, name: str, *columns: str) -> bool:
         """Whether the database has a table with these columns."""

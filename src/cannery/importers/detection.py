@@ -17,7 +17,6 @@ from cannery.errors import InputError, NotFoundError
 from cannery.importers.contract import Detection, Format, Sample
 from cannery.importers.databases import SQLITE
 from cannery.importers.sources import Source
-from cannery.importers.values import encoding_of
 
 _SHOWN = 60
 _DEEPEST = 5
@@ -71,8 +70,7 @@ def _reasons(source: Source, sample: Sample) -> Iterator[str]:
         tables = ", ".join(sorted(sample.tables)[:8])
         yield f"It is an SQLite database with the tables {tables or '(none)'}."
     else:
-        text = sample.head.decode(encoding_of(sample.head), "replace")
-        yield f"First bytes: {text[:_SHOWN]!r}."
+        yield f"First bytes: {sample.text[:_SHOWN]!r}."
     if problems:
         yield f"Problem: {problems[0]}."
     near = nearest_formats(sample)

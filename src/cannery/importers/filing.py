@@ -82,12 +82,15 @@ def import_into(
     sources = open_sources(path, summary.left_alone)
     shelf: Shelf = Rehearsal(store) if dry_run or store is None else Placement(store)
     rows: Counter[bytes] = Counter()
-    for source, chosen, reason in _formats(sources, format, summary):
+    taken = _formats(sources, format, summary)
+    sources = [source for source, _, _ in taken]
+    for source, chosen, reason in taken:
         summary.formats[source.name] = f"{chosen.name}: {reason}"
         source.progress = _telling(sources, source, progress)
         as_rows = rows if chosen.is_data_set and not merge else None
         _Filing(shelf, source, chosen, summary, as_rows).run()
         summary.problems += [f"{source.name}: {problem}" for problem in source.problems.told()]
+        summary.left_alone += [f"{source.name}: {note}" for note in source.notes]
     return summary
 
 

@@ -88,6 +88,25 @@ def read_beside(source: Any, ending: str) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
+def list_beside(source: Any, name: str) -> list[dict[str, Any]]:
+    """The objects of the JSON array in a file of the same folder; none if there is none."""
+    beside = None if source.path is None else source.path.with_name(name)
+    if beside is None or not beside.is_file() or beside.stat().st_size > _BESIDE:
+        return []
+    try:
+        return objects(decode_json(beside.read_bytes()))
+    except (OSError, ValueError, CanneryError):
+        return []
+
+
+def json_value(text: Any) -> Any:
+    """The value of a JSON text in a database; the text itself if it is none."""
+    try:
+        return decode_json(text) if isinstance(text, (str, bytes)) else text
+    except (ValueError, CanneryError):
+        return text
+
+
 def spoken_by(dialect: str, body: dict[str, Any], when: datetime | None) -> list[AnyCanister]:
     """The canisters of a body of a dialect, at a given time; InputError if it is none."""
     conversation = normalize_request(body, dialect).conversation

@@ -6,6 +6,7 @@ Every file is judged by its first bytes, never by its name. What cannot hold a c
 from __future__ import annotations
 
 import os
+import re
 from functools import partial
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from cannery.importers.values import encoding_of
 _ENDINGS = (".json", ".jsonl", ".har", ".ndjson")
 _TEXTS = (".aider.chat.history.md",)
 _ARCHIVES = (b"PK\x03\x04", b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"\xfd7zXZ\x00")
+# How a JSON object or array begins; a log may begin with a bracket, too.
+_JSON = re.compile(r"""\{\s*(?:["}]|$)|\[\s*(?:[\[{"\]\d-]|$|true|false|null)""")
 # Folders that programs fill and no chat lies in.
 _PASSED_BY = frozenset({"__MACOSX", ".git", "node_modules"})
 
@@ -102,4 +105,4 @@ def may_hold_chats(name: str, head: bytes) -> bool:
     if head.startswith(SQLITE) or name.endswith((*_ENDINGS, *_TEXTS)):
         return bool(head)
     text = head.decode(encoding_of(head), "replace").lstrip("\ufeff \t\r\n")
-    return text[:1] in ("{", "[")
+    return _JSON.match(text) is not None

@@ -140,7 +140,7 @@ class Placement:
             if facts.is_named and facts.title not in titles and len(titles) < _MOST_TITLES:
                 # To be called something else is no news of the conversation.
                 others = (*known.other_titles, facts.title)
-                return {"other_titles": others, "updated": known.updated}
+                return {"other_titles": others, "updated": _ended(history, known)}
             return {}
         return {
             "title": facts.title,

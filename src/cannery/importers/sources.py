@@ -33,6 +33,8 @@ class Source:
         self.size = size
         self.path = path
         self.problems: Problems = Problems()
+        # What is in it and no part of a conversation.
+        self.notes: list[str] = []
         self.progress: Progress | None = None
         self._open = opened
 

@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from cannery.errors import InputError
-from cannery.importers.contract import UNREADABLE, Detection, Format, Found, Imported, Sample
-from cannery.importers.pieces import moment, objects, spoken_by, text_of, unknown_record
+from cannery.importers.contract import Detection, Format, Found, Imported, Sample
+from cannery.importers.pieces import objects, text_of, unknown_record, with_fields
 from cannery.importers.sources import Source
+from cannery.importers.spoken import is_message, read_messages, time_of
 from cannery.importers.trees import linear
-from cannery.messages import AnyCanister, supervisor
+from cannery.messages import supervisor
 
 NAME = "message_lists"
 _TITLES = ("title", "name")
-_TIMES = ("create_time", "created_at", "createdAt", "timestamp")
+_TAKEN = (*_TITLES, "messages", "prompt", "id", "model", "create_time", "created_at", "createdAt")
 
 
 def detect(sample: Sample) -> Detection | None:
@@ -25,8 +25,8 @@ def detect(sample: Sample) -> Detection | None:
     for record in sample.objects:
         for chat in objects(record.get("history")) or [record]:
             messages = objects(chat.get("messages"))
-            if messages and all("role" in message for message in messages) and _has_title(chat):
-                return Detection(0.7, "it has titled lists of messages")
+            if messages and all(map(is_message, messages)) and _has_title(chat):
+                return Detection(0.7, "it has titled lists of messages with role and content")
     return None
 
 
@@ -47,28 +47,21 @@ def read(source: Source) -> Iterator[Found]:
 
 
 def _conversation(chat: dict[str, Any], place: str) -> Iterator[Found]:
-    turns: list[tuple[str, tuple[AnyCanister, ...]]] = []
+    spoken = read_messages(chat["messages"], NAME, place)
+    yield from spoken.unknown
+    turns = spoken.turns
     prompt = text_of(chat.get("prompt"))
     if prompt:
-        turns.append(("prompt", (supervisor(prompt),)))
-    model = chat.get("model")
-    for number, message in enumerate(objects(chat["messages"])):
-        model = message.get("model") or model
-        kept = {key: message[key] for key in ("role", "content") if key in message}
-        try:
-            said = spoken_by("openai_chat", {"messages": [kept]}, _time(message))
-        except InputError:
-            yield unknown_record(UNREADABLE, f"{place}[{number}]", message)
-            continue
-        turns.append((f"#{number}", tuple(said)))
+        turns = [("prompt", (supervisor(prompt),)), *turns]
+    if turns:
+        name, first = turns[0]
+        turns[0] = name, with_fields(first, NAME, chat, *_TAKEN)
     title = next(filter(None, (text_of(chat.get(key)) for key in _TITLES)), "")
     identifier = text_of(chat.get("id")) or place
-    known = model if isinstance(model, str) else None
-    yield Imported(identifier, linear(turns), title, _time(chat), model=known)
+    model = spoken.model or text_of(chat.get("model")) or None
+    yield Imported(identifier, linear(turns), title, time_of(chat), model=model)
 
 
-def _time(value: dict[str, Any]) -> Any:
-    return next(filter(None, (moment(value.get(key)) for key in _TIMES)), None)
-
-
-FORMAT = Format(NAME, "lists of messages", detect, read, keys=("title", "messages", "role"))
+FORMAT = Format(
+    NAME, "lists of messages", detect, read, keys=("title", "messages", "role", "content")
+)

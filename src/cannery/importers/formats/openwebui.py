@@ -9,9 +9,16 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
-from cannery.errors import CanneryError
 from cannery.importers.contract import Detection, Format, Found, Imported, Node, Sample
-from cannery.importers.pieces import joined, moment, objects, opaque, text_of, unknown_record
+from cannery.importers.pieces import (
+    joined,
+    json_value,
+    moment,
+    objects,
+    opaque,
+    text_of,
+    unknown_record,
+)
 from cannery.importers.sources import Source
 from cannery.messages import (
     AnyCanister,
@@ -21,7 +28,6 @@ from cannery.messages import (
     UserCanisterClass,
     absent,
 )
-from cannery.messages.json_text import decode_json
 
 NAME = "openwebui"
 _MAKERS = {
@@ -65,15 +71,8 @@ def _rows(source: Source) -> Iterator[tuple[Any, Any]]:
     """The chats of the database."""
     query = "SELECT id, title, chat, created_at FROM chat ORDER BY created_at, id"
     for number, (name, title, chat, created) in enumerate(source.rows(query)):
-        row = {"id": name, "title": title, "chat": _json(chat), "created_at": created}
+        row = {"id": name, "title": title, "chat": json_value(chat), "created_at": created}
         yield f"chat[{number}]", row
-
-
-def _json(text: Any) -> Any:
-    try:
-        return decode_json(text) if isinstance(text, (str, bytes)) else text
-    except (ValueError, CanneryError):
-        return text
 
 
 def _conversation(value: dict[str, Any], chat: dict[str, Any], place: str) -> Imported:

@@ -1,15 +1,11 @@
-"""Requests of any dialect: one body, an array of them, or a body a line; each record's dialect is told by its shape.
-
-A body is a request only if a dialect finds somebody who speaks in it, and leaves no text and no messages unread.
-"""
+"""Requests of any dialect: one body, an array of them, or a body a line; each record's dialect is told by its shape."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-from cannery import detection
 from cannery.errors import InputError
+from cannery.importers.bodies import request_of
 from cannery.importers.contract import (
     UNREADABLE,
     Detection,
@@ -21,34 +17,10 @@ from cannery.importers.contract import (
 )
 from cannery.importers.pieces import unknown_record, with_fields
 from cannery.importers.sources import Source
-from cannery.messages import Request, Role
-from cannery.translation import normalize_request
 
 NAME = "requests"
 # Where dialects have what is said; the other fields of a body are kept beside it.
 _SAID = ("messages", "contents", "input", "system", "systemInstruction", "system_instruction")
-# Fields in which other programs keep what was said, and no request has.
-_ANSWERS = frozenset(
-    {
-        "chosen",
-        "rejected",
-        "completion",
-        "completions",
-        "response",
-        "responses",
-        "output",
-        "outputs",
-        "answer",
-        "answers",
-        "label",
-        "chosen_messages",
-        "rejected_messages",
-        "response_json",
-        "conversation_id",
-        "session_id",
-        "sessionId",
-    }
-)
 
 
 def detect(sample: Sample) -> Detection | None:
@@ -56,7 +28,7 @@ def detect(sample: Sample) -> Detection | None:
     told: dict[str, str] = {}
     for record in sample.objects:
         try:
-            found, _ = _request(record)
+            found, _ = request_of(record)
         except InputError:
             continue
         told.setdefault(found.dialect, found.reason)
@@ -66,25 +38,11 @@ def detect(sample: Sample) -> Detection | None:
     return Detection(0.5, f"it holds requests of {reasons}")
 
 
-def _request(body: Any) -> tuple[detection.Detection, Request]:
-    """A body as a request; InputError if it is none."""
-    found = detection.detect(body)
-    if found.kind != "request":
-        raise InputError(f"a {found.kind} of {found.dialect}, not a request")
-    unread = sorted(_ANSWERS & body.keys())
-    if unread:
-        raise InputError(f"no request has {', '.join(unread)}")
-    request = normalize_request(body, found.dialect)
-    if all(canister.role is Role.Supervisor for canister in request.conversation):
-        raise InputError("nobody speaks in it")
-    return found, request
-
-
 def read(source: Source) -> Iterator[Found]:
     """One conversation a request."""
     for record, value in source.values():
         try:
-            _, request = _request(value)
+            _, request = request_of(value)
         except InputError as error:
             yield unknown_record(UNREADABLE, f"{record.place}: {error}", value)
             continue

@@ -1,0 +1,56 @@
+"""Bodies of requests that lie in files: told from other JSON by more than one key.
+
+A body is a request only if a dialect finds somebody who speaks in it, and no field is left in which other programs keep
+what was said.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cannery import detection
+from cannery.errors import InputError
+from cannery.messages import Request, Role
+from cannery.translation import normalize_request
+
+# Fields in which other programs keep what was said, and no request has.
+_ANSWERS = frozenset(
+    {
+        "answer",
+        "answers",
+        "chosen",
+        "chosen_messages",
+        "completion",
+        "completions",
+        "conversation_id",
+        "label",
+        "output",
+        "outputs",
+        "rejected",
+        "rejected_messages",
+        "response",
+        "response_json",
+        "responses",
+        "sessionId",
+        "session_id",
+    }
+)
+_LISTS = ("messages", "contents", "input")
+
+
+def request_of(body: Any) -> tuple[detection.Detection, Request]:
+    """A body as a request, and how its dialect was told; InputError if it is none."""
+    if not isinstance(body, dict):
+        raise InputError("a body is a JSON object")
+    found = detection.detect(body)
+    if found.kind != "request":
+        raise InputError(f"a {found.kind} of {found.dialect}, not a request")
+    unread = sorted(_ANSWERS & body.keys())
+    if unread:
+        raise InputError(f"no request has {', '.join(unread)}")
+    if "model" not in body and not any(isinstance(body.get(key), list) for key in _LISTS):
+        raise InputError("it names no model and has no list of messages")
+    request = normalize_request(body, found.dialect)
+    if all(canister.role is Role.Supervisor for canister in request.conversation):
+        raise InputError("only instructions are in it")
+    return found, request
