@@ -9,7 +9,7 @@ import msgspec
 
 from cannery.dialects import find_dialect
 from cannery.messages.canisters import AnyCanister, SupervisorCanisterClass, hold
-from cannery.messages.content import TextualContentClass, new_text
+from cannery.messages.content import OpaqueContentClass, TextualContentClass, new_text
 from cannery.messages.conversation import Conversation
 from cannery.messages.requests import Request, Response
 from cannery.repairs import repair
@@ -48,6 +48,8 @@ def write_request(
             request = renamed_tools(request, rules, report)
         if request.residue is not None:
             report_lost_settings(request, report, target)
+        if request.source is not None:
+            _report_references(pieces, find_dialect(request.source), report)
         if target.names_model and not request.model:
             report.lose("MODEL_UNKNOWN", "model")
             request = msgspec.structs.replace(request, model=UNKNOWN_MODEL)
@@ -75,6 +77,14 @@ def _lowered(pieces: list[Piece], report: Report) -> list[Piece]:
     return lowered
 
 
+def _report_references(pieces: list[Piece], source: Dialect, report: Report) -> None:
+    """Report blocks that refer to messages which only their provider keeps."""
+    for piece in pieces if source.references else ():
+        held = piece.canister.held
+        if type(held) is OpaqueContentClass and held.tag in source.references:
+            report.lose(source.references[held.tag], piece.place)
+
+
 def at_hand(canister: AnyCanister) -> AnyCanister:
     """A canister with its text at hand: what a store keeps elsewhere is written like what it never kept."""
     held = canister.held
@@ -92,7 +102,8 @@ def report_lost_settings(
         taken: Collection[str] = ()
         if isinstance(value, Request) and target is not None and target.takes_over is not None:
             taken = target.takes_over(value)
-        report_settings(value, source.modelled, source.control_paths, report, taken)
+        references = source.references if isinstance(value, Request) else {}
+        report_settings(value, source.modelled, source.control_paths, report, taken, references)
 
 
 def render(

@@ -58,7 +58,7 @@ def attempt(read: Any, body: bytes, dialect: str) -> None:
         cannery.nativize_request if read is cannery.normalize_request else cannery.nativize_response
     )
     for target in DIALECTS:
-        write(value, target)
+        write(value, target, policy="allow")
 
 
 def mutate(body: Any, rng: random.Random) -> Any:

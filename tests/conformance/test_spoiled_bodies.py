@@ -47,8 +47,11 @@ def check(dialect: str, kind: str, raw: bytes) -> None:
     assert not home.losses
     assert not home.repairs
     for target in DIALECTS:
-        rendered = cannery.translate(raw, source=dialect, target=target, kind=kind)
-        assert rendered == cannery.translate(raw, source=dialect, target=target, kind=kind)
+        rendered, again = (
+            cannery.translate(raw, source=dialect, target=target, kind=kind, policy="allow")
+            for _ in range(2)
+        )
+        assert rendered == again
         serious = [loss for loss in rendered.losses if loss.severity != "info"]
         assert refused_losses(raw, dialect, target, kind) == serious
         read: Any = normalize(rendered.body, target)

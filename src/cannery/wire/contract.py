@@ -6,7 +6,7 @@ A dialect reads (``normalize``) and writes (``nativize``) requests, responses an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -131,6 +131,8 @@ class Dialect(Struct, frozen=True, gc=False):
     routes: tuple[Route, ...]
     # Where the settings of a request stand, by the name of the control; of several paths the first is the usual one.
     control_paths: ControlPaths
+    # Fields of a request, and tags of blocks, that refer to what only the provider keeps, with the code of their loss.
+    references: Mapping[str, str] = {}
     # Top-level fields that reading turns into facts of the model, whatever their spelling.
     modelled: frozenset[str] = frozenset()
     # Which settings of a foreign request it takes from its residue, by their places there; None where it takes none.

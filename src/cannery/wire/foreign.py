@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 from cannery.messages.absence import Absential, absent
@@ -96,10 +97,11 @@ def report_settings(
     paths: ControlPaths,
     report: Report,
     taken: Collection[str] = (),
+    references: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Name the fields of a foreign request or response that its dialect does not read, or could not.
 
-    Those that the target has ``taken`` over are no loss.
+    Those that the target has ``taken`` over are no loss; ``references`` have codes of their own.
     """
     if value.residue is None or value.residue.envelope is None:
         return
@@ -109,6 +111,9 @@ def report_settings(
         path, held = waiting.pop()
         place = path.removeprefix(".")
         if place in taken:
+            continue
+        if place in references and _says_something(held):
+            report.lose(references[place], place)
             continue
         if isinstance(value, Response) and _FURTHER.fullmatch(place):
             report.lose("CHOICE_DROPPED", "", "", path)

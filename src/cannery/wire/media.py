@@ -26,6 +26,8 @@ from cannery.messages.payload import Base64, Location, Payload
 _DATA_URL = re.compile(r"data:([^;,]*)((?:;[^;,]*)*?);base64,", re.IGNORECASE)
 # What the four providers take as an image, each with a signature of its own.
 WEB_IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
+# The type of a file of chunks that is the result of a search; its context is where it was found.
+SEARCH_RESULT = "text/x-search-result"
 # The type of data that nobody knows anything about.
 UNKNOWN_TYPE = "application/octet-stream"
 _MAGIC: tuple[tuple[bytes, str], ...] = (
@@ -238,6 +240,11 @@ def is_text_file(content: FileContentClass) -> bool:
         return False
     seen = sniff(content.payload) or ""
     return not seen.startswith(("image/", "application/"))
+
+
+def context_path(content: FileContentClass) -> str:
+    """Where the context of a file stands in its block."""
+    return ".source" if content.mime_type == SEARCH_RESULT else ".context"
 
 
 def describe(content: BinaryContentStruct) -> str:

@@ -32,7 +32,7 @@ from cannery.wire.controls import drop_controls
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Place, Report
 from cannery.wire.markers import flag_error, supplement
-from cannery.wire.media import NOT_BASE64, is_broken, is_text_file
+from cannery.wire.media import NOT_BASE64, context_path, is_broken, is_text_file
 
 
 def data_set(
@@ -161,7 +161,10 @@ class TextWriter:
             self.report.lose("MEDIA_DROPPED", place)
             return ""
         self.report.lose("DOCUMENT_TO_TEXT", place)
-        for within, lost in ((".context", content.context), (".citations", content.citable)):
+        for within, lost in (
+            (context_path(content), content.context),
+            (".citations", content.citable),
+        ):
             if lost:
                 self.report.lose("FIELD_DROPPED", place, "", within)
         return supplement(text, content.name)

@@ -247,3 +247,131 @@ def test_a_result_in_an_answer_is_nobodys_words():
         rendered = nativize_response(whole, dialect)
         assert b"42" not in rendered.body
         assert "RESULT_DROPPED" in {loss.code for loss in rendered.losses}
+
+
+def answer_of(output, **fields):
+    body = {"id": "r", "object": "response", "created_at": 1, "model": "m", "status": "completed"}
+    body |= {"error": None, "incomplete_details": None, "instructions": None, "metadata": {}}
+    body |= {"parallel_tool_calls": True, "temperature": 1.0, "tool_choice": "auto", "tools": []}
+    return {**body, "top_p": 1.0, "usage": None, "output": output, **fields}
+
+
+def message_of(text, **part):
+    content = [{"type": "output_text", "text": text, "annotations": [], **part}]
+    item = {"type": "message", "id": "msg_1", "status": "completed", "role": "assistant"}
+    return {**item, "content": content}
+
+
+def streamed(answer, *between):
+    begun = {**answer, "status": "in_progress", "output": [], "usage": None}
+    said = [
+        {"type": "response.created", "response": begun},
+        *between,
+        {"type": "response.completed", "response": answer},
+    ]
+    return b"".join(b"data: %s\n\n" % json.dumps(event).encode() for event in said)
+
+
+def spoken(text, *, content_index, done):
+    place = {"output_index": 0, "item_id": "msg_1"}
+    at = {**place, "content_index": content_index}
+    part = {"type": "output_text", "text": "", "annotations": []}
+    empty = {**done, "status": "in_progress", "content": []}
+    return [
+        {"type": "response.output_item.added", "output_index": 0, "item": empty},
+        {"type": "response.content_part.added", **at, "part": part},
+        *({"type": "response.output_text.delta", **at, "delta": word} for word in text),
+        {"type": "response.output_item.done", "output_index": 0, "item": done},
+    ]
+
+
+@pytest.mark.parametrize("content_index", [0, 1, 2, 5_000_000])
+def test_parts_that_are_not_counted_from_zero_are_said_once(content_index):
+    done = message_of("Hi!")
+    data = streamed(answer_of([done]), *spoken(["Hi", "!"], content_index=content_index, done=done))
+
+    assert [canister.text for canister in fold(events_of(data)).canisters] == ["Hi!"]
+    assert last(written(events_of(data)))["response"]["output"] == [done]
+    for target in ("openai_chat", "anthropic_messages", "gemini_generate"):
+        transcript = b"".join(nativize_stream(events_of(data), target))
+        assert fold(events_of(transcript, dialect=target)).canisters[0].text == "Hi!"
+
+
+def test_a_later_part_that_starts_first_keeps_its_place():
+    done = message_of("one")
+    done["content"].append({"type": "output_text", "text": "two", "annotations": []})
+    data = streamed(answer_of([done]), *spoken(["two"], content_index=1, done=done))
+
+    assert [canister.text for canister in fold(events_of(data)).canisters] == ["one", "two"]
+
+
+def test_fold_keeps_what_is_around_the_answer():
+    logprobs = [{"token": "Hi", "logprob": -0.5, "bytes": [72, 105], "top_logprobs": []}]
+    usage = {
+        "input_tokens": 5,
+        "input_tokens_details": {"cached_tokens": 1, "cache_write_tokens": 0, "audio_tokens": 2},
+        "output_tokens": 2,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": 7,
+        "cost": 0.25,
+    }
+    done = {**message_of("Hi", logprobs=logprobs), "phase": "final_answer"}
+    around = {"service_tier": "flex", "metadata": {"a": "b"}, "reasoning": {"effort": "low"}}
+    answer = answer_of([done], **around, usage=usage, vendor_score=3, temperature=0.5)
+    events = events_of(streamed(answer, *spoken(["Hi"], content_index=0, done=done)))
+    folded = fold(events)
+    whole = normalize_response(json.dumps(answer, separators=(",", ":")), NAME)
+
+    assert (folded.residue, folded.usage) == (whole.residue, whole.usage)
+    assert json.loads(nativize_response(folded, NAME).body) == answer
+    for target in ("openai_chat", "anthropic_messages", "gemini_generate"):
+        assert nativize_response(folded, target) == nativize_response(whole, target)
+    assert last(written(events))["response"] == answer
+
+
+def test_the_same_dialect_keeps_what_events_say_beside_their_words():
+    done = message_of("Hi")
+    between = spoken(["Hi"], content_index=0, done=done)
+    between[1]["part"]["logprobs"] = []
+    between[2] |= {"logprobs": [{"token": "Hi", "logprob": -1}], "obfuscation": "x7", "odd": {}}
+    answer = answer_of([done], first_seen_late=7, late_object={"a": [1]})
+    queued = {"type": "response.queued", "response": {"id": "r", "model": "m", "place": 4}}
+    data = streamed(answer, queued, *between).replace(b'"first_seen_late": 7,', b"", 1)
+    told = [
+        json.loads(line[6:])
+        for line in written(events_of(data)).split(b"\n")
+        if line[:5] == b"data:"
+    ]
+
+    def of(kind):
+        return [event for event in told if event["type"] == f"response.{kind}"]
+
+    assert [event["type"] for event in told].count("response.in_progress") == 0
+    assert of("queued")[0]["response"] == queued["response"]
+    assert of("content_part.added")[0]["part"] == between[1]["part"]
+    (delta,) = of("output_text.delta")
+    assert {**between[2], "sequence_number": delta["sequence_number"]} == delta
+    assert "first_seen_late" not in of("created")[0]["response"]
+    assert told[-1]["response"] == answer
+
+
+def test_streamed_reasoning_knows_its_follower():
+    """Without what followed it, a reasoning item must not go back alone."""
+    thought = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "e"}
+    done = message_of("Hi")
+    items = [
+        event
+        for index, item in enumerate([thought, done])
+        for event in (
+            {"type": "response.output_item.added", "output_index": index, "item": item},
+            {"type": "response.output_item.done", "output_index": index, "item": item},
+        )
+    ]
+    answer = answer_of([thought, done])
+    folded = fold(events_of(streamed(answer, *items)))
+    whole = normalize_response(json.dumps(answer), NAME)
+
+    assert [canister.residue for canister in folded.canisters] == [
+        canister.residue for canister in whole.canisters
+    ]
+    assert json.loads(nativize_response(folded, NAME).body)["output"] == [thought, done]

@@ -11,7 +11,6 @@ from typing import Any, ClassVar
 from orjson import Fragment
 
 from cannery.dialects.anthropic_messages.models import NAME, is_same_family
-from cannery.dialects.anthropic_messages.reading import SEARCH_RESULT
 from cannery.messages.content import (
     PLAIN,
     AudioContentClass,
@@ -34,6 +33,7 @@ from cannery.wire.bodies import Object
 from cannery.wire.losses import Report
 from cannery.wire.media import (
     NOT_BASE64,
+    SEARCH_RESULT,
     WEB_IMAGES,
     base64_text,
     is_broken,

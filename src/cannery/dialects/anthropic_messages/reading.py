@@ -53,13 +53,12 @@ from cannery.messages.residue import Residue
 from cannery.roles.vocabularies import VOCABULARIES
 from cannery.wire.arguments import RAW_ARGUMENTS, input_text, object_input
 from cannery.wire.bodies import Fields, Object, decode, encode, is_named, kind_of, read_fields
+from cannery.wire.media import SEARCH_RESULT
 from cannery.wire.places import Places
 from cannery.wire.wire_roles import read_role
 
 # The form of a system message that stands among the messages; ``:`` and the form of its content may follow.
 INLINE = "message"
-# A search result is a file of chunks that says so by its type; its source stands in the context.
-SEARCH_RESULT = "text/x-search-result"
 # What a block says, and the patch for what is left of it.
 Held = tuple[Any, Object | None]
 # Payload, type and chunks of a document, and the patch for what is left of its source.

@@ -114,6 +114,12 @@ DIALECT = Dialect(
         Route("GET", "/v1/models/{model}", "model"),
     ),
     control_paths=CONTROL_PATHS,
+    references={
+        "previous_response_id": "HISTORY_MISSING",
+        "conversation": "HISTORY_MISSING",
+        "item_reference": "HISTORY_MISSING",
+        "prompt": "PROMPT_MISSING",
+    },
     modelled=MODELLED,
     takes_over=takes_over,
 )

@@ -14,11 +14,18 @@ import hashlib
 from typing import Any
 
 from cannery.dialects.openai_responses.settings import NAME
-from cannery.messages.content import Citation, ImageContentClass, ReasoningContentClass
+from cannery.messages.content import (
+    BinaryContentStruct,
+    Citation,
+    FileContentClass,
+    ImageContentClass,
+    ReasoningContentClass,
+)
 from cannery.messages.json_text import decode_json, write_json
+from cannery.messages.payload import Location
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object
-from cannery.wire.media import base64_text
+from cannery.wire.media import UNKNOWN_TYPE, base64_text, data_url, standard_base64
 
 _AFTER = "after:"
 _PREFIXES = {
@@ -39,6 +46,7 @@ MADE_FORMATS = {
     "svg": "image/svg+xml",
 }
 MADE_WORDS = {mime_type: word for word, mime_type in MADE_FORMATS.items()}
+_FILE_NAMES = {"application/pdf": "file.pdf", "text/plain": "file.txt"}
 _NO_WORDS: frozenset[str] = frozenset()
 
 
@@ -136,3 +144,27 @@ def read_citation(item: Any) -> Citation:
         start if type(start) is int else None,
         end if type(end) is int else None,
     )
+
+
+def own_media(content: ImageContentClass | FileContentClass) -> Object:
+    """An image or a file as this dialect says it: inline, by URL or by file id."""
+    payload = content.payload
+    is_image = isinstance(content, ImageContentClass)
+    if not isinstance(payload, Location):
+        source = {"image_url" if is_image else "file_data": data_url(content)}
+    elif payload.kind == "file":
+        source = {"file_id": payload.value}
+    else:
+        source = {"image_url" if is_image else "file_url": payload.value}
+    if isinstance(content, ImageContentClass):
+        return {"type": "input_image", "detail": "auto", **source}
+    name = {} if content.name is None else {"filename": content.name}
+    return {"type": "input_file", **name, **source}
+
+
+def inline_file(content: BinaryContentStruct, name: str | None) -> Object:
+    """A file of another dialect, inline."""
+    mime_type = content.mime_type
+    url = f"data:{mime_type or UNKNOWN_TYPE};base64,{standard_base64(content.payload)}"
+    filename = name or _FILE_NAMES.get(mime_type, "file")
+    return {"type": "input_file", "filename": filename, "file_data": url}

@@ -117,8 +117,7 @@ class ResponsesStreamReader:
         self._reader = ItemReader([], is_answer=True)
         self._is_started = False
         self._is_over = False
-        # What was said of the answer so far, and the events that came before it had a name.
-        self._answer: Object = {}
+        # The events that came before the answer had a name.
         self._waiting: list[Event] = []
         self._items: dict[int, _Item] = {}
         self._ids: dict[str, int] = {}
@@ -168,11 +167,12 @@ class ResponsesStreamReader:
                     self._waiting.append(Unknown(NAME, kind, data))
                 return
             response = {}
-        if response or not self._is_started:
-            yield from self._told(response, event, kind)
+        if not self._is_started:
+            yield from self._start(response, event, kind)
         index = event.get("output_index")
         if kind in _ENDS:
-            yield from self._end(event)
+            status = {"status": kind.removeprefix("response.")}
+            yield from self._end({**status, **response}, event)
         elif type(index) is int and self._is_behind(index):
             if index not in self._behind:
                 self._behind[index] = []
@@ -188,13 +188,7 @@ class ResponsesStreamReader:
         """Whether an event is about the answer itself."""
         return kind in _ENDS or kind in _DELTAS or "output_index" in event
 
-    def _told(self, response: Object, event: Object, kind: str) -> Iterator[Event]:
-        """Note what an event says of the answer; the first one is its start."""
-        if kind in _ENDS:
-            self._answer["status"] = kind.removeprefix("response.")
-        self._answer.update(response)
-        if self._is_started:
-            return
+    def _start(self, response: Object, event: Object, kind: str) -> Iterator[Event]:
         self._is_started = True
         model = text(response.get("model"))
         self._reader.model = None if model is absent else model
@@ -437,9 +431,8 @@ class ResponsesStreamReader:
                 yield Delta(part.index, "", "citation", citation=citation)
         yield PartEnd(part.index, canister.residue)
 
-    def _end(self, event: Object) -> Iterator[Event]:
+    def _end(self, answer: Object, event: Object) -> Iterator[Event]:
         self._is_over = True
-        answer = self._answer
         output = answer.pop("output", None)
         listed = output if type(output) is list else []
         values: list[Object] = [value if type(value) is dict else {} for value in listed]

@@ -21,9 +21,11 @@ from cannery.dialects.openai_responses.forms import (
     PART,
     call_item,
     form_words,
+    inline_file,
     is_sayable,
     item_id,
     made_item,
+    own_media,
     reasoning_before,
     reasoning_item,
     write_citation,
@@ -64,9 +66,8 @@ from cannery.wire.losses import Place, Report
 from cannery.wire.markers import flag_error, supplement
 from cannery.wire.media import (
     NOT_BASE64,
-    UNKNOWN_TYPE,
     WEB_IMAGES,
-    data_url,
+    context_path,
     is_broken,
     is_fetchable,
     standard_base64,
@@ -78,7 +79,6 @@ _FAMILY = re.compile(r"[a-z]+-?\d+|.+", re.IGNORECASE | re.DOTALL)
 _EMPTY = frozenset({"empty", "null", "absent"})
 _SHAPES = _EMPTY | {"list", PART}
 _CACHE_TTL = {"short": "30m", "long": "12h"}
-_FILE_NAMES = {"application/pdf": "file.pdf", "text/plain": "file.txt"}
 _ROLES = {Role.Assistant: "assistant", Role.User: "user", Role.Document: "user"}
 
 
@@ -115,6 +115,8 @@ class ItemWriter:
         self.written: list[Any] = []
         self._reasoning_id: str | None = None
         self._freeform: set[str] = set()
+        # Whether the contents of a result are written, which are below its place.
+        self._is_nested = False
 
     def items(self, pieces: list[Piece]) -> list[Any]:
         """The items of all pieces."""
@@ -320,7 +322,9 @@ class ItemWriter:
         canister: Any = piece.canister
         if "empty" in words:
             return []
+        self._is_nested = True
         parts = self.input_parts(canister.held, piece.place)
+        self._is_nested = False
         if canister.is_error:
             self._flag(parts, canister, piece.place)
         residue = canister.residue
@@ -483,27 +487,31 @@ class ItemWriter:
     def _shown(self, content: ImageContentClass | FileContentClass, place: Place) -> list[Object]:
         payload = content.payload
         if self.is_same:
-            return [_own_media(content)]
+            return [own_media(content)]
         if is_broken(content):
             self.report.lose("MEDIA_DROPPED", place, NOT_BASE64)
             return []
         if isinstance(content, FileContentClass):
-            for field, within in (("context", ".context"), ("citable", ".citations")):
-                if getattr(content, field):
-                    detail = f"a file has no {field!r} here"
+            for path, said in (
+                (context_path(content), content.context),
+                (".citations", content.citable),
+            ):
+                if said:
+                    detail = f"a file has no {path[1:]!r} here"
+                    within = "" if self._is_nested else path
                     self.report.lose("FIELD_DROPPED", place, detail, within)
             if content.chunks:
                 return self._chunks(content, place)
         if isinstance(payload, Location):
             if is_fetchable(payload):
-                return [_own_media(content)]
+                return [own_media(content)]
             self.report.lose("REFERENCE_UNRESOLVABLE", place)
             return []
         mime_type = content.mime_type
         if isinstance(content, FileContentClass):
-            return [_inline_file(content, content.name)]
+            return [inline_file(content, content.name)]
         if mime_type == "application/pdf":
-            return [_inline_file(content, None)]
+            return [inline_file(content, None)]
         if mime_type in WEB_IMAGES:
             url = f"data:{mime_type};base64,{standard_base64(payload)}"
             return [{"type": "input_image", "detail": "auto", "image_url": url}]
@@ -548,29 +556,6 @@ def _family(model: str) -> str:
     """The models that read each other's reasoning: ``gpt-5`` of ``gpt-5.5-2026-03-05``."""
     found = _FAMILY.match(model)
     return found.group() if found else model
-
-
-def _own_media(content: ImageContentClass | FileContentClass) -> Object:
-    """An image or a file as this dialect says it: inline, by URL or by file id."""
-    payload = content.payload
-    is_image = isinstance(content, ImageContentClass)
-    if not isinstance(payload, Location):
-        source = {"image_url" if is_image else "file_data": data_url(content)}
-    elif payload.kind == "file":
-        source = {"file_id": payload.value}
-    else:
-        source = {"image_url" if is_image else "file_url": payload.value}
-    if isinstance(content, ImageContentClass):
-        return {"type": "input_image", "detail": "auto", **source}
-    name = {} if content.name is None else {"filename": content.name}
-    return {"type": "input_file", **name, **source}
-
-
-def _inline_file(content: BinaryContentStruct, name: str | None) -> Object:
-    mime_type = content.mime_type
-    url = f"data:{mime_type or UNKNOWN_TYPE};base64,{standard_base64(content.payload)}"
-    filename = name or _FILE_NAMES.get(mime_type, "file")
-    return {"type": "input_file", "filename": filename, "file_data": url}
 
 
 def _mark(parts: list[Object], cache: str) -> bool:
