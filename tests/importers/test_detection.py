@@ -132,7 +132,7 @@ def test_a_database_of_another_program_is_described(tmp_path: Path):
 def test_what_was_seen_is_said(tmp_path: Path):
     path = tmp_path / "rows.jsonl"
     path.write_text('{"prompt": "Hi", "chosen": "Hello", "rejected": "No"}\n')
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         summary = import_into(store, path)
     assert summary.formats == {
         "rows.jsonl": "preferences: its rows have answers to choose from: chosen and rejected"
@@ -146,7 +146,7 @@ def test_a_folder_is_judged_file_by_file(tmp_path: Path):
     (tmp_path / "odd.json").write_text('[{"who": "me", "role": "x", "text": "a message, perhaps"}]')
     (tmp_path / "cut.json").write_text('[{"role": "user", "content": "Hi"}, {"role"')
     (tmp_path / "program.log").write_text("[hub] started\n")
-    with open_store("memory:") as store:
+    with open_store("sqlite::memory:") as store:
         summary = import_into(store, tmp_path)
     assert sorted(summary.formats) == ["chat.txt", "cut.json"]
     assert sorted(summary.left_alone) == ["picture.png", "program.log", "settings.json"]
