@@ -7,7 +7,7 @@ nobody writes any more; the short end holds both locks and looks only at what wa
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 import msgspec
@@ -132,20 +132,20 @@ class Collector:
         found = {}
         is_whole = True
         for identifier in self._identifiers():
-            data = read_whole(self._files, metadata_name(identifier))
-            if data is None:
-                continue
-            raw = unseal(data)
-            try:
-                metadata = None if raw is None else msgspec.json.decode(raw, type=Metadata)
-            except msgspec.MsgspecError:
-                metadata = None
+            metadata = self._read_metadata(identifier)
             if metadata is None:
-                is_whole = False
+                is_whole = is_whole and self._files.facts(metadata_name(identifier)) is None
                 continue
             found[identifier] = metadata
             self._scopes[identifier] = metadata.scope
         return found if is_whole else None
+
+    def _read_metadata(self, identifier: str) -> Metadata | None:
+        """What is known of a conversation; None if there is none, or if it is damaged."""
+        raw = unseal(read_whole(self._files, metadata_name(identifier)) or b"")
+        with contextlib.suppress(msgspec.MsgspecError):
+            return None if raw is None else msgspec.json.decode(raw, type=Metadata)
+        return None
 
     def _identifiers(self) -> list[str]:
         return identifiers_of(self._files)[0]
@@ -222,14 +222,10 @@ class Collector:
     def _finish(self, plans: list[_Plan], spent: _Spent, cursor: Cursor) -> int:
         """The end, while nobody writes: look at what was added, then put the copies in place; bytes of logs freed."""
         with self._commits.alone():
-            now = self._spent(self._metadata())
-            spent.dead &= now.dead
-            spent.cuts = {
-                name: cut if spent.cuts.get(name) == cut else None for name, cut in now.cuts.items()
-            }
             noted = self._change_log.since(cursor).noted
             changed = None if noted is None else {one.identifier for one in noted}
-            looked_at = self._identifiers() if changed is None else changed
+            looked_at = set(self._identifiers()) if changed is None else changed
+            self._spare(spent, looked_at)
             late: set[bytes] = set()
             for identifier in looked_at:
                 if identifier not in spent.dead:
@@ -249,6 +245,25 @@ class Collector:
             self._packs.forget()
             self._commits.begin_epoch()
         return freed
+
+    def _spare(self, spent: _Spent, changed: Iterable[str]) -> None:
+        """Leave alone what turns out to be needed by conversations that changed while everything was marked.
+
+        What was deleted can be neither appended to nor forked; so only a fork that was made before, and seen by
+        nobody, can need something of it.
+        """
+        for identifier in changed:
+            metadata = self._read_metadata(identifier)
+            if metadata is not None:
+                self._scopes[identifier] = metadata.scope
+            fork = None if metadata is None or metadata.deleted is not None else metadata
+            seen: set[str] = set()
+            while fork is not None and fork.id not in seen:
+                seen.add(fork.id)
+                spent.dead.discard(fork.id)
+                if fork.id in spent.cuts:
+                    spent.cuts[fork.id] = None
+                fork = None if fork.parent is None else self._read_metadata(fork.parent)
 
     def _shorten(self, cuts: Mapping[str, int | None]) -> None:
         """Cut the logs of deleted conversations behind the last line that a fork needs, durably.
