@@ -4,6 +4,8 @@ import shutil
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
+import pytest
+
 from cannery.messages import (
     AudioContentClass,
     Base64,
@@ -30,9 +32,11 @@ from cannery.messages import (
 )
 from cannery.storage import open_store
 
-GOLDEN = Path(__file__).parent / "golden" / "version-1"
+STORES = Path(__file__).parent / "golden"
+GOLDEN = STORES / "version-2"
 NAME = "golden"
 FORK = "golden-fork"
+SCOPED = "golden-scoped"
 WHEN = datetime(2025, 11, 18, 10, 30, tzinfo=UTC)
 LATER = datetime(2025, 11, 18, 16, 15, 0, 250000, tzinfo=timezone(timedelta(hours=5, minutes=45)))
 CITATION = Citation("anthropic_messages", '{"type":"page"}', url="https://example.org", start=1)
@@ -80,6 +84,9 @@ CANISTERS = [
 ]
 
 
+SAID = [user("In a scope.", WHEN), assistant("Long. " * 1000, WHEN)]
+
+
 def write(path):
     """The golden store, as this version writes it."""
     from cannery.backends import Change
@@ -93,11 +100,14 @@ def write(path):
         change = Change(identifier=FORK, requires={FORK: None}, metadata=fork, base=3)
         store.backend.commit(change)
         store.get(FORK).append(user("Otherwise.", LATER))
+        scoped = Metadata(SCOPED, WHEN, WHEN, scope="tenant", session="session")
+        store.add(scoped, {}).append(SAID)
 
 
-def test_a_golden_store_is_read(tmp_path):
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_golden_store_is_read_and_upgraded(tmp_path, version):
     path = tmp_path / "store"
-    shutil.copytree(GOLDEN, path)
+    shutil.copytree(STORES / f"version-{version}", path)
     with open_store(path) as store:
         assert list(store.get(NAME).load()) == CANISTERS
         assert list(store.get(NAME).hydrate()) == CANISTERS
@@ -105,7 +115,12 @@ def test_a_golden_store_is_read(tmp_path):
         assert list(fork.load()) == [*CANISTERS[:3], user("Otherwise.", LATER)]
         assert store.get(NAME).tags == ("x", "y")
         assert store.verify().is_sound
-        assert len(store.list()) == 2
+        assert len(store.list()) == version + 1
+        assert [one.identifier for one in store.within("tenant").list()] == [SCOPED] * (version - 1)
+        store.within("tenant").file(SAID, session="another")
+        for one in store.within("tenant").list():
+            assert list(store.get(one.identifier).hydrate()) == SAID
+    assert (path / "cannery.json").read_bytes() == (GOLDEN / "cannery.json").read_bytes()
 
 
 def test_the_same_bytes_are_written(tmp_path):

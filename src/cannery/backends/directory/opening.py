@@ -30,7 +30,8 @@ from cannery.backends.directory.layout import (
 from cannery.errors import DamageError, StorageError
 
 _FORMAT = "cannery"
-_VERSION = 1
+_VERSION = 2
+_READABLE = frozenset({1, 2})
 _SHOWN = 5
 
 
@@ -57,9 +58,10 @@ class Presence:
             raise
 
     def _set_up(self) -> None:
-        if read_whole(self._files, MARKER) is None:
-            # Before anything else that has a name of the layout, so that such names without a marker are the user's.
-            data = msgspec.json.encode({"format": _FORMAT, "version": _VERSION}) + b"\n"
+        data = msgspec.json.encode({"format": _FORMAT, "version": _VERSION}) + b"\n"
+        if read_whole(self._files, MARKER) != data:
+            # Before anything else that has a name of the layout, so that such names without a marker are the user's;
+            # and before anything is written that an older program would not know.
             write_whole(self._files, MARKER, data, durable=True)
             self._files.sync_directory("")
         for name in DIRECTORIES:
@@ -137,9 +139,10 @@ def check_marker(files: Files) -> bool:
         raise DamageError(MARKER, "not JSON") from None
     if marker.get("format") != _FORMAT or type(marker.get("version")) is not int:
         raise DamageError(MARKER, "not a Cannery store")
-    if marker["version"] != _VERSION:
+    if marker["version"] not in _READABLE:
+        known = f"versions up to {_VERSION}"
         raise StorageError(
-            f"{MARKER}: format version {marker['version']}; this program reads version {_VERSION}"
+            f"{MARKER}: format version {marker['version']}; this program reads {known}"
         )
     return True
 
