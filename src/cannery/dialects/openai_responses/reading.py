@@ -45,8 +45,9 @@ from cannery.messages.residue import Residue
 from cannery.roles.vocabularies import VOCABULARIES
 from cannery.wire.bodies import Fields, Object, decode, is_named, kind_of, read_fields
 from cannery.wire.markers import ERROR_PREFIX, read_error_flag
-from cannery.wire.media import is_broken, sniff, split_data_url
+from cannery.wire.media import data_url_patch, is_broken, sniff, split_data_url
 from cannery.wire.places import Path, Places, path_text
+from cannery.wire.residues import nested, set_again, take_usual
 from cannery.wire.wire_roles import read_role
 
 _ROLES = VOCABULARIES["openai"]
@@ -416,7 +417,7 @@ def _read_input_text(part: Object, path: Path, is_output: bool) -> _Part:  # noq
     if is_output:
         return text, {"s": part} if "annotations" in part else {"s": part, "x": ["annotations"]}
     del part["type"]
-    return text, {"s": part} if part else None
+    return text, set_again(part)
 
 
 def _read_output_text(part: Object, path: Path, is_output: bool) -> _Part:  # noqa: FBT001
@@ -425,27 +426,24 @@ def _read_output_text(part: Object, path: Path, is_output: bool) -> _Part:  # no
     if type(annotations) is list and annotations:
         del part["type"], part["annotations"]
         citations = tuple(map(read_citation, annotations))
-        return new_text(text, PLAIN, citations), {"s": part} if part else None
+        return new_text(text, PLAIN, citations), set_again(part)
     if not is_output:
         return text, {"s": part}
     del part["type"]
-    if annotations == []:
-        del part["annotations"]
-    patch: Object = {"s": part} if part else {}
-    if annotations is _MISSING:
-        patch["x"] = ["annotations"]
-    return text, patch or None
+    dropped: list[str] = []
+    take_usual(part, "annotations", [], dropped)
+    return text, nested(part, {}, dropped)
 
 
 def _read_refusal(part: Object, path: Path, _: bool) -> _Part:  # noqa: FBT001
     text = _text(part, "refusal", path)
     del part["type"]
-    return new_refusal(text), {"s": part} if part else None
+    return new_refusal(text), set_again(part)
 
 
 def _read_image(part: Object, _: Path, __: bool) -> _Part:  # noqa: FBT001
     url, identifier = part.get("image_url"), part.get("file_id")
-    patch: Object = {}
+    spelling: Object | None = None
     if is_named(url):
         del part["image_url"]
         inline = split_data_url(url)
@@ -453,47 +451,33 @@ def _read_image(part: Object, _: Path, __: bool) -> _Part:  # noqa: FBT001
             held = new_image(new_location("url", url), "")
         else:
             held = new_image(inline[1], inline[0])
-            _respell(patch, "image_url", url, *inline)
+            spelling = data_url_patch(url, *inline)
     elif is_named(identifier):
         held = new_image(new_location("file", part.pop("file_id")), "")
     else:
         return new_opaque(NAME, "input_image", write_json(part)), None
     del part["type"]
-    if "detail" not in part:
-        patch["x"] = ["detail"]
-    elif part["detail"] == "auto":
-        del part["detail"]
-    return held, ({**patch, "s": part} if part else patch) or None
+    dropped: list[str] = []
+    take_usual(part, "detail", "auto", dropped)
+    return held, nested(part, {"image_url": spelling}, dropped)
 
 
 def _read_file(part: Object, _: Path, __: bool) -> _Part:  # noqa: FBT001
-    name, data = part.get("filename"), part.get("file_data")
-    patch: Object = {}
+    data, spelling = part.get("file_data"), None
     if type(data) is str:
+        del part["file_data"]
         mime_type, payload = split_data_url(data) or ("application/pdf", Base64(data))
-        source = ("file_data", payload, mime_type)
-        _respell(patch, "file_data", data, mime_type, payload)
+        spelling = data_url_patch(data, mime_type, payload)
+        source = (payload, mime_type)
     elif is_named(part.get("file_url")):
-        source = ("file_url", new_location("url", part["file_url"]), "")
+        source = (new_location("url", part.pop("file_url")), "")
     elif is_named(part.get("file_id")):
-        source = ("file_id", new_location("file", part["file_id"]), "")
+        source = (new_location("file", part.pop("file_id")), "")
     else:
         return new_opaque(NAME, "input_file", write_json(part)), None
-    key, place, mime_type = source
-    del part["type"], part[key]
-    if type(name) is str:
-        del part["filename"]
-    else:
-        name = None
-    return new_file(place, mime_type, name), ({**patch, "s": part} if part else patch) or None
-
-
-def _respell(patch: Object, key: str, url: str, mime_type: str, payload: Base64) -> None:
-    """Note how a data URL begins, where the writer would begin it otherwise."""
-    length = len(payload.text)
-    start = url[: len(url) - length]
-    if start != f"data:{mime_type};base64,":
-        patch["d"] = {key: {"p": [0, length, start]}}
+    del part["type"]
+    name = part.pop("filename") if type(part.get("filename")) is str else None
+    return new_file(*source, name), nested(part, {"file_data": spelling})
 
 
 _PARTS = {

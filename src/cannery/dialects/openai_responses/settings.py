@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import msgspec
@@ -15,6 +14,7 @@ from cannery.families.openai.settings import (
     SIBLINGS,
     UNSHOWN,
     legal_format,
+    take_output,
     write_effort,
     write_metadata,
     write_output,
@@ -24,14 +24,11 @@ from cannery.messages.absence import absent
 from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import (
     DEFAULT_CONTROLS,
-    Controls,
-    OutputFormat,
     Request,
     Thinking,
     Tool,
     ToolChoice,
     new_controls,
-    new_output_format,
     new_thinking,
     new_tool,
     new_tool_choice,
@@ -41,15 +38,16 @@ from cannery.wire.bodies import Fields, Object, decode, kind_of
 from cannery.wire.controls import (
     distinct,
     drop_choice,
-    drop_controls,
+    drop_control,
     flag,
+    given_controls,
     is_possible,
     put,
     text,
 )
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
-from cannery.wire.residues import own_residue, recall
+from cannery.wire.residues import nested, own_residue, recall
 from cannery.wire.schemas import lists_properties, object_schema
 
 NAME = "openai_responses"
@@ -92,19 +90,9 @@ MODELLED = frozenset(
         "incomplete_details.reason",
     }
 )
-# Usage comes with every answer, so asking for it needs no words.
-_KNOWN = frozenset(Controls.__struct_fields__) - {
-    "top_k",
-    "stop",
-    "seed",
-    "presence_penalty",
-    "frequency_penalty",
-    "candidates",
-}
 _SUMMARIES = frozenset({"auto", "concise", "detailed"})
 _NO_PARAMETERS = {"type": "object", "properties": {}}
 _CHOICES = frozenset({"auto", "none", "required"})
-_is_legal_name = re.compile(r"[A-Za-z0-9_-]{1,64}").fullmatch
 _split_tools = msgspec.json.Decoder(list[dict[str, Raw]]).decode
 
 
@@ -128,7 +116,7 @@ class SettingsReader:
 
     def envelope(self) -> str | None:
         """The patch of all that nobody has taken from the fields."""
-        return patch_of(self.fields, None, self._patches)
+        return patch_of(self.fields, (), self._patches)
 
     def read_scalar(self, key: str) -> None:
         """A setting that is one value; a value of any other type is residue."""
@@ -166,27 +154,18 @@ class SettingsReader:
     def read_text(self, key: str) -> None:
         """The output format."""
         value = decode(self.fields[key])
-        given: Any = value.get("format") if type(value) is dict else None
-        kind = given.get("type") if type(given) is dict else None
-        dropped: list[str] = []
-        if kind == "json_schema":
-            self._values["output"] = _read_schema(given, dropped)
-        elif kind in ("text", "json_object"):
-            self._values["output"] = new_output_format("text" if kind == "text" else "json")
-        else:
-            return
-        del value["format"], given["type"]
-        self._leave(key, value)
-        if given or dropped:
-            inner = {"s": given} if given else {}
-            inner |= {"x": dropped} if dropped else {}
-            self._patches.setdefault(key, {})["d"] = {"format": inner}
+        output, patch = take_output(value.get("format")) if type(value) is dict else (absent, None)
+        if output is not absent:
+            self._values["output"] = output
+            del value["format"]
+            self._leave(key, value, {"format": patch})
 
-    def _leave(self, key: str, left: Object) -> None:
+    def _leave(
+        self, key: str, left: Object, inner: Object | None = None, dropped: Sequence[str] = ()
+    ) -> None:
         """Keep what is left of an object of which something was taken."""
         del self.fields[key]
-        if left:
-            self._patches[key] = {"s": left}
+        self._patches[key] = nested(left, inner or {}, dropped)
 
     def read_tools(self, key: str) -> None:
         """The tools; what they take as parameters is not decoded."""
@@ -229,11 +208,8 @@ class SettingsReader:
         for tool in tools:
             _take_chosen(tool, freeform)
         left = {str(index): {"s": tool} for index, tool in enumerate(tools) if tool}
-        self._leave("tool_choice", value)
-        if left or mode is None:
-            patch = self._patches.setdefault("tool_choice", {})
-            patch |= {"d": {"tools": {"i": left}}} if left else {}
-            patch |= {"x": ["mode"]} if "mode" not in value and mode is None else {}
+        inner = {"tools": {"i": left}} if left else None
+        self._leave("tool_choice", value, inner, () if "mode" in value or mode else ("mode",))
 
 
 # The settings that are one value: their names in the model, and the types that are read.
@@ -246,6 +222,7 @@ _SCALARS: dict[str, tuple[str, tuple[type, ...]]] = {
     "parallel_tool_calls": ("parallel_calls", (bool,)),
     "user": ("user", (str,)),
 }
+_KEYS = {name: key for key, (name, _) in _SCALARS.items()}
 _READERS: dict[str, Callable[[SettingsReader, str], None]] = {
     "metadata": SettingsReader.read_metadata,
     "reasoning": SettingsReader.read_thinking,
@@ -255,18 +232,12 @@ _READERS: dict[str, Callable[[SettingsReader, str], None]] = {
 }
 
 
-def patch_of(
-    left: Object, dropped: list[str] | None = None, inner: Object | None = None
-) -> str | None:
-    """The patch that gives back what was left of an object: values to set, keys to drop, patches of inner values."""
-    patch: Object = {}
-    if inner:
-        patch["d"] = inner
-    if left:
-        patch["s"] = left
-    if dropped:
-        patch["x"] = dropped
-    return write_json(patch) if patch else None
+def patch_of(left: Object, dropped: Sequence[str] = (), inner: Object | None = None) -> str | None:
+    """The text of the patch that gives back what was left of an object."""
+    if not (left or dropped or inner):
+        return None
+    patch = nested(left, inner or {}, dropped)
+    return None if patch is None else write_json(patch)
 
 
 def _refuse_tools(value: Any) -> None:
@@ -316,24 +287,6 @@ def _take_object(item: dict[str, Raw], key: str) -> Any:
     return found
 
 
-def _read_schema(given: Object, dropped: list[str]) -> Any:
-    """Take the format of a JSON schema; ``dropped`` gets the keys that are always written and that it has not."""
-    schema = given.get("schema")
-    name, description = text(given.get("name")), text(given.get("description"))
-    strict = flag(given.get("strict"))
-    dropped += [key for key in ("name", "schema") if key not in given]
-    if type(schema) is dict:
-        del given["schema"]
-    if name is not absent and _is_legal_name(name):
-        del given["name"]
-    if description is not absent:
-        del given["description"]
-    if strict is not absent:
-        del given["strict"]
-    schema = write_json(schema) if type(schema) is dict else absent
-    return new_output_format("schema", schema, name, description, strict)
-
-
 def _chosen(choice: Any) -> str | None:
     """The name of a chosen function or custom tool."""
     if type(choice) is not dict or choice.get("type") not in ("function", "custom"):
@@ -352,12 +305,27 @@ def _take_chosen(choice: Object, freeform: set[str]) -> None:
 def write_settings(request: Request, report: Report) -> Object:
     """Every field of the body but the instructions and the items, in the usual form."""
     body: Object = {}
+    is_same = request.source == NAME
     put(body, "model", request.model)
-    _write_tools(request, body, report)
-    _write_choice(request, body, report)
-    _write_controls(request.controls, body, report, is_same=request.source == NAME)
+    if request.tools:
+        _write_tools(request, body, report)
+    if isinstance(request.tool_choice, ToolChoice):
+        _write_choice(request, request.tool_choice, body, report)
+    for name, value in given_controls(request.controls):
+        key = _KEYS.get(name)
+        if key is not None:
+            body[key] = value
+        elif name == "output":
+            body["text"] = {"format": write_output(value)}
+        elif name == "thinking":
+            _write_thinking(value, body, report, is_same=is_same)
+        elif name == "metadata":
+            write_metadata(request.controls, body, report, at_home=is_same)
+        elif name != "include_usage":
+            # Usage comes with every answer, so asking for it needs no words.
+            drop_control(name, value, report)
     put(body, "stream", request.stream)
-    if request.source != NAME:
+    if not is_same and request.residue is not None:
         put_shared(request, NAME, body)
     return body
 
@@ -367,21 +335,7 @@ def takes_over(request: Request) -> Collection[str]:
     return shared_settings(request, NAME).places
 
 
-def _write_controls(controls: Controls, body: Object, report: Report, *, is_same: bool) -> None:
-    put(body, "max_output_tokens", controls.max_tokens)
-    put(body, "temperature", controls.temperature)
-    put(body, "top_p", controls.top_p)
-    put(body, "parallel_tool_calls", controls.parallel_calls)
-    if isinstance(controls.output, OutputFormat):
-        body["text"] = {"format": write_output(controls.output)}
-    if isinstance(controls.thinking, Thinking):
-        body |= _write_thinking(controls.thinking, report, is_same=is_same)
-    write_metadata(controls, body, report, at_home=is_same)
-    put(body, "user", controls.user)
-    drop_controls(controls, _KNOWN, report)
-
-
-def _write_thinking(thinking: Thinking, report: Report, *, is_same: bool) -> Object:
+def _write_thinking(thinking: Thinking, body: Object, report: Report, *, is_same: bool) -> None:
     reasoning: Object = {}
     effort = write_effort(thinking, report, at_home=is_same)
     if effort is not None:
@@ -389,7 +343,8 @@ def _write_thinking(thinking: Thinking, report: Report, *, is_same: bool) -> Obj
     summary = thinking.summary
     if isinstance(summary, str) and summary not in UNSHOWN:
         reasoning["summary"] = summary if is_same or summary in _SUMMARIES else "auto"
-    return {"reasoning": reasoning} if reasoning else {}
+    if reasoning:
+        body["reasoning"] = reasoning
 
 
 def _write_tools(request: Request, body: Object, report: Report) -> None:
@@ -434,10 +389,7 @@ def _make_legal(written: Object, tool: Tool) -> None:
         written["parameters"] = object_schema(decode_json(tool.schema))
 
 
-def _write_choice(request: Request, body: Object, report: Report) -> None:
-    choice = request.tool_choice
-    if not isinstance(choice, ToolChoice):
-        return
+def _write_choice(request: Request, choice: ToolChoice, body: Object, report: Report) -> None:
     sent = [str(tool.get("name")) for tool in body.get("tools", ()) if isinstance(tool, dict)]
     is_free = choice.mode in ("auto", "none")
     if request.source != NAME and not (is_free or is_possible(choice, sent)):
