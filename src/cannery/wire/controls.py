@@ -108,7 +108,7 @@ def given_controls(controls: Controls) -> list[tuple[str, Any]]:
 def drop_control(name: str, value: Any, report: Report) -> None:
     """Name a control that the target does not have, unless it says nothing."""
     if value != _QUIET.get(name, absent):
-        report.lose("CONTROL_DROPPED", f"@{name}", f"the target has no {name!r}")
+        report.lose("CONTROL_DROPPED", f"@{name}")
 
 
 def drop_controls(controls: Controls, known: Collection[str], report: Report) -> None:

@@ -129,7 +129,8 @@ def report_settings(
             if name == _CITATIONS:
                 report.lose("CITATION_DROPPED", place, "the answer has no text to cite by")
             else:
-                report.lose("CONTROL_DROPPED", place, f"only its own dialect knows this {name!r}")
+                key = place.rpartition(".")[2]
+                report.lose("CONTROL_DROPPED", place, f"only its own dialect knows this {key!r}")
         elif type(held) is dict and any(known.startswith(f"{place}.") for known in modelled):
             waiting += [(f"{path}.{key}", held[key]) for key in reversed(held)]
 

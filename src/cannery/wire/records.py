@@ -69,7 +69,7 @@ def drop_settings(request: Request, report: Report, known: frozenset[str] = froz
     if request.model is not absent:
         report.lose("MODEL_DROPPED", "model")
     if request.tool_choice is not absent:
-        report.lose("CONTROL_DROPPED", "@tool_choice", "the target has no 'tool_choice'")
+        report.lose("CONTROL_DROPPED", "@tool_choice")
     drop_controls(request.controls, known, report)
 
 

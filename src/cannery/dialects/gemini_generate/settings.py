@@ -5,11 +5,10 @@ The model and the choice to stream stand in the URL, so no body has them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from itertools import product
+from collections.abc import Iterable
+from itertools import chain, product
 from typing import Any
 
-from msgspec.structs import astuple
 from orjson import Fragment
 
 from cannery.dialects.gemini_generate.models import (
@@ -32,7 +31,6 @@ from cannery.messages.absence import Absential, absent
 from cannery.messages.json_text import decode_json
 from cannery.messages.requests import (
     DEFAULT_CONTROLS,
-    Controls,
     OutputFormat,
     Request,
     Thinking,
@@ -45,8 +43,9 @@ from cannery.wire.controls import (
     budget_of,
     distinct,
     drop_choice,
-    drop_controls,
+    drop_control,
     field_of,
+    given_controls,
     is_possible,
     lose_thinking,
     put,
@@ -72,19 +71,29 @@ FIELDS = {
 }
 _SCHEMA_KEYS = ("responseSchema", "responseJsonSchema")
 OUTPUT_KEYS = ("responseMimeType", *_SCHEMA_KEYS)
-CONTROL_PATHS: dict[str, str | tuple[str, ...]] = {
-    **{name: f"{CONFIG}.{key}" for name, key in FIELDS.items()},
-    "output": tuple(f"{CONFIG}.{key}" for key in OUTPUT_KEYS),
-    "thinking": f"{CONFIG}.thinkingConfig",
-    "effort": f"{CONFIG}.thinkingConfig.thinkingLevel",
-    "budget": f"{CONFIG}.thinkingConfig.thinkingBudget",
-    "summary": f"{CONFIG}.thinkingConfig.includeThoughts",
-    "tool_choice": CHOICE,
-    "finish": "candidates[0].finishReason",
+
+
+def _spellings(*paths: str) -> tuple[str, ...]:
+    """Every way to spell some paths, the usual one first."""
+    return tuple(
+        ".".join(steps)
+        for path in paths
+        for steps in product(*(dict.fromkeys((step, snake(step))) for step in path.split(".")))
+    )
+
+
+CONTROL_PATHS = {
+    **{name: _spellings(f"{CONFIG}.{key}") for name, key in FIELDS.items()},
+    "output": _spellings(*(f"{CONFIG}.{key}" for key in OUTPUT_KEYS)),
+    "thinking": _spellings(f"{CONFIG}.thinkingConfig"),
+    "effort": _spellings(f"{CONFIG}.thinkingConfig.thinkingLevel"),
+    "budget": _spellings(f"{CONFIG}.thinkingConfig.thinkingBudget"),
+    "summary": _spellings(f"{CONFIG}.thinkingConfig.includeThoughts"),
+    "tool_choice": _spellings(CHOICE),
+    "finish": _spellings("candidates[0].finishReason"),
 }
 # What parallel calls and usage at the end of a stream ask for is what Gemini does anyway.
 _KNOWN = frozenset(CONTROL_PATHS) | {"parallel_calls", "include_usage"}
-_NAMES = Controls.__struct_fields__
 _MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
 LEVELS = {
     "minimal": "MINIMAL",
@@ -98,34 +107,19 @@ JSON_TYPE, TEXT_TYPE = "application/json", "text/plain"
 _SEEDS = range(-(2**31), 2**31)
 
 
-def _spellings(path: str) -> Iterator[str]:
-    """Every way to spell a path."""
-    for steps in product(*((step, snake(step)) for step in path.split("."))):
-        yield ".".join(steps)
-
-
 MODELLED = frozenset(
-    spelling
-    for path in (
-        *(path for path in CONTROL_PATHS.values() if isinstance(path, str)),
-        *CONTROL_PATHS["output"],
-        f"{CONFIG}.thinkingConfig.includeThoughts",
-        f"{CHOICE}.mode",
-        f"{CHOICE}.allowedFunctionNames",
-        "toolConfig",
-        "tools",
-        # of a response
-        "candidates[0].finishReason",
-        "candidates[0].index",
-        "responseId",
-        "modelVersion",
-        "createTime",
-        *(
-            f"usageMetadata.{kind}TokenCount"
-            for kind in ("prompt", "toolUsePrompt", "candidates", "total")
+    {
+        *chain.from_iterable(CONTROL_PATHS.values()),
+        *_spellings(
+            *(f"{CHOICE}.mode", f"{CHOICE}.allowedFunctionNames", "toolConfig", "tools"),
+            # Of a response.
+            *("candidates[0].index", "responseId", "modelVersion", "createTime"),
+            *(
+                f"usageMetadata.{kind}TokenCount"
+                for kind in ("prompt", "toolUsePrompt", "candidates", "total")
+            ),
         ),
-    )
-    for spelling in _spellings(path)
+    }
 )
 
 
@@ -147,11 +141,7 @@ def write_settings(request: Request, report: Report, shapes: frozenset[str]) -> 
 
 def _write_controls(request: Request, report: Report, shapes: frozenset[str]) -> Object:
     controls, is_same = request.controls, request.source == NAME
-    given = {
-        name: value
-        for name, value in zip(_NAMES, astuple(controls), strict=True)
-        if value is not absent
-    }
+    given = dict(given_controls(controls))
     config: Object = {FIELDS[name]: value for name, value in given.items() if name in FIELDS}
     if "stop" in given:
         config["stopSequences"] = list(given["stop"])
@@ -169,8 +159,9 @@ def _write_controls(request: Request, report: Report, shapes: frozenset[str]) ->
             lose_thinking(controls.thinking, report, "this model cannot think")
     if controls.parallel_calls is False:
         report.lose("CONTROL_DROPPED", "@parallel_calls", "Gemini may always call in parallel")
-    if not given.keys() <= _KNOWN:
-        drop_controls(controls, _KNOWN, report)
+    for name, value in given.items():
+        if name not in _KNOWN:
+            drop_control(name, value, report)
     return config
 
 
@@ -338,7 +329,7 @@ def _add_declaration(
             if type(group) is dict and type(get(group, "functionDeclarations")) is list:
                 group[spelled(group, "functionDeclarations")].append(declaration)
                 return
-    groups.append({key: [declaration]})
+    groups.append({key: declaration if "single" in shapes else [declaration]})
 
 
 def _write_declaration(tool: Tool, shapes: frozenset[str]) -> Object:

@@ -221,6 +221,9 @@ def _read_group(
     """Read one item of the tools; one without named functions is a hosted tool as it is."""
     key = spelled(group, "functionDeclarations") if type(group) is dict else ""
     declared = group.get(key) if key else None
+    is_single = type(declared) is dict
+    if is_single:
+        declared = [declared]
     if not group or not key or (declared is not None and not _are_named(declared)):
         tools.append(_hosted(group, ""))
         paths.append(path)
@@ -228,8 +231,10 @@ def _read_group(
     joined = ""
     for index, item in enumerate(declared or ()):
         shapes = [joined, key if key != "functionDeclarations" else ""]
+        if is_single:
+            shapes.append("single")
         tools.append(_read_declaration(item, shapes))
-        paths.append((*path, key, index))
+        paths.append((*path, key) if is_single else (*path, key, index))
         joined = "joined"
     for name, value in group.items():
         if name != key or declared is None:
