@@ -29,6 +29,30 @@ _MODELS = {
 }
 
 
+# Fields in which data sets and logs keep what was answered; no request has them.
+ANSWERS = frozenset(
+    {
+        "answer",
+        "answers",
+        "chosen",
+        "chosen_messages",
+        "completion",
+        "completions",
+        "conversation_id",
+        "label",
+        "output",
+        "outputs",
+        "rejected",
+        "rejected_messages",
+        "response",
+        "response_json",
+        "responses",
+        "sessionId",
+        "session_id",
+    }
+)
+
+
 class Detection(NamedTuple):
     """What a body is: its dialect, whether it is a request, response or stream, and how that was told."""
 
@@ -155,6 +179,16 @@ def _has(*names: str) -> Callable[[Mapping[str, Any]], bool]:
     return lambda value: any(name in value for name in names)
 
 
+def _holds_turns(name: str) -> Callable[[Mapping[str, Any]], bool]:
+    """A field with what is said, not a text of the same name."""
+    return lambda value: isinstance(value.get(name), (list, Mapping))
+
+
+def _asks(name: str) -> Callable[[Mapping[str, Any]], bool]:
+    """A field that asks, in a body that has no answer beside it, as a row of a data set has."""
+    return lambda value: name in value and not ANSWERS & value.keys()
+
+
 def _listed(name: str) -> Callable[[Mapping[str, Any]], bool]:
     return lambda value: isinstance(value.get(name), list)
 
@@ -231,11 +265,16 @@ _REQUEST, _RESPONSE = "request", "response"
 _MANY = _listed("messages")
 _SIGNS = (
     # Fields that one dialect alone has.
-    Sign("gemini_generate", _REQUEST, "it has contents", _has("contents")),
+    Sign("gemini_generate", _REQUEST, "it has contents", _holds_turns("contents")),
     Sign("gemini_generate", _RESPONSE, "it has candidates", _has("candidates", "promptFeedback")),
     Sign("gemini_generate", _RESPONSE, "it has usageMetadata", _has("usageMetadata")),
     Sign("sharegpt", _REQUEST, "it has conversations", _listed("conversations")),
-    Sign("alpaca", _REQUEST, "it has an instruction", _has("instruction")),
+    Sign(
+        "alpaca",
+        _REQUEST,
+        "it has an instruction",
+        lambda value: "instruction" in value and "response" not in value,
+    ),
     Sign("openai_responses", _RESPONSE, "its object is response", _object_is("response")),
     Sign("openai_chat", _RESPONSE, "it has choices", _listed("choices")),
     Sign("bedrock_converse", _RESPONSE, "it has a stopReason", _has("stopReason")),
@@ -343,8 +382,14 @@ _SIGNS = (
     Sign("cohere_chat", _REQUEST, "it asks for a Command model", _model_is("cohere_chat")),
     # The common shape.
     Sign("openai_chat", _REQUEST, "it has messages", _MANY),
-    Sign("openai_responses", _REQUEST, "it has input and no messages", _has("input")),
-    Sign("openai_responses", _REQUEST, "it has instructions", _has("instructions", "prompt")),
+    Sign("openai_responses", _REQUEST, "it has input and no messages", _asks("input")),
+    Sign("openai_responses", _REQUEST, "it has instructions", _asks("instructions")),
+    Sign(
+        "openai_responses",
+        _REQUEST,
+        "it names a stored prompt",
+        lambda value: isinstance(value.get("prompt"), Mapping),
+    ),
     Sign(
         "openai_responses",
         _REQUEST,

@@ -13,7 +13,7 @@ from cannery.importers.pieces import facts_of
 from cannery.storage import Store, open_store
 
 
-def chat(*texts: str) -> list[dict[str, str]]:
+def chat_of(*texts: str) -> list[dict[str, str]]:
     roles = ("user", "assistant")
     return [{"role": roles[n % 2], "content": text} for n, text in enumerate(texts)]
 
@@ -30,7 +30,7 @@ ROWS: dict[str, list[dict[str, Any]]] = {
         ]
     ],
     "openai_finetuning": [
-        {"messages": chat(*texts)}
+        {"messages": chat_of(*texts)}
         for texts in [
             ("Hi", "Hello"),
             ("Hi", "Hello", "More", "Sure"),
@@ -135,6 +135,16 @@ def test_a_preference_is_a_conversation_and_a_fork(tmp_path: Path):
         assert {each.parent for each in forks} == {each.identifier for each in roots}
         assert import_into(store, path).added == 0
     assert (summary.created, summary.forked) == (2, 2)
+
+
+def test_a_chat_that_begins_like_a_row_leaves_the_row_as_it_is(tmp_path: Path):
+    row = {"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Hello"}]}
+    chat = {"title": "T", "messages": chat_of("Hi", "Hello", "More")}
+    with open_store("sqlite::memory:") as store:
+        import_into(store, write(tmp_path, [row]))
+        import_into(store, write(tmp_path, [chat], "chat.jsonl"))
+        assert sorted(held(store)) == [["Hi", "Hello"], ["Hi", "Hello", "More"]]
+        assert all(each.parent is None for each in store.list())
 
 
 def test_a_row_that_was_deleted_comes_back(tmp_path: Path):

@@ -250,3 +250,27 @@ def test_unknown_records_are_kept_where_they_stood(tmp_path: Path):
         again = import_into(store, path)
     assert kept == [["queue-operation"], ["progress", "last-prompt"]]
     assert (summary.unknown_kept, again.unknown_kept) == (3, 0)
+
+
+def test_older_opencode_sessions_lie_in_many_files(tmp_path: Path):
+    storage = tmp_path / "storage"
+    message = {
+        "id": "msg_1",
+        "sessionID": "ses_1",
+        "role": "user",
+        "time": {"created": 1718000000000},
+    }
+    files = {
+        "session/p1/ses_1.json": {"id": "ses_1", "projectID": "p1", "title": "T", "time": {}},
+        "message/ses_1/msg_1.json": message,
+        "part/msg_1/prt_1.json": {"type": "text", "text": "Hi", "messageID": "msg_1"},
+    }
+    for name, value in files.items():
+        (storage / name).parent.mkdir(parents=True)
+        (storage / name).write_text(json.dumps(value))
+    with open_store("sqlite::memory:") as store:
+        summary = import_into(store, storage)
+        (listed,) = store.list()
+        (said,) = store.get(listed.identifier).load()
+    assert (said.text, listed.title, summary.problems) == ("Hi", "T", [])
+    assert said.timestamp.year == 2024

@@ -13,28 +13,6 @@ from cannery.errors import InputError
 from cannery.messages import Request, Role
 from cannery.translation import normalize_request
 
-# Fields in which other programs keep what was said, and no request has.
-_ANSWERS = frozenset(
-    {
-        "answer",
-        "answers",
-        "chosen",
-        "chosen_messages",
-        "completion",
-        "completions",
-        "conversation_id",
-        "label",
-        "output",
-        "outputs",
-        "rejected",
-        "rejected_messages",
-        "response",
-        "response_json",
-        "responses",
-        "sessionId",
-        "session_id",
-    }
-)
 _LISTS = ("messages", "contents", "input")
 
 
@@ -45,7 +23,7 @@ def request_of(body: Any) -> tuple[detection.Detection, Request]:
     found = detection.detect(body)
     if found.kind != "request":
         raise InputError(f"a {found.kind} of {found.dialect}, not a request")
-    unread = sorted(_ANSWERS & body.keys())
+    unread = sorted(detection.ANSWERS & body.keys())
     if unread:
         raise InputError(f"no request has {', '.join(unread)}")
     if "model" not in body and not any(isinstance(body.get(key), list) for key in _LISTS):

@@ -180,6 +180,8 @@ class Placement:
                 None,
                 is_exact=True,
                 created=_began(row.histories[0], row.facts),
+                # Nothing else that begins like a row goes on with it.
+                session=name,
             )
             for row, name in rows
         ]

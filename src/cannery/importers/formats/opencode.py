@@ -1,5 +1,7 @@
 """opencode: the tables ``session``, ``message`` and ``part`` of ``opencode.db``, or what ``opencode export`` writes.
 
+Before there was a database, a session, its messages and their parts lay in three folders of ``storage``.
+
 A session with a parent is a sub-agent. A part of the type ``tool`` is a call with its state, and with what it gave.
 Parts that only mark steps say nothing. Seen with opencode 1.18.33.
 """
@@ -44,6 +46,8 @@ def detect(sample: Sample) -> Detection | None:
     ):
         return Detection(0.95, "its tables are session, message and part")
     for record in sample.objects:
+        if text_of(record.get("id")).startswith("ses_") and "projectID" in record:
+            return Detection(0.9, "it is a session with a projectID, as older versions keep them")
         info = record.get("info")
         if isinstance(info, dict) and any(map(_is_message, objects(record.get("messages")))):
             return Detection(0.95, "it has the info of a session and messages with parts")
@@ -70,8 +74,23 @@ def _exported(source: Source) -> Iterator[tuple[str, Any, Any]]:
         info = value.get("info") if isinstance(value, dict) else None
         if isinstance(info, dict) and isinstance(value.get("messages"), list):
             yield source.place_of(record), info, objects(value["messages"])
+        elif isinstance(value, dict) and "projectID" in value:
+            yield source.place_of(record), value, list(_in_files(source, value))
         else:
             yield record.place, None, value
+
+
+def _in_files(source: Source, session: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The messages of a session that lie in files of their own, and their parts in others."""
+    storage = None if source.path is None else source.path.parents[2]
+    folder = None if storage is None else storage / "message" / text_of(session.get("id"))
+    if storage is None or folder is None or not folder.is_dir():
+        return
+    found = [(path.stem, objects([_object(path.read_bytes())])) for path in folder.glob("*.json")]
+    for name, infos in sorted(found):
+        for info in infos:
+            parts = sorted((storage / "part" / name).glob("*.json"))
+            yield {"info": info, "parts": [_object(path.read_bytes()) for path in parts]}
 
 
 def _stored(source: Source) -> Iterator[tuple[str, Any, Any]]:
