@@ -486,8 +486,8 @@ class Judge:
             match = self._partner(old, new)
             if match is not None:
                 new.remove(match)
-                what = self._changed(old, match)
-                self._note(what, f"{part}{word} {old[0]}: other {what}", old, match)
+                for what in self._changed(old, match):
+                    self._note(what, f"{part}{word} {old[0]}: other {what}", old, match)
             else:
                 self._note(column, f"{part}{word} {old[0]}: gone", old, now)
         for each in new:
@@ -500,10 +500,11 @@ class Judge:
         return max(same, key=lambda each: sum(map(str.__eq__, each, old)), default=None)
 
     @staticmethod
-    def _changed(old: list[str], new: list[str]) -> str:
-        if len(old) == 4 and old[1] != new[1]:
-            return "severity"
-        return "path" if old[-2] != new[-2] else "detail"
+    def _changed(old: list[str], new: list[str]) -> list[str]:
+        """The aspects in which two reports of the same code differ; a repair has no severity."""
+        aspects = ("severity", "path", "detail")[-len(old) + 1 :]
+        pairs = zip(aspects, old[1:], new[1:], strict=True)
+        return [aspect for aspect, before, now in pairs if before != now]
 
 
 def differences(before: Any, now: Any, path: str = "$") -> Iterator[tuple[str, Any, Any]]:
