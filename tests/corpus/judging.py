@@ -31,6 +31,8 @@ KNOWN: dict[str, dict[str, str]] = {
     "streams": {},
     "folded streams": {},
     "translated streams": {},
+    "folded envelopes": {},
+    "same dialect envelopes": {},
 }
 
 

@@ -1,0 +1,122 @@
+"""What stands around an answer, told from its stream: the last word that each field has in it.
+
+A stream tells its envelope in pieces: the start has some fields, the end others, usage comes more than once. A field's
+last value that is not null counts, but an answer keeps the name and time that its first chunk gave it; null is as good
+as nothing. Texts and calls are not looked at here, nor what belongs to a single chunk (``obfuscation`` is padding).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .sse import frames
+
+Body = dict[str, Any]
+_FIRST = ("id", "created", "model")
+_OF_CHUNKS = frozenset({"choices", "object", "obfuscation"})
+_TERMINAL = frozenset({"response.completed", "response.incomplete", "response.failed"})
+
+
+def envelope_of_stream(dialect: str, transcript: bytes) -> Body:
+    """The fields around the content, by the events of a stream."""
+    events = [frame.value for frame in frames(transcript) if frame.data != "[DONE]"]
+    return _STREAMS[dialect]([event for event in events if isinstance(event, dict)])
+
+
+def envelope_of_whole(dialect: str, body: Body) -> Body:
+    """The same of a whole answer."""
+    return _WHOLES[dialect](body)
+
+
+def differences(wanted: Body, found: Body, path: str = "") -> list[str]:
+    """What is in the first envelope and not, or otherwise, in the second."""
+    problems: list[str] = []
+    for key, value in wanted.items():
+        place = f"{path}{key}"
+        other = found.get(key)
+        if isinstance(value, dict) and isinstance(other, dict):
+            problems += differences(_said(value), other, f"{place}.")
+        elif value != other:
+            problems.append(f"{place}: {str(other)[:100]} instead of {str(value)[:100]}")
+    return problems
+
+
+def _said(*parts: Any, without: frozenset[str] | set[str] = frozenset()) -> Body:
+    """Objects over each other, later ones on top."""
+    found: Body = {}
+    for part in parts:
+        for key, value in (part or {}).items():
+            if value is not None and key not in without:
+                found[key] = value
+    return found
+
+
+def _chat_stream(events: list[Body]) -> Body:
+    choices = [_first(event.get("choices")) for event in events]
+    named = [{key: event.get(key) or None for key in _FIRST} for event in reversed(events)]
+    choice = _said(*choices, without={"delta", "index"})
+    return _said(*events, without=_OF_CHUNKS) | _said(*named) | {"choice": choice}
+
+
+def _chat_whole(body: Body) -> Body:
+    choice = _said(_first(body.get("choices")), without={"message", "index"})
+    return _said(body, without=_OF_CHUNKS) | {"choice": choice}
+
+
+def _anthropic_stream(events: list[Body]) -> Body:
+    starts = [event.get("message") or {} for event in events]
+    deltas = [event.get("delta") for event in events if event.get("type") == "message_delta"]
+    usages = [holder.get("usage") for holder in (*starts, *events)]
+    around = [
+        _said(event, without={"type", "delta", "usage"})
+        for event in events
+        if event.get("type") == "message_delta"
+    ]
+    message = _said(*starts, *deltas, *around, without={"content", "usage"})
+    return message | {"usage": _said(*usages)}
+
+
+def _anthropic_whole(body: Body) -> Body:
+    return _said(body, without={"content", "usage"}) | {"usage": _said(body.get("usage"))}
+
+
+def _gemini_stream(events: list[Body]) -> Body:
+    candidates = [_first(event.get("candidates")) for event in events]
+    return _said(*events, without={"candidates"}) | {
+        "candidate": _said(*candidates, without={"content", "index"})
+    }
+
+
+def _gemini_whole(body: Body) -> Body:
+    candidate = _said(_first(body.get("candidates")), without={"content", "index"})
+    return _said(body, without={"candidates"}) | {"candidate": candidate}
+
+
+def _responses_stream(events: list[Body]) -> Body:
+    ends = [event["response"] for event in events if event.get("type") in _TERMINAL]
+    return _said(*ends, without={"output"})
+
+
+def _responses_whole(body: Body) -> Body:
+    return _said(body, without={"output"})
+
+
+def _first(items: Any) -> Body:
+    """The first choice or candidate, which is the one that is kept in a conversation."""
+    found = [item for item in items or () if isinstance(item, dict) and not item.get("index")]
+    return found[0] if found else {}
+
+
+_STREAMS: dict[str, Callable[[list[Body]], Body]] = {
+    "openai_chat": _chat_stream,
+    "openai_responses": _responses_stream,
+    "anthropic_messages": _anthropic_stream,
+    "gemini_generate": _gemini_stream,
+}
+_WHOLES: dict[str, Callable[[Body], Body]] = {
+    "openai_chat": _chat_whole,
+    "openai_responses": _responses_whole,
+    "anthropic_messages": _anthropic_whole,
+    "gemini_generate": _gemini_whole,
+}
