@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
+import cannery
 from tests.behaviours.bodies import CHAT, CLAUDE, GEMINI, RESPONSES, call, told
 
 
@@ -81,3 +83,23 @@ def test_the_stop_sequence_of_an_answer_without_words_is_named():
     for target in (CHAT, RESPONSES, GEMINI):
         found = told(body, CLAUDE, target, kind="response")
         assert found.paths == {("FIELD_DROPPED", "stop_sequence")}, target
+
+
+FILTERED = {
+    "id": "c",
+    "object": "chat.completion",
+    "created": 1,
+    "model": "gpt-35-turbo",
+    "choices": [{"index": 0, "finish_reason": "content_filter", "content_filter_results": {}}],
+}
+
+
+@pytest.mark.parametrize("target", [CHAT, CLAUDE, GEMINI, RESPONSES])
+def test_an_answer_that_a_filter_stopped_may_have_no_message(target: str):
+    rendered = cannery.translate(FILTERED, source=CHAT, target=target, kind="response")
+    if target == CHAT:
+        assert json.loads(rendered.body) == FILTERED
+    response = cannery.normalize_response(rendered.body, target)
+    assert list(response.canisters) == []
+    # Anthropic has one word for both.
+    assert response.finish in (cannery.FinishReason.Filter, cannery.FinishReason.Refusal)

@@ -110,11 +110,17 @@ def _read_choice(reader: ChatReader, item: Any) -> tuple[Any, Object | None]:
     """Read the message of a choice: gives why the model stopped, and the patch of the choice."""
     choice = reader.object(item, "choices[0]")
     path = ("choices", 0, "message")
-    message = reader.object(reader.field(choice, "message", "choices[0]"), "choices[0].message")
-    del choice["message"]
-    patch = _read_message(reader, message, path)
     finish = read_finish(choice.get("finish_reason"))
     dropped: list[str] = []
+    patch: Object | None = None
+    if "message" not in choice and finish is FinishReason.Filter:
+        # Azure sends no message at all when its filter stopped the answer (API version 2024-02-01).
+        dropped.append("message")
+    else:
+        given = reader.field(choice, "message", "choices[0]")
+        message = reader.object(given, "choices[0].message")
+        del choice["message"]
+        patch = _read_message(reader, message, path)
     take_usual(choice, "index", 0, dropped)
     take_usual(choice, "logprobs", None, dropped)
     take_usual(choice, "finish_reason", finish_word(finish, has_calls=False), dropped)
