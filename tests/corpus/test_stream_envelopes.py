@@ -15,6 +15,16 @@ from tests.corpus.test_streams import OPTIONS
 from tests.oracles.stream_rules import check_stream_rules
 from tests.oracles.stream_wholes import differences, envelope_of_stream, envelope_of_whole
 
+# Streams whose envelopes are not kept yet; a dialect that keeps them must be removed.
+NOT_FOLDED = {"openai_chat"}
+NOT_KEPT = {"openai_chat"}
+
+
+def owed(names: set[str]) -> list[object]:
+    """Every dialect, those that owe a promise marked."""
+    mark = pytest.mark.xfail(reason="fields around the answer are lost", strict=True)
+    return [pytest.param(name, marks=[mark] if name in names else []) for name in DIALECTS]
+
 
 def has_whole(item: Item) -> bool:
     """Whether a stream holds one answer from its beginning to its end."""
@@ -42,14 +52,14 @@ def judge_same_dialect(item: Item) -> list[str]:
     return differences(wanted, envelope_of_stream(name, b"".join(written)))
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", owed(NOT_FOLDED))
 def test_folding_keeps_what_is_around_the_answer(
     dialect: str, corpus: Corpus, record_property: Callable[..., None]
 ):
     check("folded envelopes", corpus.items(dialect, "stream"), judge_fold, record_property)
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", owed(NOT_KEPT))
 def test_the_same_dialect_keeps_what_is_around_the_answer(
     dialect: str, corpus: Corpus, record_property: Callable[..., None]
 ):
