@@ -51,7 +51,7 @@ def write_request(
         if request.source is not None:
             _report_references(pieces, find_dialect(request.source), report)
         if target.names_model and not request.model:
-            report.lose("MODEL_UNKNOWN", "model")
+            report.lose("MODEL_UNKNOWN", None)
             request = msgspec.structs.replace(request, model=UNKNOWN_MODEL)
     written = target.write_request(request, pieces, report)
     return render(written, request, name, policy, report, locate)

@@ -9,7 +9,7 @@ from anthropic.lib._parse._transform import transform_schema
 
 from tests.behaviours.bodies import CHAT, CLAUDE, GEMINI, RESPONSES, chat, claude, told, user
 
-DEFAULTED = ("CONTROL_DEFAULTED", "max_completion_tokens")
+DEFAULTED = ("CONTROL_DEFAULTED", "$")
 TEXT: dict[str, Any] = {"type": "string"}
 STRICT = {
     "type": "object",

@@ -31,7 +31,7 @@ def to_chat(**settings):
 def test_required_limit_is_filled_in_without_counting_as_a_loss():
     written, losses = from_chat()
     assert written["max_tokens"] == 4096
-    assert losses == {("CONTROL_DEFAULTED", "max_completion_tokens")}
+    assert losses == {("CONTROL_DEFAULTED", "$")}
     rendered = translate(
         {"model": "m", "messages": [{"role": "user", "content": "q"}]},
         source="openai_chat",

@@ -23,7 +23,7 @@ def test_weights_and_names_stay_at_home_and_are_named_abroad():
     assert json.loads(cannery.nativize_request(request, NAME).body) == EXAMPLE
     rendered = cannery.translate(EXAMPLE, source=NAME, target="openai_chat")
     assert {(loss.code, loss.path) for loss in rendered.losses} == {
-        ("MODEL_UNKNOWN", "model"),
+        ("MODEL_UNKNOWN", "$"),
         ("FIELD_DROPPED", "messages[0].name"),
         ("FIELD_DROPPED", "messages[1].weight"),
         ("FIELD_DROPPED", "messages[3].weight"),

@@ -202,7 +202,7 @@ def make_room(body: Object, messages: Sequence[Any], report: Report) -> None:
         budget = thinking.get("budget_tokens", 0) if is_thinking else 0
         body["max_tokens"] = DEFAULT_MAX_TOKENS + budget
         detail = f"max_tokens is required; {body['max_tokens']} was sent"
-        report.lose("CONTROL_DEFAULTED", "@max_tokens", detail)
+        report.lose("CONTROL_DEFAULTED", None, detail)
     if is_thinking:
         for name in ("temperature", "top_k"):
             if body.get(name, 1) != 1 or (name == "top_k" and name in body):

@@ -64,6 +64,7 @@ from cannery.wire.media import (
     NOT_BASE64,
     UNKNOWN_TYPE,
     base64_text,
+    context_path,
     is_broken,
     is_fetchable,
     standard_base64,
@@ -391,7 +392,7 @@ class MessageWriter:
 
     def _file(self, content: FileContentClass, place: int | None) -> tuple[Object, ...]:
         if content.context is not None:
-            within = "" if self._is_nested else ".context"
+            within = "" if self._is_nested else context_path(content)
             self.report.lose("FIELD_DROPPED", place, "Gemini has no context of a file", within)
         if content.citable:
             within = "" if self._is_nested else ".citations"

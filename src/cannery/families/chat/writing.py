@@ -43,6 +43,7 @@ from cannery.wire.media import (
     UNKNOWN_TYPE,
     WEB_IMAGES,
     base64_text,
+    context_path,
     data_url,
     is_broken,
     is_fetchable,
@@ -66,6 +67,9 @@ class ChatWriter:
 
     ``for_answer`` when they are for a client and not for the server: then a message has annotations.
     """
+
+    # Whether what is being written stands inside a result, so that its fields have no path of their own.
+    _is_nested = False
 
     def __init__(
         self,
@@ -318,9 +322,11 @@ class ChatWriter:
     def _file_facts(self, content: FileContentClass, place: int | None) -> None:
         """Name what Chat has no field for."""
         if content.context is not None:
-            self.report.lose("FIELD_DROPPED", place, "Chat has no notes on a file", ".context")
+            within = "" if self._is_nested else context_path(content)
+            self.report.lose("FIELD_DROPPED", place, "Chat has no notes on a file", within)
         if content.citable:
-            self.report.lose("FIELD_DROPPED", place, "Chat cites no files", ".citations")
+            within = "" if self._is_nested else ".citations"
+            self.report.lose("FIELD_DROPPED", place, "Chat cites no files", within)
         if content.name and not (content.chunks or is_text_file(content)):
             self.report.lose("NAME_HIDDEN", place)
 
@@ -382,7 +388,9 @@ class ChatWriter:
         texts = list(self._texts(contents))
         if canister.is_error:
             texts = self._flagged(texts, canister, piece.place)
+        self._is_nested = True
         documents, media = self._result_media(contents, canister.invocation_id, piece.place)
+        self._is_nested = False
         if media and not (self.at_home and form == ATTACHED):
             self.report.lose("MEDIA_MOVED", piece.place)
         if form == "list" or (len(texts) + len(documents) > 1 and not media):
