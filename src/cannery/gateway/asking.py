@@ -164,7 +164,7 @@ class Asking:
         if entry is not None:
             # Reading the history takes the loop's time while the upstream thinks.
             entry.body = call.body
-            asyncio.get_running_loop().call_soon(entry.read_body)
+            asyncio.get_running_loop().call_soon(entry.read)
         wire = self.wire(call, choice, call.dialect, _kind(call), call.body)
         return Asked(choice.upstream, call.dialect, entry, wire, is_as_it_came=True)
 
@@ -188,7 +188,7 @@ class Asking:
         target = upstream.dialect_for(call.dialect)
         rendered = self._render(call, request, choice, target, policy, wanted.places)
         if entry is not None:
-            asyncio.get_running_loop().call_soon(entry.read_request)
+            asyncio.get_running_loop().call_soon(entry.read)
         wire = self.wire(call, choice, target, _kind(call), rendered.body)
         aliases = rendered.aliases
         options = _options(call, request, aliases) if call.stream else _NO_OPTIONS

@@ -29,6 +29,7 @@ class Call:
     """A request on its way through."""
 
     __slots__ = (
+        "answer_bytes",
         "answered",
         "body",
         "conversation",
@@ -90,6 +91,7 @@ class Call:
         self.more_headers: list[Header] | None = None
         self.returned_headers: list[Header] = []
         self.answered: Response | bytes | None = None
+        self.answer_bytes = 0
 
     def headers(self, content_type: str = JSON) -> list[Header]:
         """The headers of its reply."""
@@ -117,6 +119,7 @@ class Call:
         """Answer whole."""
         self.status = status
         self.first_byte = perf_counter()
+        self.answer_bytes = len(body)
         self.proto.response_bytes(status, headers, body)
 
     def begin(self, status: int, headers: list[Header]) -> Transport:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _SPOKEN_BY_MODELS = frozenset({Role.Assistant, Role.Invocation, Role.Result})
 _LOOKUP_SECONDS = 0.05
+_ACKNOWLEDGE_SECONDS = 30.0
 
 
 class Entry:
@@ -34,10 +35,10 @@ class Entry:
         "_chain",
         "_claimed",
         "_digests",
+        "_is_read",
         "_lookup",
         "_recorder",
         "_reply",
-        "_size",
         "body",
         "dialect",
         "filed",
@@ -46,11 +47,13 @@ class Entry:
         "losses",
         "named",
         "plan",
+        "recorded",
         "reply_id",
         "request",
         "request_id",
         "response",
         "said",
+        "size",
         "tokens",
         "tools",
         "upstream",
@@ -64,7 +67,8 @@ class Entry:
         self._chain = PrefixChain(reasoning=False)
         self._lookup: Future[tuple[int, Spot, int] | None] | None = None
         self._claimed = 0
-        self._size = len(call.body)
+        self._is_read = False
+        self.size = len(call.body)
         self.body = b""
         self.named = _named(call)
         self.dialect = call.dialect
@@ -75,6 +79,7 @@ class Entry:
         self.said: bytes | None = None
         self.plan: Plan | None = None
         self.filed: str | None = None
+        self.recorded: asyncio.Future[bool] | None = None
         self.reply_id: str | None = None
         self.tools: Any = None
         self.tokens = (0, 0)
@@ -84,8 +89,14 @@ class Entry:
 
     # --- while the upstream thinks -------------------------------------------------------------
 
-    def read_body(self) -> None:
-        """Read the history of a call that is passed through; one that cannot be read is not recorded."""
+    def read(self) -> None:
+        """Read the history, once, and recognise it; a call that cannot be read is not recorded.
+
+        It takes the loop's time while the upstream thinks, unless the upstream is faster than a turn of the loop.
+        """
+        if self._is_read:
+            return
+        self._is_read = True
         body, self.body = self.body, b""
         if self.request is None:
             try:
@@ -93,9 +104,9 @@ class Entry:
             except CanneryError:
                 self._recorder.count("unreadable")
                 return
-        self.read_request()
+        self._recognise()
 
-    def read_request(self) -> None:
+    def _recognise(self) -> None:
         """Recognise the history, or ask the store for it."""
         if self.request is None or not self._recorder.is_on:
             return
@@ -117,6 +128,7 @@ class Entry:
 
     async def ready(self) -> None:
         """Wait for the store's answer, but not for long."""
+        self.read()
         if self._lookup is None:
             return
         try:
@@ -172,6 +184,7 @@ class Entry:
     def complete(self) -> None:
         """File it: everything was said."""
         call, plan = self._call, self.plan
+        self.size += call.answer_bytes
         self.tokens, self.losses = call.tokens, call.losses
         if self.request is None:
             return
@@ -191,9 +204,23 @@ class Entry:
             history = self.request.conversation + response.canisters
             filed = None if plan is None else plan.identifier
             reply = Reply(filed, position, history, self.tools)
-            self._recorder.replies.put(self.reply_id, reply, self._size)
+            self._recorder.replies.put(self.reply_id, reply, self.size)
         if plan is not None:
             self._recorder.put(self)
+
+    async def acknowledge(self) -> None:
+        """File it and wait until it is durable, if the configuration asks for that; an error if it cannot be."""
+        if self.plan is None or not self._recorder.acknowledges:
+            self.complete()
+            return
+        self.recorded = asyncio.get_running_loop().create_future()
+        self.complete()
+        try:
+            is_recorded = await asyncio.wait_for(self.recorded, _ACKNOWLEDGE_SECONDS)
+        except TimeoutError:
+            is_recorded = False
+        if not is_recorded:
+            raise refuse(503, "the exchange could not be recorded", code="not_recorded")
 
     def history(self) -> list[AnyCanister]:
         """What was asked and what was said, as far as it was."""

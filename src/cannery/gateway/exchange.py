@@ -31,7 +31,7 @@ from cannery.gateway.settings import Settings
 from cannery.gateway.speaking import Speaker, ping_of
 from cannery.gateway.state import new_reply_id
 from cannery.gateway.upstreams import Choice, Upstream, Upstreams
-from cannery.messages import Folder, Request, Response, Usage, absent
+from cannery.messages import Failure, Folder, Request, Response, Usage, absent
 from cannery.translation import (
     nativize_response,
     unaliased,
@@ -74,6 +74,7 @@ class Exchanges:
             keeps_bodies=keeps_bodies,
         )
         self._note_failure = note_failure
+        self._acknowledges = recorder.acknowledges
         self._reply_bytes = settings.limits.reply_bytes
         self._ping_seconds = settings.server.ping_seconds
 
@@ -124,9 +125,7 @@ class Exchanges:
             await entry.ready()
             entry.reply_id = told.identifier if call.is_stateful else None
             entry.settle(call, said=body)
-        call.reply(200, call.headers(), body)
-        if entry is not None:
-            entry.complete()
+        await self._end_whole(call, body, entry)
 
     async def _reply_whole(self, call: Call, response: Response, entry: Entry | None) -> None:
         self._take_usage(call, response)
@@ -137,8 +136,15 @@ class Exchanges:
             await entry.ready()
             entry.reply_id = str(response.identifier) if call.is_stateful else None
             entry.settle(call, response=response)
-        call.reply(200, call.headers(), written.body)
-        if entry is not None:
+        await self._end_whole(call, written.body, entry)
+
+    async def _end_whole(self, call: Call, body: bytes, entry: Entry | None) -> None:
+        """Reply, and file the exchange: before the reply if it is to be durable by then."""
+        if entry is not None and self._acknowledges:
+            call.answer_bytes = len(body)
+            await entry.acknowledge()
+        call.reply(200, call.headers(), body)
+        if entry is not None and not self._acknowledges:
             entry.complete()
 
     # --- streamed --------------------------------------------------------------------------------
@@ -158,9 +164,8 @@ class Exchanges:
                 return
             voice = _voice(call, asked)
             await self._forward(call, opened, voice, entry)
-        self._finish_stream(call, voice.folder, entry)
 
-    def _finish_stream(self, call: Call, folder: Folder, entry: Entry | None) -> None:
+    async def _finish_stream(self, call: Call, folder: Folder, entry: Entry | None) -> None:
         """Take down what was said; a stream that was not heard to its end is an answer broken off."""
         response = folder.response()
         self._take_usage(call, response)
@@ -172,7 +177,7 @@ class Exchanges:
         entry.response = response
         if call.is_stateful and isinstance(response.identifier, str):
             entry.reply_id = response.identifier
-        entry.complete()
+        await entry.acknowledge()
 
     # --- echo ----------------------------------------------------------------------------------
 
@@ -182,7 +187,7 @@ class Exchanges:
         response = echo.answer(request)
         entry = asked.entry
         if entry is not None:
-            entry.read_request()
+            entry.read()
         if not call.stream:
             await self._reply_whole(call, response, entry)
             return
@@ -197,18 +202,21 @@ class Exchanges:
         writer = call.dialect.stream_writer(asked.options)
         entry = asked.entry
         transport = call.begin(200, [*call.headers(call.stream_type), *_STREAM_HEADERS])
-        for event in echo.events(response):
+        events = list(echo.events(response))
+        for event in events[:-1]:
             chunk = writer.write(event)
             if chunk:
                 await transport.send_bytes(chunk)
-        chunk = writer.close()
-        if chunk:
-            await transport.send_bytes(chunk)
-        await call.end(transport)
+        last = b"".join(map(writer.write, events[-1:])) + writer.close()
         if entry is not None:
             entry.response = response
             entry.reply_id = str(response.identifier) if call.is_stateful else None
-            entry.complete()
+            try:
+                await entry.acknowledge()
+            except CallError as failure:
+                last = writer.write(Failure(str(failure), "not_recorded")) + writer.close()
+        await transport.send_bytes(last)
+        await call.end(transport)
 
     # --- what both ways share ------------------------------------------------------------------
 
@@ -223,7 +231,13 @@ class Exchanges:
         transport = call.begin(200, [*call.headers(call.stream_type), *_STREAM_HEADERS])
         try:
             last = await self._speak(call, opened, voice, transport)
-            if last:
+            if last and not self._acknowledges:
+                await transport.send_bytes(last)
+            try:
+                await self._finish_stream(call, voice.folder, entry)
+            except CallError as failure:
+                last = voice.fail(str(failure), "not_recorded")
+            if last and self._acknowledges:
                 await transport.send_bytes(last)
             await call.end(transport)
         except (asyncio.CancelledError, ProtocolClosed):
@@ -239,7 +253,12 @@ class Exchanges:
     ) -> bytes:
         ping = ping_of(call.dialect.name)
         speaker = Speaker(
-            voice, transport, self._reply_bytes, ping=ping, ping_seconds=self._ping_seconds
+            voice,
+            transport,
+            self._reply_bytes,
+            ping=ping,
+            ping_seconds=self._ping_seconds,
+            holds_end=self._acknowledges,
         )
         try:
             if not await speaker.say(opened):
@@ -247,7 +266,9 @@ class Exchanges:
         except NoAnswerError as failure:
             self._note_failure(call, failure)
             return voice.fail(str(failure), failure.code)
-        return voice.close()
+        finally:
+            call.answer_bytes = speaker.heard_bytes
+        return speaker.held + voice.close()
 
     async def _check_opened(self, call: Call, dialect: Dialect, opened: Opened) -> None:
         if opened.status != 200:

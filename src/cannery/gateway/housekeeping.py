@@ -12,7 +12,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-_PERIOD = 5.0
+_PERIOD = 2.0
 # Less is not worth the milliseconds that it takes.
 _WORTH = 16 << 20
 _STATE = Path("/proc/self/statm")
@@ -25,10 +25,14 @@ class Housekeeper:
         self,
         is_quiet: Callable[[], bool],
         *,
+        waiting: Callable[[], int] = lambda: 0,
         resident: Callable[[], int] | None = None,
         trim: Callable[[], object] | None = None,
     ) -> None:
         self._is_quiet = is_quiet
+        self._waiting = waiting
+        self._waited = 0
+        self._least = 0
         self._resident = resident or resident_bytes
         self._trim = trim or find_trim()
         self._needed = 0
@@ -37,7 +41,7 @@ class Housekeeper:
     def start(self) -> None:
         """Begin, where there is anything to be done."""
         if self._trim is not None and self._resident():
-            self._needed = self._resident()
+            self._needed = self._least = self._resident()
             self._later()
 
     def stop(self) -> None:
@@ -53,12 +57,18 @@ class Housekeeper:
         self._later()
 
     def look(self) -> None:
-        """Give back what is free, if that may be much and nobody waits."""
+        """Give back what is free, if that may be much and nobody waits.
+
+        That is so when more is in use than after the last time, and when what waited to be filed waits no longer.
+        """
         if self._trim is None or not self._is_quiet():
             return
-        if self._resident() - self._needed >= _WORTH:
+        waited, self._waited = self._waited, self._waiting()
+        least = self._least if waited > self._waited else self._needed
+        if self._resident() - least >= _WORTH:
             self._trim()
             self._needed = self._resident()
+            self._least = min(self._least, self._needed)
 
 
 def resident_bytes() -> int:

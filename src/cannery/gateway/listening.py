@@ -71,7 +71,7 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, listener: Listener) -> None:
         self.listener = listener
-        self._parser = httptools.HttpRequestParser(self)
+        self._parser: Any = httptools.HttpRequestParser(self)
         self._transport: Any = None
         self._start: bytes | None = b""
         self._current: Exchange | None = None
@@ -109,6 +109,9 @@ class Connection(asyncio.Protocol):
         for exchange in (self._current, self._incoming):
             if exchange is not None:
                 exchange.wake()
+        # These refer to the connection, which would be freed with all that it holds only by a search for cycles.
+        self._parser = self._incoming = self._transport = None
+        self._waiting.clear()
 
     def pause_writing(self) -> None:
         """Take note that the client does not keep up."""
@@ -199,7 +202,8 @@ class Connection(asyncio.Protocol):
 
     def abort(self) -> None:
         """Close at once."""
-        self._transport.abort()
+        if not self.is_gone:
+            self._transport.abort()
 
     def resume(self) -> None:
         """Read again, if reading was put off."""
@@ -311,7 +315,7 @@ class Connection(asyncio.Protocol):
             else:
                 self._answer(exchange, head.refusal)
         finally:
-            self._current = None
+            self._current = self._tasks = None
             if not self.is_gone:
                 exchange.finish()
                 self._go_on(exchange)

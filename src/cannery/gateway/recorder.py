@@ -1,8 +1,8 @@
 """Recording: every exchange is filed behind the reply's back, in the conversation that its history belongs to.
 
-A reply never waits for the store and never fails because of it. Entries go through a bounded queue
-to one thread, which files all that wait together, with one sync, in order. What does not fit, or
-cannot be filed, is counted, and readiness says so.
+A reply never waits for the store and never fails because of it, unless ``acknowledge`` is "durable": then its end
+waits until it is recorded. Entries go through a queue, bounded in number and in bytes, to one thread, which files all
+that wait together, with one sync, in order. What does not fit, or cannot be filed, is counted, and readiness says so.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import asyncio
 import queue
 import sqlite3
 import threading
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -27,7 +28,7 @@ from cannery.gateway.ledger import Digest, Ledger, Spot, named_key
 from cannery.gateway.logs import Log
 from cannery.gateway.metrics import Metrics
 from cannery.gateway.replies import Replies, Reply
-from cannery.gateway.settings import Settings, default_store
+from cannery.gateway.settings import Recording, Settings, default_store
 from cannery.messages import Conversation, FinishReason
 from cannery.storage import Store, open_store
 
@@ -36,25 +37,28 @@ T = TypeVar("T")
 _GATHER_SECONDS = 0.02
 _MOST_TOGETHER = 1000
 _FIRST_WAIT = 0.1
-_LONGEST_WAIT = 5.0
+_LONGEST_WAIT = 2.0
 
 
 class Recorder:
     """Files exchanges; with ``location`` None it only remembers what callers may continue from."""
 
-    def __init__(self, location: str | None, capacity: int, durability: str, log: Log) -> None:
+    def __init__(self, location: str | None, settings: Recording, log: Log) -> None:
         self.location = location
+        self.acknowledges = location is not None and settings.acknowledge == "durable"
         self.ledger = Ledger()
         self.replies = Replies()
         self.metrics: Metrics | None = None
         self._log = log
-        self._capacity = capacity
-        self._durability = durability
+        self._capacity = settings.queue
+        self._capacity_bytes = settings.queue_bytes
+        self._durability = settings.durability
         self._filer: Filer | None = None
         self._journal: Journal | None = None
         self._journal_lock = threading.Lock()
         self._problem: str | None = None
         self._waiting = 0
+        self._waiting_bytes = 0
         self._pending: dict[str, int] = {}
         self._is_closing = threading.Event()
         self._gathered: list[Entry] = []
@@ -68,7 +72,7 @@ class Recorder:
         """The recorder that the settings ask for."""
         recording = settings.recording
         location = (recording.store or default_store()) if recording.enabled else None
-        return cls(location, recording.queue, recording.durability, log)
+        return cls(location, recording, log)
 
     @property
     def description(self) -> str:
@@ -132,11 +136,18 @@ class Recorder:
         """Whether exchanges are filed."""
         return self.location is not None
 
+    @property
+    def waiting(self) -> int:
+        """How many exchanges wait to be filed."""
+        return self._waiting
+
     def problems(self) -> Iterator[str]:
         """Why recording does not work, if it does not."""
         if self._problem is not None:
             yield self._problem
-        if self.is_on and self._waiting >= self._capacity:
+        if self.is_on and (
+            self._waiting >= self._capacity or self._waiting_bytes >= self._capacity_bytes
+        ):
             yield "the recording queue is full"
 
     def gauges(self) -> dict[str, tuple[str, float]]:
@@ -144,6 +155,10 @@ class Recorder:
         up = 1.0 if self.is_on and self._problem is None else 0.0
         return {
             "cannery_recording_queue": ("Exchanges waiting to be filed.", float(self._waiting)),
+            "cannery_recording_queue_bytes": (
+                "Bytes of the requests and replies waiting to be filed.",
+                float(self._waiting_bytes),
+            ),
             "cannery_store_up": ("Whether the last filing worked.", up),
         }
 
@@ -166,16 +181,20 @@ class Recorder:
 
     def put(self, entry: Entry) -> None:
         """Take an entry for filing; several go to the thread together, since waking it costs more than an entry."""
-        if self._waiting >= self._capacity or self._thread is None or self._loop is None:
+        is_full = self._waiting >= self._capacity or self._waiting_bytes >= self._capacity_bytes
+        if is_full or self._thread is None or self._loop is None:
             self.count("dropped")
             entry.retract()
+            if entry.recorded is not None:
+                entry.recorded.set_result(False)
             return
         self._waiting += 1
+        self._waiting_bytes += entry.size
         if entry.plan is not None:
             name = entry.plan.identifier
             self._pending[name] = self._pending.get(name, 0) + 1
         if not self._gathered:
-            self._loop.call_later(_GATHER_SECONDS, self._dispatch)
+            self._loop.call_later(0 if self.acknowledges else _GATHER_SECONDS, self._dispatch)
         self._gathered.append(entry)
 
     def _dispatch(self) -> None:
@@ -259,6 +278,9 @@ class Recorder:
         for outcome, times in Counter(outcomes).items():
             self.count(outcome, times)
         for entry, outcome in zip(entries, outcomes, strict=True):
+            self._waiting_bytes -= entry.size
+            if entry.recorded is not None and not entry.recorded.done():
+                entry.recorded.set_result(outcome != "failed")
             if entry.plan is not None:
                 left = self._pending.pop(entry.plan.identifier) - 1
                 if left:
@@ -315,6 +337,7 @@ class Recorder:
             self._filer.file_many(entries)
         except Exception as error:  # noqa: BLE001 - the recorder's edge: entries must not end the thread
             self._log_later("debug", "not_filed_together", problem=str(error))
+            _let_go(error)
 
     def _file(self, entry: Entry, lines: list[Line], when: str) -> tuple[str, str | None]:
         """File one entry; while the store is down, wait for it, as long as the gateway runs."""
@@ -324,6 +347,7 @@ class Recorder:
                 return self._try(entry, lines, when), None
             except (StoreUnavailableError, OSError) as error:
                 problem = self._describe(error)
+                _let_go(error)
                 if self._is_closing.is_set():
                     return self._give_up(entry, error)
             except (CanneryError, sqlite3.Error) as error:
@@ -369,6 +393,18 @@ class Recorder:
     def _log_later(self, level: str, event: str, **facts: Any) -> None:
         if self._loop is not None:
             self._loop.call_soon_threadsafe(lambda: self._log.write(level, event, **facts))
+
+
+def _let_go(error: BaseException | None) -> None:
+    """Free what the frames of an error hold: while the store is away, each attempt has encoded all that waits."""
+    errors, seen = [error], set()
+    while errors:
+        error = errors.pop()
+        if error is not None and id(error) not in seen:
+            seen.add(id(error))
+            traceback.clear_frames(error.__traceback__)
+            error.__traceback__ = None
+            errors += [error.__cause__, error.__context__]
 
 
 def _line(entry: Entry, identifier: str, outcome: str, when: str) -> Line:

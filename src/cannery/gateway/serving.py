@@ -122,7 +122,7 @@ async def _run(
         port, silent_seconds=limits.header_seconds, busy_ports=gateway.sentry.client_ports
     )
     doorkeeper.start(limits.body_seconds)
-    housekeeper = Housekeeper(lambda: not gateway.active)
+    housekeeper = Housekeeper(lambda: not gateway.active, waiting=lambda: recorder.waiting)
     housekeeper.start()
     announce.write(banner(settings, port, gateway))
     announce.flush()

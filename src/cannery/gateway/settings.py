@@ -29,6 +29,7 @@ from cannery.wire.losses import POLICIES
 _PATH = re.compile(r"(?P<problem>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
 DURABILITIES = ("sync", "group", "os")
+ACKNOWLEDGEMENTS = ("received", "durable")
 AUTHENTICATIONS = ("bearer", "x-api-key", "x-goog-api-key", "none")
 _LEAST = {
     ("server", "drain_seconds"): 0,
@@ -40,6 +41,7 @@ _LEAST = {
     ("limits", "body_seconds"): 0.1,
     ("limits", "concurrent_calls"): 1,
     ("recording", "queue"): 1,
+    ("recording", "queue_bytes"): 1,
 }
 _LEAST_TIMEOUTS = {"connect": 0.001, "read": 0.001, "total": 0}
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -122,7 +124,9 @@ class Recording(Struct, forbid_unknown_fields=True, frozen=True):
     enabled: bool = True
     store: str | None = None
     queue: int = 10_000
+    queue_bytes: int = 32 << 20
     durability: str = "group"
+    acknowledge: str = "received"
 
 
 class Roles(Struct, forbid_unknown_fields=True, frozen=True):
@@ -306,6 +310,12 @@ def _problems(settings: Settings) -> list[tuple[Place, str]]:
         problems.append((("server", "log_level"), "must be debug, info, warning or error"))
     if settings.recording.durability not in DURABILITIES:
         problems.append((("recording", "durability"), f"must be one of {', '.join(DURABILITIES)}"))
+    if settings.recording.acknowledge not in ACKNOWLEDGEMENTS:
+        known = ", ".join(ACKNOWLEDGEMENTS)
+        problems.append((("recording", "acknowledge"), f"must be one of {known}"))
+    elif settings.recording.acknowledge == "durable" and settings.recording.durability == "os":
+        problem = "cannot be durable while durability is os, which syncs nothing"
+        problems.append((("recording", "acknowledge"), problem))
     try:
         _ = settings.role_mappings
     except ConfigurationError as error:

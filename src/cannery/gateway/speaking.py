@@ -36,12 +36,15 @@ class Speaker:
         *,
         ping: bytes,
         ping_seconds: float,
+        holds_end: bool,
     ) -> None:
         self._voice = voice
         self._transport = transport
-        self._left = most
+        self._most = self._left = most
         self._ping = ping
         self._ping_seconds = ping_seconds
+        self._holds_end = holds_end
+        self.held = b""
         self._seen = most
         self._looks = 0
         self._timer: asyncio.TimerHandle | None = None
@@ -51,12 +54,23 @@ class Speaker:
         if isinstance(self._transport, DirectTransport):
             return await self._say_at_once(opened, self._transport)
         while (chunk := await self._next(opened)) is not None:
-            said = self._voice.feed(chunk)
+            said = self._said(chunk)
             if said:
                 await self._transport.send_bytes(said)
             if not self._heard(chunk):
                 return False
         return True
+
+    def _said(self, chunk: bytes) -> bytes:
+        """What to send for some bytes; the end of an answer is held back where it waits for its record."""
+        said = self._voice.feed(chunk)
+        if not self._holds_end:
+            return said
+        self._voice.hear(chunk)
+        if not self._voice.folder.is_complete:
+            return said
+        self.held += said
+        return b""
 
     async def _next(self, opened: Opened) -> bytes | None:
         """The next bytes; the caller is pinged as long as there are none."""
@@ -74,7 +88,7 @@ class Speaker:
             self._look_later(transport)
         try:
             while (chunk := await opened.read()) is not None:
-                said = self._voice.feed(chunk)
+                said = self._said(chunk)
                 if said and not transport.send_now(said):
                     # Nothing more is read until the caller has taken what was said.
                     await transport.send_bytes(b"")
@@ -84,6 +98,11 @@ class Speaker:
             if self._timer is not None:
                 self._timer.cancel()
         return True
+
+    @property
+    def heard_bytes(self) -> int:
+        """How much the upstream has said."""
+        return self._most - self._left
 
     def _look_later(self, transport: DirectTransport) -> None:
         wait = self._ping_seconds / _LOOKS
@@ -100,6 +119,7 @@ class Speaker:
         self._look_later(transport)
 
     def _heard(self, chunk: bytes) -> bool:
-        self._voice.hear(chunk)
+        if not self._holds_end:
+            self._voice.hear(chunk)
         self._left -= len(chunk)
         return self._left >= 0
