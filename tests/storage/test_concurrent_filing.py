@@ -5,6 +5,7 @@ import time
 
 import pytest
 
+from cannery.backends.directory import catalogue
 from cannery.errors import ConversationNotFoundError
 from cannery.messages import assistant, invocation, result, user
 from cannery.storage import open_store
@@ -213,3 +214,77 @@ def test_a_process_that_is_killed_while_it_files_leaves_one_of_each(location):
         assert len(store.list()) == len(held) == 5
         for number, turn in longest.items():
             assert held[f"question {number}"] >= turn
+
+
+def test_a_catalogue_is_rebuilt_beside_readers_and_writers(location):
+    """Others neither wait for a rebuild nor are told that something is locked; all find what is there."""
+    with open_store(location, durability="os") as store, open_store(location) as other:
+        store.file_many([user(f"question {number} needle")] for number in range(600))
+        store.search("needle", limit=1)
+        is_over = threading.Event()
+        added = []
+
+        def work(number):
+            if number == 0:
+                for _ in range(3):
+                    store.rebuild_index()
+                is_over.set()
+                return
+            conversation = other.create()
+            while not is_over.is_set():
+                conversation.append(user(f"{len(added)} while it is rebuilt"))
+                added.append(other.file([user(f"new {number} {len(added)}")]).identifier)
+                assert other.file([user("question 7 needle")]).added == 0
+                assert len(other.list(limit=5)) == 5
+
+        in_threads(3, work)
+        assert len(added) > 2
+        names = {one.identifier for one in store.list()}
+        assert names >= set(added)
+        assert len(names) == 600 + 2 + len(added)
+        assert len(store.search("needle", limit=1000)) == 600
+
+
+def test_a_lost_catalogue_changes_no_answer(tmp_path):
+    path = tmp_path / "store"
+    with open_store(path) as store:
+        for number in range(50):
+            filed = store.file([user(f"question {number}"), assistant(f"answer {number}")])
+            if number % 5 == 0:
+                filed.conversation.fork(1).append(assistant("otherwise"))
+            if number % 7 == 0:
+                filed.conversation.delete()
+        before = (store.list(), store.search("answer", limit=100), store.search("question"))
+    for name in path.glob("index.sqlite*"):
+        name.unlink()
+    with open_store(path) as store:
+        found = (store.list(), store.search("answer", limit=100), store.search("question"))
+        assert found[0] == before[0]
+        assert set(found[1]) == set(before[1])
+        assert len(found[2]) == len(before[2])
+        assert store.file([user("question 3"), assistant("answer 3")]).added == 0
+
+
+def test_a_rebuild_that_is_interrupted_goes_on(tmp_path, monkeypatch):
+    path = tmp_path / "store"
+    with open_store(path, durability="os") as store:
+        store.file_many([user(f"question {number}")] for number in range(300))
+    for name in path.glob("index.sqlite*"):
+        name.unlink()
+    monkeypatch.setattr(catalogue, "_TURN", 0.002)
+    looked = []
+    look = catalogue.DerivedCatalogue._look
+
+    def counting(self, connection, identifier):
+        looked.append(identifier)
+        if len(looked) == 150:
+            raise KeyboardInterrupt
+        look(self, connection, identifier)
+
+    monkeypatch.setattr(catalogue.DerivedCatalogue, "_look", counting)
+    with open_store(path) as store, pytest.raises(KeyboardInterrupt):
+        store.list()
+    with open_store(path) as store:
+        assert len(store.list()) == 300
+    # What was in the transaction that was interrupted is looked at again, and nothing else.
+    assert len(looked) < 300 + 100

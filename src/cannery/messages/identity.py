@@ -104,6 +104,9 @@ def answer_mark(ordinal: int | None) -> bytes:
 
 def meaning(canister: Any, *, reasoning: bool = True) -> bytes | None:
     """The digest of one canister, or None if it adds nothing to a history."""
+    held = canister.held
+    if type(held) is str and held and (before := _BEFORE_TEXT.get(canister.role)):
+        return _of_text(before, held)
     if canister.role is Role.Assistant and _adds_nothing(canister, reasoning=reasoning):
         return None
     return digest(canister)
@@ -122,8 +125,12 @@ def prefix_digests(
 
 def _after_text(chain: bytes, before: bytes, text: str) -> bytes:
     """The digest of a history that goes on with plain text that says something: the commonest by far."""
-    own = digests.sha256(before + digests.sha256(utf8(text)).digest()).digest()
-    return digests.sha256(chain + own).digest()
+    return digests.sha256(chain + _of_text(before, text)).digest()
+
+
+def _of_text(before: bytes, text: str) -> bytes:
+    """The digest of a canister of plain text."""
+    return digests.sha256(before + digests.sha256(utf8(text)).digest()).digest()
 
 
 # Clients send what was said before with every turn, and applications their prompt with every history.

@@ -166,7 +166,8 @@ def grown(
         is_whole = is_whole and entry is not None
         if entry is None:
             continue
-        roles.setdefault(entry.role, position)
+        if not row.roles & _bit(entry.role):
+            roles.setdefault(entry.role, position)
         said = entry.said
         if is_whole:
             base = followed(base, entry, position, find)
@@ -220,10 +221,11 @@ def _write(
     )
     if calls:
         connection.executemany("INSERT OR REPLACE INTO calls VALUES (?, ?, ?, ?, ?)", calls)
-    connection.executemany(
-        "INSERT OR IGNORE INTO roles VALUES (?, ?, ?)",
-        [(row.number, role, position) for role, position in roles.items()],
-    )
+    if roles:
+        connection.executemany(
+            "INSERT OR IGNORE INTO roles VALUES (?, ?, ?)",
+            [(row.number, role, position) for role, position in roles.items()],
+        )
 
 
 def put_calls(
@@ -257,10 +259,11 @@ def find_call(connection: sqlite3.Connection, row: Row, call: str) -> int | None
     return None
 
 
-def put(connection: sqlite3.Connection, row: Row) -> Row:
+def put(connection: sqlite3.Connection, row: Row, *, is_new: bool = False) -> Row:
     """Write a row, and its tags where they are looked up."""
     connection.execute(PUT_ROW, (*row, seal_of(tuple(row))))
-    connection.execute("DELETE FROM tags WHERE number = ?", (row.number,))
+    if not is_new:
+        connection.execute("DELETE FROM tags WHERE number = ?", (row.number,))
     if row.tags != "[]" and not row.deleted:
         connection.execute(
             "INSERT OR IGNORE INTO tags SELECT ?, value, ?, ?, ? FROM json_each(?)",

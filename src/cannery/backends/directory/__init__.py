@@ -153,10 +153,12 @@ class DirectoryBackend:
 
     def _held(self, changes: Sequence[Change]) -> dict[int, CanneryError]:
         """The changes that claim what a conversation is known to hold."""
+        claiming = [change for change in changes if change.claims]
+        if not claiming:
+            return {}
         return {
             id(change): _ClaimedError("another conversation holds this history already")
-            for change in changes
-            if change.claims and self.catalogue.is_claimed(change)
+            for change in self.catalogue.claimed(claiming)
         }
 
     def _refusal(self) -> StoreUnavailableError:

@@ -82,6 +82,8 @@ class DerivedCatalogue(Queries):
         self._truth = truth
         self._describe = describe
         self.recent = Recent()
+        # Whether the tables are known to be behind, so that looking without writing is in vain.
+        self._has_news = False
         # The conversations in order, while all are compared; those made since are in the feed.
         self._everything: list[str] | None = None
         self._progress: Progress | None = None
@@ -90,13 +92,16 @@ class DerivedCatalogue(Queries):
     def note(self, change: Change, receipt: Receipt) -> None:
         """Remember a change that was made, so that it need not be read."""
         self.recent.note(change, receipt)
+        self._has_news = True
 
-    def is_claimed(self, change: Change) -> bool:
-        """Whether a living conversation holds what a change claims."""
+    def claimed(self, changes: Sequence[Change]) -> list[Change]:
+        """The changes that claim what a living conversation holds."""
         return self._ask(
-            lambda connection: matching.is_claimed(
-                connection, change.scope, change.session, change.claims
-            )
+            lambda connection: [
+                change
+                for change in changes
+                if matching.is_claimed(connection, change.scope, change.session, change.claims)
+            ]
         )
 
     def rebuild(self, progress: Progress | None = None) -> None:
@@ -127,20 +132,26 @@ class DerivedCatalogue(Queries):
         self.file.close()
 
     def _ask(self, work: Callable[[sqlite3.Connection], T], *, needs_words: bool = False) -> T:
-        def attempt(connection: sqlite3.Connection) -> tuple[T] | None:
+        def look(connection: sqlite3.Connection) -> tuple[T] | None:
             is_current = self._step(connection, needs_words=needs_words, may_write=False)
             return (work(connection),) if is_current else None
 
-        def step(connection: sqlite3.Connection) -> None:
-            self._step(connection, needs_words=needs_words, may_write=True)
+        def catch_up(connection: sqlite3.Connection) -> tuple[T] | None:
+            is_current = self._step(connection, needs_words=needs_words, may_write=True)
+            return (work(connection),) if is_current else None
 
         tries = 0
+        is_behind = self._has_news
         while True:
             try:
-                found = self.file.read(attempt)
+                if is_behind:
+                    self._has_news = False
+                    found = self.file.write(catch_up)
+                else:
+                    found = self.file.read(look)
                 if found is not None:
                     return found[0]
-                self.file.write(step)
+                is_behind = True
             except DiscardedError:
                 tries += 1
                 if tries == _TRIES:
@@ -160,11 +171,13 @@ class DerivedCatalogue(Queries):
             if may_write:
                 _set_state(connection, _State(growth.cursor, ""))
             return False
-        if growth.noted:
-            if may_write:
-                self._learn_all(connection, growth.noted)
-                _set_state(connection, _State(growth.cursor))
+        if growth.noted and not may_write:
             return False
+        if growth.noted:
+            self._learn_all(connection, growth.noted)
+            _set_state(connection, _State(growth.cursor))
+            if growth.has_more:
+                return False
         if needs_words and _unsearched(connection):
             if may_write:
                 self._read_words(connection)
@@ -370,6 +383,7 @@ def _fold(
 def _learn(connection: sqlite3.Connection, news: Sequence[Addition]) -> bool:
     """Take changes from memory if they follow upon what the tables know; else False."""
     row = row_of(connection, news[0].identifier)
+    is_new = row is None
     for addition in news:
         metadata = addition.metadata
         if row is None:
@@ -384,7 +398,7 @@ def _learn(connection: sqlite3.Connection, news: Sequence[Addition]) -> bool:
         if addition.entries:
             row = writing.grown(connection, row, addition.entries, with_words=False)
     if row is not None:
-        writing.put(connection, row)
+        writing.put(connection, row, is_new=is_new)
     return row is not None
 
 

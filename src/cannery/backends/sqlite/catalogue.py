@@ -45,12 +45,10 @@ class SqliteCatalogue(Queries):
             return work(connection)
 
     def rebuild(self, progress: Progress | None = None) -> None:
-        """Derive the rows of each conversation again, one transaction each."""
+        """Derive the rows of each conversation again, in short transactions."""
         with self._database.reading() as connection:
             numbers = [found for (found,) in connection.execute("SELECT number FROM stored")]
-        for done, number in enumerate(numbers, 1):
-            with self._database.writing(is_lazy=True) as connection:
-                self._derive(connection, number)
+        for done in self._database.in_turns(numbers, self._derive, is_lazy=True):
             if progress is not None:
                 progress(done, len(numbers))
 

@@ -1,4 +1,4 @@
-"""gc in a file: each deleted conversation is freed in a transaction of its own, so that writers have their turn.
+"""gc in a file: deleted conversations are freed in short transactions, so that writers have their turn.
 
 A fork has a higher number than its parent, so that going down the numbers frees forks before what they share. Content
 goes with the last conversation that uses it; writers cannot use it again in between, because all of it happens under
@@ -59,9 +59,7 @@ class Collector:
     def _work(self, progress: Progress | None) -> None:
         with self._database.reading() as connection:
             numbers = _tombstones(connection)
-        for done, number in enumerate(numbers, 1):
-            with self._database.writing() as connection:
-                self._free(connection, number)
+        for done in self._database.in_turns(numbers, self._free, is_lazy=False):
             if progress is not None:
                 progress(done, len(numbers))
         with self._database.writing() as connection:

@@ -162,6 +162,7 @@ def _learn(connection: sqlite3.Connection, change: Change, start: int) -> int:
     """Tell the catalogue; the number of the conversation."""
     row = row_of(connection, change.identifier)
     metadata = change.metadata
+    is_new = row is None
     if row is None:
         if metadata is None:
             raise ConflictError(f"there is no conversation {change.identifier!r}")
@@ -173,7 +174,7 @@ def _learn(connection: sqlite3.Connection, change: Change, start: int) -> int:
         raise DamageError(f"conversations/{change.identifier}", "catalogue and lines disagree")
     if change.lines:
         row = writing.grown(connection, row, change.entries, with_words=True)
-    return writing.put(connection, row).number
+    return writing.put(connection, row, is_new=is_new).number
 
 
 def _store(

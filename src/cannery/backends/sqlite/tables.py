@@ -10,8 +10,10 @@ import contextlib
 import os
 import sqlite3
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from cannery.backends._catalogue.schema import make_tables
 from cannery.errors import (
@@ -23,12 +25,17 @@ from cannery.errors import (
     StoreUnavailableError,
 )
 
+T = TypeVar("T")
+
 LINE = 1 << 32
 """The place of a line is its conversation's number times this, and its position."""
 
 _APPLICATION = int.from_bytes(b"CNRY", "big")
 _VERSION = 1
 _TIMEOUT = 60
+_POLL = 0.001
+_TURN = 0.02
+_PAUSE = 0.003
 _MEMORY = ":memory:"
 _TABLES = """
 CREATE TABLE stored (
@@ -114,7 +121,7 @@ class Database:
         self._check()
         with self.write_lock, translated(self.path):
             self._writer.execute(f"PRAGMA synchronous={'NORMAL' if is_lazy else 'FULL'}")
-            self._writer.execute("BEGIN IMMEDIATE")
+            self._begin()
             try:
                 yield self._writer
             except BaseException:
@@ -133,11 +140,42 @@ class Database:
         """A transaction that changes nothing in the end."""
         self._check()
         with self.write_lock, translated(self.path):
-            self._writer.execute("BEGIN IMMEDIATE")
+            self._begin()
             try:
                 yield self._writer
             finally:
                 self._writer.execute("ROLLBACK")
+
+    def _begin(self) -> None:
+        """Begin a transaction that writes, as soon as no other process does.
+
+        SQLite itself looks again after up to 100 ms, and would miss most of the moments in which nobody writes.
+        """
+        until = time.monotonic() + _TIMEOUT
+        while True:
+            try:
+                self._writer.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > until:
+                    raise
+                time.sleep(_POLL)
+            else:
+                return
+
+    def in_turns(
+        self, items: Sequence[T], work: Callable[[sqlite3.Connection, T], object], *, is_lazy: bool
+    ) -> Iterator[int]:
+        """Do something for each of many items, in short transactions with pauses for others; how many are done."""
+        done = 0
+        while done < len(items):
+            with self.writing(is_lazy=is_lazy) as connection:
+                until = time.monotonic() + _TURN
+                begun = done
+                while done < len(items) and time.monotonic() < until:
+                    work(connection, items[done])
+                    done += 1
+            yield from range(begun + 1, done + 1)
+            time.sleep(_PAUSE)
 
     def shorten(self) -> None:
         """Move the write-ahead log into the file, as far as readers let it."""
@@ -223,5 +261,7 @@ def _prepare(connection: sqlite3.Connection, path: str, *, is_read_only: bool) -
         connection.execute(f"PRAGMA application_id={_APPLICATION}")
         connection.execute(f"PRAGMA user_version={_VERSION}")
     connection.execute("COMMIT")
+    # From here on this connection asks again by itself.
+    connection.execute("PRAGMA busy_timeout=0")
     if version not in {0, _VERSION}:
         raise StorageError(f"{path}: version {version}; this program reads version {_VERSION}")
