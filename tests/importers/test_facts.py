@@ -91,6 +91,38 @@ def test_claude_code_keeps_tokens_once_a_message_and_the_model_of_each(tmp_path:
     assert listed.model == "claude-b"
 
 
+def test_claude_code_calls_that_were_made_at_once_make_no_branches(tmp_path: Path):
+    def call(number: int) -> list[Any]:
+        return [{"type": "tool_use", "id": f"t{number}", "name": "Bash", "input": {"n": number}}]
+
+    def answer(number: int) -> dict[str, Any]:
+        block = {"type": "tool_result", "tool_use_id": f"t{number}", "content": f"r{number}"}
+        return {"content": [block]}
+
+    made = {"id": "msg_1", "model": "m"}
+    path = write(
+        tmp_path,
+        claude_line("u", None, "user", "Both"),
+        claude_line("a", "u", "assistant", "Sure.", message=made),
+        claude_line("b", "a", "assistant", "", message={**made, "content": call(1)}),
+        claude_line("r1", "b", "user", "", message=answer(1)),
+        claude_line("c", "b", "assistant", "", message={**made, "content": call(2)}),
+        {"type": "progress", "uuid": "p", "parentUuid": "c", "sessionId": "s"},
+        claude_line("r2", "p", "user", "", message=answer(2)),
+        claude_line("z", "r2", "assistant", "Done.", message={"id": "msg_2"}),
+        claude_line("y", "r2", "assistant", "Instead.", message={"id": "msg_3"}),
+    )
+    with open_store("sqlite::memory:") as store:
+        summary = import_into(store, path)
+        said = [
+            [getattr(each, "text", "") or getattr(each, "name", "") for each in conversation.load()]
+            for conversation in (store.get(each.identifier) for each in store.list())
+        ]
+    row = ["Both", "Sure.", "Bash", "Bash", "r1", "r2"]
+    assert sorted(said) == [[*row, "Done."], [*row, "Instead."]]
+    assert summary.branches == 1
+
+
 def codex_line(kind: str, **payload: Any) -> dict[str, Any]:
     return {"timestamp": OLD, "type": kind, "payload": payload}
 

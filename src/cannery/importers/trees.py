@@ -16,20 +16,47 @@ def histories(imported: Imported) -> Iterator[list[AnyCanister]]:
 
 
 def branches(imported: Imported) -> Iterator[list[Node]]:
-    """Every path from a root to a leaf that says something, the one that its owner looked at last first."""
-    nodes = {node.identifier: node for node in imported.nodes}
-    parents = {node.parent for node in imported.nodes}
+    """Every path from a root to a leaf that says something, the one that its owner looked at last first.
+
+    A message that says nothing only holds a path together: it makes no branch of its own.
+    """
+    everything = {node.identifier: node for node in imported.nodes}
+    nodes = spoken(everything)
+    parents = {node.parent for node in nodes.values()}
     leaves = [name for name in nodes if name not in parents]
-    chosen = _leaf_below(imported, nodes, set(leaves))
+    chosen = _leaf_below(imported, everything, nodes, set(leaves))
     if chosen is not None:
         leaves.remove(chosen)
         leaves.insert(0, chosen)
     if not leaves and nodes:  # nothing but circles
         leaves = [next(reversed(nodes))]
     for leaf in leaves:
-        path = list(_path(leaf, nodes))[::-1]
-        if any(node.canisters for node in path):
-            yield path
+        yield list(_path(leaf, nodes))[::-1]
+
+
+def spoken(nodes: dict[str, Node]) -> dict[str, Node]:
+    """The messages that say something, each below the last one before it that does."""
+    # For messages that say nothing: the last one before them that does; filled on the way.
+    above: dict[str, str | None] = {}
+
+    def parent_of(name: str) -> str | None:
+        path: list[str] = []
+        at = nodes[name].parent
+        while at is not None and at in nodes and not nodes[at].canisters:
+            if at in above or at in path:
+                at = above.get(at)
+                break
+            path.append(at)
+            at = nodes[at].parent
+        found = at if at in nodes else None
+        above.update(dict.fromkeys(path, found))
+        return found
+
+    return {
+        name: node._replace(parent=parent_of(name))
+        for name, node in nodes.items()
+        if node.canisters
+    }
 
 
 def without_repeats(history: list[AnyCanister]) -> list[AnyCanister]:
@@ -84,14 +111,18 @@ def _path(leaf: str, nodes: dict[str, Node]) -> Iterator[Node]:
         name = nodes[name].parent
 
 
-def _leaf_below(imported: Imported, nodes: dict[str, Node], leaves: set[str]) -> str | None:
+def _leaf_below(
+    imported: Imported, everything: dict[str, Node], nodes: dict[str, Node], leaves: set[str]
+) -> str | None:
     """The leaf that the current message leads to: the last answer of the last answer and so on."""
     name = imported.current
-    if name is None or name not in nodes:
+    if name is None or name not in everything:
         return None
-    children = {node.parent: node.identifier for node in imported.nodes}
+    spoken_on = next((node.identifier for node in _path(name, everything) if node.canisters), None)
+    children = {node.parent: node.identifier for node in nodes.values()}
+    name = children.get(None) if spoken_on is None else spoken_on
     seen: set[str] = set()
-    while name not in leaves and name in children and name not in seen:
+    while name is not None and name not in leaves and name in children and name not in seen:
         seen.add(name)
         name = children[name]
     return name if name in leaves else None

@@ -1,6 +1,7 @@
 """Claude Code transcripts: an event a line with ``uuid``, ``parentUuid`` and an API ``message``.
 
-Lines of one API message share its id and are joined; each repeats the usage, and the last has the final counts. A
+Lines of one API message share its id and are joined; each repeats the usage, and the last has the final counts. Of
+calls that were made at once each result names its own call as parent: a row, not branches. A
 session that was compacted goes on at ``logicalParentUuid``. A sub-agent's lines are marked ``isSidechain``; they stand
 in a file of their own, with a ``.meta.json`` beside it, or, in older sessions, among the others. Lines of other types
 are kept as unknown records; those with a uuid still hold the chain together. Seen with Claude Code 2.1.197.
@@ -32,11 +33,12 @@ from cannery.importers.pieces import (
     with_facts,
 )
 from cannery.importers.sources import Source
-from cannery.importers.trees import roots_of
-from cannery.messages import AnyCanister, Usage, absent
+from cannery.importers.trees import roots_of, spoken
+from cannery.messages import AnyCanister, Role, Usage, absent
 
 NAME = "claude_code"
 _SPOKEN = ("user", "assistant", "message")
+_MADE = (Role.Assistant, Role.Invocation)
 _TITLES = {"summary": "summary", "ai-title": "aiTitle", "custom-title": "customTitle"}
 
 
@@ -158,6 +160,7 @@ class _Session:
             node = self._nodes[name]
             canisters = with_facts(node.canisters, NAME, usage=usage)
             self._nodes[name] = Node(*node[:2], tuple(canisters))
+        self._put_results_behind_calls()
         first = roots_of(self._nodes)
         roots: dict[str, list[Node]] = {
             first[name]: [] for name in self._agents if first[name] in self._sides
@@ -178,6 +181,27 @@ class _Session:
             )
         for root, nodes in roots.items():
             yield self._agent(source, session, root, nodes)
+
+    def _put_results_behind_calls(self) -> None:
+        """Make a row of calls that were made at once: each result hangs on its own call, beside the next call."""
+        nodes = spoken(self._nodes)
+        lines: dict[str, list[str]] = {}
+        results: dict[str, list[str]] = {}
+        for name, node in nodes.items():
+            above = self._messages.get(node.parent or "")
+            if name in self._messages and all(each.role in _MADE for each in node.canisters):
+                lines.setdefault(self._messages[name], []).append(name)
+            elif above is not None and all(each.role is Role.Result for each in node.canisters):
+                results.setdefault(above, []).append(name)
+        last: dict[str, str] = {}
+        for message, answers in results.items():
+            row = [*lines.get(message, ()), *answers]
+            last |= dict.fromkeys(row, row[-1])
+            for above, name in zip(row[-len(answers) - 1 :], answers, strict=False):
+                self._nodes[name] = self._nodes[name]._replace(parent=above)
+        for name, node in nodes.items():
+            if name not in last and node.parent in last:
+                self._nodes[name] = self._nodes[name]._replace(parent=last[node.parent])
 
     def _agent(self, source: Source, session: str, root: str, nodes: list[Node]) -> Imported:
         name = next(filter(None, (self._agents.get(node.identifier) for node in nodes)), root)
