@@ -44,6 +44,8 @@ FORMATS = {
     "langchain/messages.json": "langchain",
     "llm_logs/logs.db": "llm_logs",
     "llm_logs/logs.json": "llm_logs",
+    "message_rows/chats.jsonl": "message_rows",
+    "message_rows/conversations.json": "message_rows",
     "openai_agents/session.db": "openai_agents",
     "opencode/export.json": "opencode",
     "opencode/opencode.db": "opencode",
@@ -51,6 +53,7 @@ FORMATS = {
     "preferences/dpo.jsonl": "preferences",
     "preferences/hh.jsonl": "preferences",
     "preferences/openai.jsonl": "preferences",
+    "preferences/ultra.jsonl": "preferences",
     "pydantic_ai/messages.json": "pydantic_ai",
     "qwen_code/session.jsonl": "qwen_code",
     "sillytavern/Seraphina.jsonl": "sillytavern",
@@ -119,8 +122,14 @@ def _preferences(path: Path) -> Iterator[Paths]:
             elif isinstance(answer, str):
                 found.append([*asked, ("assistant", answer)])
             elif answer is not None:
-                found.append([*asked, *api(answer)])
+                said = api(answer)
+                found.append(said if said[: len(asked)] == asked else [*asked, *said])
         yield found
+
+
+def _rows(path: Path) -> Iterator[Paths]:
+    for row in load(path):
+        yield [api(row.get("messages") or row["conversations"])]
 
 
 def _completions(path: Path) -> Iterator[Paths]:
@@ -530,6 +539,7 @@ READERS = {
     "inspect_eval": _inspect,
     "langchain": _langchain,
     "llm_logs": _llm,
+    "message_rows": _rows,
     "openai_agents": _agents,
     "opencode": _opencode,
     "pi": _pi,

@@ -51,6 +51,9 @@ def node(message: Any) -> dict[str, Any]:
         ({"sessionId": "s", "message": {"role": "user", "parts": []}}, "qwen_code"),
         ({"role": "user", "message": {"content": [{"type": "text", "text": "Hi"}]}}, "cursor"),
         ({"sessionId": "s", "requests": []}, "copilot_chat"),
+        ([{"messages": [{"role": "user", "content": "Hi"}], "source": "x"}] * 2, "message_rows"),
+        ({"conversations": [{"role": "user", "content": "Hi"}]}, "message_rows"),
+        ({"messages": [{"role": "user", "content": "Hi"}], "temperature": 0}, "requests"),
         # One key is no evidence.
         ({"mapping": {}}, None),
         ({"mapping": {"a": 1}}, None),

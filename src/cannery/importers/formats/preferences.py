@@ -68,6 +68,8 @@ def read(source: Source) -> Iterator[Found]:
 def _conversation(row: dict[str, Any], pair: tuple[str, str], place: str) -> Imported:
     asked = [*_system(row), *as_messages(_prompt(row), "user")]
     answers = [as_messages(row[key], "assistant") for key in pair]
+    # Some data sets have the question beside the answers and in them.
+    answers = [answer[_begins_with(answer, asked) :] for answer in answers]
     if not asked:
         # The question stands at the beginning of both answers.
         shared = _shared(*answers)
@@ -108,6 +110,20 @@ def as_messages(value: Any, role: str) -> list[Any]:
         turns = zip(pieces[1::2], pieces[2::2], strict=True)
         return [{"role": _SPEAKERS[who], "content": text} for who, text in turns]
     return [{"role": role, "content": value}]
+
+
+def _begins_with(answer: list[Any], asked: list[Any]) -> int:
+    """How many messages of an answer say the question again: all of it, or none."""
+    questions = [_words(message) for message in asked if message.get("role") != "system"]
+    said = [_words(message) for message in answer]
+    for start in (0, 1) if answer and answer[0].get("role") == "system" else (0,):
+        if questions and said[start : start + len(questions)] == questions:
+            return start + len(questions) if len(said) > start + len(questions) else 0
+    return 0
+
+
+def _words(message: dict[str, Any]) -> tuple[Any, Any]:
+    return message.get("role"), message.get("content")
 
 
 def _shared(one: list[Any], other: list[Any]) -> int:
