@@ -52,6 +52,7 @@ MODELS = {
 }
 _NUMBER = re.compile(r"\[\d+\]")
 _SHOWN = 300
+_RESPELLED = " (the same JSON spelled otherwise)"
 
 
 class Item(msgspec.Struct, frozen=True):
@@ -471,7 +472,8 @@ class Judge:
         for path, old, new in list(differences(before, now))[:3]:
             if column == "aliases":
                 path = ".".join(path.split(".")[:2])  # noqa: PLW2901 - names and ids are not kinds
-            self._note(column, f"{part}{column} {_NUMBER.sub('[]', path)}", old, new)
+            aspect = "spelling" if path.endswith(_RESPELLED) else column
+            self._note(aspect, f"{part}{column} {_NUMBER.sub('[]', path)}", old, new)
 
     def _reports(self, column: str, before: list[Any], now: list[Any], part: str) -> None:
         """Losses or repairs: gone, new, elsewhere, worded otherwise."""
@@ -526,7 +528,20 @@ def differences(before: Any, now: Any, path: str = "$") -> Iterator[tuple[str, A
         for index, (one, other) in enumerate(zip(before, now, strict=True)):
             yield from differences(one, other, f"{path}[{index}]")
     elif before != now:
-        yield path, before, now
+        yield f"{path}{_RESPELLED if _same_json(before, now) else ''}", before, now
+
+
+def _same_json(before: Any, now: Any) -> bool:
+    """Whether two texts are JSON of the same value, as arguments of calls often are."""
+    try:
+        return isinstance(before, str) and differences_of_text(before, now) == []
+    except ValueError:
+        return False
+
+
+def differences_of_text(before: str, now: str) -> list[tuple[str, Any, Any]]:
+    """The differences of the values that two JSON texts stand for."""
+    return list(differences(json.loads(before), json.loads(now)))
 
 
 def _type(value: Any) -> str:
@@ -562,7 +577,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
         default=[],
         choices=(
             *("conversation", "body", "losses", "repairs", "aliases", "events", "errors"),
-            *("severity", "path", "detail", "order"),
+            *("severity", "path", "detail", "order", "spelling"),
         ),
     )
     return parser.parse_args(arguments)

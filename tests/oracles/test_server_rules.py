@@ -201,6 +201,7 @@ CLAUDE_BREAKS = [
     ("max-tokens", drop("max_tokens")),
     ("system-place", add("messages", 0, value={"role": "system", "content": "x"})),
     ("system-place", add("messages", 5, value={"role": "system", "content": "x"})),
+    ("system-place", drop("messages", 4)),
     ("call-unanswered", drop("messages", 2, "content", 0)),
     ("result-orphan", put("messages", 2, "content", 0, "tool_use_id", value="z")),
     ("result-duplicate", put("messages", 2, "content", 0, "tool_use_id", value="a")),

@@ -57,14 +57,16 @@ def check(body: Body) -> Iterator[str]:
 
 
 def _roles(messages: list[Body]) -> Iterator[str]:
-    previous = None
-    for index, message in enumerate(messages):
-        role, path = message.get("role"), f"$.messages[{index}]"
-        if role == "system" and previous not in ("user", "system"):
+    """A system message stands behind a user turn, and before the assistant's, another one, or the end."""
+    roles = [message.get("role") for message in messages]
+    for index, role in enumerate(roles):
+        if role != "system":
+            continue
+        path = f"$.messages[{index}]"
+        if index == 0 or roles[index - 1] not in ("user", "system"):
             yield finding(path, "system-place", "a system message goes right after a user turn")
-        if role == "user" and previous == "system":
-            yield finding(path, "system-place", "no user turn goes right after a system message")
-        previous = role
+        if index + 1 < len(roles) and roles[index + 1] not in ("assistant", "system"):
+            yield finding(path, "system-place", "a system message has no user turn behind it")
 
 
 def _not_empty(messages: list[Body]) -> Iterator[str]:
