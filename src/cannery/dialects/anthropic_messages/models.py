@@ -43,6 +43,7 @@ RULES = Rules(
 )
 
 
+@lru_cache(maxsize=256)
 def tier_and_version(model: str | None) -> tuple[str, tuple[int, int]] | None:
     """The tier and version that a model name tells of; None for what is no Claude model."""
     found = _NAME.search(model) if model else None
@@ -132,7 +133,6 @@ def takes_xhigh(model: str | None) -> bool:
     return known is None or known[1] >= _ADAPTIVE_ONLY or always_thinks(model)
 
 
-@lru_cache(maxsize=256)
 def samplers(model: str | None) -> int:
     """How many of temperature and top_p a model takes in one request.
 

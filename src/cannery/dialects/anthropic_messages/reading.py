@@ -48,7 +48,7 @@ from cannery.messages.content import (
 from cannery.messages.conversation import Conversation
 from cannery.messages.json_text import write_json
 from cannery.messages.payload import Base64, Location
-from cannery.messages.requests import Request
+from cannery.messages.requests import Request, new_request
 from cannery.messages.residue import Residue
 from cannery.roles.vocabularies import VOCABULARIES
 from cannery.wire.arguments import RAW_ARGUMENTS, input_text, object_input
@@ -81,13 +81,13 @@ def _read_request(fields: Fields, places: Places) -> Request:
     leading = None if system is None else decode(system)
     if system is not None and leading in (None, []):
         fields["system"] = system
-    request = read_settings(fields, places)
-    reader = MessageReader(request.model, places)
+    settings = read_settings(fields, places)
+    reader = MessageReader(settings[0], places)
     if leading is not None and leading != []:
         reader.content(leading, "system", ("system",), None, None)
     for index, message in enumerate(read_objects(messages, ("messages",))):
         reader.message(message, ("messages", index))
-    return msgspec.structs.replace(request, conversation=Conversation.trusted(reader.canisters))
+    return new_request(Conversation.trusted(reader.canisters), *settings, NAME)  # type: ignore[no-any-return]
 
 
 class MessageReader:

@@ -89,6 +89,9 @@ def _read_response(fields: Fields, places: Places) -> Response:
     if raw is None:
         refuse_error(NAME, body, "content")
         refuse(("content",), "is required")
+    if "stop_reason" not in body:
+        # What the answer does not say is told at its root.
+        places.settings["finish"] = ()
     reader = _AnswerReader(body.get("model"), places)
     content = decode_answer(raw, ("content",))
     form = None

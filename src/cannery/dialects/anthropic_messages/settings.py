@@ -24,7 +24,6 @@ from cannery.dialects.anthropic_messages.thinking import (
 )
 from cannery.errors import DialectError
 from cannery.messages.absence import absent
-from cannery.messages.conversation import Conversation
 from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import (
     DEFAULT_CONTROLS,
@@ -36,7 +35,6 @@ from cannery.messages.requests import (
     ToolChoice,
     new_controls,
     new_output_format,
-    new_request,
     new_thinking,
     new_tool,
     new_tool_choice,
@@ -72,7 +70,6 @@ CONTROL_PATHS: dict[str, str | tuple[str, ...]] = {
     "user": "metadata.user_id",
     "finish": "stop_reason",
 }
-_NO_CONVERSATION = Conversation.trusted(())
 _BRACE = ord("{")
 _decode_objects = msgspec.json.Decoder(list[dict[str, Raw]]).decode
 # What is decoded of a tool; its schema only passes through.
@@ -133,8 +130,8 @@ _FREEFORM_PARAMETERS = {
 # --- reading -----------------------------------------------------------------------------------
 
 
-def read_settings(fields: Fields, places: Places) -> Request:
-    """A request without its conversation: every field but ``system`` and ``messages``."""
+def read_settings(fields: Fields, places: Places) -> tuple[Any, ...]:
+    """The fields of a request behind its conversation: model, tools, choice, controls, stream and residue."""
     found: Object = {}
     patch: Object = {}
     left: Fields = {}
@@ -157,7 +154,7 @@ def read_settings(fields: Fields, places: Places) -> Request:
     tools, choice = found.pop("tools", ()), found.pop("tool_choice", absent)
     controls = new_controls(**found) if found else DEFAULT_CONTROLS
     residue = Residue(NAME, None, encode(patch).decode()) if patch else None
-    return new_request(_NO_CONVERSATION, model, tools, choice, controls, stream, residue, NAME)  # type: ignore[no-any-return]
+    return model, tools, choice, controls, stream, residue
 
 
 def _take_scalar(key: str, raw: Raw, found: Object, _: Places) -> Any:
@@ -366,7 +363,8 @@ def write_settings(request: Request, report: Report, messages: Sequence[Any] = (
     body: Object = {}
     put(body, "model", request.model)
     names = _write_tools(request, body, report, is_same=is_same) if request.tools else set()
-    _write_choice(request, body, report, names, is_same=is_same)
+    if request.tool_choice is not absent or controls.parallel_calls is not absent:
+        _write_choice(request, body, report, names, is_same=is_same)
     if not is_same or controls is not DEFAULT_CONTROLS:
         _write_controls(controls, body, report, is_same=is_same)
     put(body, "stream", request.stream)
