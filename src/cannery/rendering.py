@@ -1,12 +1,16 @@
-"""Values of the model rendered as wire bodies in the general way, with what that took."""
+"""Values of the model rendered as wire bodies, with what that took."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from itertools import count
+from operator import is_
 from typing import Any
 
 import msgspec
+from orjson import Fragment
 
+from cannery import growth
 from cannery.dialects import find_dialect
 from cannery.messages.canisters import AnyCanister, SupervisorCanisterClass, hold
 from cannery.messages.content import OpaqueContentClass, TextualContentClass, new_text
@@ -14,6 +18,7 @@ from cannery.messages.conversation import Conversation
 from cannery.messages.requests import Request, Response
 from cannery.repairs import repair
 from cannery.repairs.aliases import renamed_tools
+from cannery.repairs.pairing import is_paired
 from cannery.wire.bodies import encode, escaped_paths, with_escapes
 from cannery.wire.contract import UNKNOWN_MODEL, Dialect, Piece, Rules
 from cannery.wire.foreign import report_settings
@@ -29,38 +34,127 @@ def write_request(
     policy: str,
     without: Collection[str],
     rules: Rules | None,
-    locate: Locate,
+    places: Places | None,
 ) -> Rendered:
-    """A request as a body of the target, with the repairs and losses that it took."""
-    name = target.name
-    report = Report(without)
-    pieces = arranged_pieces(request.conversation)
-    if request.source != name:
+    """A request as a body of the target, with the repairs and losses that it took.
+
+    ``places`` are those that a reader noted. A request that was not read just now may be written again with more, so
+    its canisters remember what was written for them (``growth``).
+    """
+    writing = Writing(request, target, without, rules)
+    is_new = places is not None or rules is not None
+    written = writing.body(pieces_of(request.conversation)) if is_new else writing.grown()
+    encoded = writing.encoded(written)
+    locate = locate_in(request.source, places)
+    return render(encoded, request, target.name, policy, writing.report, locate)
+
+
+class Writing:
+    """One request on its way into a body of the target."""
+
+    def __init__(
+        self, request: Request, target: Dialect, without: Collection[str], rules: Rules | None
+    ) -> None:
+        self._request = request
+        self._target = target
+        self._without = without
+        self._is_same = request.source == target.name
         model = request.model if isinstance(request.model, str) else None
-        rules = rules or target.rules_of(model)
-        report.request = request
-        pieces = parted_texts(pieces, name, report)
-        pieces = repair(pieces, rules, report, {*without} - target.fixed_repairs)
-        if not rules.knows_developer:
-            pieces = _lowered(pieces, report)
-        report.takes_reasoning = rules.takes_reasoning_text
-        if request.tools and "function_names" not in without:
-            request = renamed_tools(request, rules, report)
-        if request.residue is not None:
-            report_lost_settings(request, report, target)
-        if request.source is not None:
-            _report_references(pieces, find_dialect(request.source), report)
-        if target.names_model and not request.model:
-            report.lose("MODEL_UNKNOWN", None)
-            request = msgspec.structs.replace(request, model=UNKNOWN_MODEL)
-    written = target.write_request(request, pieces, report)
-    return render(written, request, name, policy, report, locate)
+        self._rules = rules or target.rules_of(model)
+        self.report = Report(without)
+        self._kept: tuple[bytes, ...] = ()
+
+    def body(self, pieces: list[Piece]) -> Any:
+        """The body of all pieces, arranged as the target takes them."""
+        return self._write(self._arranged(pieces), self.report)
+
+    def _arranged(self, pieces: list[Piece]) -> list[Piece]:
+        if self._is_same:
+            return pieces
+        self.report.request = self._request
+        off = {*self._without} - self._target.fixed_repairs if self._without else ()
+        parted = parted_texts(pieces, self._target.name, self.report)
+        return repair(parted, self._rules, self.report, off)
+
+    def _write(self, pieces: list[Piece], report: Report) -> Any:
+        request, target = self._request, self._target
+        if not self._is_same:
+            if not self._rules.knows_developer:
+                pieces = _lowered(pieces, report)
+            report.takes_reasoning = self._rules.takes_reasoning_text
+            if request.tools and "function_names" not in self._without:
+                request = renamed_tools(request, self._rules, report)
+            if request.residue is not None:
+                report_lost_settings(request, report, target)
+            if request.source is not None:
+                _report_references(pieces, find_dialect(request.source), report)
+            if target.names_model and not request.model:
+                report.lose("MODEL_UNKNOWN", None)
+                request = msgspec.structs.replace(request, model=UNKNOWN_MODEL)
+        return target.write_request(request, pieces, report)
+
+    def grown(self) -> Any:
+        """The body of the whole conversation; what is kept of an earlier writing is not written again."""
+        conversation = self._request.conversation
+        end = growth.boundary(conversation)
+        if end:
+            written = self._continued(conversation, end)
+            if written is not None:
+                return written
+            self.report = Report(self._without)
+        return self.body(pieces_of(conversation))
+
+    def _continued(self, conversation: Conversation, end: int) -> Any:
+        """The body with a gap for the text of the messages before ``end``; None if they depend on what comes later."""
+        request = self._request
+        key = (self._target.name, request.source, request.model, *sorted(self._without))
+        kept = growth.find(conversation, key)
+        lead = pieces_of(conversation[: growth.leading(conversation)])
+        start = 0 if kept is None else kept.length
+        fresh = pieces_of(conversation[start:], start)
+        whole = [*lead, *fresh] if start else fresh
+        arranged = self._arranged(whole)
+        # The first piece behind what is kept: repairs may change only what follows it.
+        first = len(whole) - len(conversation) + end
+        is_settled = len(arranged) > first and all(map(is_, arranged, whole[: first + 1]))
+        if not is_settled or not is_paired(whole[:first]):
+            return None
+        if not growth.fits(kept, fresh, self._rules.cache_marks):
+            return None
+        if start < end:
+            notes = Report(self._without)
+            listed = self._listed(whole[: first + 1], notes)
+            alone = [] if start else self._listed([*lead, whole[first]], Report(self._without))
+            skip = kept.skip if kept is not None else len(alone) - 1
+            text = encode(listed[skip if start else 0 : -1])[1:-1]
+            added = growth.Written(text, notes, skip)
+            kept = growth.keep(conversation, key, kept, fresh[: end - start], added)
+        written = self._write([*lead, *arranged[first:]], self.report)
+        if kept is None or self.report.names:
+            return None
+        self.report.add(kept.notes)
+        self._kept = kept.pieces
+        field = self._target.messages
+        written[field] = [Fragment(growth.GAP), *written[field][kept.skip :]]
+        return written
+
+    def encoded(self, written: Any) -> bytes:
+        """The text of a body, with what was kept of it."""
+        encoded = encode(written)
+        if not self._kept:
+            return encoded
+        before, _, behind = encoded.partition(growth.GAP)
+        return b"".join((before, *self._kept, behind))
+
+    def _listed(self, pieces: list[Piece], report: Report) -> list[Any]:
+        listed: list[Any] = self._write(pieces, report)[self._target.messages]
+        return listed
 
 
-def arranged_pieces(conversation: Conversation) -> list[Piece]:
-    """The canisters of a conversation with their places, each with its text at hand."""
-    pieces = [*map(Piece, conversation, range(len(conversation)))]
-    if TextualContentClass in {type(canister.held) for canister in conversation}:
+def pieces_of(canisters: Iterable[AnyCanister], start: int = 0) -> list[Piece]:
+    """Canisters with their places, each with its text at hand."""
+    pieces = [*map(Piece, canisters, count(start))]
+    if TextualContentClass in {type(piece.canister.held) for piece in pieces}:
         return [Piece(at_hand(piece.canister), piece.place) for piece in pieces]
     return pieces
 
@@ -107,10 +201,14 @@ def report_lost_settings(
 
 
 def render(
-    written: Any, value: Request | Response, name: str, policy: str, report: Report, locate: Locate
+    encoded: bytes,
+    value: Request | Response,
+    name: str,
+    policy: str,
+    report: Report,
+    locate: Locate,
 ) -> Rendered:
-    """What was written, encoded, with what a report has to say; the policy may forbid it."""
-    encoded = encode(written)
+    """What was written, with what a report has to say; the policy may forbid it."""
     if value.residue is not None and value.residue.escapes is not None:
         encoded = _spell_broken(encoded, value, name, report)
     if report.is_empty:

@@ -19,7 +19,7 @@ from cannery.rendering import (
 )
 from cannery.repairs.media import media_types
 from cannery.wire.aliasing import unaliased_canister
-from cannery.wire.bodies import to_bytes
+from cannery.wire.bodies import encode, to_bytes
 from cannery.wire.contract import Piece, Rules, StreamOptions
 from cannery.wire.losses import (
     NO_ALIASES,
@@ -92,8 +92,7 @@ def _nativize_request(
     if rules is not None:
         _check("rules", rules, Rules)
     target = find_dialect(name)
-    locate = locate_in(request.source, places)
-    return write_request(request, target, policy, without, rules, locate)
+    return write_request(request, target, policy, without, rules, places)
 
 
 # --- responses ---------------------------------------------------------------------------------
@@ -131,7 +130,7 @@ def _nativize_response(
     if response.source is not None and "citations" in find_dialect(response.source).control_paths:
         report.place_citations("@citations")
     locate = locate_in(response.source, places)
-    return render(written, response, name, policy, report, locate)
+    return render(encode(written), response, name, policy, report, locate)
 
 
 def _typed(response: Response, name: str, report: Report) -> Response:

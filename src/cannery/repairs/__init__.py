@@ -9,6 +9,7 @@ of them it cannot need.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from operator import is_
 
 from cannery.repairs.aliases import call_ids, function_names
 from cannery.repairs.arrangement import (
@@ -67,13 +68,16 @@ PASSES: Mapping[str, tuple[Pass, str]] = {
 def repair(
     pieces: list[Piece], rules: Rules, report: Report, off: Collection[str] = ()
 ) -> list[Piece]:
-    """Run every pass that is not switched off and that the conversation gives something to do."""
+    """Run every pass that is not switched off and that the conversation gives something to do.
+
+    Pieces that need no repair come back as the same list.
+    """
     facts = facts_of(pieces)
     if not facts:
         return pieces
     for name, (run, fact) in PASSES.items():
         if fact in facts and name not in off:
             arranged = run(pieces, rules, report)
-            if arranged is not pieces:
+            if len(arranged) != len(pieces) or not all(map(is_, arranged, pieces)):
                 pieces, facts = arranged, facts_of(arranged)
     return pieces

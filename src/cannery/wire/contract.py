@@ -133,6 +133,8 @@ class Dialect(Struct, frozen=True, gc=False):
     control_paths: ControlPaths
     # Fields of a request, and tags of blocks, that refer to what only the provider keeps, with the code of their loss.
     references: Mapping[str, str] = {}
+    # The field of a request that holds its messages.
+    messages: str = "messages"
     # Top-level fields that reading turns into facts of the model, whatever their spelling.
     modelled: frozenset[str] = frozenset()
     # Which settings of a foreign request it takes from its residue, by their places there; None where it takes none.

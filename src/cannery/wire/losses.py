@@ -114,6 +114,8 @@ ALWAYS_ON = frozenset({"broken_unicode"})
 
 
 Place = int | str | None
+# A loss as it is noted: its code, its place, the detail, and the path below the place.
+Lost = tuple[str, Place, str, str]
 
 
 class Loss(Struct, frozen=True, gc=False):
@@ -195,7 +197,7 @@ class Report:
 
     def __init__(self, off: Collection[str] = ()) -> None:
         self.off = off
-        self._losses: list[tuple[str, Place, str, str]] = []
+        self._losses: list[Lost] = []
         self._repairs: list[tuple[str, Place, str]] = []
         self.names: dict[str, str] = {}
         self.ids: dict[str, str] = {}
@@ -215,6 +217,16 @@ class Report:
     def repair(self, name: str, place: Place, detail: str = "") -> None:
         """Record a repair."""
         self._repairs.append((name, place, detail))
+
+    def add(self, losses: Iterable[Lost]) -> None:
+        """Take losses over that were noted when the same was written before."""
+        self._losses.extend(losses)
+
+    def between(self, start: int, end: int) -> tuple[Lost, ...]:
+        """The losses of canisters at some places."""
+        return tuple(
+            each for each in self._losses if type(each[1]) is int and start <= each[1] < end
+        )
 
     @property
     def is_empty(self) -> bool:

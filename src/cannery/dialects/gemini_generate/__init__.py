@@ -56,6 +56,7 @@ _KINDS = {
 
 DIALECT = Dialect(
     name=NAME,
+    messages="contents",
     names_model=False,
     rules=RULES,
     read_request=read_request,

@@ -99,6 +99,7 @@ def _is_instructions(piece: Piece) -> bool:
 
 DIALECT = Dialect(
     name=NAME,
+    messages="input",
     rules=RULES,
     read_request=read_request,
     write_request=write_request,

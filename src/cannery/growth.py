@@ -1,0 +1,174 @@
+"""A conversation that grew is not encoded again: its canisters remember the text that was written for them.
+
+The last canister before a user's turn keeps the messages up to there as JSON text, for each target, together with the
+canisters before it. When a conversation that begins with the same canisters is written again, only what stands behind
+is written, by the same writer, and put behind the text. Nothing is kept where a repair was made or an alias given,
+since those may depend on what comes later. A canister never holds what leads back to itself, because no collector looks
+into canisters.
+"""
+
+from __future__ import annotations
+
+from itertools import repeat
+from operator import is_
+from typing import Any
+
+from msgspec import Struct
+
+from cannery.messages.canisters import (
+    InvocationCanisterClass,
+    SupervisorCanisterClass,
+    UserCanisterClass,
+)
+from cannery.messages.conversation import Conversation
+from cannery.wire.contract import Piece
+from cannery.wire.losses import Lost, Report
+from cannery.wire.turns import MODEL, SIDES
+
+# Shorter conversations are written as quickly as they are remembered.
+_SHORTEST = 16
+# How far from its end a conversation is searched for what was kept.
+_REACH = 64
+_KEY = "written"
+# How many targets one canister remembers.
+_MOST = 4
+# From how many pieces on the text is joined.
+_MANY = 32
+
+Key = tuple[Any, ...]
+# What is taken out of a conversation need not be one.
+_all: Any = tuple.__getitem__
+# Stands for the kept text while a body is encoded; no JSON text has this byte.
+GAP = b"\0"
+
+
+class Kept(Struct, frozen=True, gc=False):
+    """The messages of the first ``length`` canisters as JSON text, without brackets, and what they took.
+
+    A longer beginning shares the text of the shorter one; each piece but the first starts with a comma.
+    ``skip`` is how many messages the supervisors make that lead the conversation.
+    """
+
+    length: int = 0
+    earlier: tuple[Any, ...] = ()
+    pieces: tuple[bytes, ...] = ()
+    notes: tuple[Lost, ...] = ()
+    calls: frozenset[str] = frozenset()
+    marks: int = 0
+    skip: int = 0
+
+
+_NOTHING = Kept()
+
+
+class Written(Struct, frozen=True, gc=False):
+    """The messages of some canisters as they were written; ``skip`` as in ``Kept``."""
+
+    text: bytes
+    report: Report
+    skip: int
+
+
+def boundary(conversation: Conversation) -> int:
+    """Where the last turn of the user begins that follows one of the model; 0 where nothing is worth keeping."""
+    if len(conversation) < _SHORTEST:
+        return 0
+    for index in range(len(conversation) - 1, len(conversation) - _REACH, -1):
+        if index < 1:
+            break
+        if _divides(conversation, index):
+            return index
+    return 0
+
+
+def _divides(conversation: Conversation, index: int) -> bool:
+    canister: Any = _all(conversation, index)
+    if type(canister) is not UserCanisterClass or canister.joined:
+        return False
+    before: Any = _all(conversation, index - 1)
+    if SIDES[type(before)] is not MODEL:
+        return False
+    behind: Any = conversation[index + 1 : index + 2]
+    return not (behind and _all(behind, 0).joined)
+
+
+def find(conversation: Conversation, key: Key) -> Kept | None:
+    """The longest beginning of a conversation that is kept for a target."""
+    whole = _all(conversation, slice(None))
+    for index in range(len(whole) - 1, max(0, len(whole) - _REACH), -1):
+        memo = whole[index - 1]._memo  # noqa: SLF001 - looking must not make one
+        if memo is None or _KEY not in memo:
+            continue
+        kept: Kept | None = memo[_KEY].get(key)
+        if kept is not None and kept.length == index and all(map(is_, kept.earlier, whole)):
+            return kept
+    return None
+
+
+def fits(kept: Kept | None, fresh: list[Piece], most_marks: int) -> bool:
+    """Whether what stands behind a kept beginning changes nothing in it."""
+    if kept is None:
+        return True
+    return not (kept.calls & _call_ids(fresh)) and kept.marks + _marks(fresh) <= most_marks
+
+
+def keep(
+    conversation: Conversation, key: Key, before: Kept | None, added: list[Piece], written: Written
+) -> Kept:
+    """Remember a beginning that goes on from a shorter one, in its place.
+
+    The first beginning stays, for other branches that go on from it.
+    """
+    before = before or _NOTHING
+    start = before.length
+    if len(before.pieces) > 1:
+        shorter: Any = _all(conversation, start - 1)
+        shorter.memo()[_KEY].pop(key, None)
+    end = start + len(added)
+    kept = Kept(
+        end,
+        _all(conversation, slice(end - 1)),
+        _joined(before.pieces, written.text),
+        (*before.notes, *written.report.between(start, end)),
+        before.calls | _call_ids(added),
+        before.marks + _marks(added),
+        written.skip,
+    )
+    keeper: Any = _all(conversation, end - 1)
+    if not any(map(is_, kept.earlier, repeat(keeper))):
+        memo = keeper.memo().setdefault(_KEY, {})
+        if len(memo) >= _MOST:
+            memo.pop(next(iter(memo)))
+        memo[key] = kept
+    return kept
+
+
+def _joined(pieces: tuple[bytes, ...], text: bytes) -> tuple[bytes, ...]:
+    if not text:
+        return pieces
+    if not pieces:
+        return (text,)
+    if len(pieces) < _MANY:
+        return (*pieces, b"," + text)
+    return (pieces[0], b"".join((*pieces[1:], b",", text)))
+
+
+def leading(conversation: Conversation) -> int:
+    """How many supervisors stand before anybody speaks."""
+    for index, canister in enumerate(conversation):
+        if type(canister) is not SupervisorCanisterClass:
+            return index
+    return len(conversation)
+
+
+def _call_ids(pieces: list[Piece]) -> frozenset[str]:
+    return frozenset(
+        piece.canister.identifier
+        for piece in pieces
+        if isinstance(piece.canister, InvocationCanisterClass)
+    )
+
+
+def _marks(pieces: list[Piece]) -> int:
+    residues = [piece.canister.residue for piece in pieces]
+    return sum(bool(residue.cache) for residue in residues if residue is not None)

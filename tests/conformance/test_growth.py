@@ -1,0 +1,111 @@
+"""A conversation that grew is written as if it had never been written before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import cannery
+from cannery import growth
+from cannery.messages.content import ImageContentClass
+from cannery.messages.residue import Residue
+from tests.conformance.matrix import DIALECTS, identify
+from tests.oracles.corpus import Case, request_cases
+
+PNG = b"\x89PNG\r\n\x1a\n"
+CASES = [case for dialect in DIALECTS for case in request_cases(dialect)]
+IDS = st.sampled_from(["a", "b", "c.d"])
+TURNS = st.sampled_from(["user", "answer", "call", "result", "late", "blank", "image", "mark"])
+
+
+def canister(kind: str, number: int, identifier: str) -> Any:
+    match kind:
+        case "user":
+            return cannery.user(f"u{number}")
+        case "answer":
+            return cannery.assistant(f"a{number}")
+        case "call":
+            return cannery.invocation(identifier, "f g", {"n": number})
+        case "result":
+            return cannery.result(identifier, f"r{number}")
+        case "late":
+            return cannery.supervisor(f"s{number}")
+        case "blank":
+            return cannery.user(" ")
+        case "image":
+            return cannery.user(ImageContentClass(PNG, "image/jpeg"))
+        case _:
+            return cannery.user("m").replace(residue=Residue("openai_chat", cache="short"))
+
+
+def copied(request: cannery.Request) -> cannery.Request:
+    """The same request of canisters that nobody wrote before."""
+    fresh = [each.replace() for each in tuple(request.conversation)]
+    return cannery.Request(
+        fresh,
+        model=request.model,
+        tools=request.tools,
+        tool_choice=request.tool_choice,
+        controls=request.controls,
+        stream=request.stream,
+        residue=request.residue,
+        source=request.source,
+    )
+
+
+@pytest.fixture(autouse=True)
+def _short(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(growth, "_SHORTEST", 2)
+
+
+def check(request: cannery.Request, target: str) -> None:
+    rendered = cannery.nativize_request(request, target, policy="allow")
+    again = cannery.nativize_request(request, target, policy="allow")
+    assert rendered == again
+    assert rendered == cannery.nativize_request(copied(request), target, policy="allow")
+
+
+@pytest.mark.parametrize("target", DIALECTS)
+@given(
+    lead=st.integers(0, 2),
+    kinds=st.lists(st.tuples(TURNS, IDS), min_size=3, max_size=9),
+    more=st.lists(st.tuples(TURNS, IDS), min_size=1, max_size=5),
+)
+def test_what_is_added_one_by_one_is_written_like_the_whole(
+    target: str, lead: int, kinds: list[Any], more: list[Any]
+):
+    made = [cannery.supervisor(f"l{number}") for number in range(lead)]
+    made += [canister(kind, number, call) for number, (kind, call) in enumerate(kinds)]
+    conversation = cannery.Conversation(made)
+    check(cannery.Request(conversation, model="m"), target)
+    for number, (kind, call) in enumerate(more, len(kinds)):
+        conversation = conversation.append(canister(kind, number, call))
+        check(cannery.Request(conversation, model="m"), target)
+
+
+@pytest.mark.parametrize("case", CASES, ids=identify)
+def test_a_request_of_the_corpus_goes_on(case: Case):
+    request = cannery.normalize_request(case.raw, case.dialect)
+    for target in DIALECTS:
+        longer = request.conversation
+        check(request, target)
+        for more in (cannery.assistant("Well."), cannery.user("Go on."), cannery.assistant("No.")):
+            longer = longer.append(more)
+            check(request.replace(conversation=longer), target)
+
+
+@pytest.mark.parametrize("target", DIALECTS)
+def test_a_longer_conversation_takes_what_was_kept(target: str, monkeypatch: pytest.MonkeyPatch):
+    turns = [cannery.user("q"), cannery.assistant("a")] * 10
+    conversation = cannery.Conversation([each.replace() for each in turns])
+    cannery.nativize_request(cannery.Request(conversation, model="m"), target)
+    found = []
+    find = growth.find
+    monkeypatch.setattr(growth, "find", lambda *asked: found.append(find(*asked)) or found[-1])
+    for more in (cannery.user("more"), cannery.assistant("said"), cannery.user("and more")):
+        conversation = conversation.append(more)
+        cannery.nativize_request(cannery.Request(conversation, model="m"), target)
+    assert [kept.length for kept in found] == [18, 20, 20]
