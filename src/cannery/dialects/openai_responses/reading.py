@@ -12,7 +12,14 @@ from typing import Any, NoReturn
 
 from msgspec.structs import force_setattr
 
-from cannery.dialects.openai_responses.forms import BARE, MADE, MADE_FORMATS, after, read_citation
+from cannery.dialects.openai_responses.forms import (
+    BARE,
+    MADE,
+    MADE_FORMATS,
+    PART,
+    after,
+    read_citation,
+)
 from cannery.dialects.openai_responses.settings import NAME, SettingsReader, patch_of
 from cannery.errors import DialectError
 from cannery.families.openai.shared import cache_mark
@@ -121,6 +128,15 @@ def _objects(given: Any, path: Path) -> list[Object]:
     return given
 
 
+def _emptiness(content: Any, path: Path) -> str:
+    """The word for a content without text or parts."""
+    if content is _MISSING:
+        return "absent"
+    if content is not None and content != []:
+        fail(path, "expected a string or a list of parts")
+    return "null" if content is None else "empty"
+
+
 def _form(*words: str) -> str | None:
     return " ".join(filter(None, words)) or None
 
@@ -170,11 +186,15 @@ class ItemReader:
     def items(self, given: Any, key: str) -> None:
         """All items of a list."""
         for index, item in enumerate(_objects(given, (key,))):
-            self.item(item, (key, index))
+            self._item(item, (key, index))
 
     def item(self, item: Object, path: Path) -> list[AnyCanister]:
         """One item: gives the canisters that it became."""
         start = len(self.canisters)
+        self._item(item, path)
+        return self.canisters[start:]
+
+    def _item(self, item: Object, path: Path) -> None:
         kind = item.get("type")
         if kind is None and "role" in item:
             kind = "message"
@@ -183,7 +203,6 @@ class ItemReader:
             self._other(item, kind, path)
         else:
             read(self, item, path)
-        return self.canisters[start:]
 
     def _follow(self, *, is_lone: bool = False) -> bool:
         """Whether an item of the model is joined to the item before it, which is told so if it is reasoning."""
@@ -192,7 +211,7 @@ class ItemReader:
             before = self.canisters[-1]
             if before.held.kind == "reasoning":
                 old: Any = before.residue
-                words = _form(old.form or "", "followed")
+                words = f"{old.form} followed" if old.form else "followed"
                 residue = Residue(NAME, old.part, None, words, old.model)
                 force_setattr(before, "residue", residue)
         return is_joined
@@ -225,27 +244,23 @@ class ItemReader:
             role = _other_role(role, path)
         joined, mark = False, ""
         if role == "assistant":
-            joined, mark = self._follow(), after(self._reasoning_id)
+            joined = self._is_lone and self._follow()
+            mark = after(self._reasoning_id)
         else:
             self._end_turn()
         content = item.pop("content", _MISSING)
         envelope = write_json({"s": item}) if item else None
-        if type(content) is list and content:
-            self._parts(content, role, (joined, mark, envelope), path)
-            return
-        held, word = "", ""
+        place: Path = (*path, "content")
         if type(content) is str:
-            held = content
-        elif content == []:
-            word = "empty"
-        elif content is None or content is _MISSING:
-            word = "null" if content is None else "absent"
+            held, form = content, mark or None
+        elif type(content) is list and content:
+            self._parts(content, role, (joined, mark, envelope), place)
+            return
         else:
-            fail((*path, "content"), "expected a string or a list of parts")
-        form = _form(word, mark)
+            held, form = "", _form(_emptiness(content, place), mark)
+            place = path if content is _MISSING else place
         if self._is_answer and not (envelope or form):
             form = BARE
-        place = path if word == "absent" else (*path, "content")
         self._say(role, held, joined, _kept(None, envelope, form), place)
 
     def _say(self, role: str, held: Any, joined: bool, residue: Any, path: Path) -> None:  # noqa: FBT001 - as the makers
@@ -264,25 +279,26 @@ class ItemReader:
         """A canister for each part of a message; the first has what belongs to the whole of it."""
         joined, mark, envelope = shared
         is_output = role == "assistant"
-        path = (*path, "content")
         parts = _objects(content, path)
         is_listed = is_output or (len(parts) == 1 and parts[0].get("type") == "input_text")
         word = "list" if is_listed else ""
         for index, part in enumerate(parts):
             place = (*path, index)
             held, patch = read_part(part, place, is_output=is_output)
-            is_like_item = type(held) is not str and (
+            form = word
+            if type(held) is not str and (
                 held.kind == "opaque" or (is_output and held.kind == "image")
-            )
-            form = _form(word, "part" if is_like_item else "", mark)
+            ):
+                form = f"{form} {PART}"
+            form = f"{form} {mark}".strip() if mark else form.lstrip()
             text = None if patch is None else write_json(patch)
-            residue = _kept(text, envelope, form, cache_mark(part))
+            residue = _kept(text, envelope, form or None, cache_mark(part))
             self._say(role, held, joined, residue, place)
             joined, envelope = True, None
 
     def call(self, item: Object, path: Path) -> None:
         is_freeform = item.pop("type") == "custom_tool_call"
-        joined = self._follow()
+        joined = self._is_lone and self._follow()
         key = "input" if is_freeform else "arguments"
         name = _text(item, "name", path)
         identifier, dropped = self._call_id(item)
@@ -337,7 +353,8 @@ class ItemReader:
         # The name says what the call says, and is no loss where results have no names.
         envelope = write_json({"s": {"name": item.pop("name")}}) if type(name) is str else None
         patch = patch_of(item, dropped, None if inner is None else {"output": {"i": inner}})
-        residue = _kept(patch, envelope, _form("custom" if is_custom else "", word), cache)
+        form = _form("custom", word) if is_custom else word or None
+        residue = _kept(patch, envelope, form, cache)
         own = (identifier, error)
         self._add(new_result(held, self._when, False, residue, None, *own), path)
 
@@ -355,10 +372,9 @@ class ItemReader:
         summaries = _texts(item, "summary", "summary_text", inner)
         held = new_reasoning(texts, summaries, None, encrypted, Origin(NAME, self.model))
         self._reasoning_id = identifier if type(identifier) is str and identifier else None
-        form = _form(
-            "" if self._reasoning_id else BARE,
-            "answered" if self._is_answer and encrypted is None else "",
-        )
+        form = None if self._reasoning_id else BARE
+        if self._is_answer and encrypted is None:
+            form = _form(form or "", "answered")
         residue = Residue(NAME, patch_of(item, dropped, inner), None, form, self.model)
         self._add(new_assistant(held, self._when, joined, residue), path)
 

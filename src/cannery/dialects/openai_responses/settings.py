@@ -234,10 +234,10 @@ _READERS: dict[str, Callable[[SettingsReader, str], None]] = {
 
 def patch_of(left: Object, dropped: Sequence[str] = (), inner: Object | None = None) -> str | None:
     """The text of the patch that gives back what was left of an object."""
-    if not (left or dropped or inner):
-        return None
-    patch = nested(left, inner or {}, dropped)
-    return None if patch is None else write_json(patch)
+    if inner or dropped:
+        patch = nested(left, inner or {}, dropped)
+        return None if patch is None else write_json(patch)
+    return write_json({"s": left}) if left else None
 
 
 def _refuse_tools(value: Any) -> None:

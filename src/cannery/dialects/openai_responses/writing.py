@@ -35,7 +35,9 @@ from cannery.families.openai.shared import detail_place, image_detail
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AnyCanister,
+    AssistantCanisterClass,
     DocumentCanisterClass,
+    InvocationCanisterClass,
     ResultCanisterClass,
     SupervisorCanisterClass,
     text_of,
@@ -57,7 +59,6 @@ from cannery.messages.content import (
 from cannery.messages.json_text import decode_json
 from cannery.messages.payload import Location
 from cannery.messages.residue import Residue
-from cannery.messages.role import Role
 from cannery.wire.bodies import Object
 from cannery.wire.citations import report_approximated
 from cannery.wire.contract import Piece
@@ -79,17 +80,16 @@ _FAMILY = re.compile(r"[a-z]+-?\d+|.+", re.IGNORECASE | re.DOTALL)
 _EMPTY = frozenset({"empty", "null", "absent"})
 _SHAPES = _EMPTY | {"list", PART}
 _CACHE_TTL = {"short": "30m", "long": "12h"}
-_ROLES = {Role.Assistant: "assistant", Role.User: "user", Role.Document: "user"}
 
 
-def _is_item(canister: AnyCanister) -> bool:
-    """Whether a canister is an item of its own, and not a part of a message."""
-    role, held = canister.role, canister.held
-    if role is Role.Invocation or role is Role.Result:
-        return True
+def _stands_apart(canister: AnyCanister) -> bool:
+    """Whether what somebody says is an item of its own, and not a part of a message."""
+    held = canister.held
+    if type(held) is str:
+        return False
     if type(held) is OpaqueContentClass:
         return held.dialect == NAME and PART not in form_words(own_residue(canister, NAME))
-    if type(held) is ImageContentClass and role is Role.Assistant:
+    if type(held) is ImageContentClass and type(canister) is AssistantCanisterClass:
         residue = own_residue(canister, NAME)
         if residue is not None:
             return MADE in form_words(residue)
@@ -123,16 +123,24 @@ class ItemWriter:
         group: list[Piece] = []
         for index, piece in enumerate(pieces):
             canister = piece.canister
-            if canister.held is absent:
+            kind = type(canister)
+            if kind is InvocationCanisterClass or kind is ResultCanisterClass:
+                self._end_message(group)
+                if kind is InvocationCanisterClass:
+                    self.written.append(self.call(piece))
+                else:
+                    self.written.append(self.result(piece))
+                    self._reasoning_id = None
+            elif canister.held is absent:
                 if own_residue(canister, NAME) is None:
                     report_residue(canister, self.report, piece.place)
-            elif _is_item(canister):
+            elif _stands_apart(canister):
                 self._end_message(group)
-                self._put(self._item(piece, pieces, index))
-                if canister.role is not Role.Invocation and canister.role is not Role.Assistant:
+                self._put(self._item(piece, _follower(pieces, index)))
+                if kind is not AssistantCanisterClass:
                     self._reasoning_id = None
             else:
-                if group and not self._goes_on(piece, group[-1]):
+                if group and not (canister.joined and self._goes_on(piece, group[-1])):
                     self._end_message(group)
                 group.append(piece)
         self._end_message(group)
@@ -143,31 +151,26 @@ class ItemWriter:
             self.written.append(item)
 
     def _goes_on(self, piece: Piece, before: Piece) -> bool:
-        """Whether a piece belongs to the message of the piece before."""
-        canister = piece.canister
-        residue = own_residue(canister, NAME)
-        opens = residue is not None and residue.envelope is not None
-        return canister.joined and not opens and side(piece) == side(before)
+        """Whether a piece that is joined belongs to the message of the piece before."""
+        residue = piece.canister.residue
+        is_opening = residue is not None and residue.dialect == NAME and residue.envelope
+        return not is_opening and side(piece) == side(before)
 
     def _end_message(self, group: list[Piece]) -> None:
         if group:
             self._put(self.message(group))
-            if group[0].canister.role is not Role.Assistant:
+            if type(group[0].canister) is not AssistantCanisterClass:
                 self._reasoning_id = None
             group.clear()
 
-    def _item(self, piece: Piece, pieces: list[Piece], index: int) -> Any:
+    def _item(self, piece: Piece, follower: Piece | None) -> Any:
         """An item of its own; None if nothing of it can be said."""
-        canister = piece.canister
-        if canister.role is Role.Invocation:
-            return self.call(piece)
-        if canister.role is Role.Result:
-            return self.result(piece)
-        if type(canister.held) is ReasoningContentClass:
-            return self.reasoning(piece, _follower(pieces, index))
-        if type(canister.held) is ImageContentClass:
+        held = piece.canister.held
+        if type(held) is ReasoningContentClass:
+            return self.reasoning(piece, follower)
+        if type(held) is ImageContentClass:
             return self._image_item(piece)
-        return self.opaque_item(canister.held)
+        return self.opaque_item(held)
 
     def opaque_item(self, content: OpaqueContentClass) -> Any:
         """An item that only this dialect understands."""
@@ -180,18 +183,23 @@ class ItemWriter:
 
     def message(self, group: list[Piece]) -> Object | None:
         """One message; None if nothing of it can be said."""
-        head = group[0].canister
+        head: Any = group[0].canister
         residue = own_residue(head, NAME)
         words = form_words(residue)
-        if not self.has_lead and self.displaced is None and "instructions" in words:
+        if words and not self.has_lead and self.displaced is None and "instructions" in words:
             self.displaced = text_of(head.held)
             return None
-        if isinstance(head, SupervisorCanisterClass):
+        kind = type(head)
+        if kind is SupervisorCanisterClass:
             role = "developer" if head.rank == "developer" else "system"
         else:
-            role = _ROLES[head.role]
-        is_easy = role == "assistant" and not words & _SHAPES
-        message = self._easy(group) if is_easy else self._listed(group, role, words)
+            role = "assistant" if kind is AssistantCanisterClass else "user"
+        if role == "assistant" and _SHAPES.isdisjoint(words):
+            message = self._easy(group)
+        else:
+            message = {"role": role, "content": self._content(group, role, words)}
+            if "absent" in words and len(group) == 1:
+                del message["content"]
         if residue is None:
             return message
         restored: Object = recall(message or {"role": role, "content": ""}, residue.envelope)
@@ -204,30 +212,26 @@ class ItemWriter:
         texts = [text for piece in group for text in self._spoken_texts(piece)]
         return {"role": "assistant", "content": "".join(texts)} if texts else None
 
-    def _listed(self, group: list[Piece], role: str, words: frozenset[str]) -> Object:
-        if len(group) > 1 and words & _EMPTY:
+    def _content(self, group: list[Piece], role: str, words: frozenset[str]) -> Any:
+        if not _EMPTY.isdisjoint(words):
+            if len(group) == 1:
+                return [] if "empty" in words else None
             # Something was added to a message without content.
-            group, words = group[1:], words - _EMPTY | {"list"}
-        parts = [part for piece in group for part in self.parts(piece, role)]
-        message: Object = {"role": role}
-        if "absent" in words:
-            return message
-        if "null" in words:
-            message["content"] = None
-        elif "empty" in words:
-            message["content"] = []
-        elif "list" not in words and len(parts) == 1 and _is_plain(parts[0]):
-            message["content"] = parts[0]["text"]
-        elif parts or "list" in words:
-            message["content"] = parts
-        else:
-            message["content"] = f"[{_kind_of_held(group[0].canister.held)} omitted]"
-        return message
+            group, words = group[1:], words | {"list"}
+        parts: list[Object] = []
+        for piece in group:
+            parts += self.parts(piece, role)
+        if "list" not in words:
+            if len(parts) == 1 and _is_plain(parts[0]):
+                return parts[0]["text"]
+            if not parts:
+                return f"[{_kind_of_held(group[0].canister.held)} omitted]"
+        return parts
 
     def parts(self, piece: Piece, role: str) -> list[Object]:
         """The parts of one piece, with this dialect's residue."""
         canister = piece.canister
-        if isinstance(canister, DocumentCanisterClass):
+        if type(canister) is DocumentCanisterClass:
             written = self._document(canister, piece.place)
         elif role == "assistant":
             written = self.output_parts(canister.held, piece.place)
@@ -546,7 +550,7 @@ def _belongs(follower: Piece | None, identifier: Any) -> bool:
     """Whether what stands behind a reasoning item is what stood behind it."""
     if follower is None or side(follower) != MODEL:
         return False
-    if follower.canister.role is Role.Assistant and _is_item(follower.canister):
+    if type(follower.canister) is AssistantCanisterClass and _stands_apart(follower.canister):
         return True
     before = reasoning_before(own_residue(follower.canister, NAME))
     return bool(before == identifier)
