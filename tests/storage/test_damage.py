@@ -547,7 +547,7 @@ def test_missing_content_is_named_with_its_line(golden, tmp_path):
 def test_a_store_of_a_later_version_is_refused(golden, tmp_path):
     path = copy_of(golden, tmp_path)
     (path / "cannery.json").write_text('{"format":"cannery","version":3}')
-    with pytest.raises(StorageError, match="version 2"):
+    with pytest.raises(StorageError, match="version 3"):
         open_store(path)
 
 
