@@ -13,12 +13,13 @@ from cannery.gateway.arrays import ListTransport
 from cannery.gateway.identifiers import new_request_id
 from cannery.gateway.refusals import JSON, Header
 from cannery.gateway.rsgi import HTTPProtocol, Scope, Transport
-from cannery.messages import Response
+from cannery.messages import Response, Usage
 from cannery.wire.contract import Dialect
 from cannery.wire.losses import Loss, Repair, real_losses
 
 if TYPE_CHECKING:
     from cannery.gateway.keys import Key
+    from cannery.gateway.prices import Cost
 
 EVENT_STREAM = "text/event-stream"
 _LONGEST_ID = 128
@@ -33,6 +34,7 @@ class Call:
         "answered",
         "body",
         "conversation",
+        "cost",
         "dialect",
         "first_byte",
         "has_body",
@@ -56,9 +58,9 @@ class Call:
         "started",
         "status",
         "stream",
-        "tokens",
         "upstream",
         "upstream_id",
+        "usage",
     )
 
     def __init__(self, scope: Scope, proto: HTTPProtocol, dialect: Dialect, kind: str) -> None:
@@ -87,7 +89,8 @@ class Call:
         self.repairs: tuple[Repair, ...] = ()
         self.status = 0
         self.first_byte = 0.0
-        self.tokens = (0, 0)
+        self.usage: Usage | None = None
+        self.cost: Cost | None = None
         self.more_headers: list[Header] | None = None
         self.returned_headers: list[Header] = []
         self.answered: Response | bytes | None = None
@@ -133,6 +136,11 @@ class Call:
         """End a streamed answer."""
         if isinstance(transport, ListTransport):
             await transport.close()
+
+    @property
+    def tokens(self) -> tuple[int, int]:
+        """How many tokens it took and gave."""
+        return (0, 0) if self.usage is None else (self.usage.input, self.usage.output)
 
     @property
     def wants_list(self) -> bool:

@@ -11,9 +11,10 @@ from cannery.errors import CanneryError
 from cannery.gateway.calls import Call
 from cannery.gateway.identifiers import is_name, new_identifier
 from cannery.gateway.ledger import Digest, Plan, Spot, named_key
+from cannery.gateway.prices import Cost
 from cannery.gateway.refusals import refuse
 from cannery.gateway.replies import Reply
-from cannery.messages import AnyCanister, Request, Response, Role
+from cannery.messages import AnyCanister, Request, Response, Role, Usage
 from cannery.messages.identity import PrefixChain
 from cannery.storage.history import without_setup
 from cannery.wire.losses import Loss
@@ -40,10 +41,12 @@ class Entry:
         "_recorder",
         "_reply",
         "body",
+        "cost",
         "dialect",
         "filed",
         "is_aborted",
         "is_stream",
+        "key",
         "losses",
         "named",
         "plan",
@@ -54,9 +57,9 @@ class Entry:
         "response",
         "said",
         "size",
-        "tokens",
         "tools",
         "upstream",
+        "usage",
     )
 
     def __init__(self, recorder: Recorder, call: Call) -> None:
@@ -74,6 +77,7 @@ class Entry:
         self.dialect = call.dialect
         self.upstream = call.upstream
         self.request_id = call.request_id
+        self.key = None if call.key is None else call.key.name
         self.request: Request | None = None
         self.response: Response | None = None
         self.said: bytes | None = None
@@ -82,7 +86,8 @@ class Entry:
         self.recorded: asyncio.Future[bool] | None = None
         self.reply_id: str | None = None
         self.tools: Any = None
-        self.tokens = (0, 0)
+        self.usage: Usage | None = None
+        self.cost: Cost | None = None
         self.losses: tuple[Loss, ...] = ()
         self.is_stream = call.stream
         self.is_aborted = False
@@ -185,7 +190,7 @@ class Entry:
         """File it: everything was said."""
         call, plan = self._call, self.plan
         self.size += call.answer_bytes
-        self.tokens, self.losses = call.tokens, call.losses
+        self._take(call)
         if self.request is None:
             return
         response = self._read_response()
@@ -207,6 +212,10 @@ class Entry:
             self._recorder.replies.put(self.reply_id, reply, self.size)
         if plan is not None:
             self._recorder.put(self)
+
+    def _take(self, call: Call) -> None:
+        """Take over what is known at the end of a call."""
+        self.usage, self.cost, self.losses = call.usage, call.cost, call.losses
 
     async def acknowledge(self) -> None:
         """File it and wait until it is durable, if the configuration asks for that; an error if it cannot be."""
@@ -243,7 +252,7 @@ class Entry:
         if self.plan is None:
             return
         self.is_aborted = True
-        self.tokens, self.losses = self._call.tokens, self._call.losses
+        self._take(self._call)
         self._recorder.ledger.give_up(self.plan, self._claimed)
         self._recorder.put(self)
 

@@ -23,6 +23,7 @@ from cannery.gateway.ingress import RoleGate
 from cannery.gateway.metrics import Metrics
 from cannery.gateway.model_lists import ModelLists
 from cannery.gateway.peek import gist
+from cannery.gateway.prices import Prices
 from cannery.gateway.recorder import Recorder
 from cannery.gateway.refusals import CallError, Header, NoAnswerError, not_a_reply
 from cannery.gateway.rsgi import ProtocolClosed, Transport
@@ -36,11 +37,12 @@ from cannery.translation import (
     nativize_response,
     unaliased,
 )
-from cannery.wire.bodies import read_value
+from cannery.wire.bodies import encode, read_value
 from cannery.wire.contract import Dialect, WireError
 from cannery.wire.losses import Loss
 from cannery.wire.places import Places
 
+_BYTES_PER_TOKEN = 4
 _STREAM_HEADERS: list[Header] = [("cache-control", "no-cache"), ("x-accel-buffering", "no")]
 
 
@@ -56,6 +58,7 @@ class Exchanges:
         recorder: Recorder,
         settings: Settings,
         keeps_bodies: bool,
+        prices: Prices,
         note_failure: Callable[[Call, NoAnswerError], None],
     ) -> None:
         self.upstreams = upstreams
@@ -74,6 +77,7 @@ class Exchanges:
             keeps_bodies=keeps_bodies,
         )
         self._note_failure = note_failure
+        self._prices = prices
         self._acknowledges = recorder.acknowledges
         self._reply_bytes = settings.limits.reply_bytes
         self._ping_seconds = settings.server.ping_seconds
@@ -118,7 +122,7 @@ class Exchanges:
         told = gist(call.dialect.name, body)
         if told is None:
             raise not_a_reply(asked.upstream.name, call.dialect, body)
-        call.tokens = (told.input_tokens, told.output_tokens)
+        self._charge(call, told.usage)
         call.answered = body
         entry = asked.entry
         if entry is not None:
@@ -291,7 +295,18 @@ class Exchanges:
     def _take_usage(self, call: Call, response: Response) -> None:
         call.answered = response
         if isinstance(response.usage, Usage):
-            call.tokens = (response.usage.input, response.usage.output)
+            self._charge(call, response.usage)
+        elif call.key is not None and call.key.limits.has_budget:
+            self._charge(call, _estimate(call, response))
+
+    def _charge(self, call: Call, usage: Usage) -> None:
+        """Note the tokens of an answer, and what they cost."""
+        call.usage = usage
+        upstream = self.upstreams.find(call.upstream)
+        if upstream is not None and not upstream.is_echo:
+            call.cost = self._prices.cost(
+                self.upstreams.choose(call.model).model, upstream.row.url, usage
+            )
 
     def _upstream_refusal(self, call: Call, dialect: Dialect, answer: Answer) -> CanneryError:
         """An upstream's error, in the caller's dialect, with its status, request id and advice on trying again."""
@@ -322,9 +337,18 @@ class VerbatimError(CallError):
 def _voice(call: Call, asked: Asked) -> Relay | Translation:
     """What says the upstream's stream to the caller."""
     if asked.is_as_it_came:
-        return Relay(call.dialect, is_heard=asked.entry is not None)
+        # What a key uses is counted, whether or not it is recorded.
+        is_heard = asked.entry is not None or call.key is not None
+        return Relay(call.dialect, is_heard=is_heard)
     identifier = new_reply_id(call.dialect)
     return Translation(asked.dialect, call.dialect, asked.options, identifier)
+
+
+def _estimate(call: Call, response: Response) -> Usage:
+    """About how many tokens an exchange took, of which its upstream tells none: a budget has to count something."""
+    asked = int(call.header("content-length") or 0)
+    said = sum(len(encode(canister)) for canister in response.canisters)
+    return Usage(asked // _BYTES_PER_TOKEN, said // _BYTES_PER_TOKEN)
 
 
 def _named(response: Response, call: Call) -> Response:

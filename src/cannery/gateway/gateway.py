@@ -20,6 +20,8 @@ from cannery.gateway.logs import Log
 from cannery.gateway.metrics import Metrics
 from cannery.gateway.operations import Operations
 from cannery.gateway.origins import Origins
+from cannery.gateway.prices import Prices
+from cannery.gateway.quotas import Quotas
 from cannery.gateway.recorder import Recorder
 from cannery.gateway.refusals import CallError, NoAnswerError, body_of, refuse, to_refusal
 from cannery.gateway.routing import Match, Router
@@ -27,6 +29,7 @@ from cannery.gateway.rsgi import HTTPProtocol, ProtocolClosed, Scope
 from cannery.gateway.settings import Settings
 from cannery.gateway.telemetry import Telemetry
 from cannery.gateway.upstreams import Upstreams
+from cannery.messages import Usage, absent
 from cannery.wire.losses import real_losses
 
 _GENERATING = frozenset({"generate", "stream"})
@@ -45,6 +48,8 @@ class Gateway:
         self.is_draining = False
         self.telemetry = Telemetry.of(log)
         self.roles = RoleGate(None, development=False)
+        self.prices = Prices()
+        self.quotas = Quotas(recorder.beside("spending.json"))
         self.sentry = Sentry(settings.limits.body_seconds)
         self.exchanges = self._apply(settings)
         self.operations = Operations(self)
@@ -66,6 +71,7 @@ class Gateway:
             settings=settings,
             # A span tells what the body asked for.
             keeps_bodies=self.telemetry is not None,
+            prices=self.prices,
             note_failure=self._note_failure,
         )
         self.keys = keys
@@ -124,6 +130,8 @@ class Gateway:
             self.check_origin(call, origin)
         if self.keys:
             self.keys.admit(call)
+            if call.key is not None:
+                self.quotas.check(call.key)
         if call.kind in _GENERATING:
             call.body = await read_body(call, self.limits)
             await self.exchanges.answer(call)
@@ -175,11 +183,8 @@ class Gateway:
         metrics.seconds.observe(now - call.started, name, upstream)
         if call.first_byte:
             metrics.first_byte.observe(call.first_byte - call.started, name, upstream)
-        taken, given = call.tokens
-        if taken:
-            metrics.tokens.add(upstream, "input", by=taken)
-        if given:
-            metrics.tokens.add(upstream, "output", by=given)
+        if call.usage is not None or call.key is not None:
+            self._account_use(call)
         for loss in real_losses(call.losses):
             metrics.losses.add(loss.code)
         for repair in call.repairs:
@@ -188,6 +193,21 @@ class Gateway:
             self._log(call, now)
         if self.telemetry is not None:
             self.telemetry.end(call, self.exchanges.upstreams.find(call.upstream))
+
+    def _account_use(self, call: Call) -> None:
+        """Count tokens, dollars and calls, for everybody and for the key."""
+        metrics, key = self.metrics, call.key
+        name = "" if key is None else key.name
+        if key is not None:
+            metrics.by_key.add(name, call.kind, str(call.status))
+        for direction, count in _directions(call.usage):
+            metrics.tokens.add(call.upstream, direction, by=count)
+            if key is not None:
+                metrics.key_tokens.add(name, direction, by=count)
+        if call.cost is not None:
+            metrics.cost.add(call.upstream, call.cost.model, name, by=call.cost.dollars)
+            if key is not None:
+                self.quotas.spend(key, call.cost.dollars)
 
     def _log(self, call: Call, now: float) -> None:
         self.log.write(
@@ -202,6 +222,8 @@ class Gateway:
             seconds=round(now - call.started, 6),
             input_tokens=call.tokens[0],
             output_tokens=call.tokens[1],
+            cost=None if call.cost is None else call.cost.dollars,
+            key=None if call.key is None else call.key.name,
             losses=len(real_losses(call.losses)),
             conversation=call.conversation,
         )
@@ -213,6 +235,18 @@ class Gateway:
                 losses=call.losses,
                 repairs=call.repairs,
             )
+
+
+def _directions(usage: Usage | None) -> list[tuple[str, int]]:
+    """The counts of an answer that are not nothing; what a cache gave and took is in the input too."""
+    if usage is None:
+        return []
+    found = [("input", usage.input), ("output", usage.output)]
+    if usage.cache_read is not absent:
+        found.append(("cache_read", usage.cache_read))
+    if usage.cache_write is not absent:
+        found.append(("cache_write", usage.cache_write))
+    return [(name, count) for name, count in found if count]
 
 
 __all__ = ["CallError", "Gateway"]

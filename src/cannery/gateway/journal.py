@@ -34,6 +34,10 @@ class Line(Struct, frozen=True, omit_defaults=True):
     reply: str | None = None
     input_tokens: int = 0
     output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    cost: float | None = None
+    key: str | None = None
     finish: str | None = None
     losses: tuple[str, ...] = ()
     tools: Any = None

@@ -20,7 +20,7 @@ from cannery.errors import ConfigurationError
 from cannery.gateway.calls import Call
 from cannery.gateway.identifiers import new_request_id
 from cannery.gateway.refusals import refuse
-from cannery.gateway.settings import Keys
+from cannery.gateway.settings import Keys, NamedKey
 from cannery.gateway.upstreams import Credential
 
 _KEY_HEADERS = ("x-api-key", "x-goog-api-key", "api-key")
@@ -35,7 +35,12 @@ class Key(Struct, frozen=True):
 
     name: str
     secret: bytes
-    is_operator: bool = False
+    limits: NamedKey = NamedKey()
+
+    @property
+    def is_operator(self) -> bool:
+        """Whether it opens the conversations of all keys."""
+        return self.limits.operator
 
 
 class Keyring:
@@ -61,8 +66,7 @@ class Keyring:
         if not pairs and settings.are_asked_for:
             # Without any key everybody could call, which is not what was asked for.
             raise ConfigurationError("keys", "neither the variables nor the file hold a key")
-        operators = {name for name, named in settings.named.items() if named.operator}
-        return cls(_key(name, key.encode(), operators) for name, key in pairs)
+        return cls(_key(name, key.encode(), settings) for name, key in pairs)
 
     def admit(self, call: Call) -> None:
         """Refuse a caller without one of the keys; every key is compared, in constant time."""
@@ -92,10 +96,10 @@ class Keyring:
             call.request_id = new_request_id()
 
 
-def _key(name: str, secret: bytes, operators: set[str]) -> Key:
+def _key(name: str, secret: bytes, settings: Keys) -> Key:
     """A key; one without a name is called by its digest, which stays the same wherever the key stands."""
     name = name or f"key-{hashlib.sha256(secret).hexdigest()[:_DIGITS]}"
-    return Key(name, secret, name in operators)
+    return Key(name, secret, settings.named.get(name, NamedKey()))
 
 
 def _read_file(path: str | None) -> list[tuple[str, str]]:

@@ -87,6 +87,17 @@ class Metrics:
         self.tokens = Counter(
             "cannery_tokens_total", "Tokens as upstreams count them.", ("upstream", "direction")
         )
+        self.cost = Counter(
+            "cannery_cost_dollars_total",
+            "Dollars by the price list.",
+            ("upstream", "model", "key"),
+        )
+        self.by_key = Counter(
+            "cannery_key_requests_total", "Requests by key.", ("key", "kind", "status")
+        )
+        self.key_tokens = Counter(
+            "cannery_key_tokens_total", "Tokens by key.", ("key", "direction")
+        )
         self.losses = Counter("cannery_losses_total", "Losses by code.", ("code",))
         self.repairs = Counter("cannery_repairs_total", "Repairs by name.", ("name",))
         self.failures = Counter(

@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from cannery.messages import Usage
 from cannery.roles.vocabularies import VOCABULARIES, Vocabulary
 
 
@@ -117,10 +118,9 @@ def glance(dialect: str, body: bytes) -> Glance | None:
 
 
 class Gist(Struct, frozen=True):
-    """What was seen of a reply: tokens in and out, and its id."""
+    """What was seen of a reply: its tokens, and its id."""
 
-    input_tokens: int
-    output_tokens: int
+    usage: Usage
     identifier: str | None
 
 
@@ -133,10 +133,21 @@ def gist(dialect: str, body: bytes) -> Gist | None:
     wanted = shape_of(dialect).reply
     if wanted and all(getattr(seen, name) is UNSET for name in wanted):
         return None
-    usage = seen.usage or seen.usageMetadata or {}
-    taken = _count(usage, "prompt_tokens", "input_tokens", "promptTokenCount")
-    given = _count(usage, "completion_tokens", "output_tokens", "candidatesTokenCount")
-    return Gist(taken, given, seen.id)
+    return Gist(_usage(seen.usage or seen.usageMetadata or {}), seen.id)
+
+
+def _usage(told: dict[str, Any]) -> Usage:
+    """The tokens of a reply, by whatever names its dialect has for them."""
+    taken = _count(told, "prompt_tokens", "input_tokens", "promptTokenCount")
+    given = _count(told, "completion_tokens", "output_tokens", "candidatesTokenCount")
+    given += _count(told, "thoughtsTokenCount")
+    details = told.get("prompt_tokens_details") or told.get("input_tokens_details")
+    read = _count(details, "cached_tokens") if isinstance(details, dict) else 0
+    read = read or _count(told, "cachedContentTokenCount")
+    # Anthropic counts apart what a cache gave and took.
+    apart = _count(told, "cache_read_input_tokens")
+    written = _count(told, "cache_creation_input_tokens")
+    return Usage(taken + apart + written, given, read + apart, written)
 
 
 def _count(usage: dict[str, Any], *names: str) -> int:

@@ -29,7 +29,7 @@ from cannery.gateway.logs import Log
 from cannery.gateway.metrics import Metrics
 from cannery.gateway.replies import Replies, Reply
 from cannery.gateway.settings import Recording, Settings, default_store
-from cannery.messages import Conversation, FinishReason
+from cannery.messages import Conversation, FinishReason, Usage, absent
 from cannery.storage import Store, open_store
 
 T = TypeVar("T")
@@ -83,6 +83,12 @@ class Recorder:
             return f"not working yet, and tried again: {self._problem}"
         return f"every exchange, in {self.location}"
 
+    def beside(self, name: str) -> Path | None:
+        """Where a file of the gateway's own lies; None if the store is not a folder of this machine."""
+        if self.location is None or "://" in self.location or self.location.startswith("sqlite:"):
+            return None
+        return Path(self.location).expanduser() / "gateway" / name
+
     # --- life ----------------------------------------------------------------------------------
 
     async def start(self) -> None:
@@ -98,8 +104,9 @@ class Recorder:
         location = str(self.location)
         try:
             store = open_store(location, durability=self._durability)  # type: ignore[arg-type]
-            if "://" not in location:
-                self._journal = Journal(Path(location).expanduser() / "gateway" / "exchanges.jsonl")
+            journal = self.beside("exchanges.jsonl")
+            if journal is not None:
+                self._journal = Journal(journal)
                 self._recall(self._journal.tail())
         except (CanneryError, OSError) as error:
             self._problem = f"the store cannot be opened: {error}"
@@ -413,6 +420,7 @@ def _line(entry: Entry, identifier: str, outcome: str, when: str) -> Line:
     request = 0 if entry.request is None else len(entry.request.conversation)
     position = 0 if plan is None else plan.position + request - plan.known + said
     finish = None if response is None else response.finish
+    usage = entry.usage or Usage()
     return Line(
         time=when,
         request_id=entry.request_id,
@@ -423,8 +431,12 @@ def _line(entry: Entry, identifier: str, outcome: str, when: str) -> Line:
         upstream=entry.upstream,
         model=response.model if response is not None and isinstance(response.model, str) else None,
         reply=entry.reply_id,
-        input_tokens=entry.tokens[0],
-        output_tokens=entry.tokens[1],
+        input_tokens=usage.input,
+        output_tokens=usage.output,
+        cache_read_tokens=0 if usage.cache_read is absent else int(usage.cache_read),
+        cache_write_tokens=0 if usage.cache_write is absent else int(usage.cache_write),
+        cost=None if entry.cost is None else entry.cost.dollars,
+        key=entry.key,
         finish=finish.value if isinstance(finish, FinishReason) else None,
         losses=tuple(sorted({loss.code for loss in entry.losses})) if entry.losses else (),
         tools=entry.tools,

@@ -124,6 +124,8 @@ async def _run(
     doorkeeper.start(limits.body_seconds)
     housekeeper = Housekeeper(lambda: not gateway.active, waiting=lambda: recorder.waiting)
     housekeeper.start()
+    if any(not upstream.is_echo for upstream in gateway.exchanges.upstreams.all):
+        await loop.run_in_executor(None, gateway.prices.load)
     announce.write(banner(settings, port, gateway))
     announce.flush()
     if ready is not None:
@@ -134,6 +136,7 @@ async def _run(
     housekeeper.stop()
     await listener.close()
     await tunnels.close()
+    gateway.quotas.write()
     await recorder.close()
     if gateway.telemetry is not None:
         await loop.run_in_executor(None, gateway.telemetry.close)

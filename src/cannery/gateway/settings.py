@@ -100,6 +100,14 @@ class NamedKey(Struct, forbid_unknown_fields=True, frozen=True):
 
     variable: str | None = None
     operator: bool = False
+    requests_per_minute: int = 0
+    daily_budget: float = 0.0
+    monthly_budget: float = 0.0
+
+    @property
+    def has_budget(self) -> bool:
+        """Whether what they spend is limited."""
+        return bool(self.daily_budget or self.monthly_budget)
 
 
 class Keys(Struct, forbid_unknown_fields=True, frozen=True):
@@ -322,6 +330,12 @@ def _problems(settings: Settings) -> list[tuple[Place, str]]:
         name = re.search(r'"(.+?)"', error.where)
         place = ("roles", "mappings", name[1] if name else "")
         problems.append((place, str(error)))
+    for key_name, named in settings.keys.named.items():
+        problems += [
+            (("keys", key_name, field_name), "must be at least 0")
+            for field_name in ("requests_per_minute", "daily_budget", "monthly_budget")
+            if not getattr(named, field_name) >= 0
+        ]
     seen: set[str] = {"echo"}
     for index, row in enumerate(settings.upstreams):
         problems += [(("upstreams", index, key), text) for key, text in _row_problems(row, seen)]
