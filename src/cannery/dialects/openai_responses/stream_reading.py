@@ -9,7 +9,8 @@ output: what comes of an item while a message or a hosted call before it is unde
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from heapq import heappop, heappush
 from typing import Any
 
@@ -73,12 +74,11 @@ _MODELLED = frozenset(
     }
 )
 _OF_EVENTS = frozenset({"type", "sequence_number", "response"})
-_OF_DELTAS = frozenset(
-    {
-        *("type", "sequence_number", "item_id", "output_index", "content_index"),
-        *("summary_index", "delta"),
-    }
+_OF_DELTAS = (
+    *("type", "sequence_number", "item_id", "output_index", "content_index"),
+    *("summary_index", "delta"),
 )
+_ERRORS = frozenset({"error", "response.failed"})
 # Beyond this, a number of a part is none that a server counted up to.
 _MOST_PARTS = 1000
 
@@ -146,14 +146,15 @@ class ResponsesStreamReader:
             yield Failure("the stream ended before the answer was complete", "incomplete")
 
     def _frame(self, data: str) -> list[Event]:
-        if self._is_over or data.strip() in ("", DONE):
+        if self._is_over or (data[:1] != "{" and data.strip() in ("", DONE)):
             return []
         event = read_chunk(NAME, data)
-        return guarded(NAME, lambda: [*self._event(event, data)])  # type: ignore[no-any-return]
+        return guarded(NAME, partial(list, self._event(event, data)))  # type: ignore[no-any-return]
 
     def _event(self, event: Object, data: str) -> Iterator[Event]:
         kind = str(event.get("type"))
-        error, response = error_of(event), event.get("response")
+        response = event.get("response")
+        error = error_of(event) if "error" in event or kind in _ERRORS else None
         if error is not None:
             self._is_over = True
             yield from self._catch_up(is_all=True)
@@ -218,13 +219,12 @@ class ResponsesStreamReader:
         for event, data in self._behind.pop(index, ()):
             yield from self._item_event(str(event.get("type")), event, data)
 
-    def _item_event(self, kind: str, event: Object, data: str) -> Iterator[Event]:
+    def _item_event(self, kind: str, event: Object, data: str) -> Iterable[Event]:
         if kind in _DELTAS:
-            yield from self._delta(event, *_DELTAS[kind])
-        elif kind in _ITEM_EVENTS:
-            yield from _ITEM_EVENTS[kind](self, event)
-        elif kind not in _SILENT:
-            yield Unknown(NAME, kind, data, self._item_id(event))
+            return self._delta(event, *_DELTAS[kind])
+        if kind in _ITEM_EVENTS:
+            return _ITEM_EVENTS[kind](self, event)
+        return () if kind in _SILENT else (Unknown(NAME, kind, data, self._item_id(event)),)
 
     def added(self, event: Object) -> Iterator[Event]:
         """An item begins."""
@@ -342,17 +342,22 @@ class ResponsesStreamReader:
         part = item.parts.get(position) if type(position) is int else None
         return None if part is None or part.kind is None else part
 
-    def _delta(self, event: Object, channel: str, counter: str | None) -> Iterator[Event]:
+    def _delta(self, event: Object, channel: str, counter: str | None) -> Iterable[Event]:
         part, words = self._started(event), event.get("delta")
         segment = 0 if counter is None else event.get(counter)
         if part is None or type(words) is not str or type(segment) is not int:
-            return
-        more = {key: event[key] for key in event if key not in _OF_DELTAS}
-        if more.get("logprobs") == []:
-            del more["logprobs"]
-        residue = Residue(NAME, write_json(more)) if more else None
-        part.said.setdefault((channel, segment), []).append(words)
-        yield Delta(part.index, words, channel, segment, None, residue)
+            return ()
+        for key in _OF_DELTAS:
+            event.pop(key, None)
+        if event.get("logprobs") == []:
+            del event["logprobs"]
+        residue = Residue(NAME, write_json(event)) if event else None
+        said = part.said.get((channel, segment))
+        if said is None:
+            part.said[channel, segment] = [words]
+        else:
+            said.append(words)
+        return (Delta(part.index, words, channel, segment, None, residue),)
 
     def _complete(self, part: _Part, channel: str, whole: str, segment: int = 0) -> Iterator[Event]:
         """Say what no delta has said."""
