@@ -9,10 +9,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from cannery.dialects.anthropic_messages.errors import read_error, write_error
 from cannery.dialects.anthropic_messages.models import NAME, RULES, rules_for
 from cannery.dialects.anthropic_messages.reading import read_request
-from cannery.dialects.anthropic_messages.responses import read_response, write_response
+from cannery.dialects.anthropic_messages.responses import (
+    read_error,
+    read_response,
+    write_error,
+    write_response,
+)
 from cannery.dialects.anthropic_messages.settings import (
     CONTROL_PATHS,
     MODELLED,

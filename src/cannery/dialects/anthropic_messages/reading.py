@@ -113,16 +113,17 @@ class MessageReader:
         envelope = encode({"s": message}).decode() if message else None
         if raw is None:
             self._without_content("absent", said_by, place, envelope)
-        elif said_by == "assistant":
-            path = (*place, "content")
+            return
+        path = (*place, "content")
+        if said_by == "assistant":
             self.answer(decode_answer(raw, path), path, envelope)
+            return
+        content = decode(raw)
+        form = INLINE if said_by == "system" else None
+        if content is None and form is not None:
+            self._without_content("null", said_by, place, envelope)
         else:
-            content = decode(raw)
-            if content is None and said_by == "system":
-                self._without_content("null", said_by, place, envelope)
-            else:
-                form = INLINE if said_by == "system" else None
-                self.content(content, said_by, (*place, "content"), envelope, form)
+            self.content(content, said_by, path, envelope, form)
 
     def _without_content(self, form: str, role: str, place: Path, envelope: str | None) -> None:
         if role != "system":
@@ -169,13 +170,17 @@ class MessageReader:
         """The blocks of the assistant; a single one may be the text for which a string could stand."""
         for index, fields in enumerate(content):
             where = (*path, index)
-            if "type" in fields and decode(fields["type"]) == "tool_use":
+            tag = fields.pop("type", None)
+            kind = None if tag is None else decode(tag)
+            if kind == "tool_use":
                 if not index:
                     silent = None if envelope is None else Residue(NAME, None, envelope)
                     self._add("assistant", absent, path[:-1], False, silent)
                 self._call(fields, where)
             else:
-                block = {key: decode(value) for key, value in fields.items()}
+                block = {"type": kind}
+                for key, value in fields.items():
+                    block[key] = decode(value)
                 first = (envelope, is_single) if not index else (None, False)
                 self.add_block(block, "assistant", where, index > 0, *first, None)
 
@@ -221,7 +226,6 @@ class MessageReader:
     # --- calls and results ---------------------------------------------------------------------
 
     def _call(self, fields: Fields, path: Path) -> None:
-        del fields["type"]
         known: Object = {key: decode(fields.pop(key)) for key in ("id", "name") if key in fields}
         identifier, name = _check(known, "id", path), _check(known, "name", path)
         raw = fields.pop("input", None)

@@ -1,6 +1,7 @@
 """Whole Messages answers, both ways.
 
-Anthropic counts cached input apart from ``input_tokens``; our usage counts all of it.
+Anthropic counts cached input apart from ``input_tokens``; our usage counts all of it. Errors are
+``{"type": "error", "error": {type, message}, "request_id"}``.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from cannery.dialects.anthropic_messages.models import NAME
 from cannery.dialects.anthropic_messages.reading import MessageReader, decode_answer
 from cannery.dialects.anthropic_messages.settings import Path, refuse
 from cannery.dialects.anthropic_messages.writing import MessageWriter
+from cannery.errors import DialectError
 from cannery.messages.absence import absent
 from cannery.messages.canisters import AnyCanister, InvocationCanisterClass
 from cannery.messages.content import RefusalContentClass
@@ -18,7 +20,8 @@ from cannery.messages.conversation import Conversation
 from cannery.messages.requests import FinishReason, Response, Usage, new_response, new_usage
 from cannery.messages.residue import Residue
 from cannery.wire.answers import answer_pieces, refuse_error
-from cannery.wire.bodies import Fields, Object, decode, encode, read_fields
+from cannery.wire.bodies import Fields, Object, decode, encode, read_fields, read_value
+from cannery.wire.contract import WireError
 from cannery.wire.controls import text
 from cannery.wire.endings import report_ending
 from cannery.wire.losses import Report
@@ -267,3 +270,60 @@ def stop_word(word: str | None, *, has_calls: bool, is_refused: bool) -> str:
     if word is None or word == "end_turn":
         return "tool_use" if has_calls else "refusal" if is_refused else "end_turn"
     return word
+
+
+# --- errors ------------------------------------------------------------------------------------
+
+_ERRORS = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    409: "conflict_error",
+    413: "request_too_large",
+    422: "invalid_request_error",
+    429: "rate_limit_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+_ERROR_KINDS = frozenset({*_ERRORS.values(), "api_error"})
+
+
+def read_error(status: int, body: bytes) -> WireError:
+    """The error that a body tells of, whatever it is."""
+    try:
+        value = read_value(NAME, body)
+    except DialectError:
+        value = None
+    error = value.get("error") if isinstance(value, dict) else None
+    if isinstance(error, str):
+        return WireError(status, error)
+    if not isinstance(error, dict):
+        return WireError(status, body[:500].decode("utf-8", "replace").strip() or f"HTTP {status}")
+    return WireError(
+        status,
+        str(error.get("message") or f"HTTP {status}"),
+        _text_or_none(error.get("type")),
+        request_id=_text_or_none(value.get("request_id")),
+    )
+
+
+def write_error(error: WireError) -> bytes:
+    """The body of an error."""
+    return encode(error_body(error.message, error.kind, error.status, error.request_id))
+
+
+def error_body(
+    message: str, kind: str | None, status: int | None = None, request_id: str | None = None
+) -> dict[str, Any]:
+    """An error as the server says it, of a kind that it knows."""
+    known = kind if kind in _ERROR_KINDS else _ERRORS.get(status or 500, "api_error")
+    body: dict[str, Any] = {"type": "error", "error": {"type": known, "message": message}}
+    if request_id is not None:
+        body["request_id"] = request_id
+    return body
+
+
+def _text_or_none(value: Any) -> str | None:
+    return value if isinstance(value, str) else None

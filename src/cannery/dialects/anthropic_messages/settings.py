@@ -27,10 +27,8 @@ from cannery.messages.absence import absent
 from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import (
     DEFAULT_CONTROLS,
-    Controls,
     OutputFormat,
     Request,
-    Thinking,
     Tool,
     ToolChoice,
     new_controls,
@@ -44,8 +42,9 @@ from cannery.wire.bodies import Fields, Object, decode, encode, kind_of
 from cannery.wire.controls import (
     FORMAT_NAME,
     distinct,
-    drop_controls,
+    drop_control,
     flag,
+    given_controls,
     put,
     report_grammar,
     text,
@@ -111,13 +110,6 @@ MODELLED = frozenset(
         "usage",
     }
 )
-_KNOWN = frozenset(Controls.__struct_fields__) - {
-    "seed",
-    "presence_penalty",
-    "frequency_penalty",
-    "candidates",
-    "metadata",
-}
 _CHOICES = {"auto": "auto", "any": "required", "none": "none"}
 _CHOICE_WORDS = {mode: word for word, mode in _CHOICES.items()}
 _NO_PARAMETERS = {"type": "object", "properties": {}}
@@ -136,6 +128,14 @@ def read_settings(fields: Fields, places: Places) -> tuple[Any, ...]:
     patch: Object = {}
     left: Fields = {}
     for key, raw in fields.items():
+        kinds = _SCALARS.get(key)
+        if kinds is not None:
+            value = decode(raw)
+            if type(value) in kinds:
+                found[key] = value
+            else:
+                left[key] = raw
+            continue
         take = _TAKERS.get(key)
         rest = take(key, raw, found, places) if take is not None else raw
         if rest is raw:
@@ -155,14 +155,6 @@ def read_settings(fields: Fields, places: Places) -> tuple[Any, ...]:
     controls = new_controls(**found) if found else DEFAULT_CONTROLS
     residue = Residue(NAME, None, encode(patch).decode()) if patch else None
     return model, tools, choice, controls, stream, residue
-
-
-def _take_scalar(key: str, raw: Raw, found: Object, _: Places) -> Any:
-    value = decode(raw)
-    if type(value) not in _SCALARS[key]:
-        return raw
-    found[key] = value
-    return None
 
 
 def _take_stop(_key: str, raw: Raw, found: Object, _: Places) -> Any:
@@ -344,7 +336,6 @@ _SCALARS: dict[str, tuple[type, ...]] = {
     "top_k": (int,),
 }
 _TAKERS: dict[str, Callable[[str, Raw, Object, Places], Any]] = {
-    **dict.fromkeys(_SCALARS, _take_scalar),
     "stop_sequences": _take_stop,
     "metadata": _take_metadata,
     "tool_choice": _take_choice,
@@ -365,59 +356,58 @@ def write_settings(request: Request, report: Report, messages: Sequence[Any] = (
     names = _write_tools(request, body, report, is_same=is_same) if request.tools else set()
     if request.tool_choice is not absent or controls.parallel_calls is not absent:
         _write_choice(request, body, report, names, is_same=is_same)
-    if not is_same or controls is not DEFAULT_CONTROLS:
-        _write_controls(controls, body, report, is_same=is_same)
+    if not is_same:
+        # Settled when thinking is known.
+        body["max_tokens"] = None
+    if controls is not DEFAULT_CONTROLS:
+        for name, value in given_controls(controls):
+            write = _WRITERS.get(name)
+            if write is not None:
+                write(name, value, body, report, is_same)
+            elif not is_same and name not in _ELSEWHERE:
+                drop_control(name, value, report)
     put(body, "stream", request.stream)
     if not is_same:
         make_room(body, messages, report)
-        drop_controls(controls, _KNOWN, report)
     return body
 
 
-def _write_controls(controls: Controls, body: Object, report: Report, *, is_same: bool) -> None:
-    if controls.max_tokens is not absent:
-        body["max_tokens"] = controls.max_tokens
-    elif not is_same:
-        # Settled when thinking is known.
-        body["max_tokens"] = None
-    _write_sampling(controls, body, report, is_same=is_same)
-    _write_stop(controls, body, report, is_same=is_same)
-    if isinstance(controls.output, OutputFormat):
-        _write_output(controls.output, body, report, is_same=is_same)
-    if isinstance(controls.thinking, Thinking):
-        if is_same:
-            write_own_thinking(controls.thinking, body)
-        else:
-            write_thinking(controls.thinking, body, report)
-    if controls.user is not absent:
-        body["metadata"] = {"user_id": controls.user}
+def _write_limit(name: str, value: Any, body: Object, _: Report, _is_same: bool) -> None:  # noqa: FBT001 - see _WRITERS
+    body[name] = value
 
 
-def _write_sampling(controls: Controls, body: Object, report: Report, *, is_same: bool) -> None:
-    if not is_same and not samplers(body.get("model")):
-        for name in ("temperature", "top_p", "top_k"):
-            if getattr(controls, name) is not absent:
-                report.lose("CONTROL_DROPPED", f"@{name}", f"this model takes no {name}")
-        return
-    for name in ("temperature", "top_p"):
-        value: Any = getattr(controls, name)
-        if value is not absent and not is_same and not 0 <= value <= 1:
+def _write_sampler(name: str, value: Any, body: Object, report: Report, is_same: bool) -> None:  # noqa: FBT001 - the same
+    if not is_same:
+        if not samplers(body.get("model")):
+            report.lose("CONTROL_DROPPED", f"@{name}", f"this model takes no {name}")
+            return
+        if name != "top_k" and not 0 <= value <= 1:
             value = min(max(value, 0), 1)
             report.lose("CONTROL_CHANGED", f"@{name}", f"{name} is within 0 and 1")
-        put(body, name, value)
-    put(body, "top_k", controls.top_k)
+    body[name] = value
 
 
-def _write_stop(controls: Controls, body: Object, report: Report, *, is_same: bool) -> None:
-    if isinstance(controls.stop, tuple):
-        stops = [stop for stop in controls.stop if is_same or stop.strip()]
-        if len(stops) < len(controls.stop):
-            report.lose("CONTROL_CHANGED", "@stop", "a stop sequence needs a visible character")
-        if stops:
-            body["stop_sequences"] = stops
+def _write_stop(_: str, value: Any, body: Object, report: Report, is_same: bool) -> None:  # noqa: FBT001 - the same
+    stops = [stop for stop in value if is_same or stop.strip()]
+    if len(stops) < len(value):
+        report.lose("CONTROL_CHANGED", "@stop", "a stop sequence needs a visible character")
+    if stops:
+        body["stop_sequences"] = stops
 
 
-def _write_output(output: OutputFormat, body: Object, report: Report, *, is_same: bool) -> None:
+def _write_thinking(_: str, value: Any, body: Object, report: Report, is_same: bool) -> None:  # noqa: FBT001 - the same
+    if is_same:
+        write_own_thinking(value, body)
+    else:
+        write_thinking(value, body, report)
+
+
+def _write_user(_: str, value: Any, body: Object, _report: Report, _is_same: bool) -> None:  # noqa: FBT001 - the same
+    body["metadata"] = {"user_id": value}
+
+
+def _write_output(_: str, value: Any, body: Object, report: Report, is_same: bool) -> None:  # noqa: FBT001 - the same
+    output: OutputFormat = value
     if output.kind == "text":
         return
     if not isinstance(output.schema, str):
@@ -436,6 +426,20 @@ def _write_output(output: OutputFormat, body: Object, report: Report, *, is_same
         detail = "the format has no description and is always strict"
         report.lose("CONTROL_CHANGED", "@output", detail)
 
+
+# How each control is written: its name, its value, the body, the report, and whether it is for the same dialect.
+_WRITERS: dict[str, Callable[[str, Any, Object, Report, bool], None]] = {
+    "max_tokens": _write_limit,
+    "temperature": _write_sampler,
+    "top_p": _write_sampler,
+    "top_k": _write_sampler,
+    "stop": _write_stop,
+    "output": _write_output,
+    "thinking": _write_thinking,
+    "user": _write_user,
+}
+# What the choice of tools says, and what every stream of this server has.
+_ELSEWHERE = frozenset({"parallel_calls", "include_usage"})
 
 # --- tools
 

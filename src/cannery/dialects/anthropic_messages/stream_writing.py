@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from cannery.dialects.anthropic_messages.errors import error_body
 from cannery.dialects.anthropic_messages.models import NAME
 from cannery.dialects.anthropic_messages.responses import (
     FINISH_WORDS,
     UNNAMED,
+    error_body,
     stop_word,
     write_usage,
 )
