@@ -178,7 +178,11 @@ def test_chatgpt_keeps_model_time_and_marks(tmp_path: Path):
         import_into(store, path)
         (found,) = store.list()
         conversation = store.get(found.identifier)
-        models = [each.residue.model for each in conversation.load() if each.residue]
+        models = [
+            each.residue.model
+            for each in conversation.load()
+            if each.residue and each.residue.model
+        ]
     assert found.model == "model-4"
     assert models == ["model-2", "model-4"]
     assert found.created.year == 2020

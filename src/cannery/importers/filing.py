@@ -229,6 +229,7 @@ class _Filing:
 
     def _take(self, imported: Imported) -> None:
         summary = self._summary
+        imported = self._with_origin(imported)
         summary.conversations += 1
         summary.messages += sum(len(node.canisters) for node in imported.nodes)
         for kind, count in imported.unknown.items():
@@ -246,6 +247,19 @@ class _Filing:
             if self._weight >= _HEAVY:
                 self._file_waiting()
         summary.empty += is_empty
+
+    def _with_origin(self, imported: Imported) -> Imported:
+        """A conversation that says beside its first message where it comes from, and what it is called there."""
+        if imported.kept is not None:
+            return imported
+        origin = {"format": self._format.name, "file": self._source.name, "id": imported.identifier}
+        for number, node in enumerate(imported.nodes):
+            if node.canisters:
+                first = add_facts(node.canisters[0], self._format.name, {"origin": origin})
+                kept = node._replace(canisters=(first, *node.canisters[1:]))
+                nodes = (*imported.nodes[:number], kept, *imported.nodes[number + 1 :])
+                return msgspec.structs.replace(imported, nodes=nodes)
+        return imported
 
     def _take_row(self, imported: Imported, rows: Counter[bytes]) -> None:
         held = list(histories(imported))

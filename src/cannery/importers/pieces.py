@@ -12,11 +12,13 @@ from typing import Any
 import msgspec
 
 from cannery.errors import CanneryError
-from cannery.importers.contract import Unknown
+from cannery.importers.contract import Node, Unknown
 from cannery.messages import AnyCanister, OpaqueContentClass, Residue, Usage, absent
 from cannery.messages.json_text import decode_json, write_json
 from cannery.translation import normalize_request
 
+# Fields that say nothing.
+_EMPTY: tuple[Any, ...] = (None, "", [], {})
 # A longer file is no note about another one.
 _BESIDE = 1 << 22
 # Numbers beyond this are milliseconds.
@@ -188,10 +190,24 @@ def with_fields(
 ) -> tuple[AnyCanister, ...]:
     """The canisters of a record with its other fields, those that were not taken, beside the first of them."""
     found = tuple(canisters)
-    rest = {key: value for key, value in record.items() if key not in taken and value is not None}
+    rest = {key: value for key, value in record.items() if key not in taken and value not in _EMPTY}
     if not rest or not found:
         return found
-    return (add_facts(found[0], source, {"fields": rest}), *found[1:])
+    known = facts_of(found[0]).get("fields", {})
+    return (add_facts(found[0], source, {"fields": {**known, **rest}}), *found[1:])
+
+
+def nodes_with_fields(
+    nodes: Iterable[Node], source: str, record: dict[str, Any], *taken: str
+) -> tuple[Node, ...]:
+    """The nodes of a conversation with the other fields of its record beside the first thing that is said."""
+    found = list(nodes)
+    for number, node in enumerate(found):
+        if node.canisters:
+            said = with_fields(node.canisters, source, record, *taken)
+            found[number] = node._replace(canisters=said)
+            break
+    return tuple(found)
 
 
 def facts_of(canister: AnyCanister) -> dict[str, Any]:

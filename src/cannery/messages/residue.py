@@ -19,8 +19,8 @@ class Residue(Struct, frozen=True, gc=False):
     names the shape that the message's content had where that is not the usual one, ``model`` is who
     made a signature among them, and ``cache`` is a cache mark in words that every dialect
     understands: ``short`` or ``long``. ``facts`` is a JSON object of what is known about the message and was not
-    said in it: ``usage``, ``cost``, and ``unknown``, the records of an imported file that stood before the message
-    and that its importer does not understand. No dialect writes them.
+    said in it: ``usage`` and ``cost``; of an imported file ``origin``, the ``fields`` that no dialect has, and
+    ``unknown``, records before the message that its importer does not understand. No dialect writes them.
     When a message is edited, its envelope goes to the value that opens it then; a form
     that must survive that stands on each value of the message. ``escapes`` belongs to a whole body: the strings in it
     that are no Unicode text, with their paths.

@@ -19,7 +19,14 @@ from cannery.importers.contract import (
     Sample,
 )
 from cannery.importers.drafts import Draft, role_of
-from cannery.importers.pieces import moment, objects, text_of, unknown_record, usage_of
+from cannery.importers.pieces import (
+    moment,
+    nodes_with_fields,
+    objects,
+    text_of,
+    unknown_record,
+    usage_of,
+)
 from cannery.importers.sources import Source
 from cannery.importers.spoken import Turn
 from cannery.importers.trees import linear
@@ -74,7 +81,9 @@ def _prompt(source: Source, value: dict[str, Any], place: str) -> Iterator[Found
         made_by = model if role == "assistant" else None
         turns.append((f"#{number}", draft.done(model=made_by, usage=usage)))
     name = source.name.rpartition("/")[2].removesuffix(".json")
-    yield Imported(place, linear(turns), name, model=model or None, unknown=dict(unknown))
+    taken = ("chunkedPrompt", "systemInstruction")
+    nodes = nodes_with_fields(linear(turns), NAME, value, *taken)
+    yield Imported(place, nodes, name, model=model or None, unknown=dict(unknown))
 
 
 def _take(draft: Draft, chunk: dict[str, Any]) -> None:

@@ -12,7 +12,16 @@ from datetime import datetime
 from typing import Any
 
 from cannery.importers.contract import Detection, Format, Found, Imported, Node, Sample
-from cannery.importers.pieces import joined, moment, objects, opaque, text_of, unknown_record
+from cannery.importers.pieces import (
+    joined,
+    moment,
+    nodes_with_fields,
+    objects,
+    opaque,
+    text_of,
+    unknown_record,
+    with_fields,
+)
 from cannery.importers.sources import Source
 from cannery.messages import (
     AnyCanister,
@@ -30,6 +39,9 @@ from cannery.messages import (
 )
 
 NAME = "chatgpt"
+# What is read of a conversation and of a message; their other fields are kept beside them.
+_TAKEN = ("mapping", "title", "create_time", "current_node", "id", "conversation_id")
+_READ = ("id", "author", "content", "create_time", "recipient", "metadata")
 # Where the words of a content are.
 _TEXTS = {
     "code": "text",
@@ -86,12 +98,17 @@ class _Tree:
 
     def read(self) -> Imported:
         parents = self._parents()
-        nodes = tuple(
-            Node(name, parents.get(name), self._canisters(name, parents))
-            for name, node in self._mapping.items()
-            if isinstance(node, dict)
-        )
         value = self._value
+        nodes = nodes_with_fields(
+            (
+                Node(name, parents.get(name), self._canisters(name, parents))
+                for name, node in self._mapping.items()
+                if isinstance(node, dict)
+            ),
+            NAME,
+            value,
+            *_TAKEN,
+        )
         identifier = value.get("conversation_id") or value.get("id") or self._place
         return Imported(
             str(identifier),
@@ -133,6 +150,18 @@ class _Tree:
         message = self._message(name)
         if message is None:
             return ()
+        said = with_fields(self._said(name, message, parents), NAME, message, *_READ)
+        metadata, author = message.get("metadata"), message.get("author")
+        if isinstance(metadata, dict):
+            said = with_fields(said, NAME, metadata, "model_slug")
+        recipient = message.get("recipient")
+        others = {"author": author if isinstance(author, dict) and len(author) > 1 else None}
+        others["recipient"] = None if recipient == "all" or self._is_call(message) else recipient
+        return with_fields(said, NAME, others)
+
+    def _said(
+        self, name: str, message: dict[str, Any], parents: dict[str, str]
+    ) -> tuple[AnyCanister, ...]:
         when = moment(message.get("create_time")) or self._created
         author = message.get("author")
         role = author.get("role") if isinstance(author, dict) else None

@@ -7,12 +7,20 @@ Branches are told by ``parent_message_uuid``; older exports have none, and their
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from typing import Any
 
 from cannery.importers.contract import Detection, Format, Found, Imported, Node, Sample
-from cannery.importers.pieces import moment, objects, opaque, text_of, unknown_record
+from cannery.importers.pieces import (
+    moment,
+    nodes_with_fields,
+    objects,
+    opaque,
+    text_of,
+    unknown_record,
+    with_fields,
+)
 from cannery.importers.sources import Source
 from cannery.messages import (
     AnyCanister,
@@ -31,6 +39,20 @@ from cannery.messages import (
 from cannery.messages.json_text import write_json
 
 NAME = "claude_ai"
+# What is read of a conversation and of a message; their other fields are kept beside them.
+_TAKEN = ("uuid", "name", "chat_messages", "created_at", "current_leaf_message_uuid")
+_READ = (
+    "uuid",
+    "text",
+    "content",
+    "sender",
+    "role",
+    "created_at",
+    "attachments",
+    "files",
+    "parent_message_uuid",
+    "model",
+)
 _USERS = ("human", "user")
 
 
@@ -76,11 +98,13 @@ class _Chat:
             above = nodes[-1].identifier if nodes else None
             if is_tree:
                 above = text_of(message.get("parent_message_uuid")) or None
-            nodes.append(Node(name, above, tuple(self._canisters(name, message))))
+            said = with_fields(self._canisters(name, message), NAME, message, *_READ)
+            said = with_fields(said, NAME, _beside(message, said))
+            nodes.append(Node(name, above, said))
         value = self._value
         return Imported(
             text_of(value.get("uuid")) or self._place,
-            tuple(nodes),
+            nodes_with_fields(nodes, NAME, value, *_TAKEN),
             text_of(value.get("name")),
             self._created,
             text_of(value.get("current_leaf_message_uuid")) or (names[-1] if names else None),
@@ -151,6 +175,20 @@ class _Chat:
         else:
             words = OpaqueContentClass(NAME, "tool_result", write_json(content))
         return ResultCanisterClass(call, words, True if block.get("is_error") is True else absent)
+
+
+def _beside(message: dict[str, Any], said: Iterable[AnyCanister]) -> dict[str, Any]:
+    """What else a message has: facts about its files, and a text that its content does not repeat."""
+    words = "".join(getattr(each, "text", "") for each in said)
+    text = text_of(message.get("text")).strip()
+    listed = {
+        key: [
+            {k: v for k, v in file.items() if k != "extracted_content"} for file in objects(files)
+        ]
+        for key in ("attachments", "files")
+        if (files := message.get(key))
+    }
+    return {**listed, "text": None if text in words else text}
 
 
 def _canister(content: Any, when: datetime | None, *, is_user: bool) -> Any:

@@ -31,12 +31,30 @@ from cannery.importers.pieces import (
     unknown_record,
     usage_of,
     with_facts,
+    with_fields,
 )
 from cannery.importers.sources import Source
 from cannery.importers.trees import roots_of, spoken
 from cannery.messages import AnyCanister, Role, Usage, absent
 
 NAME = "claude_code"
+# What is read of a line and its message; their other fields are kept beside it.
+_READ = (
+    "type",
+    "uuid",
+    "parentUuid",
+    "logicalParentUuid",
+    "sessionId",
+    "timestamp",
+    "isSidechain",
+    "agentId",
+    "message",
+    "role",
+    "content",
+    "model",
+    "usage",
+    "id",
+)
 _SPOKEN = ("user", "assistant", "message")
 _MADE = (Role.Assistant, Role.Invocation)
 _TITLES = {"summary": "summary", "ai-title": "aiTitle", "custom-title": "customTitle"}
@@ -126,7 +144,8 @@ class _Session:
             canisters = [canisters[0].replace(joined=True), *canisters[1:]]
         model = text_of(message.get("model"))
         said = with_facts(canisters, NAME, model=model)
-        name = self._link(value, place, tuple(said))
+        kept = with_fields(said, NAME, {**value, **message}, *_READ)
+        name = self._link(value, place, kept)
         if model and not model.startswith("<"):
             self._models[name] = model
         if own:

@@ -16,6 +16,7 @@ from cannery.errors import InputError
 from cannery.importers.contract import Detection, Format, Found, Imported, Node, Sample
 from cannery.importers.pieces import (
     moment,
+    nodes_with_fields,
     spoken_by,
     text_of,
     unknown_record,
@@ -27,6 +28,8 @@ from cannery.importers.sources import Source
 from cannery.messages import AnyCanister, Role, Usage, supervisor
 
 NAME = "codex"
+# What is read of the header; its other fields are kept beside the first message.
+_READ = ("id", "session_id", "timestamp", "instructions")
 _ITEMS = ("message", "reasoning", "function_call", "function_call_output")
 # Events that say again what an item says, or that a turn begins and ends.
 _REPEATS = frozenset(
@@ -78,6 +81,7 @@ class _Session:
         # The messages that still count, in order.
         self._line: list[str] = []
         self._identifier = ""
+        self._meta: dict[str, Any] = {}
         self._started_by: str | None = None
         self._created: datetime | None = None
         self._model: str | None = None
@@ -124,6 +128,7 @@ class _Session:
         if self._identifier:
             return
         self._identifier = text_of(meta.get("id"))
+        self._meta = meta
         self._created = moment(meta.get("timestamp")) or when
         self._started_by = _parent(meta)
         instructions = text_of(meta.get("instructions"))
@@ -187,7 +192,7 @@ class _Session:
             )
         return Imported(
             self._identifier or name,
-            tuple(self._nodes.values()),
+            nodes_with_fields(self._nodes.values(), NAME, self._meta, *_READ),
             created=self._created,
             current=self.last,
             model=self._model,

@@ -19,7 +19,15 @@ from cannery.importers.contract import (
     Sample,
 )
 from cannery.importers.drafts import Draft, role_of
-from cannery.importers.pieces import list_beside, moment, objects, text_of, unknown_record
+from cannery.importers.pieces import (
+    list_beside,
+    moment,
+    nodes_with_fields,
+    objects,
+    text_of,
+    unknown_record,
+    with_fields,
+)
 from cannery.importers.sources import Source
 from cannery.importers.spoken import Turn, read_usage
 from cannery.importers.trees import linear
@@ -67,12 +75,13 @@ def _session(source: Source, session: dict[str, Any], place: str) -> Iterator[Fo
         cents = usage.get("cost_cents") if isinstance(usage, dict) else None
         cost = cents / 100 if isinstance(cents, (int, float)) else None
         said = draft.done(model=named, usage=read_usage(usage), cost=cost)
+        said = with_fields(said, NAME, step, "message", "contextItems", "editorState")
         turns.append((text_of(message.get("id")) or f"#{number}", said))
     name = text_of(session.get("sessionId"))
     title = text_of(session.get("title"))
     yield Imported(
         name or place,
-        linear(turns),
+        nodes_with_fields(linear(turns), NAME, session, "sessionId", "history"),
         "" if title in _UNTITLED else title,
         _created(source, name),
         model=model or text_of(session.get("chatModelTitle")) or None,

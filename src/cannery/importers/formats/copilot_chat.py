@@ -20,7 +20,14 @@ from cannery.importers.contract import (
     Sample,
 )
 from cannery.importers.drafts import Draft
-from cannery.importers.pieces import moment, objects, text_of, unknown_record, with_fields
+from cannery.importers.pieces import (
+    moment,
+    nodes_with_fields,
+    objects,
+    text_of,
+    unknown_record,
+    with_fields,
+)
 from cannery.importers.sources import Source
 from cannery.importers.spoken import Turn
 from cannery.importers.trees import linear
@@ -112,7 +119,7 @@ def _session(session: dict[str, Any], place: str) -> Iterator[Found]:
         turns.append((f"#{number}:answer", with_fields(said, NAME, request, *taken)))
     yield Imported(
         text_of(session.get("sessionId")) or place,
-        linear(turns),
+        nodes_with_fields(linear(turns), NAME, session, "sessionId", "requests", "customTitle"),
         text_of(session.get("customTitle")),
         moment(session.get("creationDate")),
         model=model,

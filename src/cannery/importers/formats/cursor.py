@@ -37,6 +37,8 @@ from cannery.importers.trees import linear
 
 NAME = "cursor"
 _ROLES = {1: "user", 2: "assistant", "user": "user", "ai": "assistant"}
+# What is read of a bubble; its other fields are kept beside it.
+_READ = ("type", "text", "rawText", "createdAt", "thinking", "modelInfo", "tokenCount", "bubbleId")
 _TABS = "workbench.panel.aichat.view.aichat.chatdata"
 
 
@@ -135,7 +137,8 @@ def _conversation(
         tokens = bubble.get("tokenCount")
         tokens = tokens if isinstance(tokens, dict) else {}
         usage = usage_of(fresh=tokens.get("inputTokens"), output=tokens.get("outputTokens"))
-        turns.append((f"#{number}", draft.done(model=made_by, usage=usage)))
+        said = draft.done(model=made_by, usage=usage)
+        turns.append((f"#{number}", with_fields(said, NAME, bubble, *_READ)))
     yield Imported(
         name or place,
         linear(turns),

@@ -12,11 +12,20 @@ from typing import Any
 
 from cannery.importers.contract import Detection, Format, Found, Imported, Node, Sample
 from cannery.importers.drafts import Draft, role_of
-from cannery.importers.pieces import moment, objects, text_of, unknown_record
+from cannery.importers.pieces import (
+    moment,
+    nodes_with_fields,
+    objects,
+    text_of,
+    unknown_record,
+    with_fields,
+)
 from cannery.importers.sources import Source
 from cannery.messages import AnyCanister
 
 NAME = "deepseek"
+# What is read of a message; its other fields are kept beside it.
+_READ = ("fragments", "role", "inserted_at", "model", "content", "reasoning_content", "files")
 
 
 def detect(sample: Sample) -> Detection | None:
@@ -59,7 +68,7 @@ def _conversation(value: dict[str, Any], place: str) -> Imported:
         nodes.append(Node(name, text_of(node.get("parent")) or None, said))
     return Imported(
         text_of(value.get("id")) or place,
-        tuple(nodes),
+        nodes_with_fields(nodes, NAME, value, "id", "title", "mapping", "inserted_at"),
         text_of(value.get("title")),
         moment(value.get("inserted_at")),
         text_of(value.get("current_message_id")) or (nodes[-1].identifier if nodes else None),
@@ -85,7 +94,8 @@ def _canisters(message: dict[str, Any], unknown: Counter[str]) -> tuple[AnyCanis
     draft.text(message.get("content"))
     for file in objects(message.get("files")):
         draft.strange("file", file)
-    return draft.done(model=None if role == "user" else message.get("model"))
+    said = draft.done(model=None if role == "user" else message.get("model"))
+    return with_fields(said, NAME, message, *_READ)
 
 
 FORMAT = Format(

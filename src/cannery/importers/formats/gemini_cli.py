@@ -15,6 +15,7 @@ from cannery.errors import InputError
 from cannery.importers.contract import UNREADABLE, Detection, Format, Found, Imported, Node, Sample
 from cannery.importers.pieces import (
     moment,
+    nodes_with_fields,
     objects,
     spoken_by,
     text_of,
@@ -22,6 +23,7 @@ from cannery.importers.pieces import (
     usage_of,
     whole,
     with_facts,
+    with_fields,
 )
 from cannery.importers.sources import Source
 from cannery.messages import (
@@ -34,6 +36,9 @@ from cannery.messages import (
 )
 
 NAME = "gemini_cli"
+# What is read of a session and of a message; their other fields are kept beside them.
+_TAKEN = ("sessionId", "projectHash", "startTime", "lastUpdated", "messages", "summary")
+_READ = ("id", "type", "content", "timestamp", "thoughts", "tokens", "model")
 
 
 def detect(sample: Sample) -> Detection | None:
@@ -114,7 +119,8 @@ class _Session:
             self._line.append(name)
         else:
             above = self._nodes[name].parent
-        self._nodes[name] = Node(name, above, tuple(canisters))
+        said = with_fields(canisters, NAME, message, *_READ)
+        self._nodes[name] = Node(name, above, said)
 
     def _canisters(self, message: dict[str, Any], kind: str) -> list[AnyCanister]:
         when = moment(message.get("timestamp"))
@@ -147,7 +153,7 @@ class _Session:
         """The conversation of all lines."""
         return Imported(
             text_of(self._facts.get("sessionId")) or name,
-            tuple(self._nodes.values()),
+            nodes_with_fields(self._nodes.values(), NAME, self._facts, *_TAKEN),
             text_of(self._facts.get("summary")),
             moment(self._facts.get("startTime")),
             self.last,

@@ -13,7 +13,15 @@ from datetime import datetime
 from typing import Any
 
 from cannery.importers.contract import Detection, Format, Found, Imported, Sample
-from cannery.importers.pieces import moment, objects, opaque, text_of, unknown_record
+from cannery.importers.pieces import (
+    moment,
+    nodes_with_fields,
+    objects,
+    opaque,
+    text_of,
+    unknown_record,
+    with_fields,
+)
 from cannery.importers.sources import Source
 from cannery.importers.trees import linear
 from cannery.messages import (
@@ -33,6 +41,8 @@ from cannery.messages.json_text import write_json
 
 NAME = "goose"
 _SPOKEN: dict[str, Any] = {"user": UserCanisterClass, "assistant": AssistantCanisterClass}
+# What is read of the header; its other fields are kept beside the first message.
+_READ = ("id", "description", "name", "created_at", "conversation")
 _HEADER = frozenset({"working_dir", "message_count", "description", "accumulated_total_tokens"})
 
 
@@ -89,7 +99,8 @@ class _Session:
         if value.get("role") not in _SPOKEN or not isinstance(value.get("content"), list):
             return False
         when = moment(value.get("created"))
-        self._turns.append((place, tuple(self._message(value, when))))
+        said = with_fields(self._message(value, when), NAME, value, "role", "content", "created")
+        self._turns.append((place, said))
         return True
 
     def _message(self, message: dict[str, Any], when: datetime | None) -> Iterator[AnyCanister]:
@@ -150,7 +161,7 @@ class _Session:
         model = settings.get("model_name") if isinstance(settings, dict) else None
         return Imported(
             text_of(header.get("id")) or name,
-            linear(self._turns),
+            nodes_with_fields(linear(self._turns), NAME, header, *_READ),
             title,
             moment(header.get("created_at")),
             model=model if isinstance(model, str) else None,

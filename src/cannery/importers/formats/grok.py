@@ -13,7 +13,14 @@ from typing import Any
 
 from cannery.importers.contract import Detection, Format, Found, Imported, Node, Sample
 from cannery.importers.drafts import Draft, role_of
-from cannery.importers.pieces import moment, objects, text_of, unknown_record, with_fields
+from cannery.importers.pieces import (
+    moment,
+    nodes_with_fields,
+    objects,
+    text_of,
+    unknown_record,
+    with_fields,
+)
 from cannery.importers.sources import Source
 
 NAME = "grok"
@@ -78,7 +85,7 @@ def _conversation(chat: dict[str, Any], place: str) -> Imported:
         nodes.append(Node(name, parent, said))
     return Imported(
         text_of(facts.get("id")) or place,
-        tuple(nodes),
+        nodes_with_fields(nodes, NAME, facts, "id", "title", "create_time"),
         text_of(facts.get("title")),
         _time(facts.get("create_time")),
         names[-1] if names else None,

@@ -22,6 +22,7 @@ from cannery.importers.pieces import (
     text_of,
     unknown_record,
     with_facts,
+    with_fields,
 )
 from cannery.importers.sources import Source
 from cannery.messages import AnyCanister, Response, absent, fold
@@ -70,11 +71,19 @@ def _call(entry: dict[str, Any], place: str, source: Source) -> Imported | None:
         return None
     when = moment(entry.get("startedDateTime"))
     model = request.model if isinstance(request.model, str) else None
-    nodes = [Node("request", None, tuple(at_time(request.conversation, when)))]
+    told = {"url": asked.get("url"), "body": json_value(body)} if isinstance(asked, dict) else {}
+    said = with_fields(at_time(request.conversation, when), NAME, {**told, "body": _rest(told)})
+    nodes = [Node("request", None, said)]
     answer = _answer(entry.get("response"), place, source)
     if answer is not None:
         nodes.append(Node("answer", "request", tuple(at_time(_said(answer), when))))
     return Imported(place, tuple(nodes), created=when, model=model)
+
+
+def _rest(told: dict[str, Any]) -> dict[str, Any]:
+    """The settings of a request: all of its body but what is said."""
+    body = told.get("body", {})
+    return {key: body[key] for key in body if key not in ("messages", "contents", "input")}
 
 
 def _said(answer: Response) -> list[AnyCanister]:

@@ -22,6 +22,7 @@ from cannery.importers.pieces import (
     spoken_by,
     text_of,
     unknown_record,
+    with_fields,
 )
 from cannery.importers.places import open_sources
 from cannery.importers.sources import Source
@@ -45,6 +46,8 @@ _SPOKEN: dict[str, Any] = {
     "assistant": AssistantCanisterClass,
     "system": SupervisorCanisterClass,
 }
+# What is read of a message; its other fields are kept beside it.
+_READ = ("id", "object", "thread_id", "role", "content", "created_at", "created", "model")
 _MEDIA = ("image_url", "input_audio")
 
 
@@ -97,8 +100,8 @@ class _Thread:
         if isinstance(message.get("model"), str):
             self._model = message["model"]
         self._name = self._name or text_of(message.get("thread_id"))
-        found = list(self._canisters(message, role, when))
-        self.turns.append((text_of(message.get("id")) or place, tuple(found)))
+        found = with_fields(self._canisters(message, role, when), NAME, message, *_READ)
+        self.turns.append((text_of(message.get("id")) or place, found))
         return True
 
     def _canisters(

@@ -10,19 +10,32 @@ from collections.abc import Iterator
 from typing import Any
 
 from cannery.importers.contract import Detection, Format, Found, Imported, Node, Sample
-from cannery.importers.pieces import joined, moment, objects, opaque, text_of, unknown_record
-from cannery.importers.sources import Source
-from cannery.messages import (
-    AnyCanister,
-    AssistantCanisterClass,
-    TextualContentClass,
-    UserCanisterClass,
-    absent,
-    supervisor,
+from cannery.importers.drafts import Draft
+from cannery.importers.pieces import (
+    moment,
+    nodes_with_fields,
+    objects,
+    text_of,
+    unknown_record,
+    with_fields,
 )
+from cannery.importers.sources import Source
+from cannery.messages import AnyCanister, supervisor
 
 NAME = "librechat"
 _SYSTEM = "promptPrefix"
+# What is read of a message; its other fields are kept beside it.
+_READ = (
+    "messageId",
+    "parentMessageId",
+    "conversationId",
+    "children",
+    "isCreatedByUser",
+    "text",
+    "content",
+    "createdAt",
+    "model",
+)
 
 
 def detect(sample: Sample) -> Detection | None:
@@ -58,7 +71,7 @@ def _conversation(value: dict[str, Any], place: str) -> Imported:
     models = [text_of(message.get("model")) for _, _, message in messages]
     return Imported(
         text_of(value.get("conversationId")) or place,
-        tuple(nodes),
+        nodes_with_fields(nodes, NAME, value, "conversationId", "title", "messages"),
         text_of(value.get("title")),
         created,
         messages[-1][0] if messages else None,
@@ -80,20 +93,28 @@ def _flat(messages: Any, above: str | None) -> Iterator[tuple[str, str | None, d
 
 
 def _canisters(message: dict[str, Any], unknown: Counter[str]) -> tuple[AnyCanister, ...]:
-    make: Any = (
-        UserCanisterClass if message.get("isCreatedByUser") is True else AssistantCanisterClass
-    )
-    when = moment(message.get("createdAt")) or absent
-    words = text_of(message.get("text"))
-    contents: list[Any] = [TextualContentClass(words)] if words else []
+    role = "user" if message.get("isCreatedByUser") is True else "assistant"
+    draft = Draft(NAME, role, moment(message.get("createdAt")), unknown)
+    draft.text(message.get("text"))
     for part in objects(message.get("content")):
-        text = part.get("text")
-        value = text.get("value") if isinstance(text, dict) else text
-        if part.get("type") == "text" and isinstance(value, str):
-            contents.append(TextualContentClass(value))
-        else:
-            contents.append(opaque(NAME, part.get("type"), part, unknown))
-    return joined([make(content, when) for content in contents])
+        _take(draft, part)
+    model = message.get("model") if role == "assistant" else None
+    return with_fields(draft.done(model=model), NAME, message, *_READ)
+
+
+def _take(draft: Draft, part: dict[str, Any]) -> None:
+    kind, inner = part.get("type"), part.get(text_of(part.get("type")))
+    text = inner.get("value") if isinstance(inner, dict) else inner
+    if kind == "text" and isinstance(text, str):
+        draft.text(text)
+    elif kind == "think" and isinstance(text, str):
+        draft.thought(text)
+    elif kind == "tool_call" and isinstance(inner, dict) and inner.get("name"):
+        draft.call(inner.get("id"), inner.get("name"), inner.get("args"))
+        if inner.get("output") is not None:
+            draft.answer(inner.get("id"), inner.get("output"))
+    else:
+        draft.strange(kind, part)
 
 
 FORMAT = Format(

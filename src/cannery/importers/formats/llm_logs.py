@@ -23,11 +23,45 @@ from cannery.importers.contract import (
     Sample,
 )
 from cannery.importers.drafts import Draft, role_of
-from cannery.importers.pieces import json_value, moment, objects, text_of, unknown_record, usage_of
+from cannery.importers.pieces import (
+    json_value,
+    moment,
+    objects,
+    text_of,
+    unknown_record,
+    usage_of,
+    with_fields,
+)
 from cannery.importers.sources import Source
 from cannery.importers.trees import linear
 
 NAME = "llm_logs"
+# What is read of a row and of a turn; their other fields are kept beside the answer.
+_READ = (
+    "id",
+    "prompt",
+    "system",
+    "response",
+    "reasoning",
+    "conversation_id",
+    "conversation_name",
+    "datetime_utc",
+    "input_tokens",
+    "output_tokens",
+    "attachments",
+    "prompt_fragments",
+    "tool_calls",
+    "tool_results",
+)
+_TURN = (
+    "id",
+    "thread_id",
+    "parent_message_hash",
+    "tip_message_hash",
+    "datetime_utc",
+    "input_tokens",
+    "output_tokens",
+)
 _OLD = ("prompt", "response", "conversation_id", "datetime_utc")
 
 
@@ -136,7 +170,8 @@ def _conversation(name: str, rows: list[dict[str, Any]]) -> Imported:
             answer.call(call.get("tool_call_id"), call.get("name"), call.get("arguments"))
         usage = usage_of(fresh=row.get("input_tokens"), output=row.get("output_tokens"))
         model = row.get("resolved_model") or row.get("model")
-        turns.append((f"{row.get('id')}:response", answer.done(model=model, usage=usage)))
+        said = with_fields(answer.done(model=model, usage=usage), NAME, row, *_READ)
+        turns.append((f"{row.get('id')}:response", said))
     return Imported(
         name,
         linear(turns),
@@ -210,7 +245,7 @@ def _chain(
             _take(connection, draft, part)
         usage = usage_of(fresh=turn.get("input_tokens"), output=turn.get("output_tokens"))
         model = turn.get("resolved_model") or turn.get("model")
-        said = draft.done(model=model, usage=usage)
+        said = with_fields(draft.done(model=model, usage=usage), NAME, turn, *_TURN)
         nodes.append(Node(row["hash"], row["parent_hash"], said))
     return tuple(nodes)
 

@@ -7,7 +7,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from cannery.importers.contract import Detection, Format, Found, Imported, Node, Sample
-from cannery.importers.pieces import joined, moment, objects, opaque, text_of, unknown_record
+from cannery.importers.pieces import (
+    joined,
+    moment,
+    nodes_with_fields,
+    objects,
+    opaque,
+    text_of,
+    unknown_record,
+    with_fields,
+)
 from cannery.importers.sources import Source
 from cannery.messages import (
     AnyCanister,
@@ -19,6 +28,8 @@ from cannery.messages import (
 )
 
 NAME = "lmstudio"
+# What is read of a conversation; its other fields are kept beside the first message.
+_READ = ("id", "title", "name", "createdAt", "messages", "systemPrompt")
 _MAKERS = {
     "user": UserCanisterClass,
     "assistant": AssistantCanisterClass,
@@ -57,13 +68,14 @@ def _conversation(value: dict[str, Any], place: str) -> Imported:
         versions = objects(message.get("versions"))
         chosen = message.get("currentlySelected")
         for version, said in enumerate(versions):
-            nodes.append(Node(f"{number}.{version}", above, _canisters(said, unknown)))
+            kept = with_fields(_canisters(said, unknown), NAME, said, "role", "content", "steps")
+            nodes.append(Node(f"{number}.{version}", above, kept))
         if versions:
             is_there = isinstance(chosen, int) and 0 <= chosen < len(versions)
             above = f"{number}.{chosen if is_there else 0}"
     return Imported(
         text_of(value.get("id")) or place,
-        tuple(nodes),
+        nodes_with_fields(nodes, NAME, value, *_READ),
         text_of(value.get("title")) or text_of(value.get("name")),
         moment(value.get("createdAt")),
         above,

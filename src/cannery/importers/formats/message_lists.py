@@ -17,7 +17,7 @@ from cannery.messages import supervisor
 
 NAME = "message_lists"
 _TITLES = ("title", "name")
-_TAKEN = (*_TITLES, "messages", "prompt", "id", "model", "create_time", "created_at", "createdAt")
+_TAKEN = (*_TITLES, "messages", "prompt", "id", "create_time", "created_at", "createdAt")
 
 
 def detect(sample: Sample) -> Detection | None:
@@ -38,6 +38,10 @@ def read(source: Source) -> Iterator[Found]:
     """One conversation a list."""
     for record, value in source.values():
         chats: list[Any] = objects(value.get("history")) if isinstance(value, dict) else []
+        if chats:
+            # What stands beside the chats is kept with the first of them.
+            beside = {key: item for key, item in value.items() if key != "history"}
+            chats[0] = {**beside, **chats[0]}
         for number, chat in enumerate(chats or [value]):
             place = f"{source.place_of(record)}#{number}"
             if not isinstance(chat, dict) or not isinstance(chat.get("messages"), list):
@@ -58,7 +62,9 @@ def _conversation(chat: dict[str, Any], place: str) -> Iterator[Found]:
         turns[0] = name, with_fields(first, NAME, chat, *_TAKEN)
     title = next(filter(None, (text_of(chat.get(key)) for key in _TITLES)), "")
     identifier = text_of(chat.get("id")) or place
-    model = spoken.model or text_of(chat.get("model")) or None
+    named = chat.get("model")
+    named = named.get("id") if isinstance(named, dict) else named
+    model = spoken.model or text_of(named) or None
     yield Imported(identifier, linear(turns), title, time_of(chat), model=model)
 
 

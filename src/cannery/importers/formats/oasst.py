@@ -9,11 +9,23 @@ from collections.abc import Iterator
 from typing import Any
 
 from cannery.importers.contract import Detection, Format, Found, Imported, Node, Sample
-from cannery.importers.pieces import moment, objects, text_of, unknown_record
+from cannery.importers.pieces import moment, objects, text_of, unknown_record, with_fields
 from cannery.importers.sources import Source
 from cannery.messages import AssistantCanisterClass, TextualContentClass, UserCanisterClass, absent
 
 NAME = "oasst"
+# What is read of a message; its other fields are kept beside it.
+_READ = (
+    "message_id",
+    "user_message_id",
+    "parent_message_id",
+    "parent_id",
+    "role",
+    "text",
+    "replies",
+    "children",
+    "created_date",
+)
 _MAKERS = {"prompter": UserCanisterClass, "assistant": AssistantCanisterClass}
 
 
@@ -74,7 +86,8 @@ def _trees(rows: list[tuple[str, str | None, Any]]) -> Iterator[Imported]:
             make: Any = _MAKERS.get(text_of(message.get("role")), UserCanisterClass)
             when = moment(message.get("created_date")) or absent
             said = make(TextualContentClass(text_of(message.get("text"))), when)
-            trees.setdefault(roots[name], []).append(Node(name, parent, (said,)))
+            kept = with_fields((said,), NAME, message, *_READ)
+            trees.setdefault(roots[name], []).append(Node(name, parent, kept))
         if len(later) == len(waiting):  # a circle: its first row becomes a root
             name, _, message = later[0]
             later[0] = (name, None, message)

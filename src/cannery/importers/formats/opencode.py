@@ -24,11 +24,13 @@ from cannery.importers.drafts import Draft
 from cannery.importers.pieces import (
     json_value,
     moment,
+    nodes_with_fields,
     objects,
     text_of,
     unknown_record,
     usage_of,
     whole,
+    with_fields,
 )
 from cannery.importers.sources import Source
 from cannery.importers.spoken import Turn
@@ -36,6 +38,8 @@ from cannery.importers.trees import linear
 from cannery.messages import Usage
 
 NAME = "opencode"
+# What is read of a message; its other fields are kept beside it.
+_READ = ("id", "sessionID", "role", "time", "modelID", "tokens", "cost")
 _MARKS = ("step-start", "step-finish", "snapshot")
 
 
@@ -152,11 +156,11 @@ def _session(place: str, info: dict[str, Any], messages: list[dict[str, Any]]) -
         made_by = text_of(told.get("modelID"))
         model = made_by or model
         said = draft.done(model=made_by, usage=_usage(told.get("tokens")), cost=told.get("cost"))
-        turns.append((name or f"#{number}", said))
+        turns.append((name or f"#{number}", with_fields(said, NAME, told, *_READ)))
     parent = text_of(info.get("parentID")) or None
     yield Imported(
         text_of(info.get("id")) or place,
-        linear(turns),
+        nodes_with_fields(linear(turns), NAME, info, "id", "parentID", "title", "time"),
         text_of(info.get("title")),
         _time(info),
         model=model,

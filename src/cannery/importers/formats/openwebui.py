@@ -14,12 +14,16 @@ from cannery.importers.pieces import (
     joined,
     json_value,
     moment,
+    nodes_with_fields,
     objects,
     opaque,
     text_of,
     unknown_record,
+    with_facts,
+    with_fields,
 )
 from cannery.importers.sources import Source
+from cannery.importers.spoken import read_usage
 from cannery.messages import (
     AnyCanister,
     AssistantCanisterClass,
@@ -30,6 +34,9 @@ from cannery.messages import (
 )
 
 NAME = "openwebui"
+# What is read of a chat and of a message; their other fields are kept beside them.
+_TAKEN = ("id", "title", "chat", "created_at", "history", "messages", "models", "timestamp")
+_READ = ("id", "parentId", "childrenIds", "role", "content", "timestamp", "model", "usage")
 _MAKERS = {
     "user": UserCanisterClass,
     "assistant": AssistantCanisterClass,
@@ -83,7 +90,7 @@ def _conversation(value: dict[str, Any], chat: dict[str, Any], place: str) -> Im
     model = models[0] if isinstance(models, list) and models else None
     if isinstance(tree, dict) and tree:
         nodes = [
-            Node(name, text_of(message.get("parentId")) or None, _canisters(message, unknown))
+            Node(name, text_of(message.get("parentId")) or None, _kept(message, unknown))
             for name, message in tree.items()
             if isinstance(message, dict)
         ]
@@ -92,16 +99,25 @@ def _conversation(value: dict[str, Any], chat: dict[str, Any], place: str) -> Im
         nodes, current = [], None
         for number, message in enumerate(objects(chat.get("messages"))):
             above = nodes[-1].identifier if nodes else None
-            nodes.append(Node(f"#{number}", above, _canisters(message, unknown)))
+            nodes.append(Node(f"#{number}", above, _kept(message, unknown)))
     return Imported(
         text_of(value.get("id")) or place,
-        tuple(nodes),
+        nodes_with_fields(nodes, NAME, {**value, **chat}, *_TAKEN),
         text_of(value.get("title")) or text_of(chat.get("title")),
         moment(value.get("created_at")) or moment(chat.get("timestamp")),
         current,
         model if isinstance(model, str) else None,
         dict(unknown),
     )
+
+
+def _kept(message: dict[str, Any], unknown: Counter[str]) -> tuple[AnyCanister, ...]:
+    """What a message says, with its model, tokens and other fields."""
+    said = _canisters(message, unknown)
+    if message.get("role") == "assistant":
+        usage = read_usage(message.get("usage"))
+        said = tuple(with_facts(said, NAME, model=message.get("model"), usage=usage))
+    return with_fields(said, NAME, message, *_READ)
 
 
 def _canisters(message: dict[str, Any], unknown: Counter[str]) -> tuple[AnyCanister, ...]:

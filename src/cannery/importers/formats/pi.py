@@ -13,12 +13,20 @@ from typing import Any
 
 from cannery.importers.contract import Detection, Format, Found, Imported, Node, Sample
 from cannery.importers.drafts import Draft
-from cannery.importers.pieces import moment, text_of, unknown_record
+from cannery.importers.pieces import (
+    moment,
+    nodes_with_fields,
+    text_of,
+    unknown_record,
+    with_fields,
+)
 from cannery.importers.sources import Source
 from cannery.importers.spoken import read_usage
 from cannery.messages import AnyCanister
 
 NAME = "pi"
+# What is read of a message; its other fields are kept beside it.
+_READ = ("role", "content", "toolCallId", "isError", "timestamp", "model", "usage")
 _ROLES = {"user": "user", "assistant": "assistant", "toolResult": "user"}
 
 
@@ -86,7 +94,7 @@ class _Session:
         if role == "toolResult":
             failed = message.get("isError") is True
             draft.answer(message.get("toolCallId"), content, failed=failed)
-            return draft.done()
+            return with_fields(draft.done(), NAME, message, *_READ)
         for part in content if isinstance(content, list) else [content]:
             if isinstance(part, dict) and part.get("type") == "toolCall":
                 draft.call(part.get("id"), part.get("name"), part.get("arguments"))
@@ -95,17 +103,18 @@ class _Session:
         self._model = text_of(message.get("model")) or self._model
         usage = message.get("usage")
         cost = usage.get("cost") if isinstance(usage, dict) else None
-        return draft.done(
+        said = draft.done(
             model=message.get("model"),
             usage=read_usage(usage),
             cost=cost.get("total") if isinstance(cost, dict) else None,
         )
+        return with_fields(said, NAME, message, *_READ)
 
     def imported(self, name: str) -> Imported:
         """The conversation of all lines."""
         return Imported(
             text_of(self._header.get("id")) or name,
-            tuple(self._nodes.values()),
+            nodes_with_fields(self._nodes.values(), NAME, self._header, "type", "id", "timestamp"),
             self._title,
             moment(self._header.get("timestamp")),
             self.last,

@@ -20,13 +20,15 @@ from cannery.importers.contract import (
     Sample,
 )
 from cannery.importers.drafts import Draft
-from cannery.importers.pieces import moment, objects, text_of, unknown_record, usage_of
+from cannery.importers.pieces import moment, objects, text_of, unknown_record, usage_of, with_fields
 from cannery.importers.sources import Source
 from cannery.importers.spoken import Turn
 from cannery.importers.trees import linear
 from cannery.messages import AnyCanister, Usage
 
 NAME = "pydantic_ai"
+# What is read of a message; its other fields are kept beside it.
+_READ = ("kind", "parts", "timestamp", "instructions", "conversation_id")
 
 
 def detect(sample: Sample) -> Detection | None:
@@ -75,7 +77,7 @@ def _chat(records: list[tuple[Any, Any]], place: str) -> Iterator[Found]:
         else:
             model = text_of(message.get("model_name")) or model
             said = (*said, *_response(message, unknown))
-        turns.append((f"#{number}", said))
+        turns.append((f"#{number}", with_fields(said, NAME, message, *_READ)))
     first = next((value for _, value in records if isinstance(value, dict)), {})
     name = text_of(first.get("conversation_id")) or place
     yield Imported(name, linear(turns), created=created, model=model, unknown=dict(unknown))

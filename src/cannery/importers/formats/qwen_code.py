@@ -28,11 +28,23 @@ from cannery.importers.pieces import (
     usage_of,
     whole,
     with_facts,
+    with_fields,
 )
 from cannery.importers.sources import Source
 from cannery.messages import AnyCanister, Usage
 
 NAME = "qwen_code"
+# What is read of a line; its other fields are kept beside it.
+_READ = (
+    "uuid",
+    "parentUuid",
+    "sessionId",
+    "timestamp",
+    "type",
+    "message",
+    "model",
+    "usageMetadata",
+)
 _ROLES = {"user": "user", "assistant": "model", "tool_result": "user"}
 
 
@@ -92,7 +104,7 @@ class _Session:
             self._model = text_of(value.get("model")) or self._model
             usage = _usage(value.get("usageMetadata"))
             said = with_facts(said, NAME, model=value.get("model"), usage=usage)
-        self._link(value, place, tuple(said))
+        self._link(value, place, with_fields(said, NAME, value, *_READ))
         return None
 
     def _link(self, value: dict[str, Any], place: str, canisters: tuple[AnyCanister, ...]) -> None:

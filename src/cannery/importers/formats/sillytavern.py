@@ -14,11 +14,19 @@ from typing import Any
 
 from cannery.importers.contract import Detection, Format, Found, Imported, Node, Sample
 from cannery.importers.drafts import Draft
-from cannery.importers.pieces import moment, text_of, unknown_record
+from cannery.importers.pieces import (
+    moment,
+    nodes_with_fields,
+    text_of,
+    unknown_record,
+    with_fields,
+)
 from cannery.importers.sources import Source
 from cannery.messages import AnyCanister
 
 NAME = "sillytavern"
+# What is read of a message; its other fields are kept beside it.
+_READ = ("is_user", "mes", "send_date", "swipes", "swipe_id")
 _DATES = ("%B %d, %Y %I:%M%p", "%Y-%m-%d @%Hh %Mm %Ss", "%Y-%m-%d@%Hh%Mm%Ss")
 _MILLISECONDS = re.compile(r"\s*\d+ms$")
 
@@ -49,12 +57,13 @@ def read(source: Source) -> Iterator[Found]:
         model = made_by or model
         chosen = f"#{number}"
         for name, words in _versions(value, chosen):
-            nodes.append(Node(name, above, _canisters(value, words, made_by, unknown)))
+            said = _canisters(value, words, made_by, unknown)
+            nodes.append(Node(name, above, with_fields(said, NAME, value, *_READ)))
         above = chosen
     times = [canister.timestamp for node in nodes for canister in node.canisters]
     yield Imported(
         source.name,
-        tuple(nodes),
+        nodes_with_fields(nodes, NAME, header, "create_date"),
         text_of(header.get("character_name")),
         _time(header.get("create_date")) or min(times, default=None),
         above,

@@ -20,7 +20,13 @@ from cannery.importers.contract import (
     Sample,
 )
 from cannery.importers.drafts import Draft, role_of
-from cannery.importers.pieces import objects, text_of, unknown_record, with_fields
+from cannery.importers.pieces import (
+    nodes_with_fields,
+    objects,
+    text_of,
+    unknown_record,
+    with_fields,
+)
 from cannery.importers.sources import Source
 from cannery.importers.spoken import Turn, read_usage, time_of
 from cannery.importers.trees import linear
@@ -29,7 +35,7 @@ from cannery.importers.values import Record
 NAME = "uimessage"
 _MARKS = ("step-start",)
 _GIVEN = ("output-available", "result")
-_TAKEN = ("id", "role", "parts", "content", "toolInvocations", "createdAt", "metadata")
+_TAKEN = ("id", "role", "parts", "content", "toolInvocations", "createdAt")
 
 
 def detect(sample: Sample) -> Detection | None:
@@ -94,7 +100,8 @@ def _chat(value: Any, place: str) -> Iterator[Found]:
         turns.append((name if name and name not in known else f"#{number}", said))
     title = text_of(chat.get("title"))
     name = text_of(chat.get("id")) or text_of(chat.get("chatId")) or place
-    yield Imported(name, linear(turns), title, time_of(chat), model=model, unknown=dict(unknown))
+    nodes = nodes_with_fields(linear(turns), NAME, chat, "id", "title", "messages")
+    yield Imported(name, nodes, title, time_of(chat), model=model, unknown=dict(unknown))
 
 
 def _say(draft: Draft, message: dict[str, Any]) -> None:
