@@ -30,7 +30,7 @@ class CallIds:
         self.known: set[str] = set()
 
     def make(self, unread: Iterable[Any] = ()) -> str:
-        """An id from the place of the call that nobody has given to another, in ``unread`` contents neither."""
+        """An id from the place of a call; no other call has it, nor any in the ``unread`` contents."""
         for content in unread:
             self._look_at(content.get("parts") if type(content) is dict else None)
         identifier = f"{self._stem}{self._count}"

@@ -78,7 +78,7 @@ def _characters(data: bytes, count: Any) -> int:
 
 
 class Grounding:
-    """Collects citations from elsewhere as grounding: sources once each, and what they support."""
+    """Collects citations of other dialects as grounding: sources once each, and what they support."""
 
     def __init__(self) -> None:
         self._sources: dict[tuple[str, str | None], int] = {}

@@ -243,7 +243,7 @@ class MessageWriter:
         return content
 
     def _sign(self, turn: list[Piece], parts: list[Object]) -> None:
-        """Sign the first call of a turn if it was made elsewhere; told of the first."""
+        """Sign the first call of a turn if it has no signature; only the first stand-in is reported."""
         call = next((part for part in parts if spelled(part, "functionCall") in part), None)
         if call is None or get(call, SIGNATURE):
             return
