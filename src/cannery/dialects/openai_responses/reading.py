@@ -118,14 +118,8 @@ def _text(value: Object, key: str, path: Path) -> str:
     return text
 
 
-def _objects(given: Any, path: Path) -> list[Object]:
-    """A list of objects."""
-    if type(given) is not list:
-        fail(path, f"expected a list, got {kind_of(given)}")
-    for index, item in enumerate(given):
-        if type(item) is not dict:
-            fail((*path, index), f"expected an object, got {kind_of(item)}")
-    return given
+def _refuse_item(item: Any, path: Path) -> NoReturn:
+    fail(path, f"expected an object, got {kind_of(item)}")
 
 
 def _emptiness(content: Any, path: Path) -> str:
@@ -185,7 +179,11 @@ class ItemReader:
 
     def items(self, given: Any, key: str) -> None:
         """All items of a list."""
-        for index, item in enumerate(_objects(given, (key,))):
+        if type(given) is not list:
+            fail((key,), f"expected a list, got {kind_of(given)}")
+        for index, item in enumerate(given):
+            if type(item) is not dict:
+                _refuse_item(item, (key, index))
             self._item(item, (key, index))
 
     def item(self, item: Object, path: Path) -> list[AnyCanister]:
@@ -279,11 +277,11 @@ class ItemReader:
         """A canister for each part of a message; the first has what belongs to the whole of it."""
         joined, mark, envelope = shared
         is_output = role == "assistant"
-        parts = _objects(content, path)
-        is_listed = is_output or (len(parts) == 1 and parts[0].get("type") == "input_text")
-        word = "list" if is_listed else ""
-        for index, part in enumerate(parts):
+        word = "list" if is_output or _is_one_text(content) else ""
+        for index, part in enumerate(content):
             place = (*path, index)
+            if type(part) is not dict:
+                _refuse_item(part, place)
             held, patch = read_part(part, place, is_output=is_output)
             form = word
             if type(held) is not str and (
@@ -407,6 +405,12 @@ _ITEMS = {
 }
 
 
+def _is_one_text(content: list[Any]) -> bool:
+    """Whether a list holds only what a string could say."""
+    only = content[0] if len(content) == 1 else None
+    return type(only) is dict and only.get("type") == "input_text"
+
+
 def _other_role(role: Any, path: Path) -> str:
     """The role of a message that is spelled in an unusual way."""
     if role is _MISSING:
@@ -509,7 +513,9 @@ def _result_parts(output: list[Any], path: Path) -> tuple[Any, Object | None]:
     """The contents of a tool's output, and the patches of its parts by position."""
     contents = []
     patches: Object = {}
-    for index, part in enumerate(_objects(output, path)):
+    for index, part in enumerate(output):
+        if type(part) is not dict:
+            _refuse_item(part, (*path, index))
         held, patch = read_part(part, (*path, index), is_output=False)
         contents.append(held)
         if patch is not None:
