@@ -265,6 +265,23 @@ def test_several_changes_at_once_are_each_all_or_nothing(backend, level):
     assert backend.commit_each([], level) == []
 
 
+def test_words_that_are_no_unicode_spoil_nothing(backend):
+    metadata = made(backend)
+    odd = change(metadata, b"x")
+    odd = Change(
+        identifier="c",
+        requires={"c": metadata},
+        lines=odd.lines,
+        entries=[odd.entries[0]._replace(words=lambda: "needle \ud800 hay")],
+    )
+    outcomes = backend.commit_each([odd, change(metadata, b"good")])
+    assert [one[:2] for one in outcomes] == [(0, 1), (1, 2)]
+    found = backend.catalogue.search([Term("good")], Selection(), 5)
+    assert [one.identifier for one in found] == ["c"]
+    with pytest.raises(InputError):
+        backend.catalogue.search([Term("\ud800")], Selection(), 5)
+
+
 @pytest.mark.parametrize("level", ["sync", "group", "os"])
 def test_what_was_written_is_read_at_every_level(backend, level):
     metadata = made(backend)

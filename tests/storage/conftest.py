@@ -39,10 +39,13 @@ def module_path():
 
 
 @pytest.fixture(params=["directory", "sqlite"])
-def store(request, tmp_path):
-    location = (
-        f"sqlite:{tmp_path}/store.sqlite" if request.param == "sqlite" else tmp_path / "store"
-    )
+def location(request, tmp_path):
+    """Where a store may lie, of every backend that several processes can use."""
+    return f"sqlite:{tmp_path}/store.sqlite" if request.param == "sqlite" else f"{tmp_path}/store"
+
+
+@pytest.fixture
+def store(location):
     with open_store(location) as opened:
         yield opened
 

@@ -12,11 +12,6 @@ from cannery.storage import open_store
 from tests.storage import workers
 
 
-@pytest.fixture(params=["directory", "sqlite"])
-def location(request, tmp_path):
-    return f"sqlite:{tmp_path}/store.sqlite" if request.param == "sqlite" else str(tmp_path / "s")
-
-
 def in_threads(count, work):
     errors = []
 

@@ -34,13 +34,13 @@ time.sleep(60)
 """
 
 
-def test_writers_lose_nothing_and_keep_their_order(path):
-    with open_store(path) as store:
+def test_writers_lose_nothing_and_keep_their_order(location):
+    with open_store(location) as store:
         identifier = store.create().identifier
         levels = ["sync", "group", "os", "sync"] * 2
         finish(
             [
-                start(workers.append, path, identifier, writer, APPENDS, levels[writer])
+                start(workers.append, location, identifier, writer, APPENDS, levels[writer])
                 for writer in range(WRITERS)
             ]
         )
@@ -54,22 +54,22 @@ def test_writers_lose_nothing_and_keep_their_order(path):
         assert report.contents == 1
 
 
-def test_killed_writers_lose_nothing_that_was_acknowledged(path):
-    with open_store(path) as store:
+def test_killed_writers_lose_nothing_that_was_acknowledged(location):
+    with open_store(location) as store:
         identifier = store.create().identifier
     chance = random.Random(0)
     told = 0
     for _ in range(KILLS):
-        process, heard = start(workers.append_and_tell, path, identifier, told)
+        process, heard = start(workers.append_and_tell, location, identifier, told)
         first = heard.recv()
         time.sleep(chance.random() * 0.02)
         acknowledged = [first, *kill(process, heard)]
-        with open_store(path) as store:
+        with open_store(location) as store:
             numbers = [int(one.text.split()[0]) for one in store.get(identifier).load(told)]
         assert numbers[: len(acknowledged)] == acknowledged
         assert len(numbers) <= len(acknowledged) + 1
         told = numbers[-1] + 1
-    with open_store(path) as store:
+    with open_store(location) as store:
         assert [int(one.text.split()[0]) for one in store.get(identifier).load()] == list(
             range(told)
         )
@@ -93,9 +93,10 @@ def test_a_killed_holder_of_the_lock_blocks_nobody(path):
         holder.communicate()
 
 
-def test_gc_beside_writers(path):
-    with open_store(path) as store:
-        writers = [start(workers.churn, path, writer, GC_SECONDS) for writer in range(WRITERS)]
+def test_gc_beside_writers(location):
+    seconds = GC_SECONDS / (5 if location.startswith("sqlite:") else 1)
+    with open_store(location) as store:
+        writers = [start(workers.churn, location, writer, seconds) for writer in range(WRITERS)]
         rounds = freed = 0
         while any(process.is_alive() for process, _ in writers):
             freed += store.collect_garbage().contents
@@ -110,10 +111,10 @@ def test_gc_beside_writers(path):
         assert all(one.title.startswith("kept") for one in store.list())
 
 
-def test_gc_beside_gc_and_writers(path):
-    with open_store(path) as store:
-        collectors = [start(workers.collect, path) for _ in range(3)]
-        finish([start(workers.churn, path, writer, GC_SECONDS / 5) for writer in range(4)])
+def test_gc_beside_gc_and_writers(location):
+    with open_store(location) as store:
+        collectors = [start(workers.collect, location) for _ in range(3)]
+        finish([start(workers.churn, location, writer, GC_SECONDS / 5) for writer in range(4)])
         assert all(process.is_alive() for process, _ in collectors)
         for process, heard in collectors:
             kill(process, heard)
@@ -123,31 +124,31 @@ def test_gc_beside_gc_and_writers(path):
         assert store.verify().contents <= 20
 
 
-def test_gc_killed_at_any_time(path):
-    with open_store(path) as store:
+def test_gc_killed_at_any_time(location):
+    with open_store(location) as store:
         kept = store.create()
     chance = random.Random(0)
     for number in range(25):
-        with open_store(path) as store:
+        with open_store(location) as store:
             doomed = store.create()
             doomed.append(user(f"doomed {number} " * 200))
             store.get(kept.identifier).append(user(f"kept {number} " * 200))
             doomed.delete()
-        process, heard = start(workers.collect, path)
+        process, heard = start(workers.collect, location)
         assert heard.recv() == "open"
         time.sleep(chance.random() * 0.02)
         kill(process, heard)
-        with open_store(path) as store:
+        with open_store(location) as store:
             texts = [one.text for one in store.get(kept.identifier).hydrate()]
             assert texts == [f"kept {index} " * 200 for index in range(number + 1)]
             assert store.verify().is_sound
-    with open_store(path) as store:
+    with open_store(location) as store:
         store.collect_garbage()
         assert store.verify().contents == 25
 
 
-def test_a_fork_of_the_process_must_open_again(path):
-    with open_store(path) as store:
+def test_a_fork_of_the_process_must_open_again(location):
+    with open_store(location) as store:
         conversation = store.create()
         child = os.fork()
         if not child:

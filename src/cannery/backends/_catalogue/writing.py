@@ -279,11 +279,7 @@ def put_words(
     for position, entry in enumerate(entries, start):
         if entry is None:
             continue
-        try:
-            text = entry.words()
-        except CanneryError:
-            # verify names content that is missing or damaged.
-            continue
+        text = _words(entry)
         if text:
             cursor = connection.execute(
                 "INSERT INTO places (number, position, role, said) VALUES (?, ?, ?, ?)",
@@ -292,6 +288,15 @@ def put_words(
             connection.execute(
                 "INSERT INTO texts (rowid, text) VALUES (?, ?)", (cursor.lastrowid, text)
             )
+
+
+def _words(entry: Entry) -> str:
+    """What a search finds of an entry; nothing if its content is missing or damaged, which verify tells."""
+    try:
+        # Half of a surrogate pair cannot be searched for.
+        return entry.words().encode(errors="replace").decode()
+    except CanneryError:
+        return ""
 
 
 def cut(connection: sqlite3.Connection, row: Row, length: int) -> Row:
@@ -322,15 +327,11 @@ def forget_words(
     query = "SELECT place, position FROM places WHERE number = ? AND position >= ?"
     for place, position in connection.execute(query, (row.number, start)).fetchall():
         entry = entries[position - start] if position - start < len(entries) else None
-        if entry is None:
-            continue
-        try:
-            text = entry.words()
-        except CanneryError:
-            continue
-        connection.execute(
-            "INSERT INTO texts (texts, rowid, text) VALUES ('delete', ?, ?)", (place, text)
-        )
+        if entry is not None:
+            connection.execute(
+                "INSERT INTO texts (texts, rowid, text) VALUES ('delete', ?, ?)",
+                (place, _words(entry)),
+            )
 
 
 def forks_of(connection: sqlite3.Connection, row: Row) -> list[Row]:

@@ -13,7 +13,7 @@ import time
 import msgspec
 
 from cannery.backends._catalogue import writing
-from cannery.backends._catalogue.schema import Row, row_numbered
+from cannery.backends._catalogue.schema import Row, rows
 from cannery.backends._contract import (
     Collection,
     Describe,
@@ -67,7 +67,10 @@ class Collector:
 
     def _free(self, connection: sqlite3.Connection, number: int) -> None:
         """Free a deleted conversation, or what no fork shares of it."""
-        row = row_numbered(connection, number)
+        row = next(rows(connection, "c.number = ? AND c.deleted", (number,)), None)
+        if row is None:
+            # Another run was faster.
+            return
         needed = [fork.position for fork in writing.forks_of(connection, row)]
         if not needed:
             self._cut(connection, row, row.position)

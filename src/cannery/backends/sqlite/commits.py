@@ -1,7 +1,4 @@
-"""Making changes: what waits is made in one transaction, each change for itself all or nothing.
-
-Everything that can be refused is looked at before anything is written, so that a refused change needs no rollback.
-"""
+"""Making changes: what waits is made in one transaction, each change for itself all or nothing."""
 
 from __future__ import annotations
 
@@ -22,8 +19,14 @@ from cannery.backends._contract import (
 )
 from cannery.backends._seals import seal, unseal
 from cannery.backends.sqlite.contents import Encoded, encode, find_content, put_content
-from cannery.backends.sqlite.tables import LINE, Database
-from cannery.errors import CanneryError, ConflictError, ContentNotFoundError, DamageError
+from cannery.backends.sqlite.tables import LINE, Database, translated
+from cannery.errors import (
+    CanneryError,
+    ConflictError,
+    ContentNotFoundError,
+    DamageError,
+    StoreUnavailableError,
+)
 
 _KEPT_KEYS = 100_000
 
@@ -87,11 +90,18 @@ class Commits:
 def _make(connection: sqlite3.Connection, order: _Order) -> list[Receipt | CanneryError]:
     outcomes: list[Receipt | CanneryError] = []
     for change, encoded in zip(order.changes, order.encoded, strict=True):
+        connection.execute("SAVEPOINT change")
         try:
-            known = _receipt_of(connection, change)
-            outcomes.append(known or _commit(connection, change, encoded))
-        except (ConflictError, ContentNotFoundError) as error:
+            with translated(change.identifier):
+                known = _receipt_of(connection, change)
+                outcomes.append(known or _commit(connection, change, encoded))
+        except StoreUnavailableError:
+            # The medium refuses: none of the changes can be made.
+            raise
+        except CanneryError as error:
+            connection.execute("ROLLBACK TO change")
             outcomes.append(error)
+        connection.execute("RELEASE change")
     return outcomes
 
 
