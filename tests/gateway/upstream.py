@@ -59,6 +59,7 @@ class Upstream:
         self.problems: list[str] = []
         self.hang_ups = 0
         self.attempts: dict[str, int] = {}
+        self.exhausted_keys: set[str] = set()
         self.server = _Server(("127.0.0.1", 0), _Handler)
         self.server.upstream = self
         self.server.daemon_threads = True
@@ -158,6 +159,24 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_500(self, dialect: str, model: str, stream: bool) -> None:
         self.answer(500, error_body(dialect, 500, "it broke"), {"x-request-id": "up-500"})
+
+    def do_refused(self, dialect: str, model: str, stream: bool) -> None:
+        self.answer(400, error_body(dialect, 400, "not so"))
+
+    def do_flap(self, dialect: str, model: str, stream: bool) -> None:
+        """Fail as long as its counter is negative."""
+        if self.server.upstream.attempts.get(model, 0) < 0:
+            self.answer(503, error_body(dialect, 503, "not now"))
+            return
+        self.ordinary(dialect, _hello(dialect), stream=stream)
+
+    def do_keyed(self, dialect: str, model: str, stream: bool) -> None:
+        """Refuse the keys that have had enough."""
+        key = (self.headers.get("authorization") or "").removeprefix("Bearer ")
+        if key in self.server.upstream.exhausted_keys:
+            self.answer(429, error_body(dialect, 429, "enough"))
+            return
+        self.ordinary(dialect, _hello(dialect), stream=stream)
 
     def do_bomb(self, dialect: str, model: str, stream: bool) -> None:
         self.answer(200, BOMB, {"content-encoding": "gzip"})

@@ -75,13 +75,13 @@ def _upstreams() -> dict[str, Any]:
 
 
 def _upstream(row: Any) -> dict[str, Any]:
-    variable = row.key_variable
+    variables = row.key_variables
     return {
         "name": row.name,
         "dialects": list(row.dialects),
         "url": row.url,
-        "key_variable": variable,
-        "has_key": None if variable is None else bool(os.environ.get(variable)),
+        "key_variable": ", ".join(variables) or None,
+        "has_key": any(map(os.environ.get, variables)) if variables else None,
     }
 
 

@@ -15,6 +15,7 @@ import msgspec
 
 from cannery.gateway.calls import Call
 from cannery.gateway.entries import Entry
+from cannery.gateway.fallback import Stickiness
 from cannery.gateway.forwarding import to_upstream
 from cannery.gateway.ingress import RoleGate
 from cannery.gateway.keys import forwarded_query, holds_secret
@@ -90,12 +91,14 @@ class Asking:
         recorder: Recorder,
         policy: str,
         keeps_bodies: bool,
+        stickiness: Stickiness,
     ) -> None:
         self._upstreams = upstreams
         self._roles = roles
         self._metrics = metrics
         self._recorder = recorder
         self._state = State(recorder)
+        self.stickiness = stickiness
         self._policy = policy
         self._keeps_bodies = keeps_bodies
 
@@ -126,8 +129,12 @@ class Asking:
 
     def choose(self, call: Call) -> Choice:
         """Who is to answer a call."""
-        choice = self._upstreams.choose(call.model)
-        call.upstream = choice.upstream.name
+        if not call.candidates:
+            call.candidates = self._upstreams.candidates(call.model)
+            if len(call.candidates) > 1:
+                call.candidates = self.stickiness.order(call, call.candidates)
+        choice = call.candidates[call.attempt]
+        call.upstream, call.upstream_model = choice.upstream.name, choice.model
         return choice
 
     def read(self, call: Call) -> tuple[Request, Choice]:

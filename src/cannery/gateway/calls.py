@@ -20,6 +20,7 @@ from cannery.wire.losses import Loss, Repair, real_losses
 if TYPE_CHECKING:
     from cannery.gateway.keys import Key
     from cannery.gateway.prices import Cost
+    from cannery.gateway.upstreams import Choice
 
 EVENT_STREAM = "text/event-stream"
 _LONGEST_ID = 128
@@ -32,10 +33,14 @@ class Call:
     __slots__ = (
         "answer_bytes",
         "answered",
+        "attempt",
         "body",
+        "candidates",
         "conversation",
         "cost",
         "dialect",
+        "failed_upstreams",
+        "fingerprint",
         "first_byte",
         "has_body",
         "header",
@@ -60,6 +65,7 @@ class Call:
         "stream",
         "upstream",
         "upstream_id",
+        "upstream_model",
         "usage",
     )
 
@@ -85,6 +91,11 @@ class Call:
         self.secrets: tuple[str, ...] = ()
         self.upstream = "-"
         self.upstream_id: str | None = None
+        self.upstream_model: str | None = None
+        self.candidates: tuple[Choice, ...] = ()
+        self.attempt = 0
+        self.fingerprint = b""
+        self.failed_upstreams: tuple[str, ...] = ()
         self.losses: tuple[Loss, ...] = ()
         self.repairs: tuple[Repair, ...] = ()
         self.status = 0
@@ -95,6 +106,14 @@ class Call:
         self.returned_headers: list[Header] = []
         self.answered: Response | bytes | None = None
         self.answer_bytes = 0
+
+    def fall_back(self, body: bytes) -> None:
+        """Ask the next candidate, as if none had been asked."""
+        self.attempt += 1
+        self.body = body
+        self.losses, self.repairs = (), ()
+        self.upstream_id = None
+        self.returned_headers = []
 
     def headers(self, content_type: str = JSON) -> list[Header]:
         """The headers of its reply."""

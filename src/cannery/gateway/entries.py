@@ -43,6 +43,7 @@ class Entry:
         "body",
         "cost",
         "dialect",
+        "failed_upstreams",
         "filed",
         "is_aborted",
         "is_stream",
@@ -89,6 +90,7 @@ class Entry:
         self.usage: Usage | None = None
         self.cost: Cost | None = None
         self.losses: tuple[Loss, ...] = ()
+        self.failed_upstreams: tuple[str, ...] = ()
         self.is_stream = call.stream
         self.is_aborted = False
 
@@ -216,6 +218,7 @@ class Entry:
     def _take(self, call: Call) -> None:
         """Take over what is known at the end of a call."""
         self.usage, self.cost, self.losses = call.usage, call.cost, call.losses
+        self.failed_upstreams = call.failed_upstreams
 
     async def acknowledge(self) -> None:
         """File it and wait until it is durable, if the configuration asks for that; an error if it cannot be."""

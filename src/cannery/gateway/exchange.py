@@ -9,6 +9,7 @@ import asyncio
 import contextlib
 import time
 from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 import msgspec
 
@@ -17,6 +18,7 @@ from cannery.gateway import echo
 from cannery.gateway.asking import Asked, Asking
 from cannery.gateway.calls import EVENT_STREAM, Call
 from cannery.gateway.entries import Entry
+from cannery.gateway.fallback import Stickiness, UpstreamRefusalError, is_transient
 from cannery.gateway.forwarding import to_caller
 from cannery.gateway.hearing import Relay, Translation
 from cannery.gateway.ingress import RoleGate
@@ -46,6 +48,14 @@ _BYTES_PER_TOKEN = 4
 _STREAM_HEADERS: list[Header] = [("cache-control", "no-cache"), ("x-accel-buffering", "no")]
 
 
+class Lasting(NamedTuple):
+    """What outlives a change of the configuration."""
+
+    metrics: Metrics
+    prices: Prices
+    stickiness: Stickiness
+
+
 class Exchanges:
     """Answers calls for a reply of a model."""
 
@@ -54,11 +64,10 @@ class Exchanges:
         upstreams: Upstreams,
         *,
         roles: RoleGate,
-        metrics: Metrics,
         recorder: Recorder,
         settings: Settings,
         keeps_bodies: bool,
-        prices: Prices,
+        lasting: Lasting,
         note_failure: Callable[[Call, NoAnswerError], None],
     ) -> None:
         self.upstreams = upstreams
@@ -71,26 +80,55 @@ class Exchanges:
         self.asking = Asking(
             upstreams,
             roles=roles,
-            metrics=metrics,
+            metrics=lasting.metrics,
             recorder=recorder,
             policy=settings.losses.policy,
             keeps_bodies=keeps_bodies,
+            stickiness=lasting.stickiness,
         )
+        self._metrics = lasting.metrics
         self._note_failure = note_failure
-        self._prices = prices
+        self._prices = lasting.prices
         self._acknowledges = recorder.acknowledges
         self._reply_bytes = settings.limits.reply_bytes
         self._ping_seconds = settings.server.ping_seconds
 
     async def answer(self, call: Call) -> None:
         """Answer a call; the error of one that cannot be answered is raised before anything is said."""
-        asked = await self.asking.prepare(call)
+        body = call.body
+        while True:
+            asked = await self.asking.prepare(call)
+            if len(call.candidates) < 2:
+                # It is needed once more only if another upstream may be asked.
+                body = b""
+            try:
+                await self._say(call, asked)
+            except CanneryError as failure:
+                if call.status or call.attempt + 1 >= len(call.candidates):
+                    raise
+                if not is_transient(failure):
+                    raise
+                self._fall_back(call, body, failure)
+                continue
+            self.asking.stickiness.remember(call)
+            return
+
+    async def _say(self, call: Call, asked: Asked) -> None:
         if asked.echoed is not None:
             await self._echo(call, asked.echoed, asked)
         elif call.stream:
             await self._say_stream(call, asked)
         else:
             await self._say_whole(call, asked)
+
+    def _fall_back(self, call: Call, body: bytes, failure: CanneryError) -> None:
+        """Turn to the next candidate, and say so."""
+        if isinstance(failure, NoAnswerError):
+            self._note_failure(call, failure)
+        failed = call.upstream
+        call.fall_back(body)
+        self._metrics.fallbacks.add(failed, call.candidates[call.attempt].upstream.name)
+        call.failed_upstreams += (failed,)
 
     async def count(self, call: Call, choice: Choice, body: bytes) -> bytes:
         """What an upstream of the caller's dialect says of the tokens in a body."""
@@ -304,9 +342,7 @@ class Exchanges:
         call.usage = usage
         upstream = self.upstreams.find(call.upstream)
         if upstream is not None and not upstream.is_echo:
-            call.cost = self._prices.cost(
-                self.upstreams.choose(call.model).model, upstream.row.url, usage
-            )
+            call.cost = self._prices.cost(call.upstream_model, upstream.row.url, usage)
 
     def _upstream_refusal(self, call: Call, dialect: Dialect, answer: Answer) -> CanneryError:
         """An upstream's error, in the caller's dialect, with its status, request id and advice on trying again."""
@@ -319,10 +355,10 @@ class Exchanges:
         error = msgspec.structs.replace(error, request_id=call.upstream_id or error.request_id)
         if dialect is call.dialect and _is_json(dialect, body):
             return VerbatimError(error, body)
-        return CallError(error)
+        return UpstreamRefusalError(error)
 
 
-class VerbatimError(CallError):
+class VerbatimError(UpstreamRefusalError):
     """An upstream's error that the caller can read as it came."""
 
     def __init__(self, error: WireError, body: bytes) -> None:

@@ -12,7 +12,8 @@ from time import perf_counter
 
 from cannery.errors import CanneryError, LossError
 from cannery.gateway.calls import Call, Sentry
-from cannery.gateway.exchange import Exchanges
+from cannery.gateway.exchange import Exchanges, Lasting
+from cannery.gateway.fallback import Stickiness
 from cannery.gateway.hosts import Hosts
 from cannery.gateway.ingress import RoleGate, check_head, hear_out, read_body
 from cannery.gateway.keys import Keyring
@@ -48,7 +49,7 @@ class Gateway:
         self.is_draining = False
         self.telemetry = Telemetry.of(log)
         self.roles = RoleGate(None, development=False)
-        self.prices = Prices()
+        self.lasting = Lasting(self.metrics, Prices(), Stickiness())
         self.quotas = Quotas(recorder.beside("spending.json"))
         self.sentry = Sentry(settings.limits.body_seconds)
         self.exchanges = self._apply(settings)
@@ -66,12 +67,11 @@ class Gateway:
         exchanges = Exchanges(
             upstreams,
             roles=self.roles,
-            metrics=self.metrics,
             recorder=self.recorder,
             settings=settings,
             # A span tells what the body asked for.
             keeps_bodies=self.telemetry is not None,
-            prices=self.prices,
+            lasting=self.lasting,
             note_failure=self._note_failure,
         )
         self.keys = keys
@@ -217,6 +217,7 @@ class Gateway:
             dialect=call.dialect.name,
             kind=call.kind,
             upstream=call.upstream,
+            failed_upstreams=call.failed_upstreams,
             status=call.status,
             stream=call.stream,
             seconds=round(now - call.started, 6),

@@ -37,6 +37,7 @@ class Line(Struct, frozen=True, omit_defaults=True):
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
     cost: float | None = None
+    failed_upstreams: tuple[str, ...] = ()
     key: str | None = None
     finish: str | None = None
     losses: tuple[str, ...] = ()

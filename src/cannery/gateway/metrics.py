@@ -105,6 +105,11 @@ class Metrics:
             "Upstreams that did not answer.",
             ("upstream", "code"),
         )
+        self.fallbacks = Counter(
+            "cannery_fallbacks_total",
+            "Calls that went to another upstream because one did not answer.",
+            ("upstream", "next"),
+        )
         self.recorded = Counter(
             "cannery_recorded_total", "Exchanges by what became of their recording.", ("outcome",)
         )

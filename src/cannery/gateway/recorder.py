@@ -429,6 +429,7 @@ def _line(entry: Entry, identifier: str, outcome: str, when: str) -> Line:
         outcome=outcome,
         dialect=entry.dialect.name,
         upstream=entry.upstream,
+        failed_upstreams=entry.failed_upstreams,
         model=response.model if response is not None and isinstance(response.model, str) else None,
         reply=entry.reply_id,
         input_tokens=usage.input,

@@ -125,7 +125,7 @@ async def _run(
     housekeeper = Housekeeper(lambda: not gateway.active, waiting=lambda: recorder.waiting)
     housekeeper.start()
     if any(not upstream.is_echo for upstream in gateway.exchanges.upstreams.all):
-        await loop.run_in_executor(None, gateway.prices.load)
+        await loop.run_in_executor(None, gateway.lasting.prices.load)
     announce.write(banner(settings, port, gateway))
     announce.flush()
     if ready is not None:

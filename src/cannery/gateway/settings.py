@@ -164,7 +164,7 @@ class Row(Struct, forbid_unknown_fields=True, frozen=True):
     name: str
     url: str
     dialect: str | tuple[str, ...] = "openai_chat"
-    key_variable: str | None = None
+    key_variable: str | tuple[str, ...] | None = None
     auth: str | None = None
     models: tuple[str, ...] = ("*",)
     aliases: dict[str, str] = field(default_factory=dict)
@@ -180,6 +180,12 @@ class Row(Struct, forbid_unknown_fields=True, frozen=True):
     certificate_key: str | None = None
     http2: bool = True
     connections: int = 0
+
+    @property
+    def key_variables(self) -> tuple[str, ...]:
+        """The environment variables that hold its keys."""
+        named = self.key_variable
+        return (named,) if isinstance(named, str) else named or ()
 
     @property
     def dialects(self) -> tuple[str, ...]:

@@ -76,6 +76,9 @@ class Upstream(Struct, frozen=True):
     row: Row
     key: str | None
     dialects: tuple[Dialect, ...]
+    # The same row with its other keys, and which of them this one is.
+    others: tuple[Upstream, ...] = ()
+    number: int = 0
     _urls: dict[tuple[str, str, str | None], str] = msgspec.field(default_factory=dict)
     _headers: dict[str, dict[str, str]] = msgspec.field(default_factory=dict)
 
@@ -155,6 +158,11 @@ class Choice(Struct, frozen=True):
     upstream: Upstream
     model: str | None
 
+    @property
+    def place(self) -> tuple[str, int]:
+        """Which row it is, and which of its keys."""
+        return self.upstream.name, self.upstream.number
+
 
 class Upstreams:
     """All upstreams, in the order in which their patterns are tried."""
@@ -165,7 +173,7 @@ class Upstreams:
         rows += [
             row
             for row in DEFAULT_ROWS
-            if row.name not in names and environment.get(row.key_variable or "")
+            if row.name not in names and any(map(environment.get, row.key_variables))
         ]
         self.all = [_upstream(row, environment) for row in rows]
         if settings.echo:
@@ -173,31 +181,43 @@ class Upstreams:
             echo = Row(ECHO, "http://127.0.0.1", models=patterns)
             self.all.append(Upstream(echo, None, (find_dialect("openai_chat"),)))
         self._by_name = {upstream.name: upstream for upstream in self.all}
-        self._chosen: dict[str | None, Choice] = {}
+        self._chosen: dict[str | None, tuple[Choice, ...]] = {}
 
     def choose(self, model: str | None) -> Choice:
-        """Who answers to a model name: by alias, by ``upstream/model``, then by pattern."""
+        """Who is first to answer to a model name."""
+        return self.candidates(model)[0]
+
+    def candidates(self, model: str | None) -> tuple[Choice, ...]:
+        """Who answers to a model name: by alias, by ``upstream/model``, then by pattern.
+
+        Several rows with one alias, and several keys of a row, are asked in turn.
+        """
         found = self._chosen.get(model)
         if found is None:
-            found = self._choose(model)
+            choices = self._choose(model)
+            found = tuple(
+                Choice(upstream, choice.model)
+                for choice in choices
+                for upstream in (choice.upstream, *choice.upstream.others)
+            )
             if len(self._chosen) < _MOST_KEPT:
                 self._chosen[model] = found
         return found
 
-    def _choose(self, model: str | None) -> Choice:
+    def _choose(self, model: str | None) -> list[Choice]:
         name = "" if model is None else model.removeprefix("models/")
         if not {".", ".."}.isdisjoint(name.split("/")):
             # Some dialects have the model in the path, where this would lead to another endpoint.
             raise UnknownModelError(model, self._by_name)
-        for upstream in self.all:
-            if name in upstream.row.aliases:
-                return Choice(upstream, upstream.row.aliases[name])
+        named = [upstream for upstream in self.all if name in upstream.row.aliases]
+        if named:
+            return [Choice(upstream, upstream.row.aliases[name]) for upstream in named]
         prefix, mark, rest = name.partition("/")
         if mark and rest and prefix in self._by_name:
-            return Choice(self._by_name[prefix], rest)
+            return [Choice(self._by_name[prefix], rest)]
         for upstream in self.all:
             if any(fnmatch.fnmatchcase(name, pattern) for pattern in upstream.row.models):
-                return Choice(upstream, model)
+                return [Choice(upstream, model)]
         raise UnknownModelError(model, self._by_name)
 
     def find(self, name: str) -> Upstream | None:
@@ -220,8 +240,12 @@ def is_pattern(name: str) -> bool:
 
 
 def _upstream(row: Row, environment: Mapping[str, str]) -> Upstream:
-    key = environment.get(row.key_variable) if row.key_variable else None
-    return Upstream(row, key or None, tuple(find_dialect(name) for name in row.dialects))
+    dialects = tuple(find_dialect(name) for name in row.dialects)
+    keys = [key for key in map(environment.get, row.key_variables) if key]
+    others = tuple(
+        Upstream(row, key, dialects, number=number) for number, key in enumerate(keys[1:], 1)
+    )
+    return Upstream(row, keys[0] if keys else None, dialects, others)
 
 
 def join_url(base: str, path: str, dialect: str) -> str:

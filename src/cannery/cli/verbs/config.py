@@ -68,7 +68,7 @@ def _gateway(found: GatewaySettings, chosen: str) -> Iterator[Setting]:
     for steps, value in _leaves(written, ()):
         line = found.lines.get(steps)
         yield _name(steps), value, "default" if line is None else f"{found.path}, line {line}"
-    variables = {row.key_variable for row in found.rows if row.key_variable}
+    variables = {variable for row in found.rows for variable in row.key_variables}
     keys = found.settings.keys
     variables |= set(keys.variables)
     variables |= {named.variable for named in keys.named.values() if named.variable}
