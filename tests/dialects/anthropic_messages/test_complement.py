@@ -68,6 +68,45 @@ def test_the_same_dialect_gets_its_settings_back(settings: dict[str, Any]):
     assert orjson.loads(nativize_request(normalize_request(body, NAME), NAME).body) == body
 
 
+LOST = [
+    ({"temperature": "hot"}, "temperature"),
+    ({"stop_sequences": "END"}, "stop_sequences"),
+    ({"metadata": "me"}, "metadata"),
+    ({"metadata": {"user_id": 5}}, "metadata.user_id"),
+    ({"metadata": {"user_id": "u", "more": 1}}, "metadata.more"),
+    ({"stream": "yes"}, "stream"),
+    ({"tool_choice": "auto"}, "tool_choice"),
+    ({"thinking": "on"}, "thinking"),
+    ({"output_config": "high"}, "output_config"),
+    ({"output_config": {"effort": 3}}, "output_config.effort"),
+    ({"output_config": {"effort": "high", "more": 1}}, "output_config.more"),
+]
+
+
+@pytest.mark.parametrize("target", ["openai_chat", "openai_responses", "gemini_generate"])
+@pytest.mark.parametrize("settings, path", LOST, ids=[path for _, path in LOST])
+def test_a_setting_that_is_not_read_is_named(settings: dict[str, Any], path: str, target: str):
+    body = {"model": "m", "max_tokens": 5, "messages": [ASKED], **settings}
+    losses = translate(body, source=NAME, target=target, model="gpt-5").losses
+    assert path in {loss.path for loss in losses if loss.severity == "lost"}
+
+
+def test_a_usage_that_is_not_read_is_named():
+    body = {
+        "id": "m",
+        "type": "message",
+        "role": "assistant",
+        "model": "claude-opus-5",
+        "content": [],
+        "stop_reason": "end_turn",
+        "stop_sequence": None,
+        "usage": "many",
+    }
+    rendered = translate(body, source=NAME, target="openai_chat", kind="response")
+    assert [loss.path for loss in rendered.losses] == ["usage"]
+    assert orjson.loads(translate(body, source=NAME, target=NAME, kind="response").body) == body
+
+
 def test_schemas_and_inputs_keep_their_spelling():
     body = (
         b'{"max_tokens":5,"messages":[{"role":"user","content":"q"},{"role":"assistant","content":'

@@ -85,18 +85,15 @@ _decode_parameters = msgspec.json.Decoder(_Parameters).decode
 MODELLED = frozenset(
     {
         "model",
-        "stream",
         "max_tokens",
         "temperature",
         "top_p",
         "top_k",
         "stop_sequences",
         "thinking",
-        "output_config",
         "output_config.effort",
         "output_config.format",
         "output_format",
-        "metadata",
         "metadata.user_id",
         "tools",
         "tool_choice",
@@ -107,7 +104,6 @@ MODELLED = frozenset(
         "role",
         "stop_reason",
         "stop_sequence",
-        "usage",
     }
 )
 _CHOICES = {"auto": "auto", "any": "required", "none": "none"}
