@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -207,7 +208,8 @@ class _Filing:
         beside: dict[tuple[int, int], list[Unknown]] = {}
         for unknown in self._unknown:
             above = places.get(unknown.above or "", said[-1] if is_over else -1)
-            after = next(((number, 0) for number in said if number > above), (said[-1], -1))
+            at = bisect_right(said, above)
+            after = (said[at], 0) if at < len(said) else (said[-1], -1)
             beside.setdefault(after, []).append(unknown)
         self._unknown = []
         nodes = list(imported.nodes)

@@ -95,10 +95,9 @@ def _single(path: Path, head: bytes) -> Callable[[], Any] | None:
 class _Measured(io.RawIOBase):
     """A stream that refuses to grow beyond what was packed."""
 
-    def __init__(self, stream: Any, packed: int, *owners: Any) -> None:
+    def __init__(self, stream: Any, packed: int) -> None:
         super().__init__()
         self._stream = stream
-        self._owners = owners
         self._most = max(_LARGEST, packed * _GROWTH)
         self._given = 0
 
@@ -112,10 +111,8 @@ class _Measured(io.RawIOBase):
         return data
 
     def close(self) -> None:
-        """Let go of everything."""
+        """Let go of the stream."""
         self._stream.close()
-        for owner in self._owners:
-            owner.close()
         super().close()
 
 
@@ -173,8 +170,9 @@ def _tar_members(path: Path, opened: Callable[[], Any] | None = None) -> Iterato
 def _zip_members(path: Path) -> Iterator[Member]:
     size = path.stat().st_size
     try:
-        with zipfile.ZipFile(path) as archive:
-            entries = [entry for entry in archive.infolist() if not entry.is_dir()]
+        # It stays open as long as one of its members may be opened.
+        archive = zipfile.ZipFile(path)
+        entries = [entry for entry in archive.infolist() if not entry.is_dir()]
     except DAMAGE:
         yield from _salvage(path)
         return
@@ -183,21 +181,14 @@ def _zip_members(path: Path) -> Iterator[Member]:
         yield Member(path.name, io.BytesIO, 0, told)
         return
     for entry in entries:
-        yield Member(entry.filename, _zip_member(path, entry), entry.file_size)
+        opened = partial(_zip_member, path, archive, entry)
+        yield Member(entry.filename, opened, entry.file_size)
 
 
-def _zip_member(path: Path, entry: zipfile.ZipInfo) -> Callable[[], Any]:
-    def opened() -> Any:
-        if entry.compress_type == _ZSTD_METHOD:
-            return _Measured(_zstd_member(path, entry), entry.compress_size)
-        archive = zipfile.ZipFile(path)
-        try:
-            return _Measured(archive.open(entry), entry.compress_size, archive)
-        except DAMAGE:
-            archive.close()
-            raise
-
-    return opened
+def _zip_member(path: Path, archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> Any:
+    if entry.compress_type == _ZSTD_METHOD:
+        return _Measured(_zstd_member(path, entry), entry.compress_size)
+    return _Measured(archive.open(entry), entry.compress_size)
 
 
 def _zstd_member(path: Path, entry: zipfile.ZipInfo) -> Any:
