@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -23,6 +24,16 @@ CARRIED_AS_NAME = {"tool_result_media"}
 
 def name(case):
     return f"{case.dialect}-{case.id}"
+
+
+def stands_in(body, path):
+    """Whether a path leads to a value of a body."""
+    for key, index in re.findall(r"([^.\[\]]+)|\[(\d+)\]", path.removeprefix("$")):
+        try:
+            body = body[key] if key else body[int(index)]
+        except (KeyError, IndexError, TypeError):
+            return False
+    return True
 
 
 @pytest.mark.parametrize("case", INBOUND, ids=name)
@@ -72,3 +83,28 @@ def test_nothing_of_a_request_vanishes_on_the_way_to_chat(case):
 
     assert [leaf for leaf in missing if not is_named(leaf, paths)] == []
     assert validate_request("openai_chat", body) == []
+
+
+@pytest.mark.parametrize("target", OTHERS)
+@pytest.mark.parametrize("case", [*request_cases(NAME), *response_cases(NAME)], ids=name)
+def test_whatever_is_reported_stands_in_the_body(case, target):
+    kind = "response" if "output" in case.body else "request"
+    rendered = translate(case.raw, source=NAME, target=target, kind=kind, policy="allow")
+    paths = [note.path for note in (*rendered.losses, *rendered.repairs)]
+
+    assert [path for path in paths if not stands_in(case.body, path)] == []
+
+
+@pytest.mark.parametrize("case", INBOUND, ids=name)
+def test_whatever_is_reported_from_elsewhere_stands_in_the_body(case):
+    rendered = translate(case.raw, source=case.dialect, target=NAME, policy="allow")
+    paths = [note.path for note in (*rendered.losses, *rendered.repairs)]
+
+    assert [path for path in paths if not stands_in(case.body, path)] == []
+
+
+def test_an_answer_without_a_status_is_reported_as_a_whole():
+    body = {"id": "r", "model": "m", "output": []}
+    rendered = translate(body, source=NAME, target="openai_chat", kind="response")
+
+    assert [(loss.code, loss.path) for loss in rendered.losses] == [("FINISH_CHANGED", "$")]

@@ -355,20 +355,19 @@ def test_the_same_dialect_keeps_what_events_say_beside_their_words():
     assert told[-1]["response"] == answer
 
 
-def test_streamed_reasoning_knows_its_follower():
+@pytest.mark.parametrize("order", ["added done added done", "added added done done"])
+def test_streamed_reasoning_knows_its_follower(order):
     """Without what followed it, a reasoning item must not go back alone."""
     thought = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "e"}
     done = message_of("Hi")
-    items = [
-        event
-        for index, item in enumerate([thought, done])
-        for event in (
-            {"type": "response.output_item.added", "output_index": index, "item": item},
-            {"type": "response.output_item.done", "output_index": index, "item": item},
-        )
-    ]
+    counts = {"added": 0, "done": 0}
+    events = []
+    for what in order.split():
+        place = {"output_index": counts[what], "item": [thought, done][counts[what]]}
+        events.append({"type": f"response.output_item.{what}", **place})
+        counts[what] += 1
     answer = answer_of([thought, done])
-    folded = fold(events_of(streamed(answer, *items)))
+    folded = fold(events_of(streamed(answer, *events)))
     whole = normalize_response(json.dumps(answer), NAME)
 
     assert [canister.residue for canister in folded.canisters] == [

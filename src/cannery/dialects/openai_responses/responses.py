@@ -102,6 +102,9 @@ def _read_response(fields: Fields, places: Places) -> Response:
         problem = "tells of an error and gives no answer" if is_error else "is required"
         fail(("error" if is_error else "output",), problem)
     dropped = [key for key in _BODY if key not in fields]
+    if "status" in dropped:
+        # How the answer ended is said nowhere in the body.
+        places.settings["finish"] = ()
     model = _value(fields, "model")
     reader = ItemReader(places.canisters, model, is_answer=True)
     output = decode(fields.pop("output"))

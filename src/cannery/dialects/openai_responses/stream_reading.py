@@ -428,6 +428,8 @@ class ResponsesStreamReader:
             if held.encrypted:
                 yield Delta(part.index, held.encrypted, "encrypted")
             self._thought = PartEnd(part.index, canister.residue)
+            if self._last is not item:
+                yield from self._end_thought(is_followed=True)
             return
         elif part.kind not in ("canister", "whole"):
             yield from self._complete(part, "text", held if type(held) is str else held.text)
