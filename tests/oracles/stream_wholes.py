@@ -56,7 +56,20 @@ def _chat_stream(events: list[Body]) -> Body:
     choices = [_first(event.get("choices")) for event in events]
     named = [{key: event.get(key) or None for key in _FIRST} for event in reversed(events)]
     choice = _said(*choices, without={"delta", "index"})
+    probabilities = [each.get("logprobs") for each in choices if isinstance(each, dict)]
+    if any(probabilities):
+        choice["logprobs"] = _in_a_row(probabilities)
     return _said(*events, without=_OF_CHUNKS) | _said(*named) | {"choice": choice}
+
+
+def _in_a_row(parts: list[Any]) -> Body:
+    """Lists that come in pieces, each as a whole."""
+    found: Body = {}
+    for part in parts:
+        for key, value in (part or {}).items():
+            if isinstance(value, list):
+                found[key] = found.get(key, []) + value
+    return found
 
 
 def _chat_whole(body: Body) -> Body:

@@ -8,10 +8,8 @@ that they are about, in a chunk of their own.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Literal
+from typing import Any
 
-import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from cannery.dialects.openai_chat.responses import (
@@ -23,6 +21,7 @@ from cannery.dialects.openai_chat.responses import (
     write_usage,
 )
 from cannery.dialects.openai_chat.settings import NAME
+from cannery.dialects.openai_chat.stream_around import CHOICE, DELTA, HEAD, REASONING, Around
 from cannery.dialects.openai_chat.stream_calls import LEGACY, StreamedCall, StreamedCalls
 from cannery.families.openai.errors import read_openai_failure
 from cannery.families.openai.settings import read_usage
@@ -58,57 +57,8 @@ from cannery.wire.streams import (
     read_chunk,
 )
 
-_REASONING = ("reasoning_content", "reasoning")
-# What events say of an answer, of a choice and of its delta.
-_HEAD = frozenset({"id", "object", "created", "model", "choices", "usage", "obfuscation"})
-_SEEN = frozenset({"index", "delta", "finish_reason"})
-_DELTA = frozenset(
-    {"role", "content", "refusal", "annotations", "tool_calls", "function_call", *_REASONING}
-)
 _NOTHING: tuple[Any, ...] = (None, {}, [])
 _NAMED = frozenset({"id", "model", "created"})
-_WORDS = (str, int, float, bool)
-
-
-class _TextDelta(Struct, gc=False, forbid_unknown_fields=True):
-    """A delta of text, and nothing else that a delta may say."""
-
-    content: str
-    role: str | None = None
-    reasoning_content: None = None
-    reasoning: None = None
-    refusal: None = None
-    tool_calls: None = None
-    function_call: None = None
-    annotations: None = None
-    audio: None = None
-
-
-class _Empty(Struct, gc=False, forbid_unknown_fields=True):
-    """An object without anything in it."""
-
-
-class _TextChoice(Struct, gc=False, forbid_unknown_fields=True):
-    """A choice with some words, and nothing else but what many servers leave empty."""
-
-    delta: _TextDelta
-    index: Literal[0] = 0
-    finish_reason: None = None
-    logprobs: None = None
-    content_filter_results: _Empty | None = None
-    matched_stop: None = None
-    native_finish_reason: None = None
-    stop_reason: None = None
-    token_ids: None = None
-
-
-class _TextChunk(Struct, gc=False):
-    choices: tuple[_TextChoice]
-    usage: None = None
-    error: None = None
-
-
-_decode_text = msgspec.json.Decoder(_TextChunk).decode
 
 
 class ChatStreamReader:
@@ -132,33 +82,19 @@ class ChatStreamReader:
         self._call_count = 0
         self._call_stem = "call_"
         self._finish: Finish | None = None
+        self._word = ""
+        self._around = Around()
+        # What was said of the whole answer so far.
+        self._told: dict[str, Any] = {}
+        self._told_of_choice: dict[str, Any] = {}
         # An empty text, which is the answer if nothing else comes.
         self._is_blank = False
         self._failed = False
 
     def feed(self, chunk: bytes) -> Iterator[Event]:
         """The events that these bytes complete."""
-        whole = self._frames.whole(chunk)
-        if whole is None:
-            for frame in self._frames.feed(chunk):
-                yield from self._frame(frame.data)
-            return
-        for data in whole:
-            words = self._more_text(data)
-            if words is None:
-                yield from self._frame(data.decode("utf-8", "replace"))
-            else:
-                self._length += len(words)
-                yield Delta(self._spoken[1], words)  # type: ignore[index]
-
-    def _more_text(self, data: bytes) -> str | None:
-        """More of the text under way, if a chunk says nothing else."""
-        if self._spoken is None or self._spoken[0] != "text" or self._is_over or self._failed:
-            return None
-        try:
-            return _decode_text(data).choices[0].delta.content or None
-        except (msgspec.MsgspecError, UnicodeError, RecursionError):
-            return None
+        for frame in self._frames.feed(chunk):
+            yield from self._frame(frame.data)
 
     def close(self) -> Iterator[Event]:
         """The events that the end of the stream completes."""
@@ -188,17 +124,20 @@ class ChatStreamReader:
         usage = read_usage(chunk.get("usage"), COUNTS, DETAILS)
         found = chunk.get("choices")
         choices = found if isinstance(found, list) else []
+        self._around.take_chunk(chunk)
         if self._head is not None:
             yield from self._take_head(self._head, chunk, has_usage=usage is not absent)
         others = []
         for choice in choices:
             if isinstance(choice, dict) and choice.get("index", 0) == 0:
+                self._around.take_choice(choice)
                 yield from self._choice(choice)
-                others += _unsaid(choice)
+                others += _unsaid(choice, self._told_of_choice)
             else:
                 others.append(choice)
-        if others:
-            value = guarded(NAME, lambda: write_json({"choices": others}))
+        more = {} if self._head is not None else self._untold(chunk)
+        if others or more:
+            value = guarded(NAME, lambda: write_json({**more, "choices": others}))
             yield Unknown(NAME, "chunk", value)
         if isinstance(usage, Usage):
             residue = guarded(NAME, lambda: counted(NAME, write_usage(usage), chunk["usage"]))
@@ -209,7 +148,7 @@ class ChatStreamReader:
     ) -> Iterator[Event]:
         """Take what a chunk says of the whole answer, which starts when it has a name or says something."""
         for key, item in chunk.items():
-            is_said = key in _NAMED or (key not in _HEAD and type(item) in _WORDS)
+            is_said = key in _NAMED or (key not in HEAD and item not in _NOTHING)
             if is_said and not head.get(key):
                 head[key] = item
         choices = chunk.get("choices")
@@ -218,20 +157,31 @@ class ChatStreamReader:
         if head.get("id") or has_usage or says:
             yield from self._start()
 
+    def _untold(self, chunk: dict[str, Any]) -> dict[str, Any]:
+        """What a chunk says of the whole answer that no chunk before it said."""
+        more = {
+            key: item
+            for key, item in chunk.items()
+            if key not in HEAD and item not in _NOTHING and self._told.get(key) != item
+        }
+        self._told.update(more)
+        return more
+
     def _start(self) -> Iterator[Event]:
         if self._head is None:
             return
         head, self._head = self._head, None
+        self._told = head
         model = head.get("model")
         self._model = model if isinstance(model, str) else None
         self._call_stem = call_stem(head.get("id"))
         known = text(head.get("id")), text(model), integer(head.get("created"))
-        yield Start(*known, NAME, beside(NAME, head, _HEAD))
+        yield Start(*known, NAME, beside(NAME, head, HEAD))
 
     def _choice(self, choice: dict[str, Any]) -> Iterator[Event]:
         delta = choice.get("delta")
         if isinstance(delta, dict):
-            for key in _REASONING:
+            for key in REASONING:
                 if isinstance(delta.get(key), str) and delta[key]:
                     yield from self._say("reasoning", delta[key], key)
                     break
@@ -258,6 +208,7 @@ class ChatStreamReader:
         if reason is not absent and self._finish is None:
             own = None if FINISH_WORDS[reason] == word else Residue(NAME, form=word)
             self._finish = Finish(reason, residue=own)
+            self._word = str(word)
             yield from self._end_parts()
 
     def _say(self, kind: str, words: str, form: str | None = None) -> Iterator[Event]:
@@ -369,7 +320,9 @@ class ChatStreamReader:
         if self._is_blank and not self._count:
             yield PartStart(0, "text")
             yield PartEnd(0)
-        yield self._finish
+        reason = self._finish.reason
+        around = guarded(NAME, lambda: self._around.residue(self._told, reason, self._word))
+        yield replace(self._finish, around=around)
 
 
 def _error_of(chunk: dict[str, Any]) -> dict[str, Any] | str | None:
@@ -400,20 +353,23 @@ def _is_text(part: Any) -> bool:
     return isinstance(part, dict) and part.get("type") == "text" and type(part.get("text")) is str
 
 
-def _unsaid(choice: dict[str, Any]) -> list[dict[str, Any]]:
-    """What no event says of the first choice, as a choice of its own."""
+def _unsaid(choice: dict[str, Any], told: dict[str, Any]) -> list[dict[str, Any]]:
+    """What no event says of the first choice and no chunk before ``told``, as a choice of its own."""
     delta = choice.get("delta")
     delta = delta if isinstance(delta, dict) else {}
-    rest = {key: item for key, item in delta.items() if key not in _DELTA and item not in _NOTHING}
+    rest = {key: item for key, item in delta.items() if key not in DELTA and item not in _NOTHING}
     content = delta.get("content")
     parts = content if isinstance(content, list) else ()
     if not all(map(_is_text, parts)):
         rest["content"] = [part for part in parts if not _is_text(part)]
-    if all(isinstance(delta.get(key), str) and delta[key] for key in _REASONING):
-        rest[_REASONING[1]] = delta[_REASONING[1]]
+    if all(isinstance(delta.get(key), str) and delta[key] for key in REASONING):
+        rest[REASONING[1]] = delta[REASONING[1]]
     around = {
-        key: item for key, item in choice.items() if key not in _SEEN and item not in _NOTHING
+        key: item
+        for key, item in choice.items()
+        if key not in CHOICE and item is not None and told.get(key) != item
     }
+    told.update(around)
     if not rest and not around:
         return []
     return [{"index": 0, "delta": rest, **around, "finish_reason": None}]

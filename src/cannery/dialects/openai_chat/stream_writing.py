@@ -240,7 +240,11 @@ class ChatStreamWriter:
         if event.name == "annotations":
             self._citations.keep(value["annotations"])
             return b""
+        begun = self._begin()
+        # What is said of the whole answer holds for all chunks that follow.
+        self._head |= {key: item for key, item in value.items() if key != "choices"}
+        self._around = {}
         body = {**self._head, **value}
         if self._options.include_usage:
             body["usage"] = None
-        return self._begin() + data_frame(body)
+        return begun + data_frame(body)
