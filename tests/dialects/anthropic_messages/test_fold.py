@@ -111,6 +111,10 @@ def test_the_same_dialect_keeps_what_later_events_say_beside_their_words():
 
 
 WRONG = [
+    ({"type": "content_block_start", "index": 1, "content_block": None}, "content_block"),
+    ({"type": "content_block_start", "index": 1}, "content_block"),
+    ({"type": "content_block_delta", "index": "0", "delta": {"type": "text_delta"}}, "index"),
+    ({"type": "content_block_stop"}, "index"),
     ({"type": "content_block_start", "index": 0, "content_block": "text"}, "content_block"),
     ({"type": "content_block_delta", "index": 0, "delta": ["x"]}, "delta"),
     (said({"type": "text_delta", "text": ["x"]})[1], "delta.text"),

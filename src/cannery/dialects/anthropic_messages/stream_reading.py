@@ -132,7 +132,7 @@ class MessagesStreamReader:
         elif kind == "content_block_start":
             self._block_start(value, events)
         elif kind == "content_block_stop":
-            self._block_stop(value.get("index"), events)
+            self._block_stop(_index(value), events)
         elif kind == "message_delta":
             self._message_delta(value)
         elif kind == "message_stop":
@@ -215,9 +215,8 @@ class MessagesStreamReader:
     # --- blocks --------------------------------------------------------------------------------
 
     def _block_start(self, value: Object, events: list[Event]) -> None:
-        block = _object(value, "content_block")
-        index = value.get("index")
-        if block is None or type(index) is not int or index in self._open:
+        block, index = _required(value, "content_block"), _index(value)
+        if index in self._open:
             return
         opened = self._open[index] = _OpenBlock(self._count, block)
         self._count += 1
@@ -225,10 +224,7 @@ class MessagesStreamReader:
         opened.start(self._model, events)
 
     def _block_delta(self, value: Object, frame: Frame, events: list[Event]) -> None:
-        delta = _object(value, "delta")
-        index = value.get("index")
-        if delta is None or type(index) is not int:
-            return
+        delta, index = _required(value, "delta"), _index(value)
         opened = self._open.get(index)
         tag = delta.get("type")
         if opened is None:
@@ -243,8 +239,8 @@ class MessagesStreamReader:
             block = self._apart.setdefault(str(opened.index), {"d": {"citations": {"i": {}}}})
             block["d"]["citations"]["i"] |= files
 
-    def _block_stop(self, index: Any, events: list[Event]) -> None:
-        opened = self._open.pop(index, None) if type(index) is int else None
+    def _block_stop(self, index: int, events: list[Event]) -> None:
+        opened = self._open.pop(index, None)
         if opened is not None:
             opened.stop(events)
 
@@ -372,6 +368,24 @@ def _object(value: Object, key: str) -> Object | None:
     if found is not None and type(found) is not dict:
         raise DialectError(NAME, key, f"expected an object, got {kind_of(found)}")
     return found
+
+
+def _required(value: Object, key: str) -> Object:
+    found = _object(value, key)
+    if found is None:
+        raise DialectError(
+            NAME, key, "expected an object, got null" if key in value else "is required"
+        )
+    return found
+
+
+def _index(value: Object) -> int:
+    """The position of the block that an event is about."""
+    index = value.get("index")
+    if type(index) is not int:
+        problem = f"expected a number, got {kind_of(index)}" if "index" in value else "is required"
+        raise DialectError(NAME, "index", problem)
+    return index
 
 
 def _beside(value: Object, delta: Object, key: str) -> Residue:
