@@ -134,6 +134,47 @@ def test_a_tarball_is_read_and_what_points_outside_is_left(tmp_path: Path):
     assert taken(cut) is None or taken(cut).problems  # type: ignore[union-attr]
 
 
+def test_members_that_cannot_be_opened_are_told(tmp_path: Path):
+    path = tmp_path / "export.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("a.json", json.dumps(CHAT))
+        archive.writestr("b.json", json.dumps(CHAT))
+    data = bytearray(path.read_bytes())
+    # The mark of encryption, in the header of the second member and in the table of contents.
+    second = data.index(b"PK\x03\x04", 4)
+    listed = data.index(b"PK\x01\x02", data.index(b"PK\x01\x02") + 4)
+    data[second + 6] |= 1
+    data[listed + 8] |= 1
+    path.write_bytes(data)
+    summary = taken(path)
+    assert summary is not None
+    assert list(summary.formats) == ["a.json"]
+    assert any("b.json" in problem and "encrypted" in problem for problem in summary.problems)
+
+
+def test_a_database_in_an_archive_is_read(tmp_path: Path):
+    path = tmp_path / "backup.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.write(DATA / "openwebui/webui.db", "data/webui.db")
+    summary = taken(path)
+    assert summary is not None
+    once = import_into(None, DATA / "openwebui/webui.db", dry_run=True)
+    assert (summary.messages, summary.problems) == (once.messages, [])
+
+
+def test_an_archive_in_an_archive_is_named_and_left(tmp_path: Path):
+    inner = io.BytesIO()
+    with zipfile.ZipFile(inner, "w") as archive:
+        archive.writestr("a.json", json.dumps(CHAT))
+    path = tmp_path / "outer.zip"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("chat.json", json.dumps(CHAT))
+        archive.writestr("inner.zip", inner.getvalue())
+    summary = taken(path)
+    assert summary is not None
+    assert summary.left_alone == ["inner.zip"]
+
+
 def test_two_members_of_one_name_are_both_read(tmp_path: Path):
     path = tmp_path / "twice.zip"
     with zipfile.ZipFile(path, "w") as archive:

@@ -83,7 +83,10 @@ def _of_member(member: Member, others: list[str]) -> list[Source]:
     if not member.size and member.problem:
         return [source]
     parts = member.name.split("/")
-    if _PASSED_BY.intersection(parts) or not may_hold_chats(parts[-1], source.head()):
+    head = source.head()
+    # What cannot be opened, damaged or encrypted, is told when it is read.
+    is_closed = bool(member.size) and not head
+    if _PASSED_BY.intersection(parts) or not (is_closed or may_hold_chats(parts[-1], head)):
         others.append(member.name)
         return []
     return [source]

@@ -19,11 +19,11 @@ from cannery.importers.pieces import (
     nodes_with_fields,
     spoken_by,
     text_of,
-    unknown_record,
     usage_of,
     whole,
     with_facts,
 )
+from cannery.importers.sessions import read_session
 from cannery.importers.sources import Source
 from cannery.messages import AnyCanister, Role, Usage, supervisor
 
@@ -64,13 +64,7 @@ def detect(sample: Sample) -> Detection | None:
 
 def read(source: Source) -> Iterator[Found]:
     """One conversation a file."""
-    session = _Session()
-    for record, value in source.values():
-        above = session.last
-        kind = session.take(value, record.place)
-        if kind is not None:
-            yield unknown_record(kind, record.place, value, above)
-    yield session.imported(source.name)
+    yield from read_session(source, _Session())
 
 
 class _Session:

@@ -17,9 +17,9 @@ from cannery.importers.pieces import (
     moment,
     nodes_with_fields,
     text_of,
-    unknown_record,
     with_fields,
 )
+from cannery.importers.sessions import read_session
 from cannery.importers.sources import Source
 from cannery.importers.spoken import read_usage
 from cannery.messages import AnyCanister
@@ -43,13 +43,7 @@ def detect(sample: Sample) -> Detection | None:
 
 def read(source: Source) -> Iterator[Found]:
     """One conversation a file, its branches with it."""
-    session = _Session()
-    for record, value in source.values():
-        above = session.last
-        kind = session.take(value, record.place)
-        if kind is not None:
-            yield unknown_record(kind, record.place, value, above)
-    yield session.imported(source.name)
+    yield from read_session(source, _Session())
 
 
 class _Session:

@@ -24,12 +24,12 @@ from cannery.importers.pieces import (
     moment,
     spoken_by,
     text_of,
-    unknown_record,
     usage_of,
     whole,
     with_facts,
     with_fields,
 )
+from cannery.importers.sessions import read_session
 from cannery.importers.sources import Source
 from cannery.messages import AnyCanister, Usage
 
@@ -60,13 +60,7 @@ def detect(sample: Sample) -> Detection | None:
 
 def read(source: Source) -> Iterator[Found]:
     """One conversation a file."""
-    session = _Session()
-    for record, value in source.values():
-        above = session.last
-        kind = session.take(value, record.place)
-        if kind is not None:
-            yield unknown_record(kind, record.place, value, above)
-    yield session.imported(source.name)
+    yield from read_session(source, _Session())
 
 
 class _Session:
