@@ -32,7 +32,7 @@ from cannery.dialects.gemini_generate.responses import (
     read_time,
     take_ending,
 )
-from cannery.dialects.gemini_generate.spelling import NAME, Object, get
+from cannery.dialects.gemini_generate.spelling import NAME, Object, both, get
 from cannery.dialects.gemini_generate.taking import Section, list_at, object_at, whole_value
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
@@ -62,8 +62,9 @@ from cannery.wire.streams import read_chunk
 
 _BARE = frozenset({"text", "thought"})
 # What events say themselves; anything else passes to clients of this dialect as it came.
-_SAID = frozenset({"usageMetadata", "modelVersion", "responseId"})
-_ENDING = frozenset({"finishReason", "index"})
+_SAID = frozenset(both(("usageMetadata", "modelVersion", "responseId")))
+_ENDING = frozenset(both(("finishReason", "index")))
+_CONTENT = ("candidates", 0, "content")
 # The end of an answer that has no candidate, since the prompt was refused; no server has this word.
 BLOCKED = "blocked"
 _MARKS = re.compile(rb'["\\{}\[\]]')
@@ -194,29 +195,27 @@ class GeminiStreamReader:
         if not self._has_begun:
             self._begin(chunk)
         candidates = chunk.pop("candidates", None)
-        others: list[Object] = []
+        unsaid: list[Object] = []
         if candidates is not None:
-            for position, item in enumerate(list_at(candidates, ("candidates",))):
-                candidate = object_at(item, ("candidates", position))
-                if candidate.get("index", position) == 0:
-                    others += self._first(candidate)
+            for position, candidate in enumerate(list_at(candidates, ("candidates",))):
+                if type(candidate) is not dict:
+                    object_at(candidate, ("candidates", position))
+                index = candidate.get("index", position)
+                if index == 0:
+                    unsaid += self._first(candidate)
                 else:
-                    others.append(candidate)
-                    self._merge(candidate, candidate.get("index", position))
+                    unsaid.append(candidate)
+                    self._merge(candidate, index)
         if not candidates and self._finish is absent and is_blocked(chunk):
             self._finish, self._word = FinishReason.Filter, BLOCKED
-        unsaid: Object = {}
-        for key, value in chunk.items():
-            usual = USUAL.get(key, key)
-            if usual not in _SAID:
-                unsaid[key] = value
-            elif usual == "usageMetadata" and type(value) is not dict:
-                continue
-            self._around[key] = value
-        if others:
-            unsaid["candidates"] = others
-        if unsaid:
-            self._out.append(Unknown(NAME, "chunk", write_json(unsaid)))
+        if chunk.get("usageMetadata", chunk) is None:
+            del chunk["usageMetadata"]
+        self._around.update(chunk)
+        if unsaid or not chunk.keys() <= _SAID:
+            rest = {key: item for key, item in chunk.items() if key not in _SAID}
+            if unsaid:
+                rest["candidates"] = unsaid
+            self._out.append(Unknown(NAME, "chunk", write_json(rest)))
 
     def _begin(self, chunk: Object) -> None:
         self._has_begun = True
@@ -229,28 +228,28 @@ class GeminiStreamReader:
     def _first(self, candidate: Object) -> list[Object]:
         """Read more of the first candidate; gives what only this dialect says of it."""
         content = candidate.pop("content", None)
+        unsaid: Object = {}
+        if content is not None:
+            if type(content) is not dict:
+                object_at(content, _CONTENT)
+            self._parts(content.pop("parts", None))
+            if content.pop("role", "model") != "model" or content:
+                unsaid["content"] = content
         if self._candidate is None:
             self._candidate = {}
         self._candidate.update(candidate)
-        unsaid = {key: item for key, item in candidate.items() if USUAL.get(key) not in _ENDING}
-        if content is not None:
-            path = ("candidates", 0, "content")
-            parts = object_at(content, path).pop("parts", None)
-            listed = [parts] if type(parts) is dict else parts
-            for index, item in enumerate(list_at(listed, (*path, "parts")) if listed else ()):
-                self._part(object_at(item, (*path, "parts", index)))
-            if content.pop("role", "model") != "model" or content:
-                unsaid["content"] = content
-        if self._open is not None and self._open[0] == "text":
-            self._cite(candidate, self._open[1])
+        if not candidate.keys() <= _ENDING:
+            unsaid |= {key: item for key, item in candidate.items() if key not in _ENDING}
+            if self._open is not None and self._open[0] == "text":
+                self._cite(candidate, self._open[1])
         word = get(candidate, "finishReason")
         if word:
             self._end_partial()
             if self._behind:
                 self._catch_up()
-        finish = read_finish(word, has_calls=self._has_calls)
-        if finish is not absent and self._finish is absent:
-            self._finish, self._word = finish, word
+            finish = read_finish(word, has_calls=self._has_calls)
+            if finish is not absent and self._finish is absent:
+                self._finish, self._word = finish, word
         return [{**unsaid, "index": 0}] if unsaid else []
 
     def _cite(self, candidate: Object, index: int) -> None:
@@ -276,6 +275,15 @@ class GeminiStreamReader:
         merged.update(more)
 
     # --- parts ---------------------------------------------------------------------------------
+
+    def _parts(self, parts: Any) -> None:
+        if parts is None:
+            return
+        listed = [parts] if type(parts) is dict else list_at(parts, (*_CONTENT, "parts"))
+        for index, part in enumerate(listed):
+            if type(part) is not dict:
+                object_at(part, (*_CONTENT, "parts", index))
+            self._part(part)
 
     def _part(self, part: Object) -> None:
         words = part.get("text")
@@ -320,7 +328,7 @@ class GeminiStreamReader:
     def _read(self, part: Object) -> None:
         reader = self._reader
         start = len(reader.canisters)
-        reader.content({"parts": [part]}, "model", "model", ("candidates", 0, "content"))
+        reader.content({"parts": [part]}, "model", "model", _CONTENT)
         for canister in reader.canisters[start:]:
             if canister.held is not absent:
                 self._whole(canister)
