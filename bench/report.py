@@ -22,7 +22,7 @@ from plots import Bar, bars, shown
 README = Path(__file__).resolve().parent / "README.md"
 PLOTS = README.parent / "plots"
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
-PROGRAMS = ("translate", "bulk", "storage", "gateway", "footprint")
+PROGRAMS = ("translate", "bulk", "storage", "growth", "gateway", "footprint")
 NAMES = {
     "cannery": "**cannery**",
     "floor": "a loop by hand",
@@ -343,6 +343,31 @@ def storage(figures: Figures) -> Iterator[str]:
     yield from table(["verify", "of what was said", "of what is distinct", "messages/s"], verified)
 
 
+def growth(figures: Figures) -> Iterator[str]:
+    """What operations cost in stores of different sizes."""
+    rows = figures["growth"]
+    sizes = sorted({row["size"] for row in rows})
+    yield "## Growth"
+    yield ""
+    yield "Microseconds of CPU in a store of so many small conversations, and multiples of that in larger ones. A"
+    yield "rebuild of the catalogue, which comes before the first search or filing after it was lost, is counted for"
+    yield "each conversation. Search of a common word looks at all that hold it, and gc of a directory at all lines."
+    yield ""
+    for backend in dict.fromkeys(row["backend"] for row in rows):
+        found = {
+            (row["what"], row["size"]): row["median"] for row in rows if row["backend"] == backend
+        }
+        lines = []
+        for what in dict.fromkeys(row["what"] for row in rows):
+            first = found[what, sizes[0]]
+            cells = [
+                f"{found[what, size] / first:.2f} ×" if (what, size) in found else "–"
+                for size in sizes[1:]
+            ]
+            lines.append([what, f"{first:,.0f} µs", *cells])
+        yield from table([backend, *(f"{size:,}" for size in sizes)], lines)
+
+
 def gateway(figures: Figures) -> Iterator[str]:
     """The proxies, side by side."""
     rows = [row for row in figures["gateway"] if row["kind"] != "memory"]
@@ -421,6 +446,7 @@ SECTIONS = {
     "translate": translation,
     "bulk": bulk,
     "storage": storage,
+    "growth": growth,
     "gateway": gateway,
     "footprint": footprint,
 }

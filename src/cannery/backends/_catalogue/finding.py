@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
+from itertools import islice
 from typing import Any
 
 import msgspec
 
+from cannery.backends._catalogue.matching import living_forks
 from cannery.backends._catalogue.schema import ROLES, Row, row_numbered, row_of, rows
 from cannery.backends._contract import (
     Branch,
@@ -118,14 +120,14 @@ def search(
     )
     found: list[Found] = []
     for number, position in cursor:
-        living = _living(connection, row_numbered(connection, number), position)
-        found += [
-            Found(row.id, row.title, position) for row in living if _is_chosen(row, selection)
-        ]
+        row = row_numbered(connection, number)
+        living = living_forks(connection, row, position + 1) if row.deleted else iter((row,))
+        chosen = (one for one in living if _is_chosen(one, selection))
+        found += [Found(one.id, one.title, position) for one in islice(chosen, limit - len(found))]
         if len(found) >= limit:
             cursor.close()
             break
-    return found[:limit]
+    return found
 
 
 def _quoted(term: Term) -> str:
@@ -139,16 +141,6 @@ def _is_chosen(row: Row, selection: Selection) -> bool:
     if selection.profile is not None and selection.profile != row.profile:
         return False
     return selection.model is None or selection.model == row.model
-
-
-def _living(connection: sqlite3.Connection, row: Row, position: int) -> Iterator[Row]:
-    """A conversation, or if it is deleted the living forks that share what it says at a position."""
-    waiting = [row]
-    for one in waiting:
-        if not one.deleted:
-            yield one
-        else:
-            waiting += rows(connection, "c.parent = ? AND c.position > ?", (one.id, position))
 
 
 def tree(connection: sqlite3.Connection, identifier: str) -> list[Branch]:

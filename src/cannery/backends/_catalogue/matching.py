@@ -7,7 +7,7 @@ that is deleted lives on in its forks.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from cannery.backends._catalogue.schema import (
     Prefix,
@@ -98,12 +98,21 @@ def _prefix(connection: sqlite3.Connection, number: int, position: int) -> Prefi
 
 def living_at(connection: sqlite3.Connection, row: Row, position: int) -> Row | None:
     """A conversation, or if it is deleted a fork of it that has its first canisters up to a position."""
-    waiting = [row]
-    for one in waiting:
-        if not one.deleted:
-            return one
-        waiting += rows(connection, "c.parent = ? AND c.position >= ?", (one.id, position))
-    return None
+    if not row.deleted:
+        return row
+    return next(living_forks(connection, row, position), None)
+
+
+def living_forks(connection: sqlite3.Connection, row: Row, position: int) -> Iterator[Row]:
+    """The living forks of a deleted conversation, and of its deleted forks, that have its first canisters."""
+    dead = [row]
+    for one in dead:
+        # A fork may have thousands of siblings; they are read only as far as they are wanted.
+        for fork in rows(connection, "c.parent = ? AND c.position >= ?", (one.id, position)):
+            if fork.deleted:
+                dead.append(fork)
+            else:
+                yield fork
 
 
 def holders(

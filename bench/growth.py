@@ -1,0 +1,170 @@
+"""What operations of a store cost when it grows: CPU time beside the same operation in the smallest store.
+
+    python bench/growth.py [--quick] [--sizes N,N,…] [--add FILE …] [--json FILE] [BACKEND ...]
+
+Backends: directory, sqlite; both by default. Each size is one store of small conversations (two messages; every
+hundredth has a tag and a model of its own and is forked), written with the public API. An operation is timed as thread
+CPU of this process; kept is the median of several. "rebuild" is the first search after the catalogue was lost, divided
+by the number of conversations: it is to be linear, the rest is to stay the same. A large store takes long to fill:
+``--add`` keeps the rows of earlier runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import results
+
+from cannery.messages import assistant, user
+from cannery.storage import Store, open_store
+
+BACKENDS = ("directory", "sqlite")
+SIZES = (1_000, 10_000, 100_000)
+QUICK = (1_000, 10_000)
+ROUNDS = 15
+PART = 500
+SAMPLE = 5
+
+
+class Filled(NamedTuple):
+    """A store, and conversations in it that have a tag, a model and a fork."""
+
+    location: str
+    path: Path
+    marked: list[str]
+
+
+def histories(size: int, start: int) -> Iterator[list[object]]:
+    """Small conversations, each with a word of its own and a common one."""
+    for number in range(start, min(start + PART, size)):
+        yield [user(f"question word{number} common"), assistant(f"answer {number}")]
+
+
+def fill(backend: str, folder: Path, size: int) -> Filled:
+    """A store of so many conversations."""
+    path = folder / f"{backend}-{size}"
+    location = f"sqlite:{path}" if backend == "sqlite" else str(path)
+    marked: list[str] = []
+    with open_store(location, durability="os") as store:
+        for start in range(0, size, PART):
+            for filed in store.file_many(histories(size, start)):  # type: ignore[arg-type]
+                if isinstance(filed, Exception):
+                    raise filed
+                if len(marked) * 100 <= start:
+                    store.change_metadata(filed.identifier, tags=("marked",), model="rare")
+                    filed.conversation.fork(1)
+                    marked.append(filed.identifier)
+        store.search("word1")
+    return Filled(location, path, marked)
+
+
+def operations(store: Store, filled: Filled) -> dict[str, Callable[[int], object]]:
+    """What is timed, by name; each gets a number that it was not given before."""
+    names = filled.marked
+    grown = store.get(names[0])
+    return {
+        "append": lambda n: grown.append(user(f"more {n}")),
+        "file": lambda n: store.file([user(f"filed {n}"), assistant("yes")]),
+        "file, known": lambda _: store.file([user("question word7 common"), assistant("answer 7")]),
+        "get": lambda n: store.get(names[n % SAMPLE]),
+        "load": lambda n: store.get(names[n % SAMPLE]).load(),
+        "list(50)": lambda _: store.list(limit=50),
+        "list(tag)": lambda _: store.list(tag="marked", limit=10),
+        "list(model)": lambda _: store.list(model="rare", limit=10),
+        "tree": lambda n: store.tree(names[n % SAMPLE]),
+        "by prefix": lambda n: store.begin_with(names[n % SAMPLE][:20]),
+        "search, rare word": lambda n: store.search(f"word{n}"),
+        "search, common word": lambda _: store.search("common", limit=10),
+    }
+
+
+def median_of(work: Callable[[int], object], rounds: int = ROUNDS) -> float:
+    """The median CPU time of an operation, in microseconds; the first is not counted."""
+    taken = []
+    for number in range(rounds + 1):
+        start = time.thread_time_ns()
+        work(number)
+        taken.append((time.thread_time_ns() - start) / 1000)
+    return statistics.median(taken[1:])
+
+
+def collect_one(store: Store) -> float:
+    """The CPU time of a gc that frees one conversation, in microseconds."""
+    taken = []
+    for number in range(4):
+        store.create(canisters=[user(f"short-lived {number}" * 200)]).delete()
+        start = time.thread_time_ns()
+        store.collect_garbage(grace=0)
+        taken.append((time.thread_time_ns() - start) / 1000)
+    return statistics.median(taken[1:])
+
+
+def open_once(filled: Filled) -> Callable[[int], object]:
+    """Opening and closing a store."""
+    return lambda _: open_store(filled.location).close()
+
+
+def rebuild(filled: Filled) -> float:
+    """The CPU time of a first search after the catalogue was lost."""
+    with open_store(filled.location) as store:
+        start = time.thread_time_ns()
+        store.rebuild_index()
+        store.search("word1")
+        return (time.thread_time_ns() - start) / 1000
+
+
+def measure(backend: str, folder: Path, size: int) -> Iterator[results.Row]:
+    """The rows of one store."""
+    filled = fill(backend, folder, size)
+    with open_store(filled.location) as store:
+        for name, work in operations(store, filled).items():
+            yield {"what": name, "median": round(median_of(work), 1)}
+        yield {"what": "gc that frees one", "median": round(collect_one(store), 1)}
+    yield {"what": "open", "median": round(median_of(open_once(filled), 5), 1)}
+    yield {"what": "rebuild, each", "median": round(rebuild(filled) / size, 1)}
+    if filled.path.is_dir():
+        shutil.rmtree(filled.path)
+
+
+def show(row: results.Row) -> None:
+    """One line."""
+    print(
+        f"{row['backend']:10} {row['size']:>9,} {row['what']:20} {row['median']:>12,.1f} µs",
+        flush=True,
+    )
+
+
+def main() -> None:
+    """Measure what was asked for, or everything."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--quick", action="store_true", help="smaller stores")
+    parser.add_argument("--sizes", help="how many conversations, separated by commas")
+    parser.add_argument("--add", type=Path, nargs="*", default=(), help="rows of earlier runs")
+    parser.add_argument("--json", type=Path, help="write the rows here")
+    parser.add_argument("backends", nargs="*", metavar="BACKEND", default=BACKENDS)
+    options = parser.parse_args()
+    sizes: tuple[int, ...] = QUICK if options.quick else SIZES
+    if options.sizes is not None:
+        sizes = tuple(int(size) for size in options.sizes.split(",") if size)
+    recording = results.Recording("growth", quick=options.quick, contenders=["cannery"])
+    for path in options.add:
+        recording.rows += json.loads(path.read_text("utf-8"))["rows"]
+    for backend in options.backends:
+        for size in sizes:
+            with tempfile.TemporaryDirectory() as folder:
+                for row in measure(backend, Path(folder), size):
+                    show(recording.add(contender="cannery", backend=backend, size=size, **row))
+    if options.json:
+        recording.write(options.json)
+
+
+if __name__ == "__main__":
+    main()
