@@ -7,7 +7,7 @@ import pytest
 
 from cannery.backends.directory import catalogue
 from cannery.errors import ConversationNotFoundError
-from cannery.messages import assistant, invocation, result, user
+from cannery.messages import assistant, digest, invocation, result, user
 from cannery.storage import open_store
 from tests.storage import workers
 
@@ -283,3 +283,17 @@ def test_a_rebuild_that_is_interrupted_goes_on(tmp_path, monkeypatch):
         assert len(store.list()) == 300
     # What was in the transaction that was interrupted is looked at again, and nothing else.
     assert len(looked) < 300 + 100
+
+
+def test_the_end_of_a_history_is_found_by_what_was_said_last(store):
+    """What recognition from the end builds on: the beginning may have changed altogether."""
+    history = [user("old setup"), user("question"), assistant("a nearly unique answer")]
+    filed = store.file(history, session="one")
+    other = [user("new setup"), *history[1:], user("next")]
+    (found,) = store.holders([digest(other[2])])
+    assert (found.identifier, found.position, found.session) == (filed.identifier, 2, "one")
+    run = store.holders(map(digest, other))
+    assert sorted(one.position for one in run) == [1, 2]
+    assert store.within("elsewhere").holders(map(digest, other)) == ()
+    filed.conversation.delete()
+    assert store.holders(map(digest, other)) == ()

@@ -19,6 +19,7 @@ from cannery.backends import (
     Cursor,
     Damage,
     Durability,
+    Holder,
     Match,
     Metadata,
     Progress,
@@ -391,6 +392,13 @@ class Store:
         ``digests`` are those after each of its canisters, as ``recognition_digests`` gives them.
         """
         return self.backend.catalogue.match(self.own_scope, session or "", [digests])[0]
+
+    def holders(self, digests: Iterable[bytes], limit: int = 16) -> tuple[Holder, ...]:
+        """Where this scope says what digests of single canisters (``messages.digest``) stand for.
+
+        Any run of a history can be asked for in one call; of each digest the latest few places are given.
+        """
+        return tuple(self.backend.catalogue.holders(self.own_scope, digests, limit))
 
     def known_before(self, identifier: str, position: int, history: Sequence[AnyCanister]) -> int:
         """How many canisters of a history lie before a position of a conversation that shares them."""

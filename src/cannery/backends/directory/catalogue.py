@@ -9,6 +9,7 @@ only when somebody searches.
 from __future__ import annotations
 
 import bisect
+import contextlib
 import sqlite3
 import time
 import zlib
@@ -125,7 +126,9 @@ class DerivedCatalogue(Queries):
                     self._look(connection, identifier)
 
         if names:
-            self.file.write(look)
+            # Tables that are damaged are built again without what is gone.
+            with contextlib.suppress(DiscardedError):
+                self.file.write(look)
 
     def close(self) -> None:
         """Let go of the file."""
