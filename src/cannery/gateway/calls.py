@@ -157,6 +157,11 @@ class Call:
             await transport.close()
 
     @property
+    def store_scope(self) -> str | None:
+        """The scope of what it records and reads: the name of its key; None where no keys are asked for."""
+        return None if self.key is None else self.key.name
+
+    @property
     def tokens(self) -> tuple[int, int]:
         """How many tokens it took and gave."""
         return (0, 0) if self.usage is None else (self.usage.input, self.usage.output)

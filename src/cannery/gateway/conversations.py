@@ -10,6 +10,7 @@ https://platform.openai.com/docs/api-reference/conversations (2026-11)
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import parse_qs, quote, unquote
 
@@ -20,7 +21,7 @@ from cannery.gateway.ingress import read_body
 from cannery.gateway.refusals import CallError, refuse
 from cannery.gateway.routing import CONVERSATIONS
 from cannery.messages import Conversation, Request
-from cannery.storage import Metadata, Store
+from cannery.storage import Metadata, Store, Summary
 from cannery.translation import nativize_request
 from cannery.wire.bodies import encode, read_object
 from cannery.wire.contract import WireError
@@ -67,7 +68,9 @@ class Conversations:
             raise _unknown_path(call)
         if name and not is_name(name):
             raise _not_found(name)
-        if not name:
+        if not name and call.scope.method == "GET":
+            found = await self._list(call)
+        elif not name:
             found = await self._create(call, value)
         elif not kind:
             found = await self._one(call, name, value)
@@ -81,9 +84,12 @@ class Conversations:
         call.body = await read_body(call, self._gateway.limits)
         return read_object(RESPONSES, call.body) if call.body.strip() else {}
 
-    async def _use(self, name: str, work: Callable[[Store], T]) -> T:
+    async def _use(self, call: Call, name: str, work: Callable[[Store], T]) -> T:
+        # An operator sees the conversations of all keys.
+        is_operator = call.key is not None and call.key.is_operator
+        scope = None if is_operator else call.store_scope
         try:
-            return await self._gateway.recorder.use_store(work, name)
+            return await self._gateway.recorder.use_store(work, name, scope)
         except ConversationNotFoundError:
             raise _not_found(name) from None
 
@@ -91,19 +97,35 @@ class Conversations:
 
     async def _create(self, call: Call, value: Item) -> Item:
         if call.scope.method != "POST":
-            raise refuse(405, "use POST", code="method_not_allowed", headers=[("allow", "POST")])
+            allowed = [("allow", "GET, POST")]
+            raise refuse(405, "use GET or POST", code="method_not_allowed", headers=allowed)
         name = f"{_PREFIX}{new_identifier()}"
         tags = _to_tags(value.get("metadata"))
         canisters = self._read_items(call, value.get("items") or [])
 
         def create(store: Store) -> Metadata:
-            return store.create(tags=tags, identifier=name, canisters=canisters).metadata
+            own = store.within(call.store_scope)
+            return own.create(tags=tags, identifier=name, canisters=canisters).metadata
 
-        return _describe(await self._use(name, create))
+        return _describe(await self._use(call, name, create))
+
+    async def _list(self, call: Call) -> Item:
+        """Conversations, most recently changed first; ``after`` is the id of the last one of a page."""
+        asked = {name: values[-1] for name, values in parse_qs(call.query).items()}
+        limit = _limit(asked)
+
+        def select(store: Store) -> tuple[Summary, ...]:
+            after = asked.get("after")
+            cursor = None if after is None else _cursor(store.metadata_of(after))
+            return store.list(limit=limit + 1, after=cursor)
+
+        found = await self._use(call, asked.get("after", ""), select)
+        items = [_summarized(summary) for summary in found[:limit]]
+        return _listed(items, has_more=len(found) > limit)
 
     async def _one(self, call: Call, name: str, value: Item) -> Item:
         if call.scope.method == "DELETE":
-            await self._use(name, lambda store: store.delete(name))
+            await self._use(call, name, lambda store: store.delete(name))
             return {"id": name, "object": "conversation.deleted", "deleted": True}
         if call.scope.method == "POST":
             if "metadata" not in value:
@@ -114,14 +136,14 @@ class Conversations:
                 kept = [tag for tag in store.metadata_of(name).tags if "=" not in tag]
                 store.change_metadata(name, tags=(*kept, *told))
 
-            await self._use(name, change)
-        return _describe(await self._use(name, lambda store: store.metadata_of(name)))
+            await self._use(call, name, change)
+        return _describe(await self._use(call, name, lambda store: store.metadata_of(name)))
 
     # --- items ---------------------------------------------------------------------------------
 
     async def _items(self, call: Call, name: str, value: Item) -> Item:
         if call.scope.method == "GET":
-            return _page(await self._load(name), call.query)
+            return _page(await self._load(call, name), call.query)
         if call.scope.method != "POST":
             allowed = [("allow", "GET, POST")]
             raise refuse(405, "use GET or POST", code="method_not_allowed", headers=allowed)
@@ -134,7 +156,7 @@ class Conversations:
                 conversation.append(added, revision=str(len(before)))
             return before + added, len(_written(before))
 
-        history, known = await self._use(name, append)
+        history, known = await self._use(call, name, append)
         return _listed(_written(history)[known:], has_more=False)
 
     async def _item(self, call: Call, name: str, item: str) -> Item:
@@ -144,7 +166,7 @@ class Conversations:
                 "make a new one with the items that are to stay"
             )
             raise refuse(409, message, code="history_is_kept")
-        for found in await self._load(name):
+        for found in await self._load(call, name):
             if found["id"] == item:
                 return found
         message = f"Item with id '{item[:100]}' not found."
@@ -152,8 +174,10 @@ class Conversations:
             WireError(404, message, "invalid_request_error", "item_not_found", "item_id")
         )
 
-    async def _load(self, name: str) -> list[Item]:
-        return _written(await self._use(name, lambda store: store.get(name).load(hydrate=True)))
+    async def _load(self, call: Call, name: str) -> list[Item]:
+        return _written(
+            await self._use(call, name, lambda store: store.get(name).load(hydrate=True))
+        )
 
     def _read_items(self, call: Call, items: object) -> Conversation:
         if not isinstance(items, list):
@@ -201,9 +225,7 @@ def _whole(item: Item, place: int) -> Item:
 def _page(items: list[Item], query: str) -> Item:
     """Some of the items, as a query asks for them: the latest first unless it says otherwise."""
     asked = {name: values[-1] for name, values in parse_qs(query).items()}
-    limit = asked.get("limit", str(_USUAL_PAGE))
-    if not limit.isdecimal() or not 1 <= int(limit) <= _LARGEST_PAGE:
-        raise _wrong("limit", f"must be a number from 1 to {_LARGEST_PAGE}")
+    limit = _limit(asked)
     order = asked.get("order", "desc")
     if order not in ("asc", "desc"):
         raise _wrong("order", "must be asc or desc")
@@ -213,7 +235,14 @@ def _page(items: list[Item], query: str) -> Item:
         if not places:
             raise _wrong("after", "is not an item of this conversation")
         ordered = ordered[places[0] + 1 :]
-    return _listed(ordered[: int(limit)], has_more=len(ordered) > int(limit))
+    return _listed(ordered[:limit], has_more=len(ordered) > limit)
+
+
+def _limit(asked: Mapping[str, str]) -> int:
+    limit = asked.get("limit", str(_USUAL_PAGE))
+    if not limit.isdecimal() or not 1 <= int(limit) <= _LARGEST_PAGE:
+        raise _wrong("limit", f"must be a number from 1 to {_LARGEST_PAGE}")
+    return int(limit)
 
 
 def _listed(items: list[Item], *, has_more: bool) -> Item:
@@ -223,11 +252,28 @@ def _listed(items: list[Item], *, has_more: bool) -> Item:
 
 
 def _describe(metadata: Metadata) -> Item:
-    pairs = (tag.partition("=") for tag in metadata.tags if "=" in tag)
+    return _description(metadata.id, metadata.created, metadata.tags)
+
+
+def _cursor(last: Metadata) -> str:
+    """Where a list goes on after a conversation."""
+    fields: dict[str, Any] = {name: getattr(last, name, None) for name in Summary.__struct_fields__}
+    fields |= {"identifier": last.id, "count": 0}
+    return Summary(**fields).cursor
+
+
+def _summarized(summary: Summary) -> Item:
+    """A conversation in a list: with its title, and the key that it belongs to."""
+    told = _description(summary.identifier, summary.created, summary.tags)
+    return {**told, "title": summary.title, "key": summary.scope or None}
+
+
+def _description(identifier: str, created: datetime, tags: tuple[str, ...]) -> Item:
+    pairs = (tag.partition("=") for tag in tags if "=" in tag)
     return {
-        "id": metadata.id,
+        "id": identifier,
         "object": "conversation",
-        "created_at": int(metadata.created.timestamp()),
+        "created_at": int(created.timestamp()),
         "metadata": {unquote(key): value for key, _, value in pairs},
     }
 

@@ -24,7 +24,10 @@ _OWN = {
     "/docs": "This page.",
 }
 _CONVERSATIONS = {
-    "/v1/conversations": {"post": "A new conversation."},
+    "/v1/conversations": {
+        "get": "The conversations that the caller's key may see.",
+        "post": "A new conversation.",
+    },
     "/v1/conversations/{conversation}": {
         "get": "A conversation.",
         "post": "Other metadata for a conversation.",

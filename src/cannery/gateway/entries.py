@@ -37,6 +37,7 @@ class Entry:
         "_claimed",
         "_digests",
         "_is_read",
+        "_ledger",
         "_lookup",
         "_recorder",
         "_reply",
@@ -47,7 +48,6 @@ class Entry:
         "filed",
         "is_aborted",
         "is_stream",
-        "key",
         "losses",
         "named",
         "plan",
@@ -57,6 +57,7 @@ class Entry:
         "request_id",
         "response",
         "said",
+        "scope",
         "size",
         "tools",
         "upstream",
@@ -78,7 +79,8 @@ class Entry:
         self.dialect = call.dialect
         self.upstream = call.upstream
         self.request_id = call.request_id
-        self.key = None if call.key is None else call.key.name
+        self.scope = call.store_scope
+        self._ledger = recorder.ledger_of(self.scope)
         self.request: Request | None = None
         self.response: Response | None = None
         self.said: bytes | None = None
@@ -121,10 +123,10 @@ class Entry:
         digests = self._continue(history)
         # A caller who names a conversation means that one, whatever else begins so.
         self._digests = digests if self.named else without_setup(history, digests)
-        if self._recorder.ledger.find(self._digests) is None and (
+        if self._ledger.find(self._digests) is None and (
             self.named or any(canister.role in _SPOKEN_BY_MODELS for canister in history)
         ):
-            self._lookup = self._recorder.look_up(self._digests, self.named)
+            self._lookup = self._recorder.look_up(self._digests, self.named, self.scope)
 
     def _continue(self, canisters: Iterable[AnyCanister]) -> list[Digest | None]:
         """The digests after more of the history, by which the ledger knows it; a named one is known by its name."""
@@ -146,7 +148,7 @@ class Entry:
             known, spot, end = found
             digest = self._digests[known - 1]
             if digest is not None:
-                self._recorder.ledger.learn(digest, spot, end)
+                self._ledger.learn(digest, spot, end)
 
     # --- before the first byte -----------------------------------------------------------------
 
@@ -157,7 +159,7 @@ class Entry:
         self.response, self.said = response, said
         if self.request is None or not self._recorder.is_on:
             return
-        ledger = self._recorder.ledger
+        ledger = self._ledger
         plan = ledger.plan(self._digests, self._said_before)
         if plan is None:
             plan = Plan("new", self.named or new_identifier())
@@ -173,7 +175,7 @@ class Entry:
             return None
         self._reply = self._continue(response.canisters)
         digests = self._digests + self._reply
-        found = self._recorder.ledger.find(digests)
+        found = self._ledger.find(digests)
         if found is None or found[0] < len(_last_spoken(digests)):
             return None
         return Plan("known", found[1].identifier, len(digests), found[1].position)
@@ -204,13 +206,13 @@ class Entry:
             if self._reply is None:
                 self._reply = self._continue(response.canisters)
             start = len(self._digests)
-            position = self._recorder.ledger.claim(plan, self._digests + self._reply, start)
+            position = self._ledger.claim(plan, self._digests + self._reply, start)
         elif plan is not None:
             position = plan.position
         if self.reply_id is not None:
             history = self.request.conversation + response.canisters
             filed = None if plan is None else plan.identifier
-            reply = Reply(filed, position, history, self.tools)
+            reply = Reply(filed, position, history, self.tools, self.scope)
             self._recorder.replies.put(self.reply_id, reply, self.size)
         if plan is not None:
             self._recorder.put(self)
@@ -248,7 +250,7 @@ class Entry:
     def retract(self) -> None:
         """Take back what the ledger was told: nothing of it was filed."""
         if self.plan is not None and self.plan.kind != "known":
-            self._recorder.ledger.retract(self.plan, self._digests + (self._reply or []))
+            self._ledger.retract(self.plan, self._digests + (self._reply or []))
 
     def abort(self) -> None:
         """File what was asked, and that the answer was broken off."""
@@ -256,7 +258,7 @@ class Entry:
             return
         self.is_aborted = True
         self._take(self._call)
-        self._recorder.ledger.give_up(self.plan, self._claimed)
+        self._ledger.give_up(self.plan, self._claimed)
         self._recorder.put(self)
 
 

@@ -22,18 +22,32 @@ class Filer:
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        self._within: dict[str, Filer] = {}
+
+    def within(self, scope: str | None) -> Filer:
+        """What files in one scope of the store; None for all of it, as a person's own machine has it."""
+        if scope is None:
+            return self
+        found = self._within.get(scope)
+        if found is None:
+            found = self._within[scope] = Filer(self.store.within(scope))
+        return found
 
     def file_many(self, entries: Iterable[Entry]) -> None:
-        """File with one sync what can be done as it is planned, and say in each entry where it is.
+        """File with one sync a scope what can be done as it is planned, and say in each entry where it is.
 
         What is refused is left as it is: it needs more than that.
         """
-        planned = [(entry, entry.plan) for entry in entries if entry.plan is not None]
-        together = [(entry, plan) for entry, plan in planned if plan.kind != "known"]
-        filings = [_filing(entry, plan) for entry, plan in together]
-        for (entry, _), filed in zip(together, self.store.file_many(filings), strict=True):
-            if isinstance(filed, Filed):
-                entry.filed = filed.identifier
+        by_scope: dict[str | None, list[tuple[Entry, Plan]]] = {}
+        for entry in entries:
+            if entry.plan is not None and entry.plan.kind != "known":
+                by_scope.setdefault(entry.scope, []).append((entry, entry.plan))
+        for scope, together in by_scope.items():
+            filings = [_filing(entry, plan) for entry, plan in together]
+            many = self.within(scope).store.file_many(filings)
+            for (entry, _), filed in zip(together, many, strict=True):
+                if isinstance(filed, Filed):
+                    entry.filed = filed.identifier
 
     def file(self, plan: Plan, history: Sequence[AnyCanister], model: str | None) -> str:
         """File a history as planned; the id of its conversation."""

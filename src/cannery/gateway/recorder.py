@@ -46,7 +46,7 @@ class Recorder:
     def __init__(self, location: str | None, settings: Recording, log: Log) -> None:
         self.location = location
         self.acknowledges = location is not None and settings.acknowledge == "durable"
-        self.ledger = Ledger()
+        self._ledgers: dict[str | None, Ledger] = {}
         self.replies = Replies()
         self.metrics: Metrics | None = None
         self._log = log
@@ -120,7 +120,7 @@ class Recorder:
     def _recall(self, lines: list[Line]) -> None:
         for line in lines:
             if line.reply is not None and line.outcome == "complete":
-                reply = Reply(line.conversation, line.position, None, line.tools)
+                reply = Reply(line.conversation, line.position, None, line.tools, line.key)
                 self.replies.put(line.reply, reply)
 
     async def close(self) -> None:
@@ -169,13 +169,20 @@ class Recorder:
             "cannery_store_up": ("Whether the last filing worked.", up),
         }
 
+    def ledger_of(self, scope: str | None) -> Ledger:
+        """What is remembered of the histories of a scope; no other sees it."""
+        found = self._ledgers.get(scope)
+        if found is None:
+            found = self._ledgers[scope] = Ledger()
+        return found
+
     def look_up(
-        self, digests: list[Digest | None], named: str | None
+        self, digests: list[Digest | None], named: str | None, scope: str | None
     ) -> Future[tuple[int, Spot, int] | None] | None:
         """Ask the store for a history that the ledger does not know."""
-        filer = self._filer
-        if filer is None:
+        if self._filer is None:
             return None
+        filer = self._filer.within(scope)
 
         def look() -> tuple[int, Spot, int] | None:
             try:
@@ -209,42 +216,46 @@ class Recorder:
         gathered, self._gathered = self._gathered, []
         self._queue.put(gathered)
 
-    async def recall(self, identifier: str) -> tuple[Conversation, Any] | None:
-        """The history up to a reply, and what its thread keeps, from memory or from the store."""
+    async def recall(self, identifier: str, scope: str | None) -> tuple[Conversation, Any] | None:
+        """The history up to a reply of a scope, and what its thread keeps, from memory or from the store."""
         reply = self.replies.find(identifier)
-        if reply is None:
+        if reply is None or reply.scope != scope:
             return None
         if reply.history is not None:
             return reply.history, reply.tools
         if reply.conversation is None:
             return None
-        history = await self.load(reply.conversation, reply.position)
+        history = await self.load(reply.conversation, scope, reply.position)
         return None if history is None else (history, reply.tools)
 
-    async def load(self, identifier: str, stop: int | None = None) -> Conversation | None:
-        """The first messages of a conversation, once everything that waits for it is filed."""
-        filer = self._filer
-        if filer is None:
+    async def load(
+        self, identifier: str, scope: str | None, stop: int | None = None
+    ) -> Conversation | None:
+        """The first messages of a conversation of a scope, once everything that waits for it is filed."""
+        if self._filer is None:
             return None
+        filer = self._filer.within(scope)
         await self._settle(identifier)
         loop = asyncio.get_running_loop()
         found = await loop.run_in_executor(self._lookups, filer.load, identifier, stop)
         if found is None:
             return None
         history, end = found
-        self._learn(identifier, history, end)
+        self._learn(identifier, scope, history, end)
         return history
 
-    async def use_store(self, work: Callable[[Store], T], identifier: str) -> T:
-        """Do something with the store, once everything that waits for a conversation is filed."""
-        filer = self._filer
-        if filer is None:
+    async def use_store(self, work: Callable[[Store], T], identifier: str, scope: str | None) -> T:
+        """Do something with the store of a scope, once everything that waits for a conversation is filed."""
+        if self._filer is None:
             raise StoreUnavailableError(self._problem or "the store is not open")
+        filer = self._filer.within(scope)
         await self._settle(identifier)
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._lookups, work, filer.store)
 
-    def continue_at(self, identifier: str, position: int, history: Conversation) -> None:
+    def continue_at(
+        self, identifier: str, scope: str | None, position: int, history: Conversation
+    ) -> None:
         """Let the ledger know that what is said after a history goes to a position of the conversation it came from.
 
         Its instructions may be others than those that are kept there.
@@ -252,16 +263,16 @@ class Recorder:
         for digest in reversed(history.prefix_digests(reasoning=False)):
             if digest is not None:
                 spot = Spot(identifier, position)
-                self.ledger.learn(named_key(identifier, digest), spot, position)
+                self.ledger_of(scope).learn(named_key(identifier, digest), spot, position)
                 return
 
-    def _learn(self, identifier: str, history: Conversation, end: int) -> None:
+    def _learn(self, identifier: str, scope: str | None, history: Conversation, end: int) -> None:
         """Let the ledger know where a history lies that came from the store: nobody has to look for it again."""
         spot = Spot(identifier, len(history))
         for digest in reversed(history.prefix_digests(reasoning=False)):
             if digest is not None:
-                self.ledger.learn(digest, spot, end)
-                self.ledger.learn(named_key(identifier, digest), spot, end)
+                self.ledger_of(scope).learn(digest, spot, end)
+                self.ledger_of(scope).learn(named_key(identifier, digest), spot, end)
                 return
 
     async def _settle(self, identifier: str) -> None:
@@ -372,12 +383,13 @@ class Recorder:
             raise StoreUnavailableError(self._problem or "it is not open")
         if entry.plan is None or entry.request is None:
             return "failed"
+        filer = self._filer.within(entry.scope)
         if entry.filed is None:
-            entry.filed = self._filer.file(entry.plan, entry.history(), entry.model())
+            entry.filed = filer.file(entry.plan, entry.history(), entry.model())
         outcome = "complete"
         if entry.is_aborted:
             outcome = "aborted"
-            self._filer.mark(entry.filed, outcome)
+            filer.mark(entry.filed, outcome)
         lines.append(_line(entry, entry.filed, outcome, when))
         return outcome
 
@@ -437,7 +449,7 @@ def _line(entry: Entry, identifier: str, outcome: str, when: str) -> Line:
         cache_read_tokens=0 if usage.cache_read is absent else int(usage.cache_read),
         cache_write_tokens=0 if usage.cache_write is absent else int(usage.cache_write),
         cost=None if entry.cost is None else entry.cost.dollars,
-        key=entry.key,
+        key=entry.scope,
         finish=finish.value if isinstance(finish, FinishReason) else None,
         losses=tuple(sorted({loss.code for loss in entry.losses})) if entry.losses else (),
         tools=entry.tools,

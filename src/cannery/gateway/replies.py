@@ -21,11 +21,17 @@ _MOST_TOOLS = 256
 class Reply:
     """Where the history up to a reply lies, and what its thread keeps beside it."""
 
-    __slots__ = ("conversation", "history", "position", "tools")
+    __slots__ = ("conversation", "history", "position", "scope", "tools")
 
     def __init__(
-        self, conversation: str | None, position: int, history: Conversation | None, tools: Any
+        self,
+        conversation: str | None,
+        position: int,
+        history: Conversation | None,
+        tools: Any,
+        scope: str | None = None,
     ) -> None:
+        self.scope = scope
         self.conversation = conversation
         self.position = position
         self.history = history

@@ -114,7 +114,7 @@ class State:
         if wanted.previous is None and wanted.conversation is None:
             call.body = wanted.body
             return dialect.read_request(call.body, wanted.places)
-        history, tools = await self._find(wanted)
+        history, tools = await self._find(wanted, call.store_scope)
         position = 0 if history is None else len(history)
         if history is None:
             if is_same:
@@ -134,15 +134,19 @@ class State:
         changes["conversation"] = lead + history + rest
         wanted.places.insert_history(len(lead), len(history))
         if wanted.conversation is not None and history:
-            self._recorder.continue_at(wanted.conversation, position, lead + history)
+            self._recorder.continue_at(
+                wanted.conversation, call.store_scope, position, lead + history
+            )
         return request.replace(**changes)
 
-    async def _find(self, wanted: Continuation) -> tuple[Conversation | None, Any]:
+    async def _find(
+        self, wanted: Continuation, scope: str | None
+    ) -> tuple[Conversation | None, Any]:
         if wanted.previous is not None:
-            found = await self._recorder.recall(wanted.previous)
+            found = await self._recorder.recall(wanted.previous, scope)
             return (None, None) if found is None else found
         name = str(wanted.conversation)
-        return (await self._recorder.load(name) if is_name(name) else None), None
+        return (await self._recorder.load(name, scope) if is_name(name) else None), None
 
 
 def new_reply_id(dialect: Dialect) -> str:
