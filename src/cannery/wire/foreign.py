@@ -105,7 +105,7 @@ def report_settings(
     """
     if value.residue is None or value.residue.envelope is None:
         return
-    unread = _unread(value, paths) if isinstance(value, Request) else _uncited(value, paths)
+    unread: dict[str, str] | None = None
     waiting = [*reversed([*dropped_keys(value.residue.envelope)])]
     while waiting:
         path, held = waiting.pop()
@@ -124,18 +124,31 @@ def report_settings(
                 waiting += [(f"{path}.{key}", held[key]) for key in reversed(held)]
             else:
                 report_field(path, held, report, "", is_marked=False)
-        elif place in unread and _says_something(held):
-            name = unread[place]
-            if name == _CITATIONS:
-                report.lose("CITATION_DROPPED", place, "the answer has no text to cite by")
-            else:
-                key = place.rpartition(".")[2]
-                report.lose("CONTROL_DROPPED", place, f"only its own dialect knows this {key!r}")
-        elif type(held) is dict and any(known.startswith(f"{place}.") for known in modelled):
-            waiting += [(f"{path}.{key}", held[key]) for key in reversed(held)]
+        else:
+            if unread is None:
+                unread = _unread(value, paths)
+            if place in unread and _says_something(held):
+                _report_unread(place, unread[place], report)
+            elif type(held) is dict and any(known.startswith(f"{place}.") for known in modelled):
+                waiting += [(f"{path}.{key}", held[key]) for key in reversed(held)]
 
 
-def _unread(request: Request, paths: ControlPaths) -> dict[str, str]:
+def _report_unread(place: str, name: str, report: Report) -> None:
+    if name == _CITATIONS:
+        report.lose("CITATION_DROPPED", place, "the answer has no text to cite by")
+    else:
+        key = place.rpartition(".")[2]
+        report.lose("CONTROL_DROPPED", place, f"only its own dialect knows this {key!r}")
+
+
+def _unread(value: Request | Response, paths: ControlPaths) -> dict[str, str]:
+    """What a dialect models and a value does not have, by its path in the source."""
+    if isinstance(value, Response):
+        return _uncited(value, paths)
+    return _unread_settings(value, paths)
+
+
+def _unread_settings(request: Request, paths: ControlPaths) -> dict[str, str]:
     """The settings that the request does not have, by their paths in the source."""
     controls = request.controls
     names = [name for name in _SETTINGS if getattr(controls, name, absent) is absent]

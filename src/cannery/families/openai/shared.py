@@ -79,14 +79,17 @@ def shared_settings(request: Request, dialect: str) -> Shared:
     if places is None:
         return _NOTHING
     wish = _WISHES[residue.dialect]
-    given = dict(_leaves(dropped_keys(residue.envelope), (*places, wish)))
+    given = dict(_leaves(dropped_keys(residue.envelope), places, wish))
+    if not given:
+        return _NOTHING
     fields = {}
     said = set()
-    for place, (here, read) in places.items():
-        if request.stream is not True and place.startswith("stream_options."):
+    for place, held in given.items():
+        if place == wish or (request.stream is not True and place.startswith("stream_options.")):
             # Chat refuses options of a stream without one.
             continue
-        value = read(given.get(place))
+        here, read = places[place]
+        value = read(held)
         if value is not absent:
             fields[here] = value
             said.add(place)
@@ -102,13 +105,15 @@ def shared_settings(request: Request, dialect: str) -> Shared:
     return Shared(fields, frozenset(said))
 
 
-def _leaves(found: Iterable[tuple[str, Any]], wanted: Iterable[str]) -> Iterator[tuple[str, Any]]:
-    """The fields that stand at wanted places."""
+def _leaves(
+    found: Iterable[tuple[str, Any]], places: _Places, wish: str
+) -> Iterator[tuple[str, Any]]:
+    """The fields that stand at places which are shared, or where log probabilities are wished for."""
     waiting = [(path.removeprefix("."), held) for path, held in found]
     for place, held in waiting:
-        if place in wanted:
+        if place in places or place == wish:
             yield place, held
-        elif type(held) is dict and any(known.startswith(f"{place}.") for known in wanted):
+        elif type(held) is dict and any(known.startswith(f"{place}.") for known in places):
             waiting += [(f"{place}.{key}", inner) for key, inner in held.items()]
 
 
