@@ -100,7 +100,13 @@ def find(conversation: Conversation, key: Key) -> Kept | None:
         if memo is None or _KEY not in memo:
             continue
         kept: Kept | None = memo[_KEY].get(key)
-        if kept is not None and kept.length == index and all(map(is_, kept.earlier, whole)):
+        # Elsewhere something else may follow that belongs to the last message of what was kept.
+        if (
+            kept is not None
+            and kept.length == index
+            and _divides(conversation, index)
+            and all(map(is_, kept.earlier, whole))
+        ):
             return kept
     return None
 

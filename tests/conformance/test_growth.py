@@ -109,3 +109,16 @@ def test_a_longer_conversation_takes_what_was_kept(target: str, monkeypatch: pyt
         conversation = conversation.append(more)
         cannery.nativize_request(cannery.Request(conversation, model="m"), target)
     assert [kept.length for kept in found] == [18, 20, 20]
+
+
+@pytest.mark.parametrize("target", DIALECTS)
+def test_a_message_that_was_divided_is_whole_again_elsewhere(target: str):
+    turns = [cannery.user("q"), cannery.assistant("a")] * 8
+    parts = [cannery.assistant("one"), cannery.assistant("two").replace(joined=True)]
+    shared = [each.replace() for each in [*turns, cannery.user("q"), parts[0]]]
+    divided = cannery.Conversation([*shared, cannery.user("between")])
+    whole = cannery.Conversation([*shared, parts[1], cannery.user("next")])
+    fresh = cannery.Conversation([each.replace() for each in whole])
+    expected = cannery.nativize_request(cannery.Request(fresh, model="m"), target).body
+    cannery.nativize_request(cannery.Request(divided, model="m"), target)
+    assert cannery.nativize_request(cannery.Request(whole, model="m"), target).body == expected
