@@ -10,9 +10,11 @@ from cannery.dialects.gemini_generate.citations import Grounding
 from cannery.dialects.gemini_generate.errors import error_body, status_of
 from cannery.dialects.gemini_generate.responses import (
     FINISH_WORDS,
+    is_blocked,
+    read_finish,
     write_usage,
 )
-from cannery.dialects.gemini_generate.spelling import NAME, SIGNATURE, Object
+from cannery.dialects.gemini_generate.spelling import NAME, SIGNATURE, Object, get, spelled
 from cannery.dialects.gemini_generate.stream_reading import BLOCKED
 from cannery.dialects.gemini_generate.writing import MessageWriter
 from cannery.messages.absence import absent
@@ -33,7 +35,7 @@ from cannery.messages.events import (
     Unknown,
     UsageReport,
 )
-from cannery.messages.residue import Residue
+from cannery.messages.requests import FinishReason
 from cannery.wire.contract import Piece, StreamOptions, WireError
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, recall
@@ -132,7 +134,8 @@ class GeminiStreamWriter:
         candidate = {"content": {"parts": parts, "role": "model"}, "index": 0}
         return data_frame({"candidates": [candidate], **self._tail})
 
-    def _last_chunk(self, finish: str, around: Residue | None) -> bytes:
+    def _last_chunk(self, event: Finish) -> bytes:
+        finish = own_word(event, NAME) or FINISH_WORDS[event.reason]
         candidate: Object = {
             "content": {"parts": [{"text": ""}], "role": "model"},
             "finishReason": finish,
@@ -140,8 +143,9 @@ class GeminiStreamWriter:
             "index": 0,
         }
         chunk = {"candidates": [candidate], **self._counts(), **self._tail}
+        around = event.around
         if around is not None and around.dialect == NAME and not self._has_passed:
-            chunk = recall(chunk, around.envelope)
+            chunk = _restored(recall(chunk, around.envelope), event, finish)
         return data_frame(chunk)
 
     def _counts(self) -> Object:
@@ -258,7 +262,7 @@ class GeminiStreamWriter:
         word = own_word(event, NAME)
         if word == BLOCKED:
             return written + data_frame({**self._counts(), **self._tail})
-        return written + self._last_chunk(word or FINISH_WORDS[event.reason], event.around)
+        return written + self._last_chunk(event)
 
     def _failure(self, event: Failure) -> bytes:
         self._is_over = True
@@ -273,3 +277,19 @@ class GeminiStreamWriter:
             return b""
         self._has_passed = True
         return data_frame({**read_chunk(NAME, event.json), **self._tail})
+
+
+def _restored(chunk: Object, event: Finish, word: str) -> Object:
+    """A last chunk with what stood around the answer, as far as it agrees with how the answer ends."""
+    if not chunk.get("candidates") and is_blocked(chunk):
+        return chunk
+    first, *others = chunk.get("candidates") or [{}]
+    if first.get("index", 0) != 0:
+        # All chunks before were about candidate 0.
+        first = {**first, "index": 0}
+    key = spelled(first, "finishReason")
+    if read_finish(first.get(key), has_calls=event.reason is FinishReason.Tool) is not event.reason:
+        first = {**first, key: word}
+    # A candidate that has not ended, or no number of its own, would be taken for the first.
+    ended = [one for one in others if get(one, "finishReason") and one.get("index")]
+    return {**chunk, "candidates": [first, *ended]}
