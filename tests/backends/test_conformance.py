@@ -837,3 +837,12 @@ def test_content_that_another_opening_is_about_to_store_is_stored_once(location)
     assert two.inspect().contents == 5
     one.close()
     two.close()
+
+
+@pytest.mark.parametrize("bad", ["new\nline", "x" * 501, 7])
+def test_a_scope_or_key_that_is_no_name_is_refused(backend, bad):
+    metadata = made(backend)
+    for name in ("scope", "session", "key"):
+        with pytest.raises(InputError, match=name):
+            backend.commit(change(metadata, b"a", **{name: bad}))
+    assert backend.end("c", 0) == 0

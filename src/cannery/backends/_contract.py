@@ -42,7 +42,7 @@ EMPTY: Mapping[bytes, int] = MappingProxyType({})
 _IDENTIFIER = re.compile(r"[0-9a-z][0-9a-z_-]{0,63}")
 _CONTENT_ID = re.compile(r"sha256:([0-9a-f]{64})")
 _REFERENCE = re.compile(rb'"sha256:([0-9a-f]{64})"')
-_LONGEST_NAME = 200
+_LONGEST_NAME = 500
 
 
 class Damage(Struct, frozen=True):
@@ -445,10 +445,19 @@ def _is_identifier(text: str) -> bool:
 
 @functools.lru_cache(1024)
 def check_name(name: str, what: str) -> str:
-    """Refuse a scope, session or key that is not printable text of at most 200 characters."""
+    """Refuse a scope, session or key that is not printable text of at most 500 characters."""
     if not isinstance(name, str) or len(name) > _LONGEST_NAME or not name.isprintable():  # type: ignore[redundant-expr]  # callers may not check types
         raise InputError(f"a {what} is printable text of at most {_LONGEST_NAME} characters")
     return name
+
+
+def check_change(change: Change) -> None:
+    """Refuse a change whose id, scope, session or key is none."""
+    check_identifier(change.identifier)
+    check_name(change.scope, "scope")
+    check_name(change.session, "session")
+    if change.key is not None:
+        check_name(change.key, "key")
 
 
 def check_digest(content_id: str) -> bytes:

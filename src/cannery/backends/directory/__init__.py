@@ -31,8 +31,8 @@ from cannery.backends._contract import (
     Reading,
     Receipt,
     Span,
+    check_change,
     check_identifier,
-    check_name,
 )
 from cannery.backends._seals import seal, unseal
 from cannery.backends.directory.catalogue import DerivedCatalogue
@@ -131,8 +131,7 @@ class DirectoryBackend:
             return [self._refusal() for _ in changes]
         wanted = list(changes)
         for change in wanted:
-            check_identifier(change.identifier)
-            check_name(change.scope, "scope")
+            check_change(change)
         held = self._held(wanted)
         made = [change for change in wanted if id(change) not in held]
         with medium(self._files.root):

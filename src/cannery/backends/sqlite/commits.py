@@ -14,8 +14,8 @@ from cannery.backends._contract import (
     Cursor,
     Durability,
     Receipt,
+    check_change,
     check_identifier,
-    check_name,
 )
 from cannery.backends._seals import seal, unseal
 from cannery.backends.sqlite.contents import Encoded, encode, find_content, put_content
@@ -61,8 +61,7 @@ class Commits:
     ) -> list[Receipt | CanneryError]:
         """Make changes; for each its receipt or what is wrong with it."""
         for change in changes:
-            check_identifier(change.identifier)
-            check_name(change.scope, "scope")
+            check_change(change)
         order = _Order(changes, durability)
         with self._gate:
             self._waiting.append(order)
@@ -110,7 +109,7 @@ def _receipt_of(connection: sqlite3.Connection, change: Change) -> Receipt | Non
     if change.key is None:
         return None
     query = "SELECT start, stop, place FROM keys WHERE scope = ? AND key = ?"
-    found = connection.execute(query, (change.scope, check_name(change.key, "key"))).fetchone()
+    found = connection.execute(query, (change.scope, change.key)).fetchone()
     return None if found is None else Receipt(*found)
 
 
