@@ -134,7 +134,7 @@ def test_an_item_is_not_taken_out(client: openai.OpenAI) -> None:
         ("POST", PATH, {"metadata": {"a": 1}}, 400, "metadata.a"),
         ("POST", PATH, {"metadata": {str(n): "" for n in range(17)}}, 400, "metadata"),
         ("POST", PATH, [], 400, None),
-        ("GET", PATH, None, 405, None),
+        ("DELETE", PATH, None, 405, None),
         ("PUT", PATH, {}, 405, None),
         ("GET", f"{PATH}/none", None, 404, "conversation_id"),
         ("GET", f"{PATH}/No%20Name", None, 404, "conversation_id"),

@@ -14,6 +14,7 @@ from cannery.gateway.identifiers import new_request_id
 from cannery.gateway.ingress import hear_out, read_body
 from cannery.gateway.keys import own_credential
 from cannery.gateway.metrics import Counter
+from cannery.gateway.passing import Passage
 from cannery.gateway.refusals import JSON, CallError, Header, body_of, refuse
 from cannery.gateway.routing import NoMatch
 from cannery.gateway.rsgi import HTTPProtocol, Scope
@@ -35,6 +36,7 @@ class Operations:
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
         self._conversations = Conversations(gateway)
+        self._passage = Passage(gateway)
         self._pages = {
             "/healthz": self._health,
             "/readyz": self._ready,
@@ -155,6 +157,8 @@ class Operations:
             await self._models(call)
         elif call.kind == "conversations":
             await self._conversations.answer(call)
+        elif call.kind in ("pass", "response"):
+            await self._passage.answer(call)
         else:
             raise refuse(501, f"{call.kind} is not offered", code="not_offered")
 

@@ -44,6 +44,11 @@ class _Reply(Struct):
     id: str | None = None
 
 
+class _Counts(Struct):
+    usage: dict[str, Any] | None = None
+    usageMetadata: dict[str, Any] | None = None  # noqa: N815 - the wire's own name
+
+
 class Shape(Struct, frozen=True):
     """Where a dialect keeps its messages, and which roles they may have as they stand."""
 
@@ -69,6 +74,7 @@ _EXACT = {name: shape.exact for name, shape in SHAPES.items()}
 
 _decode_body = msgspec.json.Decoder(_Body).decode
 _decode_reply = msgspec.json.Decoder(_Reply).decode
+_decode_counts = msgspec.json.Decoder(_Counts).decode
 
 
 class Glance(Struct, frozen=True):
@@ -134,6 +140,13 @@ def gist(dialect: str, body: bytes) -> Gist | None:
     if wanted and all(getattr(seen, name) is UNSET for name in wanted):
         return None
     return Gist(_usage(seen.usage or seen.usageMetadata or {}), seen.id)
+
+
+def usage_of(body: bytes) -> Usage | None:
+    """The tokens that a body tells of, whatever else it is; None if it tells none."""
+    seen = _decode_counts(body)
+    told = seen.usage or seen.usageMetadata
+    return _usage(told) if told else None
 
 
 def _usage(told: dict[str, Any]) -> Usage:

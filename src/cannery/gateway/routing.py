@@ -23,6 +23,28 @@ DEFAULT_DIALECT = "openai_chat"
 # Served from the store, in the dialect whose clients know it.
 CONVERSATIONS, _OF_CONVERSATIONS = "/conversations", "openai_responses"
 _CONVERSATION_METHODS = ("DELETE", "GET", "POST")
+# What is no conversation, and passes to an upstream as it is; the name of a Gemini model stands before its verb.
+_PASSED = {
+    "openai": [
+        "/audio",
+        "/batches",
+        "/completions",
+        "/embeddings",
+        "/files",
+        "/fine_tuning",
+        "/images",
+        "/moderations",
+        "/responses",
+        "/uploads",
+        "/vector_stores",
+    ],
+    "anthropic": ["/messages/batches", "/files"],
+    "gemini": ["/files", "/cachedContents", "/batches"],
+}
+_PASSED_VERBS = re.compile(
+    r"/models/[^:]+:(?:embedContent|batchEmbedContents|predict|predictLongRunning|asyncBatchEmbedContent)"
+)
+_PASSED_METHODS = frozenset({"DELETE", "GET", "PATCH", "POST", "PUT"})
 _VERSION = re.compile(r"(/v\d+(?:(?:alpha|beta)\d*)?)+(?=/)")
 _MOST_KNOWN = 1024
 _SIGNS = (
@@ -115,7 +137,23 @@ class Router:
         matches = list(self._by_pattern(method, endpoint, vendor))
         if matches:
             return self._choose(matches, version, headers)
-        return NoMatch(self.guess(vendor, headers), self._allowed(endpoint, vendor))
+        passed = self._passed(method, endpoint, vendor, version, headers)
+        return passed or NoMatch(self.guess(vendor, headers), self._allowed(endpoint, vendor))
+
+    def _passed(
+        self, method: str, endpoint: str, vendor: str | None, version: str, headers: Headers
+    ) -> Match | None:
+        """Where something leads that is no conversation."""
+        if method not in _PASSED_METHODS or (not version and vendor is None):
+            return None
+        vendor = vendor or _sniff(headers) or ("gemini" if "beta" in version else "openai")
+        is_passed = any(f"{endpoint}/".startswith(f"{start}/") for start in _PASSED.get(vendor, ()))
+        if vendor == "gemini" and _PASSED_VERBS.fullmatch(endpoint):
+            is_passed = True
+        if not is_passed or endpoint == "/responses":
+            return None
+        kind = "response" if endpoint.startswith("/responses/") else "pass"
+        return Match(self.guess(vendor, headers), kind)
 
     def _split(self, path: str) -> tuple[str | None, str, str]:
         """The prefix, the version and the endpoint in a path."""

@@ -69,6 +69,7 @@ class Outgoing(NamedTuple):
     url: str
     headers: Mapping[str, str]
     body: bytes
+    method: str = "POST"
 
 
 class Answer(NamedTuple):
@@ -181,7 +182,7 @@ class Sender:
 
     async def fetch(self, url: str, headers: Mapping[str, str]) -> Answer:
         """Get what lies at an address, in one attempt."""
-        opened = Opened(self, await self._ask(wreq.Method.GET, Outgoing(url, headers, b"")), 1)
+        opened = Opened(self, await self._ask(Outgoing(url, headers, b"", "GET")), 1)
         try:
             return Answer(opened.status, opened.headers, await opened.rest(), 1)
         finally:
@@ -192,7 +193,7 @@ class Sender:
         attempt = 1
         while True:
             try:
-                response = await self._ask(wreq.Method.POST, outgoing)
+                response = await self._ask(outgoing)
             except NoAnswerError as failure:
                 if attempt > self._row.retries or failure.code != "upstream_unreachable":
                     raise
@@ -212,27 +213,27 @@ class Sender:
         if self._places is not None:
             self._places.release()
 
-    async def _ask(self, method: wreq.Method, outgoing: Outgoing) -> Any:
+    async def _ask(self, outgoing: Outgoing) -> Any:
         """Send a request and wait for the head of its answer."""
         if self._places is not None:
             await self._take_place(self._places)
         try:
-            return await self._request(method, outgoing)
+            return await self._request(outgoing)
         except BaseException:
             if self._places is not None:
                 self._places.release()
             raise
 
-    async def _request(self, method: wreq.Method, outgoing: Outgoing) -> Any:
+    async def _request(self, outgoing: Outgoing) -> Any:
         # An upstream closes connections that nobody used for a while, also in the moment when one is used again:
         # then it has not seen the request.
         may_be_stale = monotonic() - self._answered < _IDLE_SECONDS
-        url, headers, body = outgoing
-        if method is not wreq.Method.POST:
-            body = None  # type: ignore[assignment]
+        url, headers, body, name = outgoing
+        method = _METHODS[name]
+        content = body or None if method is not wreq.Method.POST else body
         while True:
             try:
-                return await self._client.request(method, url, headers=headers, body=body)
+                return await self._client.request(method, url, headers=headers, body=content)
             except _FAILURES as failure:
                 if may_be_stale and any(word in str(failure) for word in _BROKEN):
                     may_be_stale = False
@@ -278,6 +279,16 @@ def _reason(text: str) -> str:
             return f"{reason} ({detail[1]})" if detail else reason
     said = _SYSTEM_REASON.search(text)
     return said[1] if said else "no connection could be made"
+
+
+_METHODS = {
+    "DELETE": wreq.Method.DELETE,
+    "GET": wreq.Method.GET,
+    "HEAD": wreq.Method.GET,
+    "PATCH": wreq.Method.PATCH,
+    "POST": wreq.Method.POST,
+    "PUT": wreq.Method.PUT,
+}
 
 
 # --- the client of a row --------------------------------------------------------------------------

@@ -1,0 +1,192 @@
+"""What is no conversation (embeddings, images, audio, files, batches, moderations) passes to its upstream unread.
+
+The model in the body leads to a row, as for conversations; without one the first row that speaks the vendor's dialects
+is asked. Keys, limits, metrics and, where the answer tells tokens, cost are as everywhere else. Of the caller's headers
+only those go on that a row's conversations get, and of a query everything but keys.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
+
+import msgspec
+
+from cannery.errors import DialectError
+from cannery.gateway.calls import Call
+from cannery.gateway.forwarding import to_caller, to_upstream
+from cannery.gateway.ingress import read_body
+from cannery.gateway.keys import holds_secret
+from cannery.gateway.peek import usage_of
+from cannery.gateway.refusals import JSON, CallError, refuse
+from cannery.gateway.routing import vendor_of
+from cannery.gateway.sending import Opened, Outgoing
+from cannery.gateway.upstreams import Choice, join_url
+from cannery.messages import Conversation, Response, Role
+from cannery.translation import nativize_response
+from cannery.wire.bodies import encode, read_object
+
+if TYPE_CHECKING:
+    from cannery.gateway.gateway import Gateway
+
+_FORM_MODEL = re.compile(rb'name="model"\r\n(?:[^\r\n]+\r\n)*\r\n([^\r\n]{1,200})\r\n')
+_PATH_MODEL = re.compile(r"/models/([^:]+):")
+_RESPONSES = "openai_responses"
+_SPOKEN = (Role.Assistant, Role.Invocation)
+_TOLD = ("content-disposition", "location", "openai-processing-ms")
+
+
+class Passage:
+    """Passes calls on."""
+
+    def __init__(self, gateway: Gateway) -> None:
+        self._gateway = gateway
+
+    async def answer(self, call: Call) -> None:
+        """Answer one call; a reply that the gateway knows itself is told from the store."""
+        if call.scope.method in ("POST", "PUT", "PATCH"):
+            call.body = await read_body(call, self._gateway.limits)
+        if call.kind == "response" and await self._tell_reply(call):
+            return
+        choice = self._choose(call)
+        call.upstream, call.upstream_model = choice.upstream.name, choice.model
+        sender = self._gateway.exchanges.senders[choice.upstream.name]
+        async with contextlib.aclosing(await sender.open(self._outgoing(call, choice))) as opened:
+            headers = opened.headers
+            call.upstream_id = headers.get("x-request-id") or headers.get("request-id")
+            call.returned_headers = to_caller(headers, opened.attempts)
+            call.returned_headers += [
+                (name, value) for name in _TOLD if (value := headers.get(name)) is not None
+            ]
+            await self._relay(call, choice, opened)
+
+    async def _relay(self, call: Call, choice: Choice, opened: Opened) -> None:
+        kind = opened.headers.get("content-type") or "application/octet-stream"
+        if kind.startswith(JSON):
+            body = await opened.rest()
+            with contextlib.suppress(msgspec.MsgspecError, UnicodeError):
+                call.usage = usage_of(body)
+                prices = self._gateway.lasting.prices
+                call.cost = prices.cost(choice.model, choice.upstream.row.url, call.usage)
+            call.reply(opened.status, call.headers(kind), body)
+            return
+        left = self._gateway.limits.reply_bytes
+        transport = call.begin(opened.status, call.headers(kind))
+        while (chunk := await opened.read()) is not None:
+            left -= len(chunk)
+            if left < 0:
+                break
+            await transport.send_bytes(chunk)
+
+    # --- where to ------------------------------------------------------------------------------
+
+    def _choose(self, call: Call) -> Choice:
+        """The row that the model leads to, or the first that speaks the dialects of the path."""
+        upstreams, vendor = self._gateway.exchanges.upstreams, vendor_of(call.dialect)
+        call.model = call.model or _model_of(call)
+        if call.model is not None:
+            choice = upstreams.choose(call.model)
+            if choice.upstream.is_echo:
+                raise refuse(404, "echo only answers conversations", code="not_offered")
+            return choice
+        for upstream in upstreams.all:
+            is_spoken = any(vendor_of(dialect) == vendor for dialect in upstream.dialects)
+            if is_spoken and not upstream.is_echo:
+                return Choice(upstream, None)
+        message = f"no upstream speaks the dialects of {vendor}"
+        raise refuse(404, message, code="not_offered")
+
+    def _outgoing(self, call: Call, choice: Choice) -> Outgoing:
+        path = _safe_path(call)
+        upstream, dialect = choice.upstream, call.dialect
+        body = call.body
+        if choice.model is not None and choice.model != call.model:
+            body = _renamed(body, choice.model)
+        headers = to_upstream(call, upstream, upstream.dialect_for(dialect))
+        del headers["content-type"]
+        kind = call.header("content-type")
+        if kind is not None and body:
+            headers["content-type"] = kind
+        url = join_url(upstream.row.url, path, dialect.name)
+        query = _safe_query(call)
+        return Outgoing(f"{url}?{query}" if query else url, headers, body, call.scope.method)
+
+    # --- replies -------------------------------------------------------------------------------
+
+    async def _tell_reply(self, call: Call) -> bool:
+        """Answer ``GET /v1/responses/{id}`` for a reply that the gateway remembers."""
+        identifier = call.scope.path.rstrip("/").rpartition("/")[2]
+        if call.scope.method not in ("GET", "HEAD"):
+            return False
+        found = await self._gateway.recorder.recall(identifier, call.store_scope)
+        if found is None:
+            if any(
+                dialect.name == _RESPONSES and not upstream.is_echo
+                for upstream in self._gateway.exchanges.upstreams.all
+                for dialect in upstream.dialects
+            ):
+                return False
+            message = f"Response with id '{identifier[:100]}' not found."
+            raise refuse(404, message, code="response_not_found")
+        history = list(found[0])
+        start = len(history)
+        while start and history[start - 1].role in _SPOKEN:
+            start -= 1
+        response = Response(Conversation.trusted(history[start:]), identifier=identifier)
+        call.reply(200, call.headers(), nativize_response(response, _RESPONSES).body)
+        return True
+
+
+def _model_of(call: Call) -> str | None:
+    """The model that a path, a JSON body or a form names."""
+    named = _PATH_MODEL.search(call.scope.path)
+    if named is not None:
+        return named[1]
+    kind = str(call.header("content-type") or "")
+    if kind.startswith("multipart/"):
+        found = _FORM_MODEL.search(call.body)
+        return None if found is None else found[1].decode("utf-8", "replace")
+    if not call.body or not kind.startswith(JSON):
+        return None
+    try:
+        model: Any = read_object(call.dialect.name, call.body).get("model")
+    except DialectError:
+        return None
+    return model if isinstance(model, str) else None
+
+
+def _renamed(body: bytes, model: str) -> bytes:
+    """A JSON body with the name that the upstream has for its model."""
+    try:
+        value = read_object("body", body)
+    except DialectError:
+        message = "an alias can only be used in a JSON body; name the upstream's own model"
+        raise refuse(400, message, code="invalid_model") from None
+    return encode({**value, "model": model})
+
+
+def _safe_path(call: Call) -> str:
+    """The path of the endpoint without our prefix, which leads nowhere else."""
+    path = call.scope.path
+    prefix = f"/{vendor_of(call.dialect)}/"
+    if path.startswith(prefix):
+        path = path[len(prefix) - 1 :]
+    if not {".", ".."}.isdisjoint(path.split("/")) or holds_secret(call, path):
+        raise _not_there(call)
+    return quote(path, safe="/:@")
+
+
+def _safe_query(call: Call) -> str:
+    """A query without keys."""
+    return "&".join(
+        pair
+        for pair in call.query.split("&")
+        if pair and not pair.startswith("key=") and not holds_secret(call, unquote(pair))
+    )
+
+
+def _not_there(call: Call) -> CallError:
+    message = f"there is nothing at {call.scope.method} {call.scope.path}; see /docs"
+    return refuse(404, message, code="unknown_path")

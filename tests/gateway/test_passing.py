@@ -1,0 +1,200 @@
+"""What is no conversation passes to its upstream unread, keyed and metered."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from .running import Running
+from .test_contract import ask
+
+KEY = "gateway-key"
+SHOWN = {"authorization": f"Bearer {KEY}"}
+ROWS = """
+[keys.team]
+variable = "KEY"
+[[upstreams]]
+name = "open"
+url = "{url}/v1"
+key_variable = "TEST_KEY"
+models = ["text-embedding-*", "whisper-*", "dall-e-*", "tts-*"]
+aliases = {{ small = "text-embedding-3-small" }}
+[[upstreams]]
+name = "anthropic"
+dialect = "anthropic_messages"
+url = "{url}"
+key_variable = "TEST_KEY"
+models = ["claude-*"]
+[[upstreams]]
+name = "google"
+dialect = "gemini_generate"
+url = "{url}"
+key_variable = "TEST_KEY"
+models = ["gemini-*", "embedding-*"]
+"""
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Any
+
+    def log_message(self, *_: Any) -> None:
+        """Say nothing."""
+
+    def _answer(self) -> None:
+        body = self.rfile.read(int(self.headers.get("content-length") or 0))
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        self.server.seen.append((self.command, self.path, headers, body))
+        kind, said = "application/json", json.dumps({"ok": self.path}).encode()
+        if "embeddings" in self.path:
+            usage = {"prompt_tokens": 1000, "total_tokens": 1000}
+            said = json.dumps({"data": [], "usage": usage}).encode()
+        elif "speech" in self.path:
+            kind, said = "audio/mpeg", bytes(range(256)) * 1000
+        elif "missing" in self.path:
+            said = b'{"error":{"message":"no such file","type":"x"}}'
+        self.send_response(404 if "missing" in self.path else 200)
+        self.send_header("content-type", kind)
+        self.send_header("x-request-id", "up-1")
+        self.send_header("x-ratelimit-remaining-requests", "9")
+        self.send_header("content-length", str(len(said)))
+        self.end_headers()
+        self.wfile.write(said)
+
+    def do_GET(self) -> None:
+        self._answer()
+
+    def do_POST(self) -> None:
+        self._answer()
+
+    def do_DELETE(self) -> None:
+        self._answer()
+
+
+@pytest.fixture(scope="module")
+def other() -> Iterator[Any]:
+    server: Any = ThreadingHTTPServer(("127.0.0.1", 0), _Handler)
+    server.daemon_threads = True
+    server.seen = []
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield server
+    server.shutdown()
+    server.server_close()
+
+
+@pytest.fixture(scope="module")
+def passing(other: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
+    url = f"http://127.0.0.1:{other.server_address[1]}"
+    folder = tmp_path_factory.mktemp("passing")
+    running = Running(folder, ROWS.format(url=url), environment={"KEY": KEY})
+    yield running
+    running.stop()
+
+
+def test_embeddings_are_metered(passing: Running, other: Any) -> None:
+    other.seen.clear()
+    body = {"model": "text-embedding-3-small", "input": ["a", "b"], "odd": {"kept": True}}
+    headers = {**SHOWN, "content-type": "application/json"}
+    status, found, said = ask(passing, "/v1/embeddings", body, headers)
+    assert (status, said["usage"]["prompt_tokens"]) == (200, 1000)
+    assert found["x-cannery-upstream"] == "open"
+    assert found["x-request-id"] == "up-1"
+    assert found["x-ratelimit-remaining-requests"] == "9"
+    ((method, path, sent, raw),) = other.seen
+    assert (method, path, json.loads(raw)) == ("POST", "/v1/embeddings", body)
+    assert sent["authorization"] == "Bearer secret-upstream-key"
+    counts = passing.metrics()
+    assert counts['cannery_key_tokens_total{key="team",direction="input"}'] == 1000
+    assert counts['cannery_key_requests_total{key="team",kind="pass",status="200"}'] == 1
+
+
+def test_an_alias_is_renamed_in_json(passing: Running, other: Any) -> None:
+    other.seen.clear()
+    headers = {**SHOWN, "content-type": "application/json"}
+    assert (
+        ask(passing, "/openai/v1/embeddings", {"model": "small", "input": "x"}, headers)[0] == 200
+    )
+    assert json.loads(other.seen[0][3]) == {"model": "text-embedding-3-small", "input": "x"}
+    assert other.seen[0][1] == "/v1/embeddings"
+
+
+def test_a_form_goes_byte_for_byte_and_bytes_come_back(passing: Running, other: Any) -> None:
+    other.seen.clear()
+    form = (
+        b'--x\r\nContent-Disposition: form-data; name="model"\r\n\r\nwhisper-1\r\n'
+        b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.wav"\r\n\r\n\x00\xff\r\n--x--\r\n'
+    )
+    headers = {**SHOWN, "content-type": "multipart/form-data; boundary=x"}
+    assert ask(passing, "/v1/audio/transcriptions", form, headers)[0] == 200
+    _, path, sent, raw = other.seen[0]
+    assert (path, raw, sent["content-type"]) == (
+        "/v1/audio/transcriptions",
+        form,
+        headers["content-type"],
+    )
+    speech = {"model": "tts-1", "input": "Hi", "voice": "x"}
+    headers = {**SHOWN, "content-type": "application/json"}
+    status, found, said = ask(passing, "/v1/audio/speech", speech, headers)
+    assert (status, found["content-type"]) == (200, "audio/mpeg")
+    assert said == bytes(range(256)) * 1000
+
+
+@pytest.mark.parametrize(
+    "method,path,expected,upstream",
+    [
+        ("GET", "/v1/files?purpose=batch&limit=2", "/v1/files?purpose=batch&limit=2", "open"),
+        ("DELETE", "/v1/files/file-1", "/v1/files/file-1", "open"),
+        ("GET", "/v1/files/missing", "/v1/files/missing", "open"),
+        ("POST", "/v1/batches", "/v1/batches", "open"),
+        ("POST", "/v1/moderations", "/v1/moderations", "open"),
+        ("POST", "/v1/images/generations", "/v1/images/generations", "open"),
+        ("GET", "/anthropic/v1/messages/batches", "/v1/messages/batches", "anthropic"),
+        (
+            "POST",
+            "/gemini/v1beta/models/embedding-001:embedContent",
+            "/v1beta/models/embedding-001:embedContent",
+            "google",
+        ),
+        ("GET", "/gemini/v1beta/files", "/v1beta/files", "google"),
+    ],
+)
+def test_a_path_leads_to_its_row(
+    passing: Running, other: Any, method: str, path: str, expected: str, upstream: str
+) -> None:
+    other.seen.clear()
+    body = b"{}" if method == "POST" else None
+    status, headers, _ = ask(passing, path, body, SHOWN, method)
+    assert status == (404 if "missing" in path else 200)
+    assert headers["x-cannery-upstream"] == upstream
+    assert (other.seen[0][0], other.seen[0][1]) == (method, expected)
+
+
+def test_keys_paths_and_queries_stay_safe(passing: Running, other: Any) -> None:
+    other.seen.clear()
+    assert ask(passing, "/v1/files")[0] == 401
+    assert ask(passing, f"/v1/files?key={KEY}&limit=1&x={KEY}")[0] == 200
+    assert other.seen[-1][1] == "/v1/files?limit=1"
+    other.seen.clear()
+    for path in ("/v1/files/../../secret", "/v1/files/%2e%2e/%2e%2e/secret", f"/v1/files/{KEY}"):
+        assert ask(passing, path, None, SHOWN)[0] == 404
+    assert other.seen == []
+    assert ask(passing, "/v1/nothing", b"{}", SHOWN)[0] == 404
+
+
+def test_a_reply_can_be_read_again_by_its_id(gateway: Running) -> None:
+    body = {"model": "chat-model", "input": "say it again"}
+    _, _, said = ask(gateway, "/v1/responses", body)
+    gateway.settle()
+    status, _, again = ask(gateway, f"/v1/responses/{said['id']}")
+    assert (status, again["id"]) == (200, said["id"])
+    texts = [
+        [part["text"] for item in reply["output"] for part in item.get("content", [])]
+        for reply in (said, again)
+    ]
+    assert texts[0] == texts[1] == ["echo: say it again"]
+    assert again["object"] == "response"
