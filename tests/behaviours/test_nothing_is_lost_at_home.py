@@ -101,6 +101,32 @@ REQUESTS: dict[str, tuple[str, Any]] = {
     "many stop sequences": (CHAT, chat(user("q"), stop=list("abcdef"))),
     "many stop sequences and more": (CHAT, chat(user("q"), stop=list("abcdef"), seed=1, n=2)),
     "arguments in an object": (GEMINI, {"contents": [*ASKED, called({"_raw_arguments": "x"})]}),
+    "a part of an unknown type with a text": (
+        CHAT,
+        chat(user([{"type": "hologram", "text": "words"}])),
+    ),
+    "an older choice with the shape of a newer one": (
+        CHAT,
+        chat(user("q"), function_call={"function": {"name": "f"}}),
+    ),
+    "functions in groups of their own": (
+        GEMINI,
+        {"contents": ASKED, "tools": [{"functionDeclarations": [{"name": n}]} for n in "ab"]},
+    ),
+    "no functions beside some": (
+        GEMINI,
+        {
+            "contents": ASKED,
+            "tools": [{"functionDeclarations": []}, {"functionDeclarations": [{"name": "a"}]}],
+        },
+    ),
+    "reasoning whose id ends in white space": (
+        RESPONSES,
+        responses(
+            {"id": " rs_1\n", "type": "reasoning"},
+            {"role": "assistant", "content": [{"type": "hologram"}]},
+        ),
+    ),
     "a failed result of an example": (FINETUNING, {"messages": [tool("a", "[tool error] boom")]}),
     "media of a result of an example": (
         FINETUNING,
@@ -112,6 +138,14 @@ RESPONSES_READ: dict[str, tuple[str, Any]] = {
     "annotations that are no objects": (CHAT, answer([5])),
     "annotations beside a call": (CHAT, answer([{"type": "x"}], tool_calls=[call("a")])),
     "citations of somebody else": (RESPONSES, cited_by("user")),
+    "a file of the user among outputs": (
+        RESPONSES,
+        {"output": [{"role": "user", "content": [{"type": "input_file", "file_id": "f"}]}]},
+    ),
+    "a refused prompt beside a candidate": (
+        GEMINI,
+        {"candidates": [{}], "promptFeedback": {"blockReason": "SAFETY"}},
+    ),
     "arguments in an object": (
         GEMINI,
         {"candidates": [{"content": called({"_raw_arguments": "[1]"}), "finishReason": "STOP"}]},

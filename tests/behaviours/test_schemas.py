@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -178,3 +179,10 @@ def test_what_stands_beside_functions_is_named_by_its_own_path():
     body = {"contents": [{"parts": [{"text": "q"}]}], "tools": [group, {"urlContext": {}}]}
     lost = {("TOOL_DROPPED", "tools[0].googleSearch"), ("TOOL_DROPPED", "tools[1]")}
     assert told(body, GEMINI, CHAT, model="m").paths == lost
+
+
+def test_a_format_that_is_no_word_is_said_in_the_description():
+    schema = {"type": "object", "properties": {"a": {"type": "string", "format": {"x": 1}}}}
+    form = {"type": "json_schema", "name": "n", "schema": schema}
+    body = {"model": "m", "input": "q", "text": {"format": form}}
+    assert '{\\"x\\":1}' in json.dumps(told(body, RESPONSES, CLAUDE).body)

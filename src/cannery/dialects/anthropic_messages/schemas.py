@@ -81,7 +81,9 @@ def held_schema(schema: Any) -> tuple[Any, bool]:
 
 
 def _is_taken(key: str, value: Any) -> bool:
-    return (key == "format" and value in _FORMATS) or (key == "minItems" and value in (0, 1))
+    if key == "format":
+        return type(value) is str and value in _FORMATS
+    return key == "minItems" and value in (0, 1)
 
 
 def _inner(key: str, value: Any) -> tuple[Any, bool]:

@@ -134,9 +134,7 @@ def _read_response(body: Object, places: Places) -> Response:
     section = Section(body, USUAL)
     model, identifier = section.get("modelVersion"), section.get("responseId")
     reader = MessageReader(places.canisters, model, call_stem(identifier))
-    finish = _read_candidates(section, reader, places)
-    if finish is absent and not reader.canisters and is_blocked(body):
-        finish = FinishReason.Filter
+    finish = _read_candidates(section, reader, places, is_stopped=is_blocked(body))
     canisters = Conversation.trusted(reader.canisters)
     usage = read_around(section)
     patch = section.patch()
@@ -168,14 +166,16 @@ def read_around(section: Section) -> Any:
     return usage
 
 
-def _read_candidates(section: Section, reader: MessageReader, places: Places) -> Any:
-    """Read the first candidate; gives why the model stopped."""
+def _read_candidates(
+    section: Section, reader: MessageReader, places: Places, *, is_stopped: bool
+) -> Any:
+    """Read the first candidate; gives why the model stopped, which a refused prompt says for it."""
     places.settings["finish"] = ()
     candidates = section.get("candidates")
     if candidates is None or candidates == []:
         if "candidates" not in section.keys:
             section.dropped.append("candidates")
-        return absent
+        return FinishReason.Filter if is_stopped else absent
     listed = list_at(candidates, ("candidates",))
     held = object_at(listed[0], ("candidates", 0))
     citing = read_said(held, reader)
@@ -186,6 +186,9 @@ def _read_candidates(section: Section, reader: MessageReader, places: Places) ->
     key = candidate.keys.get("finishReason")
     places.settings["finish"] = ("candidates", 0) if key is None else ("candidates", 0, key)
     finish = take_ending(candidate, has_calls=has_calls)
+    if finish is absent and is_stopped and not reader.canisters:
+        finish = FinishReason.Filter
+        candidate.write("finishReason", FINISH_WORDS[finish])
     section.nest("candidates", candidates_patch(candidate, listed[1:]))
     return finish
 

@@ -229,8 +229,10 @@ def _read_group(
         paths.append(path)
         return
     joined = ""
+    # A function without any mark would be written into the group before it.
+    place = "apart" if tools else ""
     for index, item in enumerate(declared or ()):
-        shapes = [joined, key if key != "functionDeclarations" else ""]
+        shapes = [joined or place, key if key != "functionDeclarations" else ""]
         if is_single:
             shapes.append("single")
         tools.append(_read_declaration(item, shapes))

@@ -224,10 +224,13 @@ def _read_choice(left: Object, patches: Object, form: list[str], places: Places)
     if type(choice) is not dict:
         return absent
     allowed = choice.get("allowed_tools") if choice.get("type") == "allowed_tools" else None
-    if type(allowed) is dict:
-        found, patch = _read_allowed(choice, allowed)
-    elif is_older and type(choice.get("name")) is str:
+    if is_older:
+        # The older name only knows the name of a function, which stands by itself.
+        if type(choice.get("name")) is not str:
+            return absent
         found, patch = new_tool_choice("named", (choice.pop("name"),)), set_again(choice)
+    elif type(allowed) is dict:
+        found, patch = _read_allowed(choice, allowed)
     else:
         name, is_freeform, patch = _take_named(choice)
         found = absent

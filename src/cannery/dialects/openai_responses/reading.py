@@ -288,7 +288,9 @@ class ItemReader:
                 held.kind == "opaque" or (is_output and held.kind == "image")
             ):
                 form = f"{form} {PART}"
-            form = f"{form} {mark}".strip() if mark else form.lstrip()
+            form = (f"{form} {mark}" if mark else form).lstrip()
+            if self._is_answer and not (index or envelope or form):
+                form = BARE
             text = None if patch is None else write_json(patch)
             residue = _kept(text, envelope, form or None, cache_mark(part))
             self._say(role, held, joined, residue, place)

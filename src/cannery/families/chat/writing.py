@@ -160,7 +160,7 @@ class ChatWriter:
             message["content"] = None
         elif form == "empty":
             message["content"] = []
-        elif form != "list" and len(parts) == 1 and parts[0].keys() == {"type", "text"}:
+        elif form != "list" and _is_bare_text(parts):
             message["content"] = parts[0]["text"]
         else:
             message["content"] = parts or ""
@@ -538,7 +538,7 @@ class ChatWriter:
         self, message: Object, parts: list[Object], calls: list[Object], form: str | None
     ) -> None:
         is_list = form in ("list", "empty")
-        if not is_list and len(parts) == 1 and parts[0].keys() == {"type", "text"}:
+        if not is_list and _is_bare_text(parts):
             message["content"] = parts[0]["text"]
         elif parts or is_list:
             message["content"] = parts
@@ -548,6 +548,10 @@ class ChatWriter:
             said = message.get("refusal") or "function_call" in message or "audio" in message
             silent = calls or self.at_home or said
             message["content"] = None if silent else ""
+
+
+def _is_bare_text(parts: list[Object]) -> bool:
+    return len(parts) == 1 and parts[0].keys() == {"type", "text"} and parts[0]["type"] == "text"
 
 
 # Forms of a message without content.
