@@ -6,7 +6,8 @@
     │   ├── RoleError                      a role string is not accepted
     │   ├── DialectError                   a wire body breaks its dialect
     │   │   └── WireRoleError (RoleError)  a message in it has a role that is not accepted
-    │   ├── LossError                      the strict policy forbids a lossy translation
+    │   ├── EmptyConversationError         nothing in a conversation could be sent
+    │   ├── LossError                      the policy forbids a lossy translation
     │   ├── ProfileError                   a conversation's profile refuses the message
     │   └── ConfigurationError             a setting is missing or wrong
     ├── NotFoundError (LookupError)        a name leads nowhere
@@ -100,6 +101,17 @@ class WireRoleError(DialectError, RoleError):  # type: ignore[misc]  # a path is
         self.problem = str(error).removeprefix(f"{self.path}: ")
         self.received = error.received
         self.suggestions = error.suggestions
+
+
+class EmptyConversationError(InputError):
+    """No message of a conversation says anything that could be sent."""
+
+    def __init__(self, target: str) -> None:
+        super().__init__(
+            f"{target}: the conversation is empty: no message says anything that could be sent; "
+            "give it at least one message with text"
+        )
+        self.target = target
 
 
 class LossError(InputError):

@@ -12,6 +12,7 @@ from orjson import Fragment
 
 from cannery import growth
 from cannery.dialects import find_dialect
+from cannery.errors import EmptyConversationError
 from cannery.messages.canisters import AnyCanister, SupervisorCanisterClass, hold
 from cannery.messages.content import OpaqueContentClass, TextualContentClass, new_text
 from cannery.messages.conversation import Conversation
@@ -74,7 +75,10 @@ class Writing:
         self.report.request = self._request
         off = {*self._without} - self._target.fixed_repairs if self._without else ()
         parted = parted_texts(pieces, self._target.name, self.report)
-        return repair(parted, self._rules, self.report, off)
+        arranged = repair(parted, self._rules, self.report, off)
+        if not arranged:
+            raise EmptyConversationError(self._target.name)
+        return arranged
 
     def _write(self, pieces: list[Piece], report: Report) -> Any:
         request, target = self._request, self._target

@@ -14,7 +14,6 @@ from cannery.messages.canisters import (
     new_user,
     text_of,
 )
-from cannery.messages.checked import now
 from cannery.messages.content import TextualContentClass
 from cannery.messages.residue import Residue
 from cannery.messages.role import Role
@@ -105,8 +104,13 @@ def _report_moved(staying: list[Piece], report: Report) -> None:
 
 
 def _folded(piece: Piece, report: Report) -> Piece:
-    """A system message in the words of a user turn."""
+    """A late system message in the words of a user turn."""
     report.repair("late_supervisors", piece.place)
+    return _enveloped(piece, report)
+
+
+def _enveloped(piece: Piece, report: Report) -> Piece:
+    """A system message in the words of a user turn."""
     canister = piece.canister
     text = text_of(canister.held)
     held = system_envelope(text) if text.strip() else canister.held
@@ -198,20 +202,22 @@ def _marked(piece: Piece, mark: str) -> UserCanisterClass:
 
 
 def first_user(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:
-    """Put a placeholder user turn before an assistant that speaks first."""
+    """Put a placeholder user turn before an assistant that speaks first.
+
+    Where only supervisors speak, the last of them speaks from a user turn, inside a marked envelope.
+    """
     start = leading_count(pieces)
-    if not rules.starts_with_user and pieces:
+    if not rules.starts_with_user or not pieces:
         return pieces
-    if start < len(pieces) and side(pieces[start]) == USER:
+    if start == len(pieces):
+        *others, last = pieces
+        report.repair("first_user", last.place, "the last system message is sent as a user turn")
+        return [*others, _enveloped(last, report)]
+    if side(pieces[start]) == USER:
         return pieces
-    place = pieces[start].place if start < len(pieces) else None
-    when = pieces[0].canister.timestamp if pieces else now()
-    report.repair("first_user", place)
-    return [
-        *pieces[:start],
-        Piece(new_user(PLACEHOLDER, when), None, is_synthetic=True),
-        *pieces[start:],
-    ]
+    report.repair("first_user", pieces[start].place)
+    placeholder = new_user(PLACEHOLDER, pieces[0].canister.timestamp)
+    return [*pieces[:start], Piece(placeholder, None, is_synthetic=True), *pieces[start:]]
 
 
 def prefill(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:

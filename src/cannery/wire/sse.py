@@ -59,28 +59,6 @@ class FrameReader:
             if frame is not None:
                 yield frame
 
-    def whole(self, chunk: bytes) -> list[bytes] | None:
-        """The lines of data in bytes that are whole frames of one such line each, named or not; None for any others.
-
-        This is how servers send them, so most streams need nothing else.
-        """
-        if self._pieces or self._has_data or self._name or self._after_return:
-            return None
-        if b"\r" in chunk:
-            chunk = chunk.replace(b"\r\n", b"\n")
-        if not chunk.endswith(b"\n\n") or b"\r" in chunk:
-            return None
-        found = []
-        for frame in chunk[:-2].split(b"\n\n"):
-            data = frame
-            if frame.startswith(b"event: "):
-                data = frame[frame.find(b"\n") + 1 :]
-            if not data.startswith(b"data: ") or b"\n" in data:
-                return None
-            found.append(data[6:])
-        self._is_first_line = False
-        return found
-
     def close(self) -> Iterator[Frame]:
         """The frame that the end of the stream completes, if one is under way.
 

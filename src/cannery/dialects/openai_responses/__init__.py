@@ -24,6 +24,7 @@ from cannery.dialects.openai_responses.settings import (
 from cannery.dialects.openai_responses.stream_reading import ResponsesStreamReader
 from cannery.dialects.openai_responses.stream_writing import ResponsesStreamWriter
 from cannery.dialects.openai_responses.writing import ItemWriter
+from cannery.errors import EmptyConversationError
 from cannery.families.openai.errors import read_openai_error, write_openai_error
 from cannery.messages.canisters import SupervisorCanisterClass, text_of
 from cannery.messages.requests import Request
@@ -31,7 +32,6 @@ from cannery.wire.aliasing import aliased
 from cannery.wire.contract import Dialect, Piece, Route, Rules
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
-from cannery.wire.markers import PLACEHOLDER
 from cannery.wire.residues import own_residue
 from cannery.wire.settled import settle
 from cannery.wire.turns import is_prefill
@@ -62,9 +62,7 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> dict
     if writer.displaced is not None:
         body["instructions"] = writer.displaced
     if not (is_same or items or "first_user" in report.off):
-        # Of what came nothing is left.
-        report.repair("first_user", pieces[0].place if pieces else None)
-        items = [{"role": "user", "content": PLACEHOLDER}]
+        raise EmptyConversationError(NAME)
     if not is_same and pieces and is_prefill(pieces[-1]):
         report.lose("PREFILL_DROPPED", pieces[-1].place)
     words = form_words(residue)
