@@ -121,6 +121,29 @@ def test_schemas_and_inputs_keep_their_spelling():
     assert b'"input_schema":{"type": "object", "maximum": 1.10}' in again
 
 
+@pytest.mark.parametrize(
+    "given, arguments",
+    [
+        ({"input": "x"}, '"x"'),
+        ({"input": [1]}, "[1]"),
+        ({"input": 5}, "5"),
+        ({"input": None}, "{}"),
+        ({}, "{}"),
+        ({"input": {}}, "{}"),
+    ],
+)
+def test_an_input_of_any_type_is_said_and_not_lost(given: dict[str, Any], arguments: str):
+    called = {"type": "tool_use", "id": "t", "name": "f", **given}
+    result = {"type": "tool_result", "tool_use_id": "t", "content": "r"}
+    turns = [{"role": "assistant", "content": [called]}, {"role": "user", "content": [result]}]
+    body = {"model": "m", "max_tokens": 5, "messages": [ASKED, *turns]}
+    assert orjson.loads(translate(body, source=NAME, target=NAME).body) == body
+    rendered = translate(body, source=NAME, target="openai_chat", model="gpt-5")
+    [call] = orjson.loads(rendered.body)["messages"][1]["tool_calls"]
+    assert call["function"]["arguments"] == arguments
+    assert rendered.losses == ()
+
+
 def test_a_lone_surrogate_in_an_input_is_mended():
     body = (
         rb'{"max_tokens":5,"messages":[{"role":"user","content":"q"},{"role":"assistant","content":'

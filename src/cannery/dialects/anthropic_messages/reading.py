@@ -59,6 +59,8 @@ from cannery.wire.wire_roles import read_role
 
 # The form of a system message that stands among the messages; ``:`` and the form of its content may follow.
 INLINE = "message"
+# The form of a call whose input is no object.
+BARE = "bare"
 # What a block says, and the patch for what is left of it.
 Held = tuple[Any, Object | None]
 # Payload, type and chunks of a document, and the patch for what is left of its source.
@@ -230,25 +232,27 @@ class MessageReader:
         identifier, name = _check(known, "id", path), _check(known, "name", path)
         raw = fields.pop("input", None)
         text = "" if raw is None else spelled(raw)
+        form = None
         patch: Object = {"s": fields} if fields else {}
         if raw is None:
             patch["x"] = ["input"]
+        elif text == "null":
+            text = ""
+            patch["s"] = {**fields, "input": None}
         elif not text.startswith("{"):
-            value = decode(raw)
-            text = "" if value is None else input_text(value)
-            fields["input"] = raw
-            patch["s"] = fields
+            form = BARE
         elif RAW_ARGUMENTS in text:
             unwrapped = input_text(decode(raw))
             text = unwrapped if object_input(unwrapped) is None else text
         if not identifier:
             identifier = f"call_{len(self.canisters)}"
-            patch["s"] = {**fields, "id": ""}
+            patch["s"] = {**patch.get("s", {}), "id": ""}
         residue = None
-        if patch:
+        if patch or form:
             mark = fields.get("cache_control")
             cache = None if mark is None else read_mark({"cache_control": decode(mark)})
-            residue = Residue(NAME, encode(patch).decode(), None, None, None, cache)
+            part = encode(patch).decode() if patch else None
+            residue = Residue(NAME, part, None, form, None, cache)
         self.canisters.append(
             new_invocation(text, self.when, True, residue, None, identifier, name, False)
         )

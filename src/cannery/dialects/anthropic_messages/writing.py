@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from orjson import Fragment
+
 from cannery.dialects.anthropic_messages.blocks import BlockWriter, is_bare_text
 from cannery.dialects.anthropic_messages.models import NAME
-from cannery.dialects.anthropic_messages.reading import INLINE
+from cannery.dialects.anthropic_messages.reading import BARE, INLINE
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AnyCanister,
@@ -279,6 +281,8 @@ class MessageWriter(BlockWriter):
             return found
         if not self.is_same:
             self.report.lose("ARGUMENTS_WRAPPED", piece.place)
+        elif self.residue is not None and self.residue.form == BARE:
+            return Fragment(held)
         return wrapped_input(held)
 
     def _result(self, canister: ResultCanisterClass, piece: Piece) -> Object:
