@@ -215,6 +215,9 @@ class Operations:
     def size(self, fd):
         return len(self.descriptors[fd].now)
 
+    def is_named(self, fd):
+        return True
+
     def truncate(self, fd, size):
         file = self.descriptors[fd]
         if len(file.now) != size:

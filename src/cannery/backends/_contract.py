@@ -180,6 +180,13 @@ class Growth(NamedTuple):
     has_more: bool = False
 
 
+class Expected(NamedTuple):
+    """What a manifest says of a conversation: the position after its last line, and the seal of that line if known."""
+
+    end: int
+    seal: str | None
+
+
 class Inspection(Struct, frozen=True):
     """What a backend found when it looked at everything it keeps."""
 
@@ -195,6 +202,8 @@ class Collection(Struct, frozen=True):
     contents: int
     freed_bytes: int
     is_dry_run: bool = False
+    damages: tuple[Damage, ...] = ()
+    """Why something could not be freed that may be garbage."""
 
 
 class Staged(NamedTuple):
@@ -414,6 +423,9 @@ class Backend(Protocol):
 
     def inspect(self, progress: Progress | None = None) -> Inspection:
         """Re-derive every hash."""
+
+    def manifest(self) -> Mapping[str, Expected]:
+        """What must be there, as far as the backend notes it apart from the conversations themselves."""
 
     def collect(
         self,

@@ -1,18 +1,27 @@
-"""Verify: every hash derived again, every line decoded, every reference followed."""
+"""Verify: every hash derived again, every line decoded, every reference followed, and what is missing found.
+
+What must be there is said by the backend's manifest; what is listed is compared with what is there. Others may write
+meanwhile: what differs is looked at again before it is named.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from cannery.backends import Damage, Progress, referred
+from cannery.backends import Damage, Expected, Metadata, Progress, referred
 from cannery.errors import CanneryError
 from cannery.storage.metadata import decode_metadata
 
 if TYPE_CHECKING:
     from cannery.storage.store import Codec, Store
+
+
+_LOOKS = 5
+_PAGE = 1000
 
 
 class Report(Struct, frozen=True):
@@ -30,51 +39,152 @@ class Report(Struct, frozen=True):
         return not self.damages
 
 
+class _Looked(Struct):
+    """What was found of a conversation that can be read."""
+
+    count: int
+    title: str
+    is_listed: bool
+
+
+class _Verification:
+    """One look at everything in a store."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        # Asked for first: what is there may be more meanwhile, never less.
+        self._manifest = dict(store.backend.manifest())
+        self._missing: dict[str, Damage] = {}
+        self._looked: dict[str, _Looked] = {}
+        self.damages: list[Damage] = []
+        self.messages = 0
+
+    def look(self, identifier: str) -> None:
+        """Verify one conversation."""
+        expected = self._manifest.pop(identifier, None)
+        where = f"conversations/{identifier}"
+        try:
+            raw = self._store.raw_metadata(identifier)
+            if raw is None:
+                self._without_metadata(identifier, expected)
+                return
+            metadata = decode_metadata(raw, identifier)
+            if not self._store.sees(metadata):
+                return
+            if metadata.parent is not None:
+                _check_parent(self._store, metadata.parent, metadata.position, where, self.damages)
+        except CanneryError as error:
+            self.damages.append(Damage(f"{where}/conversation.json", str(error)))
+            return
+        base = metadata.position
+        reading = self._store.backend.read(identifier, base, base)
+        self.damages += reading.damages
+        self._check_lines(f"{where}/messages.jsonl", metadata, reading.lines)
+        if expected is not None:
+            self._check_end(identifier, expected, base, reading.lines)
+        self.messages += len(reading.lines)
+        is_listed = metadata.deleted is None
+        self._looked[identifier] = _Looked(base + len(reading.lines), metadata.title, is_listed)
+
+    def _without_metadata(self, identifier: str, expected: Expected | None) -> None:
+        # A folder alone is what is left when making a conversation failed.
+        where = f"conversations/{identifier}/conversation.json"
+        count = self._store.backend.end(identifier, 0)
+        if count or expected is not None:
+            self.damages.append(Damage(where, "the metadata is missing"))
+        self.messages += count
+
+    def _check_lines(self, log: str, metadata: Metadata, lines: Sequence[bytes | None]) -> None:
+        codec = self._store.codec(metadata.scope)
+        if _is_sound(codec, lines):
+            return
+        for index, line in enumerate(lines):
+            if line is not None:
+                place = index + 1, metadata.position + index
+                self.damages += [Damage(log, problem, *place) for problem in _problems(codec, line)]
+
+    def _check_end(
+        self, identifier: str, expected: Expected, base: int, lines: Sequence[bytes | None]
+    ) -> None:
+        """Compare a log with what the manifest says of its end."""
+        log = f"conversations/{identifier}/messages.jsonl"
+        found = base + len(lines)
+        if found < expected.end:
+            problem = f"{expected.end - found} line(s) missing at the end"
+            self._missing[identifier] = Damage(log, problem, position=found)
+        elif expected.seal is not None and expected.end > base:
+            line = lines[expected.end - base - 1]
+            if line is not None and line[-10:-2] != expected.seal.encode():
+                problem = "not the line that was written"
+                position = expected.end - 1
+                self._missing[identifier] = Damage(log, problem, position - base + 1, position)
+
+    def check_missing(self) -> None:
+        """Name what the manifest says and nobody has found, unless it says so no longer."""
+        for identifier in self._manifest:
+            where = f"conversations/{identifier}"
+            self._missing[identifier] = Damage(where, "the conversation is missing")
+        if self._missing:
+            now = self._store.backend.manifest()
+            self.damages += [damage for name, damage in self._missing.items() if name in now]
+
+    def check_catalogue(self) -> None:
+        """Compare what is listed with what is there; what changes meanwhile is looked at again."""
+        wrong = self._differing(self._listed())
+        for _ in range(_LOOKS):
+            if not wrong:
+                return
+            for identifier in wrong:
+                self._look_again(identifier)
+            wrong &= self._differing(self._listed())
+        for identifier in sorted(wrong):
+            problem = "the index says something else of it: `cannery reindex` builds it again"
+            self.damages.append(Damage(f"conversations/{identifier}", problem, is_lost=False))
+
+    def _listed(self) -> dict[str, _Looked]:
+        found = {}
+        after = None
+        while page := self._store.list(limit=_PAGE, after=after):
+            for one in page:
+                found[one.identifier] = _Looked(one.count, one.title, is_listed=True)
+            after = page[-1].cursor
+        return found
+
+    def _differing(self, listed: Mapping[str, _Looked]) -> set[str]:
+        there = {name: one for name, one in self._looked.items() if one.is_listed}
+        return {
+            name for name in there.keys() | listed.keys() if there.get(name) != listed.get(name)
+        }
+
+    def _look_again(self, identifier: str) -> None:
+        self._looked.pop(identifier, None)
+        with contextlib.suppress(CanneryError):
+            raw = self._store.raw_metadata(identifier)
+            if raw is not None:
+                metadata = decode_metadata(raw, identifier)
+                count = self._store.backend.end(identifier, metadata.position)
+                is_listed = metadata.deleted is None and self._store.sees(metadata)
+                self._looked[identifier] = _Looked(count, metadata.title, is_listed)
+
+
 def verify(store: Store, progress: Progress | None = None) -> Report:
-    """Look at everything in a store."""
+    """Look at everything in a store, and for what is missing from it."""
     inspection = store.backend.inspect(progress)
-    damages = list(inspection.damages)
-    messages = 0
+    verification = _Verification(store)
     identifiers = list(store.backend.identifiers())
     for done, identifier in enumerate(identifiers, 1):
-        count, found = _verify_conversation(store, identifier)
-        messages += count
-        damages += found
+        verification.look(identifier)
         if progress:
             progress(done, len(identifiers))
+    verification.check_missing()
+    verification.check_catalogue()
     return Report(
-        len(identifiers), messages, inspection.contents, inspection.content_bytes, tuple(damages)
+        len(identifiers),
+        verification.messages,
+        inspection.contents,
+        inspection.content_bytes,
+        (*inspection.damages, *verification.damages),
     )
-
-
-def _verify_conversation(store: Store, identifier: str) -> tuple[int, list[Damage]]:
-    where = f"conversations/{identifier}"
-    damages: list[Damage] = []
-    try:
-        raw = store.raw_metadata(identifier)
-        if raw is None:
-            # A folder alone is what is left when making a conversation failed.
-            count = store.backend.end(identifier, 0)
-            gone = Damage(f"{where}/conversation.json", "the metadata is missing")
-            return count, [gone] if count else []
-        metadata = decode_metadata(raw, identifier)
-        if not store.sees(metadata):
-            return 0, []
-        if metadata.parent is not None:
-            _check_parent(store, metadata.parent, metadata.position, where, damages)
-    except CanneryError as error:
-        return 0, [Damage(f"{where}/conversation.json", str(error))]
-    base = metadata.position
-    reading = store.backend.read(identifier, base, base)
-    damages += reading.damages
-    log = f"{where}/messages.jsonl"
-    codec = store.codec(metadata.scope)
-    if not _is_sound(codec, reading.lines):
-        for index, line in enumerate(reading.lines):
-            if line is not None:
-                problems = _problems(codec, line)
-                damages += [Damage(log, problem, index + 1, base + index) for problem in problems]
-    return len(reading.lines), damages
 
 
 def _is_sound(codec: Codec, lines: Sequence[bytes | None]) -> bool:

@@ -24,6 +24,7 @@ from cannery.backends._contract import (
     Damage,
     Describe,
     Durability,
+    Expected,
     Growth,
     Inspection,
     Metadata,
@@ -34,7 +35,7 @@ from cannery.backends._contract import (
     check_change,
     check_identifier,
 )
-from cannery.backends._seals import seal, unseal
+from cannery.backends._seals import seal, seal_copies, unseal_copies
 from cannery.backends.directory.catalogue import DerivedCatalogue
 from cannery.backends.directory.changes import ChangeLog
 from cannery.backends.directory.collection import Collector
@@ -186,18 +187,20 @@ class DirectoryBackend:
             self._writer.draft(change.scope, change.contents, records, draft)
         stop = start + len(change.lines)
         # The last thing that the medium can refuse.
-        receipt = Receipt(start, stop, self._change_log.note(change.identifier, stop, draft))
+        sealed = [seal(line, position) for position, line in enumerate(change.lines, start)]
+        last = sealed[-1] if sealed else None
+        place = self._change_log.note(change.identifier, stop, last, draft)
+        receipt = Receipt(start, stop, place)
         noted = self._registry.note(change, receipt, draft)
         if noted is not None:
             self._commits.tails[noted[0]] = Tail(noted[1])
-        if change.lines:
-            sealed = [seal(line, position) for position, line in enumerate(change.lines, start)]
+        if sealed:
             data = b"".join(sealed)
             draft.write(log, offset, data)
             self._commits.tails[log] = Tail(offset + len(data), stop)
         if change.metadata is not None:
             name, raw = metadata_name(change.identifier), change.metadata.encode()
-            draft.replace(name, seal(raw, 0))
+            draft.replace(name, seal_copies(raw))
             self._commits.metadata[name] = raw
         return receipt
 
@@ -297,7 +300,7 @@ class DirectoryBackend:
         data = read_whole(self._files, name)
         if data is None:
             return None
-        found = unseal(data)
+        found = unseal_copies(data)
         if found is None:
             raise DamageError(name, "the metadata is damaged")
         if time.time_ns() - facts.modified < _SETTLED:
@@ -376,7 +379,16 @@ class DirectoryBackend:
         """Re-derive every hash."""
         self._commits.place()
         with medium("content"):
-            return inspect(self._files, self._packs, progress)
+            found = inspect(self._files, self._packs, progress)
+        with medium("changes"):
+            damages = self._change_log.manifest()[1]
+        return msgspec.structs.replace(found, damages=(*found.damages, *damages))
+
+    def manifest(self) -> Mapping[str, Expected]:
+        """What the change log says of each conversation."""
+        self._commits.place()
+        with medium("changes"):
+            return self._change_log.manifest()[0]
 
     def collect(
         self,

@@ -172,7 +172,8 @@ class DerivedCatalogue(Queries):
         growth = self._truth.changes(state.cursor, _PAGE)
         if growth.noted is None:
             if may_write:
-                _set_state(connection, _State(growth.cursor, ""))
+                # The tables may be of another history of the store: lines may be as many, and say something else.
+                raise sqlite3.DatabaseError("the change feed does not reach back to what is known")
             return False
         if growth.noted and not may_write:
             return False
@@ -273,7 +274,7 @@ class DerivedCatalogue(Queries):
             if raw is None:
                 return None, 0
             return msgspec.json.decode(raw, type=Metadata), zlib.crc32(raw)
-        except (CanneryError, msgspec.MsgspecError, UnicodeError):
+        except (CanneryError, msgspec.MsgspecError, UnicodeError, RecursionError):
             return None, 0
 
     def _look_at(self, connection: sqlite3.Connection, metadata: Metadata, seen: int) -> None:

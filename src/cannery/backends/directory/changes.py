@@ -1,120 +1,243 @@
 """The change log: which conversation grew, in order, so that an index need not look at all of them.
 
-Section 9 of ``docs/storage-format.md``. Derived and bounded: a reader who comes too late is told so.
+Section 9 of ``docs/storage-format.md``. What it says of each conversation last is also the manifest: how many lines
+there must be, and the seal of the last one. A reader whose place is gone, or was in another log, is told so.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from cannery.backends._contract import Cursor, Growth, Noted
+from cannery.backends._contract import Cursor, Damage, Expected, Growth, Noted
+from cannery.backends.directory import feed
 from cannery.backends.directory.commits import Tail
-from cannery.backends.directory.files import Files
+from cannery.backends.directory.files import Files, read_whole
 from cannery.backends.directory.journal import Draft
-from cannery.backends.directory.layout import CHANGES, changes_name, number_of
+from cannery.backends.directory.layout import changes_name, is_identifier
 
 _FULL = 1 << 20
 _KEPT = 2
+_WORDS = 3
+_CHECK = len("00000000\n")
 
 
 class _Place(NamedTuple):
-    """A place in the change log."""
+    """A place in the change log, and the checksum of the line before it."""
 
     generation: int
     offset: int
+    chain: int
 
     def cursor(self) -> Cursor:
         """As others see it."""
-        return f"{self.generation}-{self.offset}"
+        return f"{self.generation}-{self.offset}-{self.chain:08x}"
+
+
+_NOWHERE = _Place(0, 0, 0)
 
 
 def _place_of(cursor: Cursor | None) -> _Place | None:
-    generation, dash, offset = (cursor or "").partition("-")
-    if not dash or not generation.isdecimal() or not offset.isdecimal():
+    try:
+        generation, offset, chain = (cursor or "").split("-")
+        return _Place(int(generation), int(offset), int(chain, 16))
+    except ValueError:
         return None
-    return _Place(int(generation), int(offset))
 
 
 class ChangeLog:
-    """Files of lines ``<id> <count>``; the one with the highest number is written."""
+    """Files of lines ``<id> <count> <seal> <checksum>``; the one with the highest number is written."""
 
     def __init__(self, files: Files, tails: dict[str, Tail]) -> None:
         self._files = files
         self._tails = tails
         self._generation = 0
 
-    def note(self, identifier: str, count: int, draft: Draft) -> Cursor:
-        """Note a change, and say where; the write lock is held."""
-        offset = self._offset()
-        if offset >= _FULL:
+    def note(self, identifier: str, count: int, last: bytes | None, draft: Draft) -> Cursor:
+        """Note a change and the last line of the log, if it has a new one; the write lock is held."""
+        offset, chain = self._end()
+        full, after = 0, None
+        while offset >= _FULL:
+            # Another process may have begun the next one.
+            full, after = self._generation, chain
             self._generation += 1
-            offset = self._offset()
-        data = f"{identifier} {count}\n".encode()
+            offset, chain = self._end()
+        data = b""
+        if not offset:
+            data, chain = feed.encode_header(after if self._generation == full + 1 else None)
+        place = _Place(self._generation, offset + len(data), chain)
+        seal = feed.NONE if last is None else last[-11:-3].decode()
+        line, chain = feed.encode(f"{identifier} {count} {seal}", chain)
+        data += line
         name = changes_name(self._generation)
-        self._tails[name] = Tail(offset + len(data))
+        self._tails[name] = Tail(offset + len(data), chain)
         draft.write(name, offset, data)
-        return _Place(self._generation, offset).cursor()
+        return place.cursor()
 
-    def _offset(self) -> int:
+    def _end(self) -> tuple[int, int]:
+        """Where the newest file will end, and with which checksum; one that cannot be continued is left."""
         tail = self._tails.get(changes_name(self._generation))
         if tail is not None:
-            return tail.end
-        self._generation = max(self._generation, self._newest())
+            return tail
+        self._generation = max(self._generation, *feed.generations(self._files), 1)
         tail = self._tails.get(changes_name(self._generation))
         if tail is not None:
-            return tail.end
-        facts = self._files.facts(changes_name(self._generation))
-        return 0 if facts is None else facts.size
-
-    def _newest(self) -> int:
-        return max(self._generations(), default=1)
-
-    def _generations(self) -> list[int]:
-        numbers = (number_of(name) for name in self._files.names(CHANGES))
-        return sorted(number for number in numbers if number is not None)
+            return tail
+        found = feed.end_of(self._files, self._generation)
+        if found is None and self._files.facts(changes_name(self._generation)) is not None:
+            self._generation += 1
+        return found or (0, 0)
 
     def since(self, cursor: Cursor | None, limit: int | None = None) -> Growth:
         """What changed since a cursor, as far as it is placed."""
-        generations = self._generations()
+        generations = feed.generations(self._files)
         begin = _place_of(cursor)
         if not generations:
-            is_new = begin == _Place(1, 0)
-            return Growth(_Place(1, 0).cursor(), () if is_new else None)
+            return Growth(_NOWHERE.cursor(), () if begin == _NOWHERE else None)
         if begin is None or begin.generation not in generations:
-            return Growth(self._now(generations[-1]), None)
+            return self._lost(generations[-1])
         found: list[Noted] = []
         last = begin
         for generation in generations[generations.index(begin.generation) :]:
-            start = begin.offset if generation == begin.generation else 0
-            data = self._read(generation, start)
-            if data is None:
-                return Growth(self._now(generations[-1]), None)
-            for line in data.splitlines(keepends=True):
+            page = self._read(generation, begin, last)
+            if page is None:
+                return self._lost(generations[-1])
+            lines, last = page
+            for line, place in lines:
                 if len(found) == limit:
-                    return Growth(_Place(generation, start).cursor(), found, has_more=True)
-                identifier = line.partition(b" ")[0].decode("ascii", "replace")
-                found.append(Noted(identifier, _Place(generation, start).cursor()))
-                start += len(line)
-            last = _Place(generation, start)
+                    return Growth(place.cursor(), found, has_more=True)
+                found.append(Noted(line[0], place.cursor()))
         return Growth(last.cursor(), found)
 
-    def _read(self, generation: int, start: int) -> bytes | None:
-        """The whole lines from an offset on; None if the file does not reach that far."""
+    def _lost(self, newest: int) -> Growth:
+        data = self._bytes(newest, 0) or b""
+        end = data.rfind(b"\n") + 1
+        # The end of the newest file, whatever may be wrong before it.
+        return Growth(_Place(newest, end, feed.chain_at(data[:end]) or 0).cursor(), None)
+
+    def _read(
+        self, generation: int, begin: _Place, last: _Place
+    ) -> tuple[list[tuple[list[str], _Place]], _Place] | None:
+        """The lines of a file behind a place, each with its own, and the end; None if something is missing."""
+        is_first = generation == begin.generation
+        start, chain = (begin.offset, begin.chain) if is_first else (0, 0)
+        before = _CHECK if start else 0
+        data = self._bytes(generation, start - before)
+        if data is None or (start and data[:before] != b"%08x\n" % chain):
+            return None
+        data = data[before : data.rfind(b"\n") + 1]
+        found = []
+        place = _Place(generation, start, chain)
+        for line in feed.decode(data, start, chain):
+            if line.words is None:
+                return None
+            if feed.is_header(line):
+                if not is_first and feed.after_of(line) != last.chain:
+                    return None
+            else:
+                found.append((line.words, place))
+            place = _Place(generation, line.end, line.chain)
+        if not is_first and not place.offset:
+            return None
+        return found, place
+
+    def _bytes(self, generation: int, start: int) -> bytes | None:
+        """A file from an offset on; None if it does not reach that far."""
         try:
             fd = self._files.open(changes_name(generation))
         except FileNotFoundError:
-            return b"" if start == 0 else None
+            return None
         try:
             size = self._files.size(fd)
-            data = self._files.read(fd, max(size - start, 0), start)
+            return None if start > size else self._files.read(fd, size - start, start)
         finally:
             self._files.close(fd)
-        return None if start > size else data[: data.rfind(b"\n") + 1]
 
-    def _now(self, generation: int) -> Cursor:
-        return _Place(generation, len(self._read(generation, 0) or b"")).cursor()
+    # The manifest
 
-    def prune(self) -> None:
-        """Take all but the newest files away; the journal is empty."""
-        for generation in self._generations()[:-_KEPT]:
-            self._files.remove(changes_name(generation))
+    def manifest(self) -> tuple[dict[str, Expected], list[Damage]]:
+        """What must be there of each conversation, as far as the files say, and what is wrong with them."""
+        return self._fold(feed.generations(self._files))
+
+    def _fold(self, numbers: Iterable[int]) -> tuple[dict[str, Expected], list[Damage]]:
+        found: dict[str, Expected] = {}
+        damages = []
+        for number in numbers:
+            name = changes_name(number)
+            data = read_whole(self._files, name) or b""
+            lines = list(feed.decode(data[: data.rfind(b"\n") + 1], 0, 0))
+            if not lines or not feed.is_header(lines[0]):
+                # Version 1 had no checksums here; an empty file was never begun.
+                if lines and b" " in data and not _is_old(data):
+                    damages.append(Damage(name, "damaged header", is_lost=False))
+                continue
+            for index, line in enumerate(lines, 1):
+                if line.words is None:
+                    damages.append(Damage(name, "damaged line", index, is_lost=False))
+                elif index > 1:
+                    _take(found, line.words)
+        return found, damages
+
+    def forget(self, gone: Iterable[str], shortened: Mapping[str, tuple[int, bytes]]) -> None:
+        """Note, durably, what gc is about to take away; nobody writes and the journal is empty."""
+        texts = [f"{identifier} {feed.GONE} {feed.NONE}" for identifier in gone]
+        for identifier, (count, last) in shortened.items():
+            texts.append(f"{identifier} {count} {last[-11:-3].decode() or feed.NONE}")
+        if not texts:
+            return
+        offset, chain = self._end()
+        data, chain = (b"", chain) if offset else feed.encode_header(None)
+        for text in texts:
+            line, chain = feed.encode(text, chain)
+            data += line
+        self._put(changes_name(self._generation), data, offset)
+
+    def _put(self, name: str, data: bytes, offset: int) -> None:
+        fd = self._files.open(name, create=True)
+        try:
+            if not offset:
+                self._files.truncate(fd, 0)
+            self._files.write(fd, data, offset)
+            self._files.sync(fd)
+        finally:
+            self._files.close(fd)
+
+    def compact(self) -> None:
+        """Replace old files, which nobody writes any more, by one that says each thing once, when that is worth it."""
+        old = feed.generations(self._files)[:-_KEPT]
+        sizes = [facts.size for one in old if (facts := self._files.facts(changes_name(one)))]
+        if len(old) < _KEPT or sum(sizes[1:]) < max(sizes[0], _FULL):
+            return
+        expected, _ = self._fold(old)
+        pieces, chain = [], 0
+        header, chain = feed.encode_header(None)
+        pieces.append(header)
+        for identifier, (count, seal) in expected.items():
+            line, chain = feed.encode(f"{identifier} {count} {seal or feed.NONE}", chain)
+            pieces.append(line)
+        name = changes_name(old[-1])
+        self._put(f"{name}.new", b"".join(pieces), 0)
+        self._files.rename(f"{name}.new", name)
+        for number in old[:-1]:
+            self._files.remove(changes_name(number))
+
+
+def _take(found: dict[str, Expected], words: list[str]) -> None:
+    """Let a line change what is expected."""
+    if len(words) != _WORDS or not is_identifier(words[0]):
+        return
+    identifier, count, seal = words
+    if count == feed.GONE:
+        found.pop(identifier, None)
+    elif count.isdecimal():
+        known = found.get(identifier)
+        last: str | None = seal
+        if seal == feed.NONE:
+            last = known.seal if known is not None and known.end == int(count) else None
+        found[identifier] = Expected(int(count), last)
+
+
+def _is_old(data: bytes) -> bool:
+    """Whether a file is one of version 1: lines of an id and a count."""
+    first = data.partition(b"\n")[0].decode("ascii", "replace").split(" ")
+    return len(first) < _WORDS and is_identifier(first[0])

@@ -13,8 +13,8 @@ from contextlib import contextmanager
 import msgspec
 from msgspec import Struct
 
-from cannery.backends._contract import Collection, Cursor, Metadata, Progress, referred
-from cannery.backends._seals import unseal
+from cannery.backends._contract import Collection, Cursor, Damage, Metadata, Progress, referred
+from cannery.backends._seals import next_position, ordinal_of, unseal_copies
 from cannery.backends.directory.changes import ChangeLog
 from cannery.backends.directory.commits import Commits
 from cannery.backends.directory.files import Files, medium, read_whole
@@ -79,6 +79,8 @@ class Collector:
         self._registry = registry
         self._progress: Progress | None = None
         self._scopes: dict[str, str] = {}
+        self._positions: dict[str, int] = {}
+        self._damages: list[Damage] = []
         # Whether something that refers to content does not say in which scope.
         self._has_unknown_scope = False
 
@@ -88,12 +90,16 @@ class Collector:
         """Free what nothing reaches, or say what would be freed; and the conversations that lost something."""
         self._progress = progress
         with medium(self._files.root), self._by_turns():
+            if not dry_run:
+                self._change_log.compact()
             cursor, active = self._stand_still(dry_run=dry_run)
             spent = self._spent(self._metadata())
             reached = self._mark(spent) | self._registry.staged(grace)
             numbers = [number for number in self._packs.numbers() if number < active]
-            if identifiers_of(self._files)[1]:
-                # What they refer to cannot be known, so all content stays.
+            strange = identifiers_of(self._files)[1]
+            if strange:
+                problem = "no folder: what it refers to cannot be known, so all content is kept"
+                self._damages += [Damage(f"{CONVERSATIONS}/{one}", problem) for one in strange]
                 numbers = []
             plans = [plan for number in numbers if (plan := self._plan(number, reached))]
             freed = sum(self._bytes_of(name, spent) for name in (*spent.dead, *spent.cuts))
@@ -105,7 +111,8 @@ class Collector:
         garbage = [record for plan in plans for record in plan.dropped.values()]
         freed += sum(HEADER.size + record.place.stored for record in garbage)
         changed = [*spent.dead, *(name for name, cut in spent.cuts.items() if cut is not None)]
-        return Collection(tuple(sorted(spent.dead)), len(garbage), freed, dry_run), changed
+        dead, damages = tuple(sorted(spent.dead)), tuple(dict.fromkeys(self._damages))
+        return Collection(dead, len(garbage), freed, dry_run, damages), changed
 
     @contextmanager
     def _by_turns(self) -> Iterator[None]:
@@ -128,24 +135,35 @@ class Collector:
             return cursor, active
 
     def _metadata(self) -> dict[str, Metadata] | None:
-        """All metadata, or None if some is damaged: then nobody knows whose parent a conversation is."""
+        """All metadata, or None if some is damaged that may say that a deleted conversation is needed."""
         found = {}
         is_whole = True
         for identifier in self._identifiers():
             metadata = self._read_metadata(identifier)
             if metadata is None:
-                is_whole = is_whole and self._files.facts(metadata_name(identifier)) is None
+                is_missing = self._files.facts(metadata_name(identifier)) is None
+                is_whole &= is_missing or self._is_root(identifier)
                 continue
             found[identifier] = metadata
             self._scopes[identifier] = metadata.scope
+            self._positions[identifier] = metadata.position
         return found if is_whole else None
 
     def _read_metadata(self, identifier: str) -> Metadata | None:
         """What is known of a conversation; None if there is none, or if it is damaged."""
-        raw = unseal(read_whole(self._files, metadata_name(identifier)) or b"")
-        with contextlib.suppress(msgspec.MsgspecError):
+        raw = unseal_copies(read_whole(self._files, metadata_name(identifier)) or b"")
+        with contextlib.suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
             return None if raw is None else msgspec.json.decode(raw, type=Metadata)
         return None
+
+    def _is_root(self, identifier: str) -> bool:
+        """Whether a conversation whose metadata is damaged shows by its first line that it is no fork."""
+        log = read_whole(self._files, log_name(identifier)) or b""
+        if ordinal_of(log.partition(b"\n")[0]) == 0:
+            return True
+        problem = "damaged: deleted conversations are kept, because it may be a fork of one"
+        self._damages.append(Damage(metadata_name(identifier), problem))
+        return False
 
     def _identifiers(self) -> list[str]:
         return identifiers_of(self._files)[0]
@@ -234,13 +252,13 @@ class Collector:
                 self._rescue(plan, late)
             freed = sum(self._bytes_of(name, spent) for name in (*spent.dead, *spent.cuts))
             self._commits.distrust()
+            self._change_log.forget(spent.dead, self._shortened(spent.cuts))
             # The dead first: what is still there never misses its content.
             self._bury(spent.dead)
             self._shorten(spent.cuts)
             for plan in plans:
                 self._put_in_place(plan)
             self._files.sync_directory(CONTENT)
-            self._change_log.prune()
             self._registry.prune()
             self._packs.forget()
             self._commits.begin_epoch()
@@ -264,6 +282,17 @@ class Collector:
                 if fork.id in spent.cuts:
                     spent.cuts[fork.id] = None
                 fork = None if fork.parent is None else self._read_metadata(fork.parent)
+
+    def _shortened(self, cuts: Mapping[str, int | None]) -> dict[str, tuple[int, bytes]]:
+        """How many lines logs will have that are cut, and the last of them."""
+        found = {}
+        for identifier, cut in cuts.items():
+            if cut is not None:
+                log = read_whole(self._files, log_name(identifier)) or b""
+                last = log[log.rfind(b"\n", 0, max(cut - 1, 0)) + 1 : cut]
+                metadata = self._positions.get(identifier, 0)
+                found[identifier] = (next_position(last) if last else metadata, last)
+        return found
 
     def _shorten(self, cuts: Mapping[str, int | None]) -> None:
         """Cut the logs of deleted conversations behind the last line that a fork needs, durably.

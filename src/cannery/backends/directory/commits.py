@@ -15,7 +15,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple, TypeVar
 
 from cannery.backends._contract import Damage, Durability
-from cannery.backends._seals import next_position, unseal
+from cannery.backends._seals import next_position, unseal_copies
+from cannery.backends.directory import feed
 from cannery.backends.directory.files import Files, medium
 from cannery.backends.directory.gathering import Build, Gathering, Outcome, Ticket
 from cannery.backends.directory.journal import (
@@ -33,7 +34,6 @@ from cannery.backends.directory.layout import (
     CONTENT,
     CONVERSATIONS,
     LOCKS,
-    changes_name,
     number_of,
     pack_name,
 )
@@ -48,7 +48,10 @@ _TRIES = 3
 
 
 class Tail(NamedTuple):
-    """Where a file ends once everything journaled is placed; for a log also its next position."""
+    """Where a file ends once everything journaled is placed.
+
+    ``position`` is the next one of a log of lines, and the last checksum of a change log.
+    """
 
     end: int
     position: int = 0
@@ -232,11 +235,15 @@ class Commits:
 
     def _note(self, operation: Operation) -> None:
         if operation.kind == WRITE:
+            position = 0
+            if operation.name.startswith(CONVERSATIONS):
+                position = next_position(operation.data)
+            elif operation.name.startswith(CHANGES):
+                position = feed.chain_at(operation.data) or 0
             end = operation.offset + len(operation.data)
-            is_log = operation.name.startswith(CONVERSATIONS)
-            self.tails[operation.name] = Tail(end, next_position(operation.data) if is_log else 0)
+            self.tails[operation.name] = Tail(end, position)
         else:
-            self.metadata[operation.name] = unseal(operation.data)
+            self.metadata[operation.name] = unseal_copies(operation.data)
 
     # Making durable
 
@@ -355,7 +362,8 @@ class Commits:
             lost = self._operations(placed.position, end)
             self._placement.cut(lost)
             self._leave_pack(lost)
-            self._leave_changes()
+            # Something may have changed that the change log does not say.
+            feed.begin(self._files)
             # Metadata may have been replaced already, and what was cut must not come back.
             self._placement.sync(touch({}, self._operations(START, end)), is_partial=True)
             self._begin()
@@ -366,13 +374,6 @@ class Commits:
         if packs:
             number = number_of(max(packs).rpartition("/")[2])
             self._files.close(self._files.open(pack_name((number or 0) + 1), create=True))
-
-    def _leave_changes(self) -> None:
-        """Start the change log anew: something may have changed that it does not say, so all must look."""
-        numbers = [number_of(name) or 0 for name in self._files.names(CHANGES)]
-        self._files.close(self._files.open(changes_name(max(numbers, default=0) + 1), create=True))
-        for number in numbers:
-            self._files.remove(changes_name(number))
 
     # Checkpoint and recovery
 

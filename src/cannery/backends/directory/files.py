@@ -61,6 +61,9 @@ class Files(Protocol):
 
     def size(self, fd: int) -> int: ...
 
+    def is_named(self, fd: int) -> bool:
+        """Whether the file still has a name."""
+
     def truncate(self, fd: int, size: int) -> None: ...
 
     def sync(self, fd: int) -> None:
@@ -182,6 +185,10 @@ class OperatingSystem:
     def size(self, fd: int) -> int:
         """How long the file is."""
         return os.fstat(fd).st_size
+
+    def is_named(self, fd: int) -> bool:
+        """Whether the file still has a name."""
+        return os.fstat(fd).st_nlink > 0
 
     def truncate(self, fd: int, size: int) -> None:
         """Cut the file."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import zlib
+from collections.abc import Iterator
 
 from cannery.backends._contract import Damage, Inspection, Progress
-from cannery.backends.directory.files import Files
-from cannery.backends.directory.layout import CONVERSATIONS, is_identifier, pack_name
+from cannery.backends._seals import seal, seal_copies, unseal_copies
+from cannery.backends.directory.files import Files, read_whole
+from cannery.backends.directory.layout import CONVERSATIONS, is_identifier, metadata_name, pack_name
 from cannery.backends.directory.packs import (
     HEADER,
     PACK_HEADER,
@@ -39,6 +41,7 @@ def inspect(files: Files, packs: Packs, progress: Progress | None) -> Inspection
         Damage(f"{CONVERSATIONS}/{name}", "a link or a file in the place of a conversation")
         for name in identifiers_of(files)[1]
     ]
+    damages += _damaged_metadata(files)
     for number in numbers:
         name = pack_name(number)
         try:
@@ -70,6 +73,18 @@ def inspect(files: Files, packs: Packs, progress: Progress | None) -> Inspection
     if progress:
         progress(total, total)
     return Inspection(contents, content_bytes, tuple(damages))
+
+
+def _damaged_metadata(files: Files) -> Iterator[Damage]:
+    """The metadata of which one copy is damaged; where all are, whoever reads it says so."""
+    for identifier in identifiers_of(files)[0]:
+        name = metadata_name(identifier)
+        data = read_whole(files, name)
+        if data is None:
+            continue
+        raw = unseal_copies(data)
+        if raw is not None and data not in (seal_copies(raw), seal(raw, 0)):
+            yield Damage(name, "one of two copies of the metadata is damaged", is_lost=False)
 
 
 class _Window:

@@ -9,8 +9,11 @@ from __future__ import annotations
 import contextlib
 
 import msgspec
+from msgspec import Struct
 
 from cannery.backends._contract import Damage
+from cannery.backends._seals import seal, unseal
+from cannery.backends.directory import feed
 from cannery.backends.directory.commits import Commits
 from cannery.backends.directory.files import Files, medium, read_whole, write_whole
 from cannery.backends.directory.journal import has_header
@@ -31,8 +34,15 @@ from cannery.errors import DamageError, StorageError
 
 _FORMAT = "cannery"
 _VERSION = 2
-_READABLE = frozenset({1, 2})
+_OLDEST = 1
 _SHOWN = 5
+
+
+class _Marker(Struct):
+    """What ``cannery.json`` says."""
+
+    format: str
+    version: int
 
 
 class Presence:
@@ -46,6 +56,7 @@ class Presence:
         files.make_directory(LOCKS)
         self._live = files.open(f"{LOCKS}/live", create=True)
         self._is_alone = False
+        self._mended: tuple[Damage, ...] = ()
         try:
             self._is_alone = files.lock(self._live, wait=False)
             if self._is_alone:
@@ -58,14 +69,17 @@ class Presence:
             raise
 
     def _set_up(self) -> None:
-        data = msgspec.json.encode({"format": _FORMAT, "version": _VERSION}) + b"\n"
-        if read_whole(self._files, MARKER) != data:
-            # Before anything else that has a name of the layout, so that such names without a marker are the user's;
-            # and before anything is written that an older program would not know.
-            write_whole(self._files, MARKER, data, durable=True)
+        data = read_whole(self._files, MARKER)
+        version = None if data is None else version_of(data)
+        if data is not None and version is None:
+            self._mended = (Damage(MARKER, "damaged; it was written anew", is_lost=False),)
+        if version != _VERSION:
+            # Before anything else that has a name of the layout, so that such names without a marker are the user's.
+            marker = seal(msgspec.json.encode({"format": _FORMAT, "version": _VERSION}), 0)
+            write_whole(self._files, MARKER, marker, durable=True)
             self._files.sync_directory("")
-        for name in DIRECTORIES:
-            self._files.make_directory(name)
+        if any([self._files.make_directory(name) for name in DIRECTORIES]):
+            self._files.sync_directory("")
 
     def close(self) -> None:
         """Let go of the lock."""
@@ -75,8 +89,11 @@ class Presence:
         """Recover the store if nobody else is there; what was found on the way."""
         if not self._is_alone:
             return []
-        damages = commits.recover(is_first=True)
+        damages = [*self._mended, *commits.recover(is_first=True)]
         with medium(self._files.root):
+            newest = max(feed.generations(self._files), default=0)
+            if feed.end_of(self._files, newest) is None:
+                feed.begin(self._files)
             empty_trash(self._files)
             for name in self._files.names(CONTENT):
                 if is_staged(name) or (
@@ -133,18 +150,25 @@ def check_marker(files: Files) -> bool:
     data = read_whole(files, MARKER)
     if data is None:
         return False
-    try:
-        marker = msgspec.json.decode(data, type=dict[str, object])
-    except (msgspec.MsgspecError, UnicodeError):
-        raise DamageError(MARKER, "not JSON") from None
-    if marker.get("format") != _FORMAT or type(marker.get("version")) is not int:
-        raise DamageError(MARKER, "not a Cannery store")
-    if marker["version"] not in _READABLE:
-        known = f"versions up to {_VERSION}"
+    version = version_of(data)
+    if version is None and not has_header(files):
+        raise DamageError(MARKER, "not the marker of a Cannery store, and there is no journal")
+    if version is not None and not _OLDEST <= version <= _VERSION:
         raise StorageError(
-            f"{MARKER}: format version {marker['version']}; this program reads {known}"
+            f"{MARKER}: format version {version}; this program reads versions {_OLDEST} to {_VERSION}"
         )
     return True
+
+
+def version_of(data: bytes) -> int | None:
+    """The version that a marker says; None if it is damaged. Only version 1 had markers without a seal."""
+    sealed = unseal(data)
+    try:
+        marker = msgspec.json.decode(sealed or data, type=_Marker)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return None
+    is_ours = marker.format == _FORMAT and (sealed is not None or marker.version == _OLDEST)
+    return marker.version if is_ours else None
 
 
 def empty_trash(files: Files) -> None:

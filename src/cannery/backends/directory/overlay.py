@@ -88,6 +88,10 @@ class Overlay(OperatingSystem):
         kept = self._kept.get(self._paths[fd])
         return super().size(fd) if kept is None else len(kept)
 
+    def is_named(self, fd: int) -> bool:
+        """Whether the file still has a name."""
+        return fd >= _FIRST or super().is_named(fd)
+
     def truncate(self, fd: int, size: int) -> None:
         """Cut the file."""
         del self._copy(fd)[size:]

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from cannery.backends.directory.files import Files
 from cannery.backends.directory.journal import REPLACE, Operation
-from cannery.backends.directory.layout import CONTENT, CONVERSATIONS, parent
+from cannery.backends.directory.layout import CHANGES, CONTENT, CONVERSATIONS, parent
 
 _OPEN_FILES = 128
 # From so many files on the whole file system is synced: a wait for the disk each takes longer than all the rest.
@@ -50,7 +50,16 @@ class Placement:
         self._write(logs)
         if replaced:
             self._replace(replaced)
+        for name in changes:
+            self._drop_if_gone(name)
         self._write(changes)
+
+    def _drop_if_gone(self, name: str) -> None:
+        """Close a file that was removed meanwhile, as what is derived may be: what is written must be found."""
+        fd = self._open.get(name)
+        if fd is not None and not self._files.is_named(fd):
+            del self._open[name]
+            self._files.close(fd)
 
     def _write(self, files: _Writes) -> None:
         for name, writes in files.items():
@@ -91,12 +100,11 @@ class Placement:
             return
         folders = {parent(name) for name, is_named in touched.items() if is_named}
         directories = folders | set(map(parent, folders))
-        forgiven: tuple[type[OSError], ...] = (FileNotFoundError,) if is_partial else ()
         for name in touched:
-            with contextlib.suppress(*forgiven):
+            with _forgiving(name, is_partial=is_partial):
                 self._sync_file(name)
         for folder in sorted(directories, reverse=True):
-            with contextlib.suppress(*forgiven):
+            with _forgiving(folder, is_partial=is_partial):
                 self._files.sync_directory(folder)
 
     def _sync_file(self, name: str) -> None:
@@ -136,6 +144,12 @@ class Placement:
         folder = parent(name)
         if self._files.make_directory(folder):
             self._empty.add(folder)
+
+
+def _forgiving(name: str, *, is_partial: bool) -> contextlib.AbstractContextManager[None]:
+    """What need not be there, because it is derived or was never made, need not be synced."""
+    is_derived = name.startswith(CHANGES)
+    return contextlib.suppress(*((FileNotFoundError,) if is_partial or is_derived else ()))
 
 
 def touch(touched: Touched, operations: Iterable[Operation]) -> Touched:

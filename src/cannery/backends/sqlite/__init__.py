@@ -9,7 +9,7 @@ Reads have a connection of their own, so that they do not wait for a sync; a sto
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from cannery.backends._contract import (
@@ -21,6 +21,7 @@ from cannery.backends._contract import (
     Damage,
     Describe,
     Durability,
+    Expected,
     Growth,
     Inspection,
     Noted,
@@ -145,6 +146,10 @@ class SqliteBackend:
         return Growth(noted[-1].place if has_more else now, noted, has_more)
 
     # Keeping
+
+    def manifest(self) -> Mapping[str, Expected]:
+        """Nothing: a transaction keeps lines and what is known of them together."""
+        return {}
 
     def inspect(self, progress: Progress | None = None) -> Inspection:
         """Re-derive every hash."""

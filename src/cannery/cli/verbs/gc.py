@@ -7,7 +7,7 @@ import argparse
 import msgspec
 
 from cannery.cli.complaints import DONE
-from cannery.cli.files import write_json
+from cannery.cli.files import note, write_json
 from cannery.cli.parser import Parser
 from cannery.cli.progress import Progress
 from cannery.cli.stores import opened
@@ -39,4 +39,6 @@ def run(options: argparse.Namespace) -> int:
     verb = "would free" if freed.is_dry_run else "freed"
     parts = [counted(len(freed.conversations), "conversation"), counted(freed.contents, "content")]
     print(f"{verb} {', '.join(parts)}, {size(freed.freed_bytes)}")
+    for damage in freed.damages:
+        note(f"kept: {damage}", quiet=options.quiet)
     return DONE
