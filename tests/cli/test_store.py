@@ -195,3 +195,28 @@ def test_dry_run_asks_the_store(run, export, tmp_path):
     assert "nothing was written" in ran.err
     (known,) = run("import", export, "--dry-run", "--json", "--store", place).json
     assert (known["created"], known["forked"], known["known"], known["added"]) == (0, 0, 2, 0)
+
+
+def test_a_backup_is_made_and_restored(run, store, names, tmp_path):
+    made = run("backup", tmp_path / "backup", "--json", "--store", store).json
+    ran = run("restore", tmp_path / "backup", "--store", tmp_path / "restored")
+
+    assert made["conversations"] == len(list((store / "conversations").iterdir()))
+    assert (ran.code, ran.out.splitlines()[-1].endswith(": sound")) == (0, True)
+    shown = [
+        run("show", names["bread"], "--store", place).out
+        for place in (store, tmp_path / "restored")
+    ]
+    assert shown[0] == shown[1]
+    assert run("restore", tmp_path / "backup", "--store", tmp_path / "restored").code != 0
+
+
+def test_a_damaged_backup_is_named(run, store, names, tmp_path):
+    run("backup", tmp_path / "backup", "--store", store)
+    log = tmp_path / "backup" / "conversations" / names["bread"] / "messages.jsonl"
+    log.write_bytes(b"")
+    ran = run("restore", tmp_path / "backup", "--store", tmp_path / "restored")
+
+    assert ran.code == 1
+    assert f"conversations/{names['bread']}/messages.jsonl" in ran.out
+    assert "missing at the end" in ran.out

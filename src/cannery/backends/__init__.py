@@ -1,7 +1,7 @@
 """Where bytes lie: every module here is a backend, found by the scheme of its URL.
 
 ``sqlite:`` is the module ``sqlite``; a path without a scheme, and ``file:``, is ``directory``. To add
-a backend, add a module with a function ``open_backend(location, describe)``; ``tests/backends`` says what it
+a backend, add a module with a function ``open_backend(location, describe, read_only)``; ``tests/backends`` says what it
 must do.
 """
 
@@ -16,6 +16,7 @@ from urllib.parse import unquote, urlsplit
 from cannery.backends._contract import (
     GRACE,
     Backend,
+    Backup,
     Branch,
     Catalogue,
     Change,
@@ -54,6 +55,7 @@ from cannery.errors import ConfigurationError
 __all__ = [
     "GRACE",
     "Backend",
+    "Backup",
     "Branch",
     "Catalogue",
     "Change",
@@ -85,6 +87,7 @@ __all__ = [
     "check_digest",
     "check_identifier",
     "check_name",
+    "locate",
     "open_backend",
     "referred",
     "sortable",
@@ -99,8 +102,8 @@ def backend_names() -> tuple[str, ...]:
     return tuple(sorted(name for name in names if not name.startswith("_")))
 
 
-def open_backend(location: str | os.PathLike[str], describe: Describe) -> Backend:
-    """Open the store at a path or URL; ``describe`` says what its lines mean."""
+def locate(location: str | os.PathLike[str]) -> tuple[str, str]:
+    """The backend and the path of a store."""
     try:
         text = os.fsdecode(location)
     except TypeError:
@@ -111,8 +114,16 @@ def open_backend(location: str | os.PathLike[str], describe: Describe) -> Backen
     if name not in backend_names():
         known = ", ".join(backend_names())
         raise ConfigurationError(text, f"no backend {scheme!r}; known: {known}")
+    return name, path
+
+
+def open_backend(
+    location: str | os.PathLike[str], describe: Describe, *, read_only: bool = False
+) -> Backend:
+    """Open the store at a path or URL; ``describe`` says what its lines mean."""
+    name, path = locate(location)
     module = importlib.import_module(f"cannery.backends.{name}")
-    backend: Backend = module.open_backend(path, describe)
+    backend: Backend = module.open_backend(path, describe, read_only=read_only)
     return backend
 
 

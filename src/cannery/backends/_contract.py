@@ -206,6 +206,13 @@ class Collection(Struct, frozen=True):
     """Why something could not be freed that may be garbage."""
 
 
+class Backup(NamedTuple):
+    """What was copied."""
+
+    conversations: int
+    copied_bytes: int
+
+
 class Staged(NamedTuple):
     """Content that is stored and that nothing refers to yet."""
 
@@ -438,6 +445,9 @@ class Backend(Protocol):
 
         Content that was staged less than ``grace`` seconds ago stays.
         """
+
+    def backup(self, path: str, progress: Progress | None = None) -> Backup:
+        """Copy the store, as it is at one moment, to a path where nothing is; others may write meanwhile."""
 
     def close(self) -> None:
         """Let go of everything; closing twice is fine."""

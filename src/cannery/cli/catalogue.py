@@ -27,6 +27,8 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "verify": "derive every hash again and name all damage",
         "gc": "free what nothing reaches",
         "reindex": "build the index again",
+        "backup": "copy a store that may be in use",
+        "restore": "make a store from a backup, and verify it",
     },
     "Around it": {
         "serve": "run the gateway",

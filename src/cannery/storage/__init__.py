@@ -25,8 +25,9 @@ catalogue
 The format is in ``docs/storage-format.md``; where the bytes lie is up to ``cannery.backends``.
 """
 
-from cannery.backends import Collection, Damage, Durability, Match, Metadata, Summary
+from cannery.backends import Backup, Collection, Damage, Durability, Match, Metadata, Summary
 from cannery.storage.aio import AsyncConversation, AsyncStore, open_async_store
+from cannery.storage.backup import restore
 from cannery.storage.content import StoredContent
 from cannery.storage.conversation import Reading, StoredConversation
 from cannery.storage.filing import Filed, Filing
@@ -38,6 +39,7 @@ from cannery.storage.verification import Report
 __all__ = [
     "AsyncConversation",
     "AsyncStore",
+    "Backup",
     "Collection",
     "Damage",
     "Durability",
@@ -56,4 +58,5 @@ __all__ = [
     "open_async_store",
     "open_store",
     "recognition_digests",
+    "restore",
 ]

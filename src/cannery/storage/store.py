@@ -14,6 +14,7 @@ from msgspec import Struct
 from cannery.backends import (
     GRACE,
     Backend,
+    Backup,
     Change,
     Collection,
     Cursor,
@@ -451,6 +452,15 @@ class Store:
     def verify(self, progress: Progress | None = None) -> Report:
         """Derive every hash again and name everything that is wrong."""
         return verify(self, progress)
+
+    def backup(self, path: str | os.PathLike[str], progress: Progress | None = None) -> Backup:
+        """Copy everything, as it is at one moment, to a path where nothing is; others may write meanwhile.
+
+        The copy is a store; ``restore`` makes another from it and verifies that.
+        """
+        if self.scope is not None:
+            raise InputError("a backup is of all scopes: open the store without one")
+        return self.backend.backup(os.fsdecode(path), progress)
 
     def collect_garbage(
         self,

@@ -18,6 +18,7 @@ import msgspec
 
 from cannery.backends._contract import (
     GRACE,
+    Backup,
     Change,
     Collection,
     Cursor,
@@ -36,6 +37,7 @@ from cannery.backends._contract import (
     check_identifier,
 )
 from cannery.backends._seals import seal, seal_copies, unseal_copies
+from cannery.backends.directory.backup import Copier
 from cannery.backends.directory.catalogue import DerivedCatalogue
 from cannery.backends.directory.changes import ChangeLog
 from cannery.backends.directory.collection import Collector
@@ -48,6 +50,7 @@ from cannery.backends.directory.journal import Draft, Operation
 from cannery.backends.directory.layout import (
     CONVERSATIONS,
     INDEX,
+    MARKER,
     log_name,
     metadata_name,
 )
@@ -408,6 +411,10 @@ class DirectoryBackend:
             self.catalogue.forget(looked_at)
         return collection
 
+    def backup(self, path: str, progress: Progress | None = None) -> Backup:
+        """Copy the store, as it is at one moment, to a new directory."""
+        return Copier(self._files, path, self._commits, self._change_log).run(progress)
+
     def close(self) -> None:
         """Let go of everything; the last process leaves an empty journal."""
         if not self._is_open:
@@ -421,10 +428,12 @@ class DirectoryBackend:
             self._packs.close()
 
 
-def open_backend(location: str, describe: Describe) -> DirectoryBackend:
+def open_backend(location: str, describe: Describe, *, read_only: bool = False) -> DirectoryBackend:
     """Open the store in a directory, or make one there; one that can only be read is opened for that."""
     files = OperatingSystem(location)
     with medium(files.root):
-        if is_read_only(files):
+        if read_only or is_read_only(files):
+            if files.facts(MARKER) is None:
+                raise StorageError(f"{files.root} is not a Cannery store: {MARKER} is missing")
             return DirectoryBackend(Overlay(location), describe, is_read_only=True)
         return DirectoryBackend(files, describe)

@@ -45,6 +45,17 @@ from cannery.backends.directory.packs import (
 from cannery.backends.directory.registry import Registry
 
 
+@contextmanager
+def by_turns(files: Files) -> Iterator[None]:
+    """Hold the lock under which alone anything but the end of a file is ever taken away."""
+    fd = files.open(f"{LOCKS}/collect", create=True)
+    try:
+        files.lock(fd)
+        yield
+    finally:
+        files.close(fd)
+
+
 class _Spent(Struct):
     """What can go of deleted conversations: some wholly, of others what lies behind a place in the log, if anything."""
 
@@ -89,7 +100,7 @@ class Collector:
     ) -> tuple[Collection, list[str]]:
         """Free what nothing reaches, or say what would be freed; and the conversations that lost something."""
         self._progress = progress
-        with medium(self._files.root), self._by_turns():
+        with medium(self._files.root), by_turns(self._files):
             if not dry_run:
                 self._change_log.compact()
             cursor, active = self._stand_still(dry_run=dry_run)
@@ -113,16 +124,6 @@ class Collector:
         changed = [*spent.dead, *(name for name, cut in spent.cuts.items() if cut is not None)]
         dead, damages = tuple(sorted(spent.dead)), tuple(dict.fromkeys(self._damages))
         return Collection(dead, len(garbage), freed, dry_run, damages), changed
-
-    @contextmanager
-    def _by_turns(self) -> Iterator[None]:
-        """Hold the lock that keeps two runs from copying to the same files."""
-        fd = self._files.open(f"{LOCKS}/collect", create=True)
-        try:
-            self._files.lock(fd)
-            yield
-        finally:
-            self._files.close(fd)
 
     def _stand_still(self, *, dry_run: bool) -> tuple[Cursor, int]:
         """Start a new pack, so that no other is written any more."""

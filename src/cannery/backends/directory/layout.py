@@ -90,6 +90,11 @@ def number_of(name: str) -> int | None:
     return int(found[1]) if found else None
 
 
+def is_numbered(name: str) -> bool:
+    """Whether a file is a pack, or a log beside the conversations."""
+    return number_of(name) is not None
+
+
 def is_identifier(name: str) -> bool:
     """Whether a directory's name is a conversation's."""
     return _IDENTIFIER.fullmatch(name) is not None

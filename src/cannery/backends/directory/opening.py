@@ -78,7 +78,8 @@ class Presence:
             marker = seal(msgspec.json.encode({"format": _FORMAT, "version": _VERSION}), 0)
             write_whole(self._files, MARKER, marker, durable=True)
             self._files.sync_directory("")
-        if any([self._files.make_directory(name) for name in DIRECTORIES]):
+        made = [self._files.make_directory(name) for name in DIRECTORIES]
+        if any(made):
             self._files.sync_directory("")
 
     def close(self) -> None:

@@ -14,6 +14,7 @@ from typing import TypeVar
 
 from cannery.backends._contract import (
     GRACE,
+    Backup,
     Change,
     Collection,
     ContentTable,
@@ -48,9 +49,9 @@ class SqliteBackend:
 
     recovered: tuple[Damage, ...] = ()
 
-    def __init__(self, path: str, describe: Describe) -> None:
+    def __init__(self, path: str, describe: Describe, *, read_only: bool = False) -> None:
         self._path = path
-        self.is_read_only = not is_writable(path)
+        self.is_read_only = read_only or not is_writable(path)
         self._database = Database(path, is_read_only=self.is_read_only)
         self._commits = Commits(self._database)
         self._describe = describe
@@ -169,6 +170,11 @@ class SqliteBackend:
             dry_run=dry_run, progress=progress
         )
 
+    def backup(self, path: str, progress: Progress | None = None) -> Backup:
+        """Copy the store, as it is at one moment, to a new file."""
+        conversations = sum(1 for _ in self.identifiers())
+        return Backup(conversations, self._database.copy_to(path, progress))
+
     def close(self) -> None:
         """Let go of the file."""
         self._database.close()
@@ -210,6 +216,6 @@ def _read(connection: sqlite3.Connection, span: Span) -> Reading:
     return Reading(start, lines, tuple(damages))
 
 
-def open_backend(location: str, describe: Describe) -> SqliteBackend:
+def open_backend(location: str, describe: Describe, *, read_only: bool = False) -> SqliteBackend:
     """Open the store in a file, or make one there."""
-    return SqliteBackend(location or ":memory:", describe)
+    return SqliteBackend(location or ":memory:", describe, read_only=read_only)

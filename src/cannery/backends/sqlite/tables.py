@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from cannery.backends._catalogue.schema import make_tables
+from cannery.backends._contract import Progress
 from cannery.errors import (
     CanneryError,
     ConfigurationError,
@@ -36,6 +37,7 @@ _TIMEOUT = 60
 _POLL = 0.001
 _TURN = 0.02
 _PAUSE = 0.003
+_PAGES = 1000
 _MEMORY = ":memory:"
 _TABLES = """
 CREATE TABLE stored (
@@ -114,6 +116,28 @@ class Database:
             finally:
                 if not is_nested:
                     self._reader.execute("COMMIT")
+
+    def copy_to(self, path: str, progress: Progress | None = None) -> int:
+        """Copy one state of the file to a new one, durably; how many bytes that are."""
+        if Path(path).exists():
+            raise StorageError(f"{path} is there already; name a new file")
+        beside = Path(f"{path}.new")
+        beside.unlink(missing_ok=True)
+
+        def tell(_: int, left: int, total: int) -> None:
+            if progress is not None:
+                progress(total - left, total)
+
+        with self.reading() as connection, translated(path):
+            descriptor = os.open(beside, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            try:
+                with contextlib.closing(sqlite3.connect(beside)) as target:
+                    connection.backup(target, pages=_PAGES, progress=tell)
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+            beside.rename(path)
+        return Path(path).stat().st_size
 
     @contextlib.contextmanager
     def writing(self, *, is_lazy: bool = False) -> Iterator[sqlite3.Connection]:

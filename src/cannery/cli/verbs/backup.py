@@ -1,0 +1,39 @@
+"""``cannery backup``: a consistent copy of a store that may be in use."""
+
+from __future__ import annotations
+
+import argparse
+
+import msgspec
+
+from cannery.cli.complaints import DONE
+from cannery.cli.files import write_json
+from cannery.cli.parser import Parser
+from cannery.cli.progress import Progress
+from cannery.cli.stores import opened
+from cannery.cli.tables import counted, size
+
+DESCRIPTION = (
+    "Copy the store, as it is at one moment, to a new directory (of a store in one file: to a new file). "
+    "Safe beside running writers. The copy is a store; `cannery restore` makes another from it."
+)
+EXAMPLES = """
+cannery backup /mnt/backup/2026-11-18
+"""
+USES_STORE = True
+
+
+def add_arguments(parser: Parser) -> None:
+    """What the verb takes."""
+    parser.add_argument("path", metavar="PATH", help="where nothing is yet")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Copy."""
+    with opened(options) as store, Progress("copying", quiet=options.quiet) as progress:
+        made = store.backup(options.path, progress)
+    if options.json:
+        write_json({"path": options.path, **msgspec.to_builtins(made._asdict())})
+    else:
+        print(f"copied {counted(made.conversations, 'conversation')}, {size(made.copied_bytes)}")
+    return DONE

@@ -1,0 +1,45 @@
+"""``cannery restore``: a store from a backup, verified."""
+
+from __future__ import annotations
+
+import argparse
+
+import msgspec
+
+from cannery.cli.complaints import DONE, WRONG
+from cannery.cli.files import write_json
+from cannery.cli.parser import Parser
+from cannery.cli.progress import Progress
+from cannery.cli.stores import find_place
+from cannery.cli.tables import counted
+from cannery.cli.terminal import harmless
+from cannery.storage import restore
+
+DESCRIPTION = (
+    "Make a store from a backup, where none is yet, and verify it against the manifest in the backup. "
+    "The backup itself is only read."
+)
+EXAMPLES = """
+cannery restore /mnt/backup/2026-11-18 --store /var/lib/cannery
+"""
+USES_STORE = True
+
+
+def add_arguments(parser: Parser) -> None:
+    """What the verb takes."""
+    parser.add_argument("path", metavar="BACKUP", help="what `cannery backup` has made")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Restore."""
+    place, _ = find_place(options.store)
+    with Progress("restoring", quiet=options.quiet) as progress:
+        report = restore(options.path, place, progress)
+    if options.json:
+        write_json({"is_sound": report.is_sound, **msgspec.to_builtins(report)})
+    else:
+        for damage in report.damages:
+            print(harmless(str(damage)))
+        state = "sound" if report.is_sound else counted(len(report.damages), "damage")
+        print(f"restored {counted(report.conversations, 'conversation')} to {place}: {state}")
+    return DONE if report.is_sound else WRONG

@@ -1,0 +1,36 @@
+"""Restoring a backup: it is a store like any other, so it is opened for reading and copied as any store is.
+
+Then the copy is verified against the manifest that came with it.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from cannery.backends import Progress, locate, open_backend
+from cannery.errors import ConfigurationError
+from cannery.storage.description import describe
+from cannery.storage.store import open_store
+from cannery.storage.verification import Report
+
+
+def restore(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    progress: Progress | None = None,
+) -> Report:
+    """Make a store from a backup, where nothing is yet; what verifying it has found."""
+    kind, place = locate(source)
+    if kind == "directory" and Path(place).is_file():
+        kind, source = "sqlite", f"sqlite:{place}"
+    wanted, path = locate(target)
+    if wanted != kind:
+        raise ConfigurationError(os.fsdecode(target), f"the backup is a store of the kind {kind!r}")
+    backend = open_backend(source, describe, read_only=True)
+    try:
+        backend.backup(path, progress)
+    finally:
+        backend.close()
+    with open_store(target) as store:
+        return store.verify(progress)
