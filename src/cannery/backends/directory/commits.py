@@ -179,10 +179,11 @@ class Commits:
                 break
             done += 1
             try:
-                with medium(self._files.root):
-                    outcome.value = outcome.build(draft)
+                outcome.value = outcome.build(draft)
             except CanneryError as error:
                 outcome.error = error
+            except OSError as error:
+                outcome.error = StoreUnavailableError(f"{self._files.root}: {error}")
         operations = draft.operations()
         if operations:
             ticket = self._journal(epoch, operations, is_lazy=is_lazy)

@@ -332,7 +332,8 @@ class _Shared:
         return os.pread(self._fd, place.stop - place.start, place.start)
 
     def __setitem__(self, place: slice, data: bytes) -> None:
-        OperatingSystem.write(self._system, self._fd, data, place.start)
+        if os.pwrite(self._fd, data, place.start) != len(data):
+            OperatingSystem.write(self._system, self._fd, data, place.start)
 
 
 def _not_followed(path: str) -> OSError:

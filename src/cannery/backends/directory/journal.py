@@ -13,9 +13,9 @@ import zlib
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from cannery.backends.directory.files import Files, medium
+from cannery.backends.directory.files import Files
 from cannery.backends.directory.layout import JOURNAL, STATE, check_written
-from cannery.errors import DamageError, StorageError
+from cannery.errors import DamageError, StorageError, StoreUnavailableError
 
 START = 4096
 CAPACITY = 8 << 20
@@ -314,6 +314,8 @@ class Journal:
     def _note(self, progress: Progress, offset: int) -> None:
         body = _PROGRESS.pack(*progress)
         slot = body + zlib.crc32(body).to_bytes(4, "little")
-        with medium(STATE):
+        try:
             self._shared[offset : offset + _SLOT.size] = slot
+        except OSError as error:
+            raise StoreUnavailableError(f"{STATE}: {error}") from error
         self._seen[offset] = (slot, progress)
