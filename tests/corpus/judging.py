@@ -29,6 +29,7 @@ KNOWN: dict[str, dict[str, str]] = {
     "translated streams": {},
     "folded envelopes": {},
     "same dialect envelopes": {},
+    "spoiled items": {},
 }
 
 

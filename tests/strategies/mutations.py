@@ -60,7 +60,7 @@ def at(value: Any, path: Path) -> Any:
     return value
 
 
-def _spoil(draw: Draw, body: Any, spare: Any) -> None:
+def spoil(draw: Draw, body: Any, spare: Any) -> None:
     """Change one thing of a body."""
     places = list(paths(body))
     if not places:
@@ -111,5 +111,5 @@ def spoiled(draw: Draw, dialect: str, kind: str = "request") -> dict[str, Any]:
     body = copy.deepcopy(draw(st.sampled_from(bodies)))
     spare = draw(st.sampled_from(bodies))
     for _ in range(draw(st.integers(1, 4))):
-        _spoil(draw, body, spare)
+        spoil(draw, body, spare)
     return body
