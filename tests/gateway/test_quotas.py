@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -182,3 +184,28 @@ def test_requests_a_minute_are_counted_on_every_path(metered: Running) -> None:
         assert 0 < int(headers["retry-after"]) <= 60
         assert "has made 3 requests within a minute" in said["error"]["message"]
     assert ask(metered, CHAT, PATHS[0][1], shown("CAROL"))[0] == 200
+
+
+def _run(*words: str) -> str:
+    command = [sys.executable, "-m", "cannery", *words]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+def test_the_command_line_tells_what_things_cost(metered: Running) -> None:
+    first = ask(metered, CHAT, PATHS[0][1], shown("CAROL"))[1]["x-cannery-conversation"]
+    ask(metered, CHAT, chat("unknown-model", ("user", "x")), shown("CAROL"))
+    ask(metered, "/v1/messages", PATHS[2][1], shown("BOB"))
+    lines = journal(metered)
+    store = ["--store", str(metered.store)]
+    found = {
+        each["id"]: each["cost"] for each in json.loads(_run("list", "--cost", "--json", *store))
+    }
+    assert found[first] == pytest.approx(lines[0]["cost"])
+    assert "$0.0" in _run("list", "--cost", *store)
+    assert "$" not in _run("list", *store)
+    cost = json.loads(_run("stats", "--json", *store))["cost"]
+    assert cost["dollars"] == pytest.approx(sum(line["cost"] for line in lines))
+    assert set(cost["by_key"]) == {"carol", "bob"}
+    assert cost["input_tokens"] == sum(line["input_tokens"] for line in lines)
+    text = _run("stats", *store)
+    assert "key carol: $" in text

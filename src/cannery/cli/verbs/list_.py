@@ -6,6 +6,7 @@ import argparse
 from typing import Any
 
 from cannery.cli.complaints import DONE, choose
+from cannery.cli.costs import dollars, read_costs
 from cannery.cli.files import note, write_json
 from cannery.cli.parser import Parser, whole
 from cannery.cli.stores import find_place, is_there, opened, shortened
@@ -24,6 +25,7 @@ DESCRIPTION = (
 EXAMPLES = """
 cannery list
 cannery list --tag work --since 7d
+cannery list --cost
 cannery list --json | jq -r '.[].id'
 """
 USES_STORE = True
@@ -39,6 +41,7 @@ def add_arguments(parser: Parser) -> None:
     add("--since", metavar="TIME", help="changed since: a date, or 90m, 12h, 7d, 2w")
     add("--until", metavar="TIME", help="changed before")
     add("-n", "--limit", metavar="N", type=whole, help="at most so many")
+    add("--cost", action="store_true", help="what each cost, as the gateway's journal tells")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -58,8 +61,10 @@ def run(options: argparse.Namespace) -> int:
             short = shortened(store, names if is_terminal() else ())
             if not options.json:
                 titles = {each.identifier: each.title or _opening(store, each) for each in found}
+    costs = read_costs(place).by_conversation if options.cost else {}
     if options.json:
-        write_json([_data(summary) for summary in found])
+        more = [{"cost": costs.get(each.identifier)} if options.cost else {} for each in found]
+        write_json([{**_data(each), **cost} for each, cost in zip(found, more, strict=True)])
         return DONE
     if not found:
         note(f"no conversations in {place}", quiet=options.quiet)
@@ -71,11 +76,13 @@ def run(options: argparse.Namespace) -> int:
             str(each.count),
             harmless(each.model or "-"),
             harmless(" ".join(each.tags)) or "-",
+            *([dollars(costs.get(each.identifier))] if options.cost else []),
             one_line(titles[each.identifier], 100),
         ]
         for each in found
     ]
-    header = ["id", "changed", "messages", "model", "tags", "title"]
+    cost = ["cost"] if options.cost else []
+    header = ["id", "changed", "messages", "model", "tags", *cost, "title"]
     page(table(header, rows, numbers="messages"))
     return DONE
 

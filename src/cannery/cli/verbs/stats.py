@@ -9,12 +9,13 @@ import msgspec
 from cannery.cli import plots
 from cannery.cli.census import Census, disk_size, take
 from cannery.cli.complaints import DONE
+from cannery.cli.costs import Costs, dollars, read_costs
 from cannery.cli.files import note, write_json, writing
 from cannery.cli.parser import Parser, whole
 from cannery.cli.progress import Progress
 from cannery.cli.stores import find_place, opened
 from cannery.cli.tables import counted, size
-from cannery.cli.terminal import ROLE_COLOURS, paint
+from cannery.cli.terminal import ROLE_COLOURS, harmless, paint
 
 DESCRIPTION = (
     "What a store holds: conversations, messages by role, model and day, bytes said and bytes kept. "
@@ -45,6 +46,7 @@ def run(options: argparse.Namespace) -> int:
     ):
         census = take(store, progress)
     census.disk_bytes = disk_size(place)
+    costs = read_costs(place)
     days = plots.recent_days(census.by_day, max(options.days, 1))
     if options.svg:
         title = f"{counted(census.messages, 'message')} in {counted(census.conversations, 'conversation')}"
@@ -53,10 +55,30 @@ def run(options: argparse.Namespace) -> int:
         if options.svg != "-":
             note(f"wrote {options.svg}", quiet=options.quiet)
     if options.json:
-        write_json({**msgspec.to_builtins(census), "ratio": round(census.ratio, 3)})
+        told = {**msgspec.to_builtins(census), "ratio": round(census.ratio, 3)}
+        write_json({**told, "cost": msgspec.to_builtins(costs)} if costs.exchanges else told)
     elif options.svg != "-":
-        print(_text(census, days))
+        print(_text(census, days) + _cost_text(costs))
     return DONE
+
+
+def _cost_text(costs: Costs) -> str:
+    """What the gateway's exchanges cost, if there were any."""
+    if not costs.exchanges:
+        return ""
+    unpriced = f", {costs.unpriced} without a price" if costs.unpriced else ""
+    cached = f" ({costs.cache_read_tokens} from caches)" if costs.cache_read_tokens else ""
+    lines = [
+        "",
+        "",
+        paint("Cost", "bold"),
+        f"  {dollars(costs.dollars)} for {counted(costs.exchanges, 'exchange')}{unpriced}",
+        f"  {costs.input_tokens} tokens in{cached}, {costs.output_tokens} out",
+    ]
+    for word, table in (("model", costs.by_model), ("key", costs.by_key)):
+        largest = sorted(table.items(), key=lambda pair: -pair[1])[:_MOST]
+        lines += [f"  {word} {harmless(name)}: {dollars(amount)}" for name, amount in largest]
+    return "\n".join(lines)
 
 
 def _text(census: Census, days: dict[str, int]) -> str:
