@@ -23,7 +23,7 @@ from cannery.repairs.pairing import is_paired
 from cannery.wire.bodies import encode, escaped_paths, with_escapes
 from cannery.wire.contract import UNKNOWN_MODEL, Dialect, Piece, Rules
 from cannery.wire.foreign import report_settings
-from cannery.wire.losses import Aliases, Rendered, Report, enforce
+from cannery.wire.losses import Rendered, Report, enforce
 from cannery.wire.parting import parted_texts
 from cannery.wire.places import Locate, Places, locator
 from cannery.wire.turns import changed
@@ -46,8 +46,7 @@ def write_request(
     is_new = places is not None or rules is not None
     written = writing.body(pieces_of(request.conversation)) if is_new else writing.grown()
     encoded = writing.encoded(written)
-    locate = locate_in(request.source, places)
-    return render(encoded, request, target.name, policy, writing.report, locate)
+    return render(encoded, request, target.name, policy, writing.report, places)
 
 
 class Writing:
@@ -210,17 +209,17 @@ def render(
     name: str,
     policy: str,
     report: Report,
-    locate: Locate,
+    places: Places | None,
 ) -> Rendered:
     """What was written, with what a report has to say; the policy may forbid it."""
     if value.residue is not None and value.residue.escapes is not None:
         encoded = _spell_broken(encoded, value, name, report)
     if report.is_empty:
         return Rendered(encoded)
+    locate = locate_in(value.source, places)
     losses = report.losses(locate)
     enforce(policy, value.source, name, losses)
-    aliases = Aliases(report.names, report.ids, frozenset(report.freeform))
-    return Rendered(encoded, losses, report.repairs(locate), aliases)
+    return Rendered(encoded, losses, report.repairs(locate), report.aliases)
 
 
 def _spell_broken(encoded: bytes, value: Request | Response, name: str, report: Report) -> bytes:

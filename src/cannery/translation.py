@@ -12,7 +12,6 @@ from cannery.messages.conversation import Conversation
 from cannery.messages.requests import Request, Response
 from cannery.rendering import (
     at_hand,
-    locate_in,
     render,
     report_lost_settings,
     write_request,
@@ -129,8 +128,7 @@ def _nativize_response(
     written = find_dialect(name).write_response(response, report)
     if response.source is not None and "citations" in find_dialect(response.source).control_paths:
         report.place_citations("@citations")
-    locate = locate_in(response.source, places)
-    return render(encode(written), response, name, policy, report, locate)
+    return render(encode(written), response, name, policy, report, places)
 
 
 def _typed(response: Response, name: str, report: Report) -> Response:

@@ -16,6 +16,7 @@ from cannery.messages.canisters import (
     ResultCanisterClass,
     SupervisorCanisterClass,
 )
+from cannery.messages.content import TextualContentClass
 from cannery.repairs.pairing import is_paired
 from cannery.wire.contract import Piece
 from cannery.wire.turns import MODEL, SIDES, SUPERVISOR, USER
@@ -30,7 +31,7 @@ CALLS, UNPAIRED = "calls", "unpaired"
 BLANK = "blank"
 # The user does not speak first; the model speaks last.
 OPENER, TRAILING = "opener", "trailing"
-# Two of one side follow each other, perhaps as parts of one message.
+# Two of one side follow each other in messages of their own.
 NEIGHBOURS = "neighbours"
 # Cache marks.
 MARKS = "marks"
@@ -38,6 +39,8 @@ MARKS = "marks"
 OBJECTS = "objects"
 
 _PLAIN = frozenset({str, type(absent)})
+# Kinds of content that may say nothing, or hold a text that has to be looked at.
+_MAYBE_BLANK = frozenset({type(absent), TextualContentClass})
 _canister = attrgetter("canister")
 _held = attrgetter("held")
 _residue = attrgetter("residue")
@@ -52,23 +55,25 @@ def facts_of(pieces: list[Piece]) -> frozenset[str]:
 def _facts(canisters: list[Any], pieces: list[Piece]) -> Iterator[str]:
     classes = [*map(type, canisters)]
     sides = [*map(_side, classes)]
-    yield from _order(sides, classes)
+    yield from _order(sides, classes, canisters)
     if InvocationCanisterClass in classes or ResultCanisterClass in classes:
         yield CALLS
         if not is_paired(pieces):
             yield UNPAIRED
     held = [*map(_held, canisters)]
-    if not _PLAIN.issuperset(map(type, held)):
+    kinds = {*map(type, held)}
+    if kinds - _PLAIN:
         yield OBJECTS
-        yield BLANK
-    elif not all(held) or absent in held or any(map(str.isspace, held)):
+    texts = held if kinds == {str} else [*filter(_is_text, held)]
+    is_open = not kinds.isdisjoint(_MAYBE_BLANK)
+    if is_open or not all(texts) or any(map(str.isspace, texts)):
         yield BLANK
     residues = [residue for residue in map(_residue, canisters) if residue is not None]
     if any(residue.cache for residue in residues):
         yield MARKS
 
 
-def _order(sides: list[str], classes: list[type]) -> Iterator[str]:
+def _order(sides: list[str], classes: list[type], canisters: list[Any]) -> Iterator[str]:
     """Facts about who speaks when."""
     leading = 0
     while leading < len(sides) and sides[leading] is SUPERVISOR:
@@ -81,5 +86,18 @@ def _order(sides: list[str], classes: list[type]) -> Iterator[str]:
         yield TRAILING
     if SupervisorCanisterClass in classes[leading:]:
         yield LATE
-    if any(map(is_, sides, sides[1:])):
+    if any(map(is_, sides, sides[1:])) and not _are_joined(sides, canisters):
         yield NEIGHBOURS
+
+
+def _are_joined(sides: list[str], canisters: list[Any]) -> bool:
+    """Whether all neighbours of one side are parts of one message."""
+    return all(
+        canister.joined
+        for canister, whose, before in zip(canisters[1:], sides[1:], sides, strict=False)
+        if whose is before
+    )
+
+
+def _is_text(held: Any) -> bool:
+    return type(held) is str

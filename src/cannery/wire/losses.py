@@ -235,11 +235,18 @@ class Report:
 
     def losses(self, locate: Callable[[int | str], str]) -> tuple[Loss, ...]:
         """The losses, each once, with paths."""
-        return told(self._losses, locate)[0]
+        return told(self._losses, locate)[0] if self._losses else ()
 
     def repairs(self, locate: Callable[[int | str], str]) -> tuple[Repair, ...]:
         """The repairs, each once, with paths."""
-        return told(self._repairs, locate)[1]
+        return told(self._repairs, locate)[1] if self._repairs else ()
+
+    @property
+    def aliases(self) -> Aliases:
+        """What was rewritten so that the target takes it."""
+        if not (self.names or self.ids or self.freeform):
+            return NO_ALIASES
+        return Aliases(self.names, self.ids, frozenset(self.freeform))
 
 
 def told(
