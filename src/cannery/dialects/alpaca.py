@@ -106,9 +106,9 @@ class Said(NamedTuple):
 
 def write_request(request: Request, pieces: list[Piece], report: Report) -> Object:
     """The record of a conversation."""
-    at_home = request.source == NAME
-    writer = TextWriter(NAME, report, at_home=at_home)
-    if not at_home:
+    is_same = request.source == NAME
+    writer = TextWriter(NAME, report, is_same=is_same)
+    if not is_same:
         drop_settings(request, report)
         for index, tool in enumerate(request.tools):
             report.lose("TOOL_DROPPED", f"tools[{index}]", f"Alpaca has no tools: {tool.name!r}")
@@ -145,7 +145,7 @@ def _take(own: Said, piece: Piece, said: list[Said], writer: TextWriter) -> None
         said.append(own)
         return
     between = "" if piece.canister.joined else _PARAGRAPH
-    if between and not writer.at_home:
+    if between and not writer.is_same:
         writer.report.repair("alternation", piece.place)
     last = said[-1].text
     said[-1] = Said(own.side, f"{last}{between if last and own.text else ''}{own.text}", None)

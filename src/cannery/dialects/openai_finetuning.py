@@ -61,14 +61,14 @@ def _write_settings(request: Request, report: Report) -> Object:
 
 def write_request(request: Request, pieces: list[Piece], report: Report) -> dict[str, Any]:
     """The example of a conversation."""
-    at_home = request.source == NAME
+    is_same = request.source == NAME
     body = _write_settings(request, report)
-    if not at_home:
+    if not is_same:
         drop_settings(request, report, _KNOWN)
     residue = own_residue(request, NAME)
     if residue is not None:
         body = recall(body, residue.envelope)
-    body["messages"] = ChatWriter(NAME, report, at_home=at_home).messages(pieces)
+    body["messages"] = ChatWriter(NAME, report, is_same=is_same).messages(pieces)
     return body
 
 

@@ -76,10 +76,10 @@ def drop_settings(request: Request, report: Report, known: frozenset[str] = froz
 class TextWriter:
     """Says contents as text; ``dialect`` is whose residue and blocks are known."""
 
-    def __init__(self, dialect: str, report: Report, *, at_home: bool) -> None:
+    def __init__(self, dialect: str, report: Report, *, is_same: bool) -> None:
         self.dialect = dialect
         self.report = report
-        self.at_home = at_home
+        self.is_same = is_same
 
     def spoken(self, piece: Piece) -> str:
         """What a user, assistant, supervisor or document says; "" and a loss for what is no text."""
@@ -101,7 +101,7 @@ class TextWriter:
         text = self.spoken(piece)
         if not canister.is_error:
             return text
-        if not self.at_home:
+        if not self.is_same:
             self.report.lose("ERROR_FLAG_TO_TEXT", piece.place)
         stated = canister.stated_error
         return flag_error(text if text or stated is absent else stated)
@@ -122,7 +122,7 @@ class TextWriter:
                 return content.json
             case PartsContentClass():
                 return "".join(self._parts(content, place))
-            case BinaryContentStruct() if not self.at_home and is_broken(content):
+            case BinaryContentStruct() if not self.is_same and is_broken(content):
                 self.report.lose("MEDIA_DROPPED", place, NOT_BASE64)
             case FileContentClass():
                 return self._file(content, place)
@@ -147,7 +147,7 @@ class TextWriter:
         return ""
 
     def _parts(self, content: PartsContentClass, place: Place) -> Iterator[str]:
-        if not self.at_home and len(content.parts) > 1:
+        if not self.is_same and len(content.parts) > 1:
             self.report.lose("STRUCTURE_FLATTENED", place)
         for part in content.parts:
             yield self.text(part, place)

@@ -47,7 +47,7 @@ def settle(
             found = _facts(read(encode({**body, messages: []}), Places()))
         except DialectError:
             return -1
-        return sum(map(_is_same, facts, found))
+        return sum(map(_is_equal, facts, found))
 
     best = agreement(restored)
     for change in _changes(ours, patch, spell) if best < len(facts) else ():
@@ -69,7 +69,7 @@ def _facts(request: Request) -> list[Any]:
     return [shape, names, *said, request.tools, *chosen]
 
 
-def _is_same(one: Any, other: Any) -> bool:
+def _is_equal(one: Any, other: Any) -> bool:
     return type(one) is type(other) and bool(one == other)
 
 

@@ -40,14 +40,14 @@ RULES = Rules(
 
 def write_request(request: Request, pieces: list[Piece], report: Report) -> dict[str, Any]:
     """The body of a request."""
-    at_home = request.source == NAME
-    writer = ChatWriter(NAME, report, at_home=at_home)
+    is_same = request.source == NAME
+    writer = ChatWriter(NAME, report, is_same=is_same)
     body = write_settings(request, report)
     residue = own_residue(request, NAME)
     body = settle(body, request, residue, "messages", read_request)
     body["messages"] = writer.messages(pieces)
     # A record of a data set, which asks no model, may well end with an answer.
-    is_asked = not at_home and request.model not in (None, absent, UNKNOWN_MODEL)
+    is_asked = not is_same and request.model not in (None, absent, UNKNOWN_MODEL)
     if is_asked and pieces and is_prefill(pieces[-1]):
         report.lose("PREFILL_DROPPED", pieces[-1].place)
     return body

@@ -220,14 +220,14 @@ def write_response(response: Response, report: Report) -> Object:
 
 
 def _write_body(response: Response, report: Report) -> Object:
-    at_home = response.source == NAME
-    writer = ChatWriter(NAME, report, at_home=at_home, for_answer=True)
+    is_same = response.source == NAME
+    writer = ChatWriter(NAME, report, is_same=is_same, for_answer=True)
     pieces = answer_pieces(response, NAME, report)
     message = writer.assistant(pieces) if pieces else {"role": "assistant", "content": None}
-    if not at_home:
+    if not is_same:
         _complete(message, pieces)
         report_ending(response, report)
-    has_calls = not at_home and "tool_calls" in message
+    has_calls = not is_same and "tool_calls" in message
     word = finish_word(response.finish, has_calls=has_calls)
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": word}
     body: Object = {

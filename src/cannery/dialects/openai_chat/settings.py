@@ -291,9 +291,9 @@ def write_settings(request: Request, report: Report) -> Object:
     put(body, "model", request.model)
     if request.tools:
         write_tools(NAME, request, body, report)
-    at_home = request.source == NAME
+    is_same = request.source == NAME
     if request.tool_choice is not absent:
-        _write_choice(request, body, report, at_home=at_home)
+        _write_choice(request, body, report, is_same=is_same)
     for name, value in given_controls(request.controls):
         key = _KEYS.get(name)
         if key is not None:
@@ -301,7 +301,7 @@ def write_settings(request: Request, report: Report) -> Object:
         else:
             _write_control(name, value, body, request, report)
     put(body, "stream", request.stream)
-    if not at_home:
+    if not is_same:
         if request.stream is not True:
             # Chat refuses options of a stream without one.
             body.pop("stream_options", None)
@@ -315,28 +315,28 @@ _KEYS = {control: key for key, (control, _) in _PLAIN.items() if control != "par
 
 
 def _write_control(name: str, value: Any, body: Object, request: Request, report: Report) -> None:
-    at_home = request.source == NAME
+    is_same = request.source == NAME
     match name:
         case "max_tokens":
             key = "max_tokens" if is_old(request, "max_tokens") else "max_completion_tokens"
             body[key] = value
         case "parallel_calls":
-            if at_home or body.get("tools"):
+            if is_same or body.get("tools"):
                 body["parallel_tool_calls"] = value
             elif value is False:
                 report.lose(
                     "CONTROL_DROPPED", "@parallel_calls", "without tools there are no calls"
                 )
         case "stop":
-            body["stop"] = list(value if at_home else value[:4])
-            if len(value) > 4 and not at_home:
+            body["stop"] = list(value if is_same else value[:4])
+            if len(value) > 4 and not is_same:
                 report.lose("CONTROL_CHANGED", "@stop", "Chat takes four stop sequences")
         case "output":
             body["response_format"] = write_output(value, "json_schema")
         case "thinking":
-            _write_thinking(value, body, report, at_home=at_home)
+            _write_thinking(value, body, report, is_same=is_same)
         case "metadata":
-            write_metadata(request.controls, body, report, at_home=at_home)
+            write_metadata(request.controls, body, report, is_same=is_same)
         case "include_usage":
             body["stream_options"] = {"include_usage": value}
         case _:
@@ -354,19 +354,19 @@ def is_old(request: Request, name: str) -> bool:
     return residue is not None and name in (residue.form or "").split()
 
 
-def _write_thinking(thinking: Thinking, body: Object, report: Report, *, at_home: bool) -> None:
-    effort = write_effort(thinking, report, at_home=at_home)
+def _write_thinking(thinking: Thinking, body: Object, report: Report, *, is_same: bool) -> None:
+    effort = write_effort(thinking, report, is_same=is_same)
     if effort is not None:
         body["reasoning_effort"] = effort
     if thinking.summary not in (absent, *UNSHOWN):
         report.lose("CONTROL_DROPPED", "@summary", "Chat cannot show thoughts")
 
 
-def _write_choice(request: Request, body: Object, report: Report, *, at_home: bool) -> None:
+def _write_choice(request: Request, body: Object, report: Report, *, is_same: bool) -> None:
     choice = request.tool_choice
     if not isinstance(choice, ToolChoice):
         return
-    if not (at_home or is_possible(choice, _names(body.get("tools", ())))):
+    if not (is_same or is_possible(choice, _names(body.get("tools", ())))):
         drop_choice(choice, report)
         return
     if is_old(request, "function_call"):

@@ -320,7 +320,7 @@ def write_settings(request: Request, report: Report) -> Object:
         elif name == "thinking":
             _write_thinking(value, body, report, is_same=is_same)
         elif name == "metadata":
-            write_metadata(request.controls, body, report, at_home=is_same)
+            write_metadata(request.controls, body, report, is_same=is_same)
         elif name != "include_usage":
             # Usage comes with every answer, so asking for it needs no words.
             drop_control(name, value, report)
@@ -337,7 +337,7 @@ def takes_over(request: Request) -> Collection[str]:
 
 def _write_thinking(thinking: Thinking, body: Object, report: Report, *, is_same: bool) -> None:
     reasoning: Object = {}
-    effort = write_effort(thinking, report, at_home=is_same)
+    effort = write_effort(thinking, report, is_same=is_same)
     if effort is not None:
         reasoning["effort"] = effort
     summary = thinking.summary

@@ -102,7 +102,7 @@ class RecordReader(Reader):
         self.system: str | None = None
         self.images: list[Any] = []
         self._placed = 0
-        self._writer = TurnWriter(Report(), at_home=True)
+        self._writer = TurnWriter(Report(), is_same=True)
         self._calls = 0
         self._open: list[str] = []
         self._is_calling = False

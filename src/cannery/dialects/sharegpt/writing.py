@@ -37,8 +37,8 @@ _SPOKEN = {
 class TurnWriter(TextWriter):
     """Writes turns and collects what stands beside them: images and the system text."""
 
-    def __init__(self, report: Report, *, at_home: bool) -> None:
-        super().__init__(NAME, report, at_home=at_home)
+    def __init__(self, report: Report, *, is_same: bool) -> None:
+        super().__init__(NAME, report, is_same=is_same)
         self.images: list[str] = []
         self.system: str | None = None
         self._calls = 0
@@ -66,7 +66,7 @@ class TurnWriter(TextWriter):
             if form == FIELD and self.system is None:
                 self.system = spoken
                 return []
-            if not spoken and not self.at_home and run[0].canister.role is Role.Assistant:
+            if not spoken and not self.is_same and run[0].canister.role is Role.Assistant:
                 return []
             turn = {"from": _SPOKEN[run[0].canister.role], "value": spoken}
         return [turn if head is None else recall(turn, head.envelope)]
@@ -78,7 +78,7 @@ class TurnWriter(TextWriter):
             canister: Any = piece.canister
             if own_residue(canister, NAME) is None:
                 report_residue(canister, self.report, piece.place)
-            if not self.at_home and canister.identifier != f"call_{self._calls}":
+            if not self.is_same and canister.identifier != f"call_{self._calls}":
                 self.report.lose("CALL_ID_DROPPED", piece.place)
             self._calls += 1
             calls.append(write_call(canister.name, canister.held))
@@ -97,7 +97,7 @@ class TurnWriter(TextWriter):
                 return ""
             self.images.append(payload.value)
             return IMAGE
-        if self.at_home:
+        if self.is_same:
             self.images.append(data_url(content))
         else:
             self.images.append(f"data:{content.mime_type};base64,{standard_base64(payload)}")
@@ -123,8 +123,8 @@ def _run(turn: list[Piece], start: int) -> int:
 
 def write_request(request: Request, pieces: list[Piece], report: Report) -> Object:
     """The record of a conversation."""
-    at_home = request.source == NAME
-    writer = TurnWriter(report, at_home=at_home)
+    is_same = request.source == NAME
+    writer = TurnWriter(report, is_same=is_same)
     body: Object = {"conversations": writer.turns(pieces)}
     if writer.system is not None:
         body["system"] = writer.system
@@ -134,6 +134,6 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> Obje
         body["tools"] = tools if residue is None else recall(tools, residue.form)
     if writer.images:
         body["images"] = writer.images
-    if not at_home:
+    if not is_same:
         drop_settings(request, report)
     return body if residue is None else recall(body, residue.envelope)

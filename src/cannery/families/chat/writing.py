@@ -63,7 +63,7 @@ Object = dict[str, Any]
 
 
 class ChatWriter:
-    """Writes messages; ``at_home`` when they were read from this same dialect.
+    """Writes messages; ``is_same`` when they were read from this same dialect.
 
     ``for_answer`` when they are for a client and not for the server: then a message has annotations.
     """
@@ -76,12 +76,12 @@ class ChatWriter:
         dialect: str,
         report: Report,
         *,
-        at_home: bool,
+        is_same: bool,
         for_answer: bool = False,
     ) -> None:
         self.dialect = dialect
         self.report = report
-        self.at_home = at_home
+        self.is_same = is_same
         self.for_answer = for_answer
         # The calls that were written in the old way, which wants its results in the old way too.
         self._legacy: dict[str, str] = {}
@@ -147,7 +147,7 @@ class ChatWriter:
         if is_bare and canister.residue is None and len(turn) == 1:
             return {"role": role, "content": canister.held}
         head = own_residue(canister, self.dialect)
-        write = self.parts if role == "user" or self.at_home else self._system_parts
+        write = self.parts if role == "user" or self.is_same else self._system_parts
         form = None if head is None else head.form
         if form in _EMPTY and len(turn) > 1:
             # Something was added to a message without content.
@@ -239,7 +239,7 @@ class ChatWriter:
             each
             for each in content.citations
             if self.for_answer
-            and (each.url is not None or (self.at_home and each.dialect == self.dialect))
+            and (each.url is not None or (self.is_same and each.dialect == self.dialect))
         ]
         if len(said) < len(content.citations):
             self.report.lose("CITATION_DROPPED", place)
@@ -258,7 +258,7 @@ class ChatWriter:
         content: ImageContentClass | AudioContentClass | FileContentClass,
         place: int | None,
     ) -> Object | None:
-        if not self.at_home and is_broken(content):
+        if not self.is_same and is_broken(content):
             self.report.lose("MEDIA_DROPPED", place, NOT_BASE64)
             return None
         if isinstance(content, ImageContentClass):
@@ -270,11 +270,11 @@ class ChatWriter:
     def _image(self, content: ImageContentClass, place: int | None) -> Object | None:
         payload = content.payload
         if isinstance(payload, Location):
-            if not self.at_home and not is_fetchable(payload):
+            if not self.is_same and not is_fetchable(payload):
                 self.report.lose("REFERENCE_UNRESOLVABLE", place)
                 return None
             return {"type": "image_url", "image_url": {"url": payload.value}}
-        if self.at_home:
+        if self.is_same:
             return {"type": "image_url", "image_url": {"url": data_url(content)}}
         mime_type = content.mime_type
         url = f"data:{mime_type};base64,{standard_base64(payload)}"
@@ -288,11 +288,11 @@ class ChatWriter:
 
     def _audio(self, content: AudioContentClass, place: int | None) -> Object | None:
         known = AUDIO_FORMATS.get(content.mime_type)
-        if isinstance(content.payload, Location) or (known is None and not self.at_home):
+        if isinstance(content.payload, Location) or (known is None and not self.is_same):
             self.report.lose("MEDIA_TYPE_UNSUPPORTED", place, "Chat takes wav and mp3 as base64")
             return None
         sound = content.mime_type.partition("/")[2] if known is None else known
-        spell = base64_text if self.at_home else standard_base64
+        spell = base64_text if self.is_same else standard_base64
         return {
             "type": "input_audio",
             "input_audio": {"data": spell(content.payload), "format": sound},
@@ -305,11 +305,11 @@ class ChatWriter:
             if payload.kind == "url":
                 self.report.lose("MEDIA_DROPPED", place, "Chat takes no file by URL")
                 return None
-            if not self.at_home:
+            if not self.is_same:
                 self.report.lose("REFERENCE_UNRESOLVABLE", place)
                 return None
             return {"type": "file", "file": {"file_id": payload.value, **named}}
-        if self.at_home:
+        if self.is_same:
             return {"type": "file", "file": {"file_data": data_url(content), **named}}
         self._file_facts(content, place)
         if content.chunks or is_text_file(content):
@@ -337,7 +337,7 @@ class ChatWriter:
 
     def _chunk_media(self, content: Any, place: int | None) -> list[Object]:
         """What a document of several parts shows beside its text."""
-        if self.at_home or not isinstance(content, FileContentClass):
+        if self.is_same or not isinstance(content, FileContentClass):
             return []
         shown = [chunk for chunk in content.chunks if not isinstance(chunk, _SAID)]
         parts = (self.content_part(chunk, place) for chunk in shown)
@@ -383,7 +383,7 @@ class ChatWriter:
             return None, []
         held = canister.held
         contents = held.parts if isinstance(held, PartsContentClass) else (held,)
-        if self.at_home and form != ATTACHED and isinstance(held, PartsContentClass):
+        if self.is_same and form != ATTACHED and isinstance(held, PartsContentClass):
             return [self.content_part(content, piece.place) for content in contents], []
         texts = list(self._texts(contents))
         if canister.is_error:
@@ -391,14 +391,14 @@ class ChatWriter:
         self._is_nested = True
         documents, media = self._result_media(contents, canister.invocation_id, piece.place)
         self._is_nested = False
-        if media and not (self.at_home and form == ATTACHED):
+        if media and not (self.is_same and form == ATTACHED):
             self.report.lose("MEDIA_MOVED", piece.place)
         if form == "list" or (len(texts) + len(documents) > 1 and not media):
             return [{"type": "text", "text": text} for text in (*texts, *documents)], media
         return "\n\n".join(filter(None, ("".join(texts), *documents))), media
 
     def _flagged(self, texts: list[str], canister: ResultCanisterClass, place: Any) -> list[str]:
-        if not self.at_home:
+        if not self.is_same:
             self.report.lose("ERROR_FLAG_TO_TEXT", place)
         told = str(canister.stated_error or "")
         words = texts if any(texts) or not told else [told]
@@ -439,7 +439,7 @@ class ChatWriter:
         if canister.is_freeform:
             kind, inner = "custom", {"name": canister.name, "input": arguments}
         else:
-            if not self.at_home and not arguments.strip():
+            if not self.is_same and not arguments.strip():
                 arguments = "{}"
             kind, inner = "function", {"name": canister.name, "arguments": arguments}
         ours: Object = {"id": canister.identifier, "type": kind, kind: inner}
@@ -474,7 +474,7 @@ class ChatWriter:
                     parts.append({"type": "text", "text": held})
                 else:
                     self._add_spoken(piece, message, parts, calls)
-                if calls and len(parts) > count and not self.at_home:
+                if calls and len(parts) > count and not self.is_same:
                     self.report.lose("ORDER_CHANGED", piece.place)
             elif canister.residue is not None and canister.residue.dialect != self.dialect:
                 report_residue(canister, self.report, piece.place)
@@ -502,7 +502,7 @@ class ChatWriter:
         if isinstance(held, ReasoningContentClass):
             self._add_reasoning(held, message, place, piece)
         elif (
-            isinstance(held, RefusalContentClass) and place != "refusal" and not self.at_home
+            isinstance(held, RefusalContentClass) and place != "refusal" and not self.is_same
         ) or place == "refusal":
             if residue is None:
                 report_residue(canister, self.report, piece.place)
@@ -512,7 +512,7 @@ class ChatWriter:
         elif place == "tool_calls":
             calls.append(decode_json(held.json))
         elif isinstance(held, (ImageContentClass, AudioContentClass, FileContentClass)) and not (
-            self.at_home
+            self.is_same
         ):
             self.report.lose("MEDIA_DROPPED", piece.place, "Chat takes no media from the assistant")
         else:
@@ -546,7 +546,7 @@ class ChatWriter:
             message["content"] = ""
         elif form != "absent":
             said = message.get("refusal") or "function_call" in message or "audio" in message
-            silent = calls or self.at_home or said
+            silent = calls or self.is_same or said
             message["content"] = None if silent else ""
 
 

@@ -106,7 +106,7 @@ def write_output(output: OutputFormat, field: str | None = None) -> Object:
     return {"type": "json_schema", **(schema if field is None else {field: schema})}
 
 
-def write_effort(thinking: Thinking, report: Report, *, at_home: bool) -> str | None:
+def write_effort(thinking: Thinking, report: Report, *, is_same: bool) -> str | None:
     """The effort word, or None and a loss where thinking was only switched on."""
     if thinking.enabled is False or thinking.budget == 0:
         if thinking.effort not in (absent, "none"):
@@ -115,7 +115,7 @@ def write_effort(thinking: Thinking, report: Report, *, at_home: bool) -> str | 
     if isinstance(thinking.effort, str):
         if thinking.budget is not absent:
             report.lose("CONTROL_DROPPED", "@budget", "beside an effort there is no token budget")
-        if at_home or thinking.effort in EFFORTS:
+        if is_same or thinking.effort in EFFORTS:
             return thinking.effort
         report.lose("CONTROL_CHANGED", "@effort", f"no effort {thinking.effort!r} here")
         return "medium"
@@ -127,12 +127,12 @@ def write_effort(thinking: Thinking, report: Report, *, at_home: bool) -> str | 
     return None
 
 
-def write_metadata(controls: Controls, body: Object, report: Report, *, at_home: bool) -> None:
+def write_metadata(controls: Controls, body: Object, report: Report, *, is_same: bool) -> None:
     """Put metadata into a body, every value a string."""
     if not isinstance(controls.metadata, str):
         return
     metadata = decode_json(controls.metadata)
-    if not at_home and any(type(value) is not str for value in metadata.values()):
+    if not is_same and any(type(value) is not str for value in metadata.values()):
         report.lose("CONTROL_CHANGED", "@metadata", "values became strings")
         metadata = {
             key: value if type(value) is str else write_json(value)
