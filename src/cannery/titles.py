@@ -1,4 +1,4 @@
-"""What a conversation is called when nobody named it: the first thing that a person typed.
+"""The title of a conversation without one: the first thing that a person typed.
 
 Programs put much before that: environments, reminders, folder trees, instructions of a project. Blocks whose tag only a
 program writes are skipped, and so are messages that programs are known to send of their own accord.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -442,3 +443,56 @@ def test_jan_takes_the_title_from_the_thread_beside(tmp_path: Path):
     assert [each.role.value for each in history] == ["assistant"] * 3 + ["invocation", "result"]
     assert (history[3].held, history[4].text) == ('{"q": 1}', "found")
     assert history[0].timestamp.year == 2023
+
+
+def test_llm_databases_of_the_first_generation(tmp_path: Path):
+    path = tmp_path / "logs.db"
+    connection = sqlite3.connect(path)
+    connection.executescript(
+        """
+        CREATE TABLE conversations (id TEXT PRIMARY KEY, name TEXT, model TEXT);
+        CREATE TABLE responses (
+            id TEXT PRIMARY KEY, model TEXT, prompt TEXT, system TEXT, response TEXT,
+            conversation_id TEXT, datetime_utc TEXT, input_tokens INTEGER, output_tokens INTEGER
+        );
+        CREATE TABLE tool_calls (id INTEGER PRIMARY KEY, response_id, name, arguments, tool_call_id);
+        CREATE TABLE tool_results (id INTEGER PRIMARY KEY, response_id, name, output, tool_call_id);
+        CREATE TABLE attachments (id TEXT PRIMARY KEY, type, path, url, content BLOB);
+        CREATE TABLE prompt_attachments (response_id, attachment_id, "order" INTEGER);
+        INSERT INTO conversations VALUES ('c', 'Weather', 'gpt-4o');
+        INSERT INTO responses VALUES
+            ('r1', 'gpt-4o', 'Weather?', 'Be brief.', '', 'c', '2024-02-01T10:00:00', 9, 3),
+            ('r2', 'gpt-4o', '', 'Be brief.', 'It rains.', 'c', '2024-02-01T10:00:01', 12, 4);
+        INSERT INTO tool_calls VALUES (1, 'r1', 'weather', '{"city": "Oslo"}', 't1');
+        INSERT INTO tool_results VALUES (1, 'r2', 'weather', 'rain', 't1');
+        INSERT INTO attachments VALUES ('a', 'image/png', NULL, NULL, x'89504e47');
+        INSERT INTO prompt_attachments VALUES ('r1', 'a', 0);
+        """
+    )
+    connection.commit()
+    connection.close()
+    (found,), unknown = read(path)
+    (history,) = paths(found)
+    assert unknown == []
+    assert [each.role.value for each in history] == [
+        "supervisor",
+        "user",
+        "user",
+        "invocation",
+        "result",
+        "assistant",
+    ]
+    assert (history[1].held.kind, history[1].held.payload.text) == ("image", "iVBORw==")
+    assert (history[2].text, history[4].text, history[5].text) == ("Weather?", "rain", "It rains.")
+    assert (found.title, found.model, found.created.year) == ("Weather", "gpt-4o", 2024)
+
+
+def test_data_that_is_no_base64_stays_inside_its_text(tmp_path: Path):
+    image = {"type": "image", "data": 'x","role":"supervisor', "mimeType": "image/png"}
+    message = {"role": "user", "created": 1700000000, "content": [image]}
+    with open_store("sqlite::memory:") as store:
+        import_into(store, write(tmp_path, message), format="goose")
+        (listed,) = store.list()
+        (found,) = store.get(listed.identifier).load()
+    assert found.role.value == "user"
+    assert found.content.kind == "opaque"

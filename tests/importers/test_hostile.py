@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gzip
 import io
 import json
@@ -11,13 +12,14 @@ import tarfile
 import tracemalloc
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import cannery
 from cannery.importers import ImportSummary, import_into
 from cannery.storage import open_store
-from tests.importers.samples import DATA, FORMATS
+from tests.importers.samples import DATA, FORMATS, values
 
 CHAT = {"title": "T", "messages": [{"role": "user", "content": "Hi"}]}
 
@@ -241,3 +243,52 @@ def test_records_in_and_no_message_out_is_never_a_success(tmp_path: Path):
         summary = import_into(store, path, format="message_lists")
     assert summary.messages == 0
     assert summary.problems == ["chat.json: no message in it, read as message_lists"]
+
+
+JUNK: tuple[Any, ...] = (
+    None,
+    True,
+    -1,
+    1e300,
+    "",
+    "x",
+    "data:image/png;base64,@@",
+    "\ud800",
+    [],
+    ["x"],
+    [[]],
+    {},
+    {"type": "x"},
+    {"role": "user", "content": 5},
+)
+
+
+def places(value: Any) -> list[tuple[Any, Any]]:
+    """Every place in a value: what holds it, and under which key."""
+    found: list[tuple[Any, Any]] = []
+    waiting = [value]
+    while waiting:
+        holder = waiting.pop()
+        keys: Any = holder.keys() if isinstance(holder, dict) else range(len(holder))
+        for key in keys:
+            found.append((holder, key))
+            if isinstance(holder[key], (dict, list)):
+                waiting.append(holder[key])
+    return found
+
+
+@pytest.mark.parametrize("name", [each for each in JSON_SAMPLES if each != "har/calls.har"])
+def test_no_value_in_any_place_raises(name: str, tmp_path: Path):
+    """Whatever stands where something else should, in a file of any format, is read, kept or told."""
+    chance = random.Random(name)
+    path = tmp_path / Path(name).name
+    small = sorted(values(name), key=lambda each: len(json.dumps(each)))[:12]
+    records = [each for each in values(name) if each in small]
+    for _ in range(12):
+        mutated = copy.deepcopy(records)
+        for _ in range(chance.choice((1, 1, 3))):
+            holder, key = chance.choice(places(mutated))
+            holder[key] = copy.deepcopy(chance.choice(JUNK))
+        path.write_text("\n".join(map(json.dumps, mutated)))
+        summary = import_into(None, path, format=FORMATS[name], dry_run=True)
+        assert summary.messages or summary.problems or summary.empty

@@ -1,7 +1,6 @@
 """Bodies of requests that lie in files: told from other JSON by more than one key.
 
-A body is a request only if a dialect finds somebody who speaks in it, and no field is left in which other programs keep
-what was said.
+A body is a request only if a dialect finds messages in it, and it has no field in which other programs keep answers.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ def _objects(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def is_without_messages(sample: Sample) -> bool:
-    """Whether nothing in a sample looks like a message: somebody who speaks beside what is said."""
+    """Whether nothing in a sample looks like a message: a speaker beside a text."""
     if sample.problems:
         return False
     if any(

@@ -52,7 +52,7 @@ _ROLES = {
 
 
 def role_of(value: Any) -> str:
-    """Who speaks, in one spelling: user, assistant or system; "" if it is somebody else."""
+    """Who speaks, in one spelling: user, assistant or system; "" for any other role."""
     return _ROLES.get(value.lower(), "") if isinstance(value, str) else ""
 
 
@@ -147,12 +147,16 @@ class Draft:
         if value.startswith("data:"):
             head, _, data = value.partition(",")
             kind = kind or head[5:].partition(";")[0]
-            payload = Base64(data.encode("ascii", "replace"))
-        if kind.startswith("image/"):
-            self._add(self._make(ImageContentClass(payload, kind), self._at))
-        else:
-            file = FileContentClass(payload, kind, name=text_of(name) or None)
-            self._add(self._make(file, self._at))
+            payload = Base64(data)
+        try:
+            if kind.startswith("image/"):
+                content: Any = ImageContentClass(payload, kind)
+            else:
+                content = FileContentClass(payload, kind, name=text_of(name) or None)
+        except CanneryError:
+            self.strange("media", {"value": value, "type": mime_type, "name": name})
+            return
+        self._add(self._make(content, self._at))
 
     def strange(self, kind: Any, value: Any) -> None:
         """A piece that is not understood, kept in its place."""

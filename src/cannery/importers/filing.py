@@ -11,15 +11,23 @@ import hashlib
 import os
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 from msgspec import Struct, field
 
-from cannery.errors import InputError
-from cannery.importers.contract import UNREADABLE, Detection, Format, Imported, Node, Unknown
+from cannery.errors import CanneryError, InputError
+from cannery.importers.contract import (
+    UNREADABLE,
+    Detection,
+    Format,
+    Found,
+    Imported,
+    Node,
+    Unknown,
+)
 from cannery.importers.detection import detect_format, find_format, is_without_messages
 from cannery.importers.pieces import add_facts, facts_of
 from cannery.importers.places import open_sources
@@ -167,7 +175,7 @@ class _Filing:
     def run(self) -> None:
         """Read and file everything."""
         before = self._summary.messages
-        for found in self._format.read(self._source):
+        for found in self._found():
             if isinstance(found, Unknown):
                 self._take_unknown(found)
                 continue
@@ -182,6 +190,19 @@ class _Filing:
             self._tell_left_out()
         elif self._summary.messages == before and not self._source.problems:
             self._source.problems.append(f"no message in it, read as {self._format.name}")
+
+    def _found(self) -> Iterator[Found]:
+        """What the format reads; a value that no message can hold ends the source, and is told."""
+        reading = self._format.read(self._source)
+        while True:
+            try:
+                yield next(reading)
+            except StopIteration:
+                return
+            except CanneryError as error:
+                told = f"reading stopped at something that no message can hold: {error}"
+                self._source.problems.append(told)
+                return
 
     # --- unknown records -------------------------------------------------------------------------
 

@@ -36,7 +36,7 @@ _TAR_MARK = slice(257, 262)
 _LARGEST = 1 << 28
 _GROWTH = 200
 
-# What reading a packed file raises when it is damaged, encrypted or packed in a way that nobody here knows.
+# What reading a packed file raises when it is damaged, encrypted or packed by an unknown method.
 DAMAGE = (
     zipfile.BadZipFile,
     tarfile.TarError,
@@ -60,7 +60,7 @@ class Member(NamedTuple):
 
 
 class BombError(OSError):
-    """What is packed grows beyond all measure."""
+    """What is packed unpacks to far more than its size."""
 
 
 def unpacked(path: Path) -> tuple[Callable[[], Any] | None, list[Member] | None]:

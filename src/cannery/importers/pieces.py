@@ -59,7 +59,7 @@ def objects(value: Any) -> list[dict[str, Any]]:
 
 
 def opaque(source: str, kind: Any, value: Any, unknown: Counter[str]) -> OpaqueContentClass:
-    """A piece that nobody here knows, kept as it is and counted."""
+    """A piece of an unknown kind, kept as it is and counted."""
     tag = kind if isinstance(kind, str) and kind else "unknown"
     unknown[tag] += 1
     return OpaqueContentClass(source, tag, write_json(value))

@@ -309,7 +309,7 @@ class Rehearsal:
             return Placed(0)
         if known and (last := _last(digests[:known])) is not None:
             self._goes_on[last] = True
-        for one, follows in zip(new, [*new[1:], None], strict=True):
+        for one, follows in zip(new, [*new[1:], None], strict=False):
             self._goes_on[one] = follows is not None
         is_fork = bool(known) and not is_at_end
         if is_fork:

@@ -59,7 +59,7 @@ class Spoken(NamedTuple):
 
 
 def is_message(value: Any) -> bool:
-    """Whether this is a message: somebody speaks, and something is said."""
+    """Whether this is a message: it has a role and a content."""
     if not isinstance(value, dict) or not isinstance(value.get("role"), str):
         return False
     return any(key in value for key in _WORDS)

@@ -1,6 +1,6 @@
 """aider's ``.aider.chat.history.md``: in Markdown ``####`` is the user, ``>`` what aider says, the rest the model.
 
-Every start of the program begins a conversation. What aider says of its own accord is no part of it, but for the model
+Every start of the program begins a conversation. What aider itself says is not part of it, except the model
 and the tokens that it names; it is kept as it is. Seen with aider 0.86.2.
 """
 
@@ -116,7 +116,7 @@ class _Chat:
         self._turns.append((f"#{len(self._turns)}", draft.done(**made)))
 
     def imported(self, name: str) -> Iterator[Found]:
-        """The chat, and what aider said in it; nothing of a start at which nobody spoke."""
+        """The chat, and what aider said in it; nothing for a start without messages."""
         self._turn(0)
         if self._turns:
             yield from self._said

@@ -9,7 +9,7 @@ import msgspec
 
 from cannery.errors import CanneryError
 from cannery.importers.contract import UNREADABLE, Detection, Format, Found, Imported, Node, Sample
-from cannery.importers.pieces import unknown_record
+from cannery.importers.pieces import text_of, unknown_record
 from cannery.importers.sources import Source
 from cannery.messages import AnyCanister, Role
 from cannery.storage import open_store
@@ -27,7 +27,7 @@ def detect(sample: Sample) -> Detection | None:
 
 
 def _is_line(record: dict[str, Any]) -> bool:
-    if record.get("role") not in _ROLES:
+    if text_of(record.get("role")) not in _ROLES:
         return False
     content = record.get("content")
     is_typed = isinstance(content, dict) and "type" in content

@@ -189,8 +189,8 @@ class _Tree:
     def _spoken(
         self, role: Any, contents: list[Any], when: datetime | None
     ) -> tuple[AnyCanister, ...]:
-        make: Any = _SPOKEN.get(role, UserCanisterClass)
-        if role not in _SPOKEN:
+        make: Any = _SPOKEN.get(text_of(role), UserCanisterClass)
+        if text_of(role) not in _SPOKEN:
             self._unknown[f"role {role}"] += 1
         if all(content.kind == "text" and not content.text for content in contents):
             return ()
@@ -199,7 +199,7 @@ class _Tree:
     def _is_call(self, message: dict[str, Any]) -> bool:
         recipient = message.get("recipient")
         content = message.get("content")
-        kind = content.get("content_type") if isinstance(content, dict) else None
+        kind = text_of(content.get("content_type")) if isinstance(content, dict) else ""
         is_known = kind == "text" or kind in _TEXTS
         return isinstance(recipient, str) and recipient not in ("all", "") and is_known
 
@@ -235,7 +235,7 @@ class _Tree:
             if content is not None:
                 yield opaque(NAME, "no content", content, self._unknown)
             return
-        kind = content.get("content_type")
+        kind = text_of(content.get("content_type"))
         if kind in ("text", "multimodal_text"):
             yield from self._parts(content)
         elif kind in _TEXTS and isinstance(content.get(_TEXTS[kind]), str):

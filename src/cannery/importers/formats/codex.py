@@ -137,7 +137,8 @@ class _Session:
             self._roll_back(whole(payload.get("num_turns")))
         item = payload.get("item")
         if kind == "item_completed" and isinstance(item, dict):
-            return None if item.get("type") in _REPEATED_ITEMS else text_of(item.get("type"))
+            told = text_of(item.get("type"))
+            return None if told in _REPEATED_ITEMS else told or "item"
         return None if kind in _REPEATS else kind or "event_msg"
 
     def _count(self, info: Any) -> None:

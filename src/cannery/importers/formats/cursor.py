@@ -124,7 +124,8 @@ def _conversation(
     model = text_of(settings.get("modelName")) if isinstance(settings, dict) else ""
     created = moment(composer.get("createdAt"))
     for number, bubble in enumerate(bubbles):
-        role = _ROLES.get(bubble.get("type", ""))
+        kind = bubble.get("type")
+        role = _ROLES.get(kind) if isinstance(kind, (int, str)) else None
         if role is None:
             above = turns[-1][0] if turns else None
             yield unknown_record(UNREADABLE, f"{place}[{number}]", bubble, above)

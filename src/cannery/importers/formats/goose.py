@@ -7,11 +7,13 @@ contents or an object with them, or ``{"status": "error", "error"}``. As in ``co
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
+from cannery.errors import CanneryError
 from cannery.importers.contract import Detection, Format, Found, Imported, Sample
 from cannery.importers.pieces import (
     moment,
@@ -62,7 +64,7 @@ def _is_message(record: dict[str, Any]) -> bool:
         isinstance(item, dict) and isinstance(item.get("type"), str) for item in content
     )
     is_timed = isinstance(record.get("created"), int) and "object" not in record
-    return record.get("role") in _SPOKEN and is_timed and is_typed
+    return text_of(record.get("role")) in _SPOKEN and is_timed and is_typed
 
 
 def read(source: Source) -> Iterator[Found]:
@@ -96,7 +98,7 @@ class _Session:
         if "role" not in value and not self._turns and _HEADER & value.keys():
             self._header = value
             return True
-        if value.get("role") not in _SPOKEN or not isinstance(value.get("content"), list):
+        if text_of(value.get("role")) not in _SPOKEN or not isinstance(value.get("content"), list):
             return False
         when = moment(value.get("created"))
         said = with_fields(self._message(value, when), NAME, value, "role", "content", "created")
@@ -133,7 +135,8 @@ class _Session:
         if kind == "text":
             return TextualContentClass(text_of(item.get("text")))
         if kind == "image" and isinstance(item.get("data"), str):
-            return ImageContentClass(Base64(item["data"].encode()), text_of(item.get("mimeType")))
+            with contextlib.suppress(CanneryError):
+                return ImageContentClass(Base64(item["data"]), text_of(item.get("mimeType")))
         if kind in ("thinking", "reasoning"):
             thought = text_of(item.get("thinking")) or text_of(item.get("text"))
             return ReasoningContentClass((thought,))

@@ -26,6 +26,7 @@ from cannery.importers.pieces import (
     text_of,
     unknown_record,
     usage_of,
+    whole,
     with_facts,
     with_fields,
 )
@@ -92,7 +93,7 @@ def _sample(sample: dict[str, Any], place: str, model: str) -> Iterator[Found]:
         created,
         model=model or None,
         unknown=dict(unknown),
-        row=row_digest([place, sample.get("uuid"), sample.get("id"), sample.get("epoch")]),
+        row=row_digest([sample.get("uuid") or place, sample.get("id"), sample.get("epoch")]),
     )
 
 
@@ -101,10 +102,10 @@ def _with_usage(turns: list[Turn], sample: dict[str, Any]) -> list[Turn]:
     found = sample.get("model_usage")
     counts = objects(list(found.values())) if isinstance(found, dict) else []
     usage = usage_of(
-        fresh=sum(each.get("input_tokens") or 0 for each in counts),
-        output=sum(each.get("output_tokens") or 0 for each in counts),
-        read=sum(each.get("input_tokens_cache_read") or 0 for each in counts) or None,
-        written=sum(each.get("input_tokens_cache_write") or 0 for each in counts) or None,
+        fresh=sum(whole(each.get("input_tokens")) for each in counts),
+        output=sum(whole(each.get("output_tokens")) for each in counts),
+        read=sum(whole(each.get("input_tokens_cache_read")) for each in counts) or None,
+        written=sum(whole(each.get("input_tokens_cache_write")) for each in counts) or None,
     )
     name, last = turns[-1]
     return [*turns[:-1], (name, tuple(with_facts(last, NAME, usage=usage)))]

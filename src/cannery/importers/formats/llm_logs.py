@@ -157,8 +157,12 @@ def _conversation(name: str, rows: list[dict[str, Any]]) -> Imported:
         for result in objects(row.get("tool_results")):
             failed = result.get("exception")
             asked.answer(result.get("tool_call_id"), result.get("output"), failed=failed)
-        for fragment in row.get("prompt_fragments") or ():
-            asked.part(fragment if isinstance(fragment, str) else {"type": "fragment", **fragment})
+        fragments = row.get("prompt_fragments")
+        for fragment in fragments if isinstance(fragments, list) else ():
+            if isinstance(fragment, str):
+                asked.text(fragment)
+            else:
+                asked.strange("fragment", fragment)
         for attachment in objects(row.get("attachments")):
             _attach(asked, attachment)
         asked.text(row.get("prompt"))

@@ -69,7 +69,8 @@ class _Session:
             self._title = text_of(value.get("name")) or self._title
         message = value.get("message")
         when = moment(value.get("timestamp"))
-        if kind != "message" or not isinstance(message, dict) or message.get("role") not in _ROLES:
+        role = text_of(message.get("role")) if isinstance(message, dict) else ""
+        if kind != "message" or not isinstance(message, dict) or role not in _ROLES:
             self._link(value, place, ())
             return kind or "unknown"
         self._link(value, place, self._canisters(message, when))

@@ -20,7 +20,7 @@ from cannery.importers.contract import (
     Node,
     Sample,
 )
-from cannery.importers.pieces import row_digest, text_of, unknown_record, with_fields
+from cannery.importers.pieces import objects, row_digest, text_of, unknown_record, with_fields
 from cannery.importers.sources import Source
 from cannery.importers.spoken import is_message, read_messages
 
@@ -98,9 +98,9 @@ def _system(row: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def as_messages(value: Any, role: str) -> list[Any]:
-    """What is said as messages: a list of them, one, a transcript, or a text by somebody."""
+    """What is said as messages: a list of them, one, a transcript, or a text of the given role."""
     if isinstance(value, list):
-        return value
+        return objects(value)
     if isinstance(value, dict):
         return [value]
     if not isinstance(value, str):
