@@ -158,15 +158,21 @@ def names_of(request: Request) -> frozenset[str]:
 
 def renamed_tools(request: Request, rules: Rules, report: Report) -> Request:
     """The request with the names of tools and tool choice as the provider accepts them."""
-    tools = tuple(
-        _renamed_tool(tool, rules, report, f"tools[{index}]")
-        for index, tool in enumerate(request.tools)
-    )
+    tools = request.tools
+    is_fine, length = _matcher(rules.name_pattern), rules.name_length
+    if not all(
+        tool.hosted is not absent or (len(tool.name) <= length and is_fine(tool.name))
+        for tool in tools
+    ):
+        tools = tuple(
+            _renamed_tool(tool, rules, report, f"tools[{index}]")
+            for index, tool in enumerate(tools)
+        )
     choice = request.tool_choice
     if isinstance(choice, ToolChoice) and choice.names:
         names = tuple(name_alias(name, rules, report, "@tool_choice") for name in choice.names)
         choice = ToolChoice(choice.mode, names, choice.must_call, choice.is_freeform)
-    if tools == request.tools and choice == request.tool_choice:
+    if tools is request.tools and choice == request.tool_choice:
         return request
     return request.replace(tools=tools, tool_choice=choice)
 

@@ -52,7 +52,7 @@ from cannery.wire.controls import (
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
 from cannery.wire.places import Places, path_text
-from cannery.wire.residues import own_residue, recall
+from cannery.wire.residues import recall
 from cannery.wire.schemas import is_strict
 
 Path = tuple[str | int, ...]
@@ -452,12 +452,14 @@ def _write_tools(request: Request, body: Object, report: Report, *, is_same: boo
         if allowed is not None and tool.name not in allowed:
             report.lose("TOOL_DROPPED", place, f"{tool.name!r} is not among the allowed tools")
             continue
-        residue = own_residue(tool, NAME)
-        if residue is None:
+        residue = tool.residue
+        if residue is not None and residue.dialect != NAME:
             report_residue(tool, report, place)
-            if tool.hosted is not absent and (request.source or NAME) != NAME:
-                report.lose("TOOL_DROPPED", place, f"Messages have no tool {tool.name!r}")
-                continue
+            residue = None
+        is_foreign = tool.hosted is not absent and request.source not in (None, NAME)
+        if residue is None and is_foreign:
+            report.lose("TOOL_DROPPED", place, f"Messages have no tool {tool.name!r}")
+            continue
         ours = _write_tool(tool)
         if not is_same and tool.hosted is absent:
             _make_legal(ours, tool, place, request, report)
@@ -488,7 +490,8 @@ def _make_legal(written: Object, tool: Tool, place: str, request: Request, repor
         written["input_schema"] = _NO_PARAMETERS
     elif _decode_parameters(tool.schema).type != "object":
         written["input_schema"] = {**decode_json(tool.schema), "type": "object"}
-    report_grammar(tool, request.source, report, place)
+    if tool.grammar is not absent:
+        report_grammar(tool, request.source, report, place)
     if tool.strict is None:
         del written["strict"]
 

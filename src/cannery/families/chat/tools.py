@@ -22,10 +22,12 @@ from cannery.wire.places import Path
 from cannery.wire.residues import nested, recall, set_again, take_usual
 from cannery.wire.schemas import lists_properties, object_schema
 
-_KEYS = ("tools", "functions")
-_split_tools = msgspec.json.Decoder(list[dict[str, Raw]]).decode
-_split_tool = msgspec.json.Decoder(dict[str, Raw]).decode
-_KINDS = {b'"function"': "function", b'"custom"': "custom"}
+# Tools, the fields of what each of them holds not decoded yet.
+_Item = dict[str, Any]
+_split_tools = msgspec.json.Decoder(
+    list[dict[str, dict[str, Raw] | list[Any] | str | bool | int | float | None]]
+).decode
+_BRACE, _QUOTE = b'{"'
 
 # --- reading -----------------------------------------------------------------------------------
 
@@ -33,63 +35,94 @@ _KINDS = {b'"function"': "function", b'"custom"': "custom"}
 def take_tools(dialect: str, fields: Fields, places: list[Path]) -> tuple[Tool, ...]:
     """The tools of a request, legacy functions included; null is left to the residue."""
     tools: list[Tool] = []
-    for key in _KEYS:
-        field = fields.get(key)
-        if field is None or bytes(field) in (b"null", b"[]"):
-            continue
-        del fields[key]
-        for index, item in enumerate(_listed(dialect, key, field)):
-            tools.append(_function(dialect, item) if key == "functions" else _tool(dialect, item))
-            places.append((key, index))
+    if "tools" in fields:
+        listed = _listed(dialect, "tools", fields)
+        tools += [_tool(dialect, item) for item in listed]
+        places.extend([("tools", index) for index in range(len(listed))])
+    if "functions" in fields:
+        listed = _listed(dialect, "functions", fields)
+        tools += [_function(dialect, item) for item in listed]
+        places.extend([("functions", index) for index in range(len(listed))])
     return tuple(tools)
 
 
-def _listed(dialect: str, key: str, field: Raw) -> list[Fields]:
+def _listed(dialect: str, key: str, fields: Fields) -> list[_Item]:
+    """The tools under a key, which is taken if there are any."""
+    field = fields[key]
     try:
-        return _split_tools(field)
+        listed: list[_Item] = _split_tools(field)
     except msgspec.ValidationError:
         value = decode(field)
+        if value is None:
+            return []
+        raise _refusal(dialect, key, value) from None
+    if listed:
+        del fields[key]
+    return listed
+
+
+def _refusal(dialect: str, key: str, value: Any) -> DialectError:
     if type(value) is not list:
-        raise DialectError(dialect, key, f"expected a list, got {kind_of(value)}")
+        return DialectError(dialect, key, f"expected a list, got {kind_of(value)}")
     index = next(index for index, item in enumerate(value) if type(item) is not dict)
     problem = f"expected an object, got {kind_of(value[index])}"
-    raise DialectError(dialect, f"{key}[{index}]", problem)
+    return DialectError(dialect, f"{key}[{index}]", problem)
 
 
-def _tool(dialect: str, item: Fields) -> Tool:
-    tag = item.get("type")
-    kind = None if tag is None else _KINDS.get(bytes(tag))
-    if kind is None or kind not in item:
+def _tool(dialect: str, item: _Item) -> Tool:
+    kind = item.get("type")
+    function = item.get(kind) if kind in ("function", "custom") else None
+    if type(function) is not dict or not _is_named(function):
         return _hosted(item)
-    inner = item[kind]
-    if bytes(inner)[:1] != b"{":
-        return _hosted(item)
-    function = _split_tool(inner)
-    if bytes(function.get("name", b""))[:1] != b'"':
-        return _hosted(item)
-    del item["type"], item[kind]
+    del item["type"], item[str(kind)]
     made, patch = _custom(function) if kind == "custom" else _named(function)
     if patch is None and not item:
         return new_tool(*made)  # type: ignore[no-any-return]
-    left = {key: decode(field) for key, field in item.items()}
-    part = nested(left, {kind: patch})
+    part = nested(_plain(item), {str(kind): patch})
     residue = None if part is None else Residue(dialect, write_json(part))
     return new_tool(*made, residue=residue)  # type: ignore[no-any-return]
 
 
-def _function(dialect: str, item: Fields) -> Tool:
+def _is_named(function: Fields) -> bool:
+    name = function.get("name")
+    return name is not None and memoryview(name)[0] == _QUOTE
+
+
+def _function(dialect: str, item: _Item) -> Tool:
     """A function of the older list."""
-    if bytes(item.get("name", b""))[:1] != b'"':
+    if type(item.get("name")) is not str:
         hosted = _hosted(item)
         return msgspec.structs.replace(hosted, residue=Residue(dialect, form="functions"))
-    made, patch = _named(item)
-    part = None if patch is None else write_json(patch)
-    return new_tool(*made, residue=Residue(dialect, part, form="functions"))  # type: ignore[no-any-return]
+    left = _plain(item)
+    name, schema = left.pop("name"), left.get("parameters")
+    description, strict = left.get("description"), left.get("strict")
+    if type(schema) is dict:
+        del left["parameters"]
+    if type(description) is str:
+        del left["description"]
+    if type(strict) is bool:
+        del left["strict"]
+    part = set_again(left)
+    return new_tool(  # type: ignore[no-any-return]
+        name,
+        description if type(description) is str else absent,
+        write_json(schema) if type(schema) is dict else absent,
+        strict if type(strict) is bool else absent,
+        residue=Residue(dialect, None if part is None else write_json(part), form="functions"),
+    )
 
 
-def _hosted(item: Fields) -> Tool:
+def _plain(item: _Item) -> Object:
+    """An object with all its fields decoded."""
+    return {
+        key: {inner: decode(field) for inner, field in held.items()} if type(held) is dict else held
+        for key, held in item.items()
+    }
+
+
+def _hosted(item: _Item) -> Tool:
     """A tool that only its provider understands, kept to the letter."""
-    value = {key: decode(field) for key, field in item.items()}
+    value = _plain(item)
     tag = value.get("type")
     return new_tool(name=tag if type(tag) is str else "unknown", hosted=write_json(value))  # type: ignore[no-any-return]
 
@@ -97,14 +130,17 @@ def _hosted(item: Fields) -> Tool:
 def _named(function: Fields) -> tuple[tuple[Any, ...], Object | None]:
     """The fields of a function tool, and the patch of what is left."""
     name = decode(function.pop("name"))
+    schema: Any = function.get("parameters", absent)
+    if schema is not absent:
+        if memoryview(schema)[0] == _BRACE:
+            del function["parameters"]
+            schema = str(schema, "utf-8")
+        else:
+            schema = absent
     description: Any = absent
-    schema: Any = absent
     strict: Any = absent
     left: Object = {}
     for key, field in function.items():
-        if key == "parameters" and bytes(field)[:1] == b"{":
-            schema = str(field, "utf-8")
-            continue
         value = decode(field)
         if key == "description" and type(value) is str:
             description = value
@@ -112,7 +148,7 @@ def _named(function: Fields) -> tuple[tuple[Any, ...], Object | None]:
             strict = value
         else:
             left[key] = value
-    return (name, description, schema, strict), set_again(left)
+    return (name, description, schema, strict), {"s": left} if left else None
 
 
 def _custom(custom: Fields) -> tuple[tuple[Any, ...], Object | None]:
