@@ -23,7 +23,9 @@ def translations() -> dict[Pair, Translation]:
     """All pairs, by the one public function."""
 
     def translate(source: str, target: str, body: bytes) -> bytes:
-        written: bytes = _cannery.translate(body, source=source, target=target).body
+        # One capture refers to a response that only its provider has, which other policies refuse to send.
+        rendered = _cannery.translate(body, source=source, target=target, policy="allow")
+        written: bytes = rendered.body
         return written
 
     return {pair: partial(translate, *pair) for pair in PAIRS}
