@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from cannery.errors import CanneryError
 from cannery.messages import Event, Failure, Folder, Start
 from cannery.wire.aliasing import Unaliaser
-from cannery.wire.contract import Dialect, StreamOptions
+from cannery.wire.contract import Dialect, StreamOptions, StreamReader
 from cannery.wire.losses import NO_ALIASES
 
 _ENDINGS = {
@@ -116,7 +116,7 @@ class Relay:
         """Take in what has been passed on."""
         self._tail = self._tail[-_TAIL:] + chunk
         if self._reader is not None:
-            self._fold(self._reader.feed(chunk))
+            self._fold(self._reader, chunk)
         # Somebody who reads a stream knows by that whether it has ended.
         if self._reader is None and not self._has_ended:
             self._has_ended = any(ending in self._tail for ending in self._endings)
@@ -126,9 +126,10 @@ class Relay:
         """Whether something else may be said before the next bytes."""
         return not self._tail or self._tail.endswith(_BOUNDARIES)
 
-    def _fold(self, events: Iterable[Event]) -> None:
+    def _fold(self, reader: StreamReader, chunk: bytes | None) -> None:
+        """Take in the events of some bytes, or of the end; a reader may refuse them at once or one by one."""
         try:
-            for event in events:
+            for event in reader.close() if chunk is None else reader.feed(chunk):
                 self.folder.feed(event)
         except CanneryError as error:
             self._reader = None
@@ -139,7 +140,7 @@ class Relay:
         has_ended = self._has_ended
         if self._reader is not None:
             has_failed = self.folder.failure is not None
-            self._fold(self._reader.close())
+            self._fold(self._reader, None)
             has_ended = has_failed or self.folder.is_complete
         if has_ended:
             return b""
