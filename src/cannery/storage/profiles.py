@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from cannery.errors import MessageError, ProfileError
+from cannery.errors import DialectError, MessageError, ProfileError
+from cannery.families.chat.reading import ChatReader
+from cannery.families.chat.writing import ChatWriter
 from cannery.messages import (
     AnyCanister,
     AssistantCanisterClass,
@@ -25,8 +27,12 @@ from cannery.messages import (
 )
 from cannery.messages.json_text import decode_json, write_json
 from cannery.roles import MessageRole, validate_message_role
+from cannery.wire.contract import Piece
+from cannery.wire.losses import Report
 
 _DIALECT = "chat_storage"
+# The dialect whose parts a record may have in place of text.
+_WIRE = "openai_chat"
 _CHAT_ROLES = frozenset({Role.User, Role.Assistant, Role.Invocation, Role.Result})
 _PARTS = "parts"
 _MISSING, _NULL = "missing", "null"
@@ -58,6 +64,8 @@ def unfold_record(record: Mapping[str, Any]) -> list[AnyCanister]:
         raise ProfileError("chat", f"a record is a mapping, not {type(record).__name__}")
     rest = dict(record)
     role = validate_message_role(rest.pop("role", None))
+    if isinstance(rest.get("content"), list):
+        return _unfold_parts(role, rest)
     match role:
         case MessageRole.User:
             return _unfold_user(rest)
@@ -67,13 +75,29 @@ def unfold_record(record: Mapping[str, Any]) -> list[AnyCanister]:
             return _unfold_tool(rest)
 
 
+def _unfold_parts(role: MessageRole, rest: dict[str, Any]) -> list[AnyCanister]:
+    """The canisters of a record whose content is a list of parts, which are those of Chat Completions."""
+    if role is not MessageRole.Tool and "tool_call_id" in rest:
+        raise ProfileError("chat", "only a tool record has a tool_call_id")
+    if role is not MessageRole.Assistant and "tool_calls" in rest:
+        raise ProfileError("chat", f"a {role.value} record has no tool call")
+    if not rest["content"] and not rest.get("tool_calls"):
+        raise ProfileError("chat", f"the content of a {role.value} record has no parts")
+    reader = ChatReader(_WIRE, [])
+    try:
+        reader.messages([decode_json(write_json({"role": role.value, **rest}, "record"))])
+    except (DialectError, MessageError) as error:
+        raise ProfileError("chat", str(error)) from None
+    return reader.canisters
+
+
 def _unfold_user(rest: dict[str, Any]) -> list[AnyCanister]:
     if "tool_calls" in rest or "tool_call_id" in rest:
         raise ProfileError("chat", "a user record has no tool call")
-    content, form, kept = _content(rest)
+    content, form = _content(rest)
     if content is None:
         raise ProfileError("chat", "a user record needs content")
-    return [UserCanisterClass(content, residue=_residue(rest, form, kept))]
+    return [UserCanisterClass(content, residue=_residue(rest, form))]
 
 
 def _unfold_assistant(rest: dict[str, Any]) -> list[AnyCanister]:
@@ -82,13 +106,13 @@ def _unfold_assistant(rest: dict[str, Any]) -> list[AnyCanister]:
     calls = rest.pop("tool_calls", None)
     if calls is not None and not isinstance(calls, list):
         raise ProfileError("chat", "tool_calls is a list")
-    content, form, kept = _content(rest)
+    content, form = _content(rest)
     if content is None and not calls:
         raise ProfileError("chat", "an assistant record needs content or tool_calls")
     if calls is not None and not calls:
         rest["tool_calls"] = []
     said = AssistantCanisterClass(
-        absent if content is None else content, residue=_residue(rest, form, kept)
+        absent if content is None else content, residue=_residue(rest, form)
     )
     return [said, *(_unfold_call(call) for call in calls or ())]
 
@@ -126,48 +150,54 @@ def _unfold_tool(rest: dict[str, Any]) -> list[AnyCanister]:
     identifier = rest.pop("tool_call_id", None)
     if not isinstance(identifier, str) or not identifier:
         raise ProfileError("chat", "a tool record needs a tool_call_id")
-    content, form, kept = _content(rest)
+    content, form = _content(rest)
     if content is None:
         raise ProfileError("chat", "a tool record needs content")
-    return [ResultCanisterClass(identifier, content, residue=_residue(rest, form, kept))]
+    return [ResultCanisterClass(identifier, content, residue=_residue(rest, form))]
 
 
-def _content(rest: dict[str, Any]) -> tuple[TextualContentClass | None, str | None, Any]:
-    """The text of a record's content, the form that it had, and what a list of parts said."""
+def _content(rest: dict[str, Any]) -> tuple[TextualContentClass | None, str | None]:
+    """The text of a record's content, and the form that it had."""
     if "content" not in rest:
-        return None, _MISSING, None
+        return None, _MISSING
     content = rest.pop("content")
     if content is None:
-        return None, _NULL, None
+        return None, _NULL
     if isinstance(content, str):
-        return TextualContentClass(content), None, None
-    if isinstance(content, list):
-        texts = [part.get("text") for part in content if isinstance(part, Mapping)]
-        return TextualContentClass("".join(filter(None, texts))), _PARTS, content
+        return TextualContentClass(content), None
     raise ProfileError("chat", f"content is text, not {type(content).__name__}")
 
 
-def _residue(rest: dict[str, Any], form: str | None, kept: Any) -> Residue | None:
+def _residue(rest: dict[str, Any], form: str | None) -> Residue | None:
     if not rest and form is None:
         return None
-    return Residue(
-        _DIALECT,
-        part=None if kept is None else write_json(kept, "content"),
-        envelope=write_json(rest, "record") if rest else None,
-        form=form,
-    )
+    return Residue(_DIALECT, envelope=write_json(rest, "record") if rest else None, form=form)
 
 
 def fold_records(canisters: Iterable[AnyCanister]) -> list[dict[str, Any]]:
     """The chat records that canisters say."""
     records: list[dict[str, Any]] = []
     for turn in Conversation.trusted(canisters).turns():
+        if any(map(_is_part, turn)):
+            pieces = [*map(Piece, turn, range(len(turn)))]
+            records += ChatWriter(_WIRE, Report(), is_same=True).messages(pieces)
+            continue
         for canister in turn:
             if isinstance(canister, InvocationCanisterClass):
                 _add_call(records, canister)
             else:
                 records.append(_record(canister))
     return records
+
+
+def _is_part(canister: AnyCanister) -> bool:
+    """Whether a canister was read from a list of parts, or says more than a record of text can."""
+    residue = canister.residue
+    if residue is not None and residue.dialect == _WIRE:
+        return True
+    is_call = isinstance(canister, InvocationCanisterClass)
+    plain = (str, TextualContentClass, type(absent))
+    return not is_call and (canister.joined or not isinstance(canister.held, plain))
 
 
 def _record(canister: Any) -> dict[str, Any]:

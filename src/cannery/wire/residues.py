@@ -86,8 +86,10 @@ def remember(canister: CanisterStruct, **facts: Any) -> None:
 
 def dropped_keys(patch: str | None) -> Iterator[tuple[str, Any]]:
     """The fields that a foreign residue would have set: what another dialect leaves out, with its value."""
-    if patch is not None:
-        yield from _keys(decode_json(patch), "")
+    found = None if patch is None else decode_json(patch)
+    # Records of a stored chat keep their content parts as they are, and their fields without a patch around them.
+    if type(found) is dict:
+        yield from _keys(found, "")
 
 
 def _keys(patch: dict[str, Any], path: str) -> Iterator[tuple[str, Any]]:
