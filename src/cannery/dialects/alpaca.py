@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import msgspec
-
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AnyCanister,
@@ -22,15 +20,16 @@ from cannery.messages.canisters import (
 )
 from cannery.messages.checked import now
 from cannery.messages.conversation import Conversation
+from cannery.messages.json_text import write_json
 from cannery.messages.requests import DEFAULT_CONTROLS, Request, new_request
 from cannery.messages.residue import Residue
-from cannery.wire.bodies import Object, Reader, guarded, read_object
+from cannery.wire.bodies import Fields, Object, Reader, decode, read_fields
 from cannery.wire.contract import Piece, Rules
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
-from cannery.wire.places import Places
+from cannery.wire.places import Path, Places
 from cannery.wire.records import TextWriter, data_set, drop_settings
-from cannery.wire.residues import own_residue, patch_text, recall
+from cannery.wire.residues import nested, own_residue, recall
 from cannery.wire.turns import MODEL, SUPERVISOR, USER, side
 
 NAME = "alpaca"
@@ -42,44 +41,50 @@ _LINE, _PARAGRAPH = "\n", "\n\n"
 
 def read_request(body: bytes, places: Places) -> Request:
     """The conversation of a record."""
-    value = read_object(NAME, body)
-    return guarded(NAME, lambda: _read_request(value, places))  # type: ignore[no-any-return]
+    return read_fields(NAME, body, places, _read_request)
 
 
-def _read_request(body: Object, places: Places) -> Request:
-    found = _read_turns(body)
-    places.canisters.extend(path for _, path in found)
-    conversation = Conversation.trusted(canister for canister, _ in found)
-    request: Request = new_request(
-        conversation, absent, (), absent, DEFAULT_CONTROLS, absent, None, NAME
+def _read_request(fields: Fields, places: Places) -> Request:
+    left = {key: decode(raw) for key, raw in fields.items()}
+    # Writing adds these.
+    dropped = [key for key in ("input", "output") if key not in left]
+    canisters = _take_turns(left, places.canisters)
+    patch = nested(left, {}, dropped)
+    residue = None if patch is None else Residue(NAME, None, write_json(patch))
+    return new_request(  # type: ignore[no-any-return]
+        Conversation.trusted(canisters), absent, (), absent, DEFAULT_CONTROLS, absent, residue, NAME
     )
-    pieces = [Piece(canister, None) for canister in conversation]
-    patch = patch_text(write_request(request, pieces, Report()), body)
-    if patch is None:
-        return request
-    return msgspec.structs.replace(request, residue=Residue(NAME, envelope=patch))
 
 
-def _read_turns(body: Object) -> list[tuple[AnyCanister, str]]:
-    """Every canister of a record, with its path."""
+def _take_turns(body: Object, places: list[Path]) -> list[AnyCanister]:
+    """Take every turn out of a record and note its path."""
     reader, when = Reader(NAME), now()
+    found: list[AnyCanister] = []
     instruction = reader.text_field(body, "instruction", "")
-    output = reader.text(body.get("output", ""), "output")
-    found: list[tuple[AnyCanister, str]] = []
+    del body["instruction"]
+    output = reader.text(body.pop("output"), "output") if "output" in body else None
     system, given = body.get("system"), body.get("input")
     if type(system) is str and system:
-        found.append((new_supervisor(system, when), "system"))
-    for index, (asked, answered) in enumerate(_history(body.get("history"))):
-        found.append((new_user(asked, when), f"history[{index}][0]"))
-        found.append((new_assistant(answered, when), f"history[{index}][1]"))
+        del body["system"]
+        found.append(new_supervisor(system, when))
+        places.append(("system",))
+    history = _history(body.get("history"))
+    if history:
+        del body["history"]
+    for index, (asked, answered) in enumerate(history):
+        found += new_user(asked, when), new_assistant(answered, when)
+        places += ("history", index, 0), ("history", index, 1)
+    if type(given) is str:
+        del body["input"]
     if type(given) is str and given:
         residue = Residue(NAME, form=str(len(instruction)))
-        prompt = new_user(instruction + _LINE + given, when, False, residue)
+        found.append(new_user(instruction + _LINE + given, when, False, residue))
     else:
-        prompt = new_user(instruction, when)
-    found.append((prompt, "instruction"))
-    if "output" in body:
-        found.append((new_assistant(output, when), "output"))
+        found.append(new_user(instruction, when))
+    places.append(("instruction",))
+    if output is not None:
+        found.append(new_assistant(output, when))
+        places.append(("output",))
     return found
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 import cannery
+from cannery.messages.residue import Residue
 
 NAME = "sharegpt"
 
@@ -152,3 +154,60 @@ def test_tools_keep_their_schema_to_the_letter():
     (tool,) = cannery.normalize_request(body, NAME).tools
     assert tool.schema == schema
     assert written(body) == json.loads(body)
+
+
+def edited(body: bytes, index: int, **changes: Any) -> Any:
+    """The record of a request of which one canister was changed."""
+    request = cannery.normalize_request(body, NAME)
+    canisters = list(request.conversation)
+    canisters[index] = msgspec.structs.replace(canisters[index], **changes)
+    changed = msgspec.structs.replace(request, conversation=cannery.Conversation(canisters))
+    return json.loads(cannery.nativize_request(changed, NAME).body)
+
+
+def test_changed_arguments_replace_an_odd_spelling_and_leave_other_keys():
+    call = '{"arguments":{"key":"a secret of many characters, which goes on and on"},"name":"f","id":7}'
+    body = record(("human", "?"), ("function_call", call), ("gpt", "!"))
+    assert written(body)["conversations"][1]["value"] == call
+    value = edited(body, 1, held='{"key": "-"}')["conversations"][1]["value"]
+    assert json.loads(value) == {"name": "f", "arguments": {"key": "-"}, "id": 7}
+
+
+def test_changed_tools_replace_an_odd_spelling():
+    tools = '[{"parameters":{"type":"object"},"name":"weather","description":"The weather","x":1}]'
+    body = record(("human", "?"), ("gpt", "!"), tools=tools)
+    assert written(body)["tools"] == tools
+    request = cannery.normalize_request(body, NAME)
+    tool = msgspec.structs.replace(request.tools[0], description="Rain")
+    changed = msgspec.structs.replace(request, tools=(tool,))
+    said_now = json.loads(json.loads(cannery.nativize_request(changed, NAME).body)["tools"])
+    assert said_now == [
+        {"name": "weather", "description": "Rain", "parameters": {"type": "object"}, "x": 1}
+    ]
+
+
+def test_spellings_that_older_stores_hold_are_still_written():
+    call = '{"name": "f", "arguments": {}}'
+    body = record(("human", "?"), ("function_call", call), tools='[{"name": "f"}]')
+    request = cannery.normalize_request(body, NAME)
+    residue = Residue(NAME, form='1 {"v":"{ }"}')
+    canisters = list(request.conversation)
+    canisters[1] = msgspec.structs.replace(canisters[1], residue=residue)
+    old = msgspec.structs.replace(
+        request,
+        conversation=cannery.Conversation(canisters),
+        residue=Residue(NAME, form='{"p":[1,2,"{\\"name\\":\\"f\\""]}'),
+    )
+    found = json.loads(cannery.nativize_request(old, NAME).body)
+    assert found["conversations"][1]["value"] == "{ }"
+    assert found["tools"] == '[{"name":"f"}]'
+
+
+def test_tools_of_another_dialect_do_not_keep_the_spacing_of_their_body():
+    tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
+    chat = {"model": "m", "messages": [{"role": "user", "content": "?"}], "tools": [tool]}
+    found = {
+        json.loads(cannery.translate(body, source="openai_chat", target=NAME).body)["tools"]
+        for body in (json.dumps(chat), json.dumps(chat, indent=2))
+    }
+    assert found == {'[{"name": "f", "parameters": {"type":"object"}}]'}

@@ -12,6 +12,7 @@ from typing import Any
 from cannery.dialects.openai_chat.responses import COUNTS, DETAILS, FINISH_WORDS
 from cannery.dialects.openai_chat.settings import NAME
 from cannery.families.openai.settings import take_usage
+from cannery.messages.absence import absent
 from cannery.messages.json_text import write_json
 from cannery.messages.requests import FinishReason
 from cannery.messages.residue import Residue
@@ -35,17 +36,21 @@ class Around:
         self.answer: Object = {}
         self._choice: Object = {}
         self._message: Object = {}
-        self._usage: Object | None = None
+        # What a count of tokens says beyond the usage that was read from it.
+        self.usage_patch: Object | None = None
 
-    def take_chunk(self, chunk: Object) -> None:
-        """Take what a chunk says of the whole answer."""
+    def take_chunk(self, chunk: Object) -> Any:
+        """Take what a chunk says of the whole answer; gives the usage that it tells, or absent."""
         for key, item in chunk.items():
             if key not in HEAD:
                 _replace(self.answer, key, item)
         usage = chunk.get("usage")
-        if type(usage) is dict:
-            counts = {key: {**item} if type(item) is dict else item for key, item in usage.items()}
-            self._usage = take_usage(counts, COUNTS, DETAILS)[1]
+        if type(usage) is not dict:
+            return absent
+        # The chunk stays whole: what it says beside its choices may be told again.
+        counts = {key: {**item} if type(item) is dict else item for key, item in usage.items()}
+        found, self.usage_patch = take_usage(counts, COUNTS, DETAILS)
+        return found
 
     def take_choice(self, choice: Object) -> None:
         """Take what a chunk says of the first choice and of its message."""
@@ -72,7 +77,10 @@ class Around:
         if FINISH_WORDS[reason] != word:
             choice["finish_reason"] = word
         patch = nested(choice, {"message": nested(message, inner)}, dropped)
-        patches = {"choices": None if patch is None else {"i": {"0": patch}}, "usage": self._usage}
+        patches = {
+            "choices": None if patch is None else {"i": {"0": patch}},
+            "usage": self.usage_patch,
+        }
         missing = [key for key in ("id", "created", "model") if not head.get(key)]
         found = nested(self.answer, patches, missing)
         return None if found is None else Residue(NAME, None, write_json(found))

@@ -13,18 +13,14 @@ from typing import Any
 from msgspec.structs import replace
 
 from cannery.dialects.openai_chat.responses import (
-    COUNTS,
-    DETAILS,
     FINISH_WORDS,
     read_citation,
     read_finish,
-    write_usage,
 )
 from cannery.dialects.openai_chat.settings import NAME
 from cannery.dialects.openai_chat.stream_around import CHOICE, DELTA, HEAD, REASONING, Around
 from cannery.dialects.openai_chat.stream_calls import LEGACY, StreamedCall, StreamedCalls
 from cannery.families.openai.errors import read_openai_failure
-from cannery.families.openai.settings import read_usage
 from cannery.messages.absence import absent
 from cannery.messages.content import (
     Citation,
@@ -53,7 +49,6 @@ from cannery.wire.controls import integer, text
 from cannery.wire.sse import DONE, FrameReader
 from cannery.wire.streams import (
     beside,
-    counted,
     read_chunk,
 )
 
@@ -121,10 +116,9 @@ class ChatStreamReader:
             self._failed = True
             yield read_openai_failure(NAME, error, data)
             return
-        usage = read_usage(chunk.get("usage"), COUNTS, DETAILS)
         found = chunk.get("choices")
         choices = found if isinstance(found, list) else []
-        self._around.take_chunk(chunk)
+        usage = self._around.take_chunk(chunk)
         if self._head is not None:
             yield from self._take_head(self._head, chunk, has_usage=usage is not absent)
         others = []
@@ -140,8 +134,12 @@ class ChatStreamReader:
             value = guarded(NAME, lambda: write_json({**more, "choices": others}))
             yield Unknown(NAME, "chunk", value)
         if isinstance(usage, Usage):
-            residue = guarded(NAME, lambda: counted(NAME, write_usage(usage), chunk["usage"]))
-            yield UsageReport(usage, residue)
+            yield UsageReport(usage, self._count_residue())
+
+    def _count_residue(self) -> Residue | None:
+        """What the last count of tokens says beyond the usage that was read from it."""
+        patch = self._around.usage_patch
+        return None if patch is None else Residue(NAME, guarded(NAME, lambda: write_json(patch)))
 
     def _take_head(
         self, head: dict[str, Any], chunk: dict[str, Any], *, has_usage: bool

@@ -1,18 +1,20 @@
 """Calls of ShareGPT: the JSON text in a ``function_call`` turn, both ways.
 
-Arguments are taken out of the text and put back as the exact text they were. How a value was spelled beyond that is
-kept as a patch to our own spelling, which is the one of Python's ``json.dumps``.
+Arguments are taken out of the text and put back as the exact text they were. A text in another spelling than ours,
+which is the one of Python's ``json.dumps``, is kept whole with a digest of our spelling: it is written again only while
+the model still says what it spells.
 """
 
 from __future__ import annotations
 
+from hashlib import sha256
 from typing import Any
 
 import msgspec
 from msgspec import Raw, Struct
 
 from cannery.messages.json_text import decode_json, is_json_object, write_json
-from cannery.wire.residues import patch_text, recall
+from cannery.wire.residues import recall
 
 # The name of a call whose turn says none, and the form of such a value: it is the argument text itself.
 NAMELESS = "function_call"
@@ -23,14 +25,16 @@ MORE = "more"
 _read_one = msgspec.json.Decoder(dict[str, Raw]).decode
 _read_many = msgspec.json.Decoder(list[dict[str, Raw]]).decode
 UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
+_DIGEST = "="
+_DIGITS = 16
 
 
 class Call(Struct, frozen=True):
-    """One call: its name, its exact argument text, and the other keys that it had."""
+    """One call: its name, its exact argument text, and the patch that sets its other keys."""
 
     name: str
     arguments: str
-    others: dict[str, Any] = {}
+    part: str | None = None
 
 
 def read_calls(value: str) -> list[Call] | None:
@@ -44,15 +48,12 @@ def read_calls(value: str) -> list[Call] | None:
 
 
 def _read_call(fields: dict[str, Raw]) -> Call | None:
-    name = decode_json(bytes(fields["name"])) if "name" in fields else None
+    name = decode_json(bytes(fields.pop("name"))) if "name" in fields else None
     if type(name) is not str or not name:
         return None
-    others = {
-        key: decode_json(bytes(item))
-        for key, item in fields.items()
-        if key not in ("name", "arguments")
-    }
-    return Call(name, _argument_text(fields.get("arguments")), others)
+    arguments = _argument_text(fields.pop("arguments", None))
+    others = {key: decode_json(bytes(item)) for key, item in fields.items()}
+    return Call(name, arguments, write_json({"s": others}) if others else None)
 
 
 def _argument_text(raw: Raw | None) -> str:
@@ -62,13 +63,19 @@ def _argument_text(raw: Raw | None) -> str:
     return "" if text == "null" else text
 
 
-def write_call(name: str, arguments: str) -> str:
+def write_call(name: str, arguments: str, part: str | None = None) -> str:
     """The usual spelling of a call; arguments that are no object are a string."""
     if not arguments.strip():
         arguments = "{}"
     elif not is_json_object(arguments):
         arguments = write_json(arguments)
-    return f'{{"name": {write_json(name)}, "arguments": {arguments}}}'
+    others = "" if part is None else _write_others(part)
+    return f'{{"name": {write_json(name)}, "arguments": {arguments}{others}}}'
+
+
+def _write_others(part: str) -> str:
+    others = decode_json(part).get("s", {})
+    return "".join(f", {write_json(key)}: {write_json(item)}" for key, item in others.items())
 
 
 def write_calls(calls: list[str]) -> str:
@@ -76,14 +83,24 @@ def write_calls(calls: list[str]) -> str:
     return calls[0] if len(calls) == 1 else f"[{', '.join(calls)}]"
 
 
-def spelling(calls: list[str], value: str) -> str | None:
-    """What is kept of how a value was spelled; None if it is the usual way."""
-    patch = patch_text(write_calls(calls), value)
-    return None if patch is None else f"{len(calls)} {patch}"
+def keep_spelling(usual: str, value: Any) -> str | None:
+    """The form of a value that is not spelled in the usual way; None if it is."""
+    if type(value) is str and value == usual:
+        return None
+    return f"{_digest(usual)} {write_json({'v': value})}"
 
 
-def respell(calls: list[str], form: str | None) -> str:
-    """The value of a turn as it was spelled, if it still has as many calls."""
-    usual = write_calls(calls)
-    count, _, patch = (form or "").partition(" ")
-    return str(recall(usual, patch)) if patch and count == str(len(calls)) else usual
+def is_digested(form: str) -> bool:
+    """Whether a form is one of ``keep_spelling``; older stores hold patches of the usual spelling."""
+    return form.startswith(_DIGEST)
+
+
+def respell(usual: str, form: str) -> Any:
+    """The value that a form keeps if it still spells the same, else the usual spelling."""
+    digest, _, patch = form.partition(" ")
+    return recall(usual, patch) if digest == _digest(usual) else usual
+
+
+def _digest(usual: str) -> str:
+    digest = sha256(usual.encode("utf-8", "surrogatepass")).hexdigest()
+    return _DIGEST + digest[:_DIGITS]

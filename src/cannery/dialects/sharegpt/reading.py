@@ -9,19 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import msgspec
-
 from cannery.dialects.sharegpt.calls import (
     BARE,
     MORE,
     NAMELESS,
     Call,
+    keep_spelling,
     read_calls,
-    spelling,
     write_call,
+    write_calls,
 )
-from cannery.dialects.sharegpt.tools import NAME, read_tools, write_tools
-from cannery.dialects.sharegpt.writing import FIELD, IMAGE, TurnWriter
+from cannery.dialects.sharegpt.tools import NAME, read_tools, spell_tools
+from cannery.dialects.sharegpt.writing import FIELD, IMAGE
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AnyCanister,
@@ -34,16 +33,15 @@ from cannery.messages.canisters import (
 from cannery.messages.checked import now
 from cannery.messages.content import new_image, new_parts, new_text
 from cannery.messages.conversation import Conversation
+from cannery.messages.json_text import write_json
 from cannery.messages.payload import Location
-from cannery.messages.requests import DEFAULT_CONTROLS, Request, new_request
+from cannery.messages.requests import DEFAULT_CONTROLS, Request, Tool, new_request
 from cannery.messages.residue import Residue
 from cannery.roles.vocabularies import SHAREGPT
-from cannery.wire.bodies import Object, Reader, guarded, read_object
-from cannery.wire.losses import Report
+from cannery.wire.bodies import Fields, Object, Reader, decode, read_fields
 from cannery.wire.markers import flag_error, read_error_flag
 from cannery.wire.media import split_data_url
-from cannery.wire.places import Places
-from cannery.wire.residues import patch_text, remember
+from cannery.wire.places import Path, Places
 from cannery.wire.wire_roles import read_role
 
 _PLAIN_MEDIA = "image/"
@@ -51,86 +49,79 @@ _PLAIN_MEDIA = "image/"
 
 def read_request(body: bytes, places: Places) -> Request:
     """The conversation of a record."""
-    value = read_object(NAME, body)
-    return guarded(NAME, lambda: _read_request(value, places))  # type: ignore[no-any-return]
+    return read_fields(NAME, body, places, _read_request)
 
 
-def _read_request(body: Object, places: Places) -> Request:
-    reader = RecordReader()
-    reader.record(body)
-    places.canisters.extend(reader.paths)
-    tools = read_tools(body["tools"]) if body.get("tools") else ()
-    request = new_request(
+def _read_request(fields: Fields, places: Places) -> Request:
+    reader = RecordReader(places.canisters)
+    left = {key: decode(raw) for key, raw in fields.items()}
+    reader.record(left)
+    tools, form = _take_tools(left, fields)
+    residue = None
+    if left or form is not None:
+        residue = Residue(NAME, None, write_json({"s": left}) if left else None, form)
+    return new_request(  # type: ignore[no-any-return]
         Conversation.trusted(reader.canisters),
         absent,
         tools,
         absent,
         DEFAULT_CONTROLS,
         absent,
-        None,
+        residue,
         NAME,
     )
-    return _remembered(request, body, reader)
 
 
-def _remembered(request: Request, body: Object, reader: RecordReader) -> Request:
-    """The request with what writing would not say by itself."""
-    usual: Object = {"conversations": body["conversations"]}
-    if reader.system is not None:
-        usual["system"] = reader.system
-    if reader.images:
-        usual["images"] = body["images"]
-    form = None
-    if request.tools:
-        form = patch_text(write_tools(request, Report()), body["tools"])
-        usual["tools"] = body["tools"]
-    patch = patch_text(usual, body)
-    if patch is None and form is None:
-        return request
-    residue = Residue(NAME, envelope=patch, form=form)
-    return msgspec.structs.replace(request, residue=residue)
+def _take_tools(left: Object, fields: Fields) -> tuple[tuple[Tool, ...], str | None]:
+    """The tools of a record, and the form of how they are spelled."""
+    value = left.get("tools")
+    if not value:
+        return (), None
+    tools = read_tools(value if type(value) is str else str(fields["tools"], "utf-8"))
+    if not tools:
+        return (), None
+    del left["tools"]
+    return tools, keep_spelling(spell_tools(tools, is_same=True), value)
 
 
 class RecordReader(Reader):
-    """Reads the turns of one record, in order."""
+    """Reads the turns of one record, in order; ``places`` takes the path of each canister."""
 
-    def __init__(self) -> None:
+    def __init__(self, places: list[Path]) -> None:
         super().__init__(NAME)
         self.when = now()
         self.canisters: list[AnyCanister] = []
-        self.paths: list[str] = []
-        self.system: str | None = None
+        self.places = places
         self.images: list[Any] = []
         self._placed = 0
-        self._writer = TurnWriter(Report(), is_same=True)
         self._calls = 0
         self._open: list[str] = []
         self._is_calling = False
 
     def record(self, body: Object) -> None:
-        """The system text and all turns."""
-        turns = [
-            self._turn(item, index)
-            for index, item in enumerate(
-                self.list(self.field(body, "conversations", ""), "conversations")
-            )
-        ]
+        """Take the system text, the images and all turns of a record."""
+        listed = self.list(self.field(body, "conversations", ""), "conversations")
+        del body["conversations"]
+        turns = [self._turn(item, index) for index, item in enumerate(listed)]
         system = body.get("system")
         if type(system) is str and system:
-            self.system = system
+            del body["system"]
             residue = Residue(NAME, form=FIELD)
-            self._add(new_supervisor(system, self.when, False, residue), "system")
+            self._add(new_supervisor(system, self.when, False, residue), ("system",))
         self._find_images(body.get("images"), turns)
+        if self.images:
+            del body["images"]
         for index, turn in enumerate(turns):
-            self._read(turn, f"conversations[{index}]")
+            self._read(turn, ("conversations", index, "value"))
 
     def _turn(self, item: Any, index: int) -> Object:
+        """A turn with its role in the usual spelling."""
         path = f"conversations[{index}]"
         turn = self.object(item, path)
-        spelled = self.field(turn, "from", path)
-        role = read_role(NAME, spelled, SHAREGPT, f"conversations.{index}.from")
+        role = self.field(turn, "from", path)
+        turn["from"] = read_role(NAME, role, SHAREGPT, f"conversations.{index}.from")
         self.text_field(turn, "value", path)
-        return turn if role == spelled else {**turn, "from": role}
+        return turn
 
     def _find_images(self, images: Any, turns: list[Object]) -> None:
         """Take the images if they can be told: all by URL, and a placeholder for each."""
@@ -142,36 +133,32 @@ class RecordReader(Reader):
         if None not in found and sum(shown) == len(found) and is_plain:
             self.images = found
 
-    def _add(self, canister: AnyCanister, path: str) -> AnyCanister:
+    def _add(self, canister: AnyCanister, path: Path) -> None:
         self.canisters.append(canister)
-        self.paths.append(path)
-        return canister
+        self.places.append(path)
 
-    def _read(self, turn: Object, path: str) -> None:
-        start = len(self.canisters)
-        role, value = turn["from"], turn["value"]
+    def _read(self, turn: Object, path: Path) -> None:
+        role, value = turn.pop("from"), turn.pop("value")
+        envelope = write_json({"s": turn}) if turn else None
         if role == "function_call":
-            self._read_calls(value, path)
+            self._read_calls(value, path, envelope)
         elif role == "observation":
-            self._read_result(value, path)
+            self._read_result(value, path, envelope)
         else:
-            self._speak(role, value, path)
+            self._speak(role, value, path, envelope)
         self._is_calling = role == "function_call"
-        if turn.keys() != {"from", "value"}:
-            envelope = patch_text({"from": role, "value": value}, turn)
-            remember(self.canisters[start], dialect=NAME, envelope=envelope)
 
-    def _speak(self, role: str, value: str, path: str) -> None:
+    def _speak(self, role: str, value: str, path: Path, envelope: str | None) -> None:
+        residue = None if envelope is None else Residue(NAME, None, envelope)
         for index, held in enumerate(self._parts(value)):
-            joined = index > 0
+            own = (held, self.when, index > 0, None if index else residue)
             if role == "human":
-                canister = new_user(held, self.when, joined)
+                canister = new_user(*own)
             elif role == "gpt":
-                canister = new_assistant(held, self.when, joined)
+                canister = new_assistant(*own)
             else:
-                own = (None, None, "system")
-                canister = new_supervisor(held, self.when, joined, *own)
-            self._add(canister, f"{path}.value")
+                canister = new_supervisor(*own, None, "system")
+            self._add(canister, path)
 
     def _parts(self, value: str) -> Iterator[Any]:
         """The words and images of a value, in order."""
@@ -185,7 +172,7 @@ class RecordReader(Reader):
             if text:
                 yield text
 
-    def _read_calls(self, value: str, path: str) -> None:
+    def _read_calls(self, value: str, path: Path, envelope: str | None) -> None:
         if not self._is_calling:
             self._open = []
         calls = read_calls(value)
@@ -193,18 +180,22 @@ class RecordReader(Reader):
         if calls is None:
             calls = [Call(NAMELESS, value)]
         else:
-            form = spelling([write_call(call.name, call.arguments) for call in calls], value)
+            usual = [write_call(call.name, call.arguments, call.part) for call in calls]
+            form = keep_spelling(write_calls(usual), value)
         for index, call in enumerate(calls):
-            own = (f"call_{self._calls}", call.name, False)
-            canister = new_invocation(call.arguments, self.when, index > 0, None, None, *own)
-            part = patch_text({}, call.others) if call.others else None
-            own_form = MORE if index else form
-            remember(canister, dialect=NAME, form=own_form, part=part)
-            self._add(canister, f"{path}.value")
-            self._open.append(own[0])
+            if index:
+                form, envelope = MORE, None
+            residue = None
+            if call.part is not None or envelope is not None or form is not None:
+                residue = Residue(NAME, call.part, envelope, form)
+            identifier = f"call_{self._calls}"
+            own = (residue, None, identifier, call.name, False)
+            self._add(new_invocation(call.arguments, self.when, index > 0, *own), path)
+            self._open.append(identifier)
             self._calls += 1
 
-    def _read_result(self, value: str, path: str) -> None:
+    def _read_result(self, value: str, path: Path, envelope: str | None) -> None:
+        residue = None if envelope is None else Residue(NAME, None, envelope)
         failed = read_error_flag(value)
         if failed is not None and flag_error(failed) != value:
             failed = None
@@ -214,7 +205,7 @@ class RecordReader(Reader):
         )
         call = self._open.pop(0) if self._open else f"observation_{len(self.canisters)}"
         error = absent if failed is None else True
-        self._add(new_result(held, self.when, False, None, None, call, error), f"{path}.value")
+        self._add(new_result(held, self.when, False, residue, None, call, error), path)
 
 
 def _image(value: Any) -> Any:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any
+from collections.abc import Iterable
 
 import msgspec
 from msgspec import Raw
@@ -13,66 +12,68 @@ from cannery.messages.absence import absent
 from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import Request, Tool, new_tool
 from cannery.messages.residue import Residue
-from cannery.wire.bodies import Object
-from cannery.wire.controls import flag, put, report_grammar, text
+from cannery.wire.bodies import Fields, Object
+from cannery.wire.controls import put, report_grammar
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
-from cannery.wire.residues import own_residue, patch_text, recall
+from cannery.wire.residues import nested, own_residue, recall, set_again
 
 NAME = "sharegpt"
 _NESTED = "nested"
+_read_item = msgspec.json.Decoder(dict[str, Raw]).decode
 _read_items = msgspec.json.Decoder(list[dict[str, Raw]]).decode
 
 
-def read_tools(value: Any) -> tuple[Tool, ...]:
-    """The tools that a record offers; none if they are spelled in a way that nobody knows."""
+def read_tools(spelled: str) -> tuple[Tool, ...]:
+    """The tools that a record offers; none if their text is not a list of tools."""
     try:
-        return _read_tools(value if type(value) is str else write_json(value))
-    except ValueError:
-        return ()
-
-
-@lru_cache(maxsize=128)
-def _read_tools(spelled: str) -> tuple[Tool, ...]:
-    """The tools of a text; the records of a data set say the same ones again and again."""
-    try:
-        items, raws = decode_json(spelled), _read_items(spelled)
-        tools = tuple(_read_tool(item, raw) for item, raw in zip(items, raws, strict=True))
-    except UNREADABLE:
+        tools = tuple(map(_read_tool, _read_items(spelled)))
+    except (*UNREADABLE, ValueError):
         return ()
     return () if None in tools else tools  # type: ignore[return-value]
 
 
-def _read_tool(item: Object, raw: dict[str, Raw]) -> Tool | None:
-    nested = item.get("type") == "function" and type(item.get("function")) is dict
-    if nested:
-        raw = msgspec.json.decode(bytes(raw["function"]), type=dict[str, Raw])
-    inner = item["function"] if nested else item
-    if type(inner.get("name")) is not str or not inner["name"]:
+def _read_tool(outer: Fields) -> Tool | None:
+    is_nested = bytes(outer.get("type", b"")) == b'"function"' and _is_object(outer.get("function"))
+    inner = _read_item(outer.pop("function")) if is_nested else outer
+    name = decode_json(bytes(inner.pop("name"))) if "name" in inner else None
+    if type(name) is not str or not name:
         return None
-    is_schema = type(inner.get("parameters")) is dict
-    tool = new_tool(
-        inner["name"],
-        text(inner.get("description")),
-        bytes(raw["parameters"]).decode() if is_schema else absent,
-        flag(inner.get("strict")),
+    schema = (
+        str(inner.pop("parameters"), "utf-8") if _is_object(inner.get("parameters")) else absent
     )
-    form = _NESTED if nested else None
-    part = patch_text(_write_tool(tool, form), item)
-    if part is None and form is None:
-        return tool  # type: ignore[no-any-return]
-    residue = Residue(NAME, part=part, form=form)
-    return msgspec.structs.replace(tool, residue=residue)  # type: ignore[no-any-return]
+    left = {key: decode_json(bytes(item)) for key, item in inner.items()}
+    description = left.pop("description") if type(left.get("description")) is str else absent
+    strict = left.pop("strict") if type(left.get("strict")) is bool else absent
+    patch = set_again(left)
+    if is_nested:
+        del outer["type"]
+        beside = {key: decode_json(bytes(item)) for key, item in outer.items()}
+        patch = nested(beside, {"function": patch})
+    residue = None
+    if patch is not None or is_nested:
+        part = None if patch is None else write_json(patch)
+        residue = Residue(NAME, part, None, _NESTED if is_nested else None)
+    return new_tool(name, description, schema, strict, residue=residue)  # type: ignore[no-any-return]
+
+
+def _is_object(raw: Raw | None) -> bool:
+    return raw is not None and bytes(raw)[:1] == b"{"
 
 
 def write_tools(request: Request, report: Report) -> str | None:
     """The usual spelling of the tools of a request; None if there are none."""
-    spelled = [
-        _spell(tool)
+    tools = [
+        tool
         for index, tool in enumerate(request.tools)
         if _is_sayable(tool, report, f"tools[{index}]", request.source)
     ]
-    return f"[{', '.join(spelled)}]" if spelled else None
+    return spell_tools(tools, is_same=request.source == NAME) if tools else None
+
+
+def spell_tools(tools: Iterable[Tool], *, is_same: bool) -> str:
+    """The usual spelling of some tools; schemas of another dialect lose the spacing of their body."""
+    return f"[{', '.join(_spell(tool, is_same=is_same) for tool in tools)}]"
 
 
 def _is_sayable(tool: Tool, report: Report, place: str, source: str | None) -> bool:
@@ -85,15 +86,16 @@ def _is_sayable(tool: Tool, report: Report, place: str, source: str | None) -> b
     return True
 
 
-def _spell(tool: Tool) -> str:
+def _spell(tool: Tool, *, is_same: bool) -> str:
     residue = own_residue(tool, NAME)
     if residue is not None:
         return write_json(recall(_write_tool(tool, residue.form), residue.part))
     fields = [f'"name": {write_json(tool.name)}']
     if tool.description is not absent:
         fields.append(f'"description": {write_json(tool.description)}')
-    if tool.schema is not absent:
-        fields.append(f'"parameters": {write_json(decode_json(tool.schema))}')
+    if isinstance(tool.schema, str):
+        schema = tool.schema if is_same else write_json(decode_json(tool.schema))
+        fields.append(f'"parameters": {schema}')
     if tool.strict is not absent:
         fields.append(f'"strict": {write_json(tool.strict)}')
     return f"{{{', '.join(fields)}}}"

@@ -8,7 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from cannery.dialects.sharegpt.calls import BARE, MORE, respell, write_call
+from cannery.dialects.sharegpt.calls import (
+    BARE,
+    MORE,
+    is_digested,
+    respell,
+    write_call,
+    write_calls,
+)
 from cannery.dialects.sharegpt.tools import NAME, write_tools
 from cannery.messages.canisters import InvocationCanisterClass, ResultCanisterClass
 from cannery.messages.content import ImageContentClass
@@ -73,7 +80,6 @@ class TurnWriter(TextWriter):
 
     def call_turn(self, run: list[Piece]) -> Object:
         """One turn of one or more calls."""
-        calls: list[str] = []
         for piece in run:
             canister: Any = piece.canister
             if own_residue(canister, NAME) is None:
@@ -81,12 +87,7 @@ class TurnWriter(TextWriter):
             if not self.is_same and canister.identifier != f"call_{self._calls}":
                 self.report.lose("CALL_ID_DROPPED", piece.place)
             self._calls += 1
-            calls.append(write_call(canister.name, canister.held))
-        head: Any = run[0].canister
-        residue = own_residue(head, NAME)
-        form = None if residue is None else residue.form
-        value = head.held if form == BARE else respell(calls, form)
-        return {"from": "function_call", "value": value}
+        return {"from": "function_call", "value": _spell([piece.canister for piece in run])}
 
     def image(self, content: ImageContentClass, place: Place) -> str:
         """The placeholder of an image; the image itself goes to the list beside the turns."""
@@ -102,6 +103,25 @@ class TurnWriter(TextWriter):
         else:
             self.images.append(f"data:{content.mime_type};base64,{standard_base64(payload)}")
         return IMAGE
+
+
+def _spell(calls: list[Any]) -> Any:
+    """The value of a turn of calls, as it was spelled if it still says the same."""
+    residues = [own_residue(call, NAME) for call in calls]
+    form = None if residues[0] is None else residues[0].form
+    if form == BARE:
+        return calls[0].held
+    if form is not None and not is_digested(form):
+        usual = write_calls([write_call(call.name, call.held) for call in calls])
+        count, _, patch = form.partition(" ")
+        return recall(usual, patch) if patch and count == str(len(calls)) else usual
+    usual = write_calls(
+        [
+            write_call(call.name, call.held, None if residue is None else residue.part)
+            for call, residue in zip(calls, residues, strict=True)
+        ]
+    )
+    return usual if form is None else respell(usual, form)
 
 
 def _run(turn: list[Piece], start: int) -> int:
@@ -121,6 +141,13 @@ def _run(turn: list[Piece], start: int) -> int:
     return stop
 
 
+def _spell_tools(usual: str, form: str | None) -> Any:
+    """The tools as they were spelled, if they are still the same."""
+    if form is not None and is_digested(form):
+        return respell(usual, form)
+    return recall(usual, form)
+
+
 def write_request(request: Request, pieces: list[Piece], report: Report) -> Object:
     """The record of a conversation."""
     is_same = request.source == NAME
@@ -131,7 +158,7 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> Obje
     tools = write_tools(request, report)
     residue = own_residue(request, NAME)
     if tools is not None:
-        body["tools"] = tools if residue is None else recall(tools, residue.form)
+        body["tools"] = tools if residue is None else _spell_tools(tools, residue.form)
     if writer.images:
         body["images"] = writer.images
     if not is_same:
