@@ -19,7 +19,7 @@ from cannery.rendering import (
 from cannery.repairs.media import media_types
 from cannery.wire.aliasing import unaliased_canister
 from cannery.wire.bodies import encode, to_bytes
-from cannery.wire.contract import Piece, Rules, StreamOptions
+from cannery.wire.contract import Dialect, Piece, Rules, StreamOptions
 from cannery.wire.losses import (
     NO_ALIASES,
     POLICIES,
@@ -122,19 +122,20 @@ def _nativize_response(
     if any(type(canister.held) is TextualContentClass for canister in response.canisters):
         canisters = Conversation.trusted(map(at_hand, response.canisters))
         response = response.replace(canisters=canisters)
-    if response.source != name:
-        response = _typed(response, name, report)
+    target = find_dialect(name)
+    if response.source != target.name:
+        response = _typed(response, target, report)
         report_lost_settings(response, report)
-    written = find_dialect(name).write_response(response, report)
+    written = target.write_response(response, report)
     if response.source is not None and "citations" in find_dialect(response.source).control_paths:
         report.place_citations("@citations")
-    return render(encode(written), response, name, policy, report, places)
+    return render(encode(written), response, target.name, policy, report, places)
 
 
-def _typed(response: Response, name: str, report: Report) -> Response:
+def _typed(response: Response, target: Dialect, report: Report) -> Response:
     """An answer with the media types that the bytes say."""
     pieces = [Piece(canister, index) for index, canister in enumerate(response.canisters)]
-    typed = media_types(pieces, find_dialect(name).rules, report)
+    typed = media_types(pieces, target.rules, report)
     if all(one is other for one, other in zip(pieces, typed, strict=True)):
         return response
     return response.replace(canisters=Conversation.trusted(piece.canister for piece in typed))

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cannery import normalize_request
+from cannery.dialects import find_dialect
 from cannery.gateway import echo
 from cannery.gateway.identifiers import new_identifier
 from cannery.gateway.ledger import Ledger, Plan
@@ -62,7 +63,7 @@ REPOSITORY = Path(__file__).parents[2]
     ],
 )
 def test_a_route_goes_behind_a_base_url(base: str, path: str, dialect: str, expected: str) -> None:
-    assert join_url(base, path, dialect) == expected
+    assert join_url(base, path, find_dialect(dialect)) == expected
 
 
 def test_a_model_with_slashes_is_matched_from_the_right() -> None:

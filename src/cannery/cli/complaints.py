@@ -3,20 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any
 
 DONE, WRONG, MISUSED, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 130, 141
-
-# What people call a dialect that has another name.
-_NICKNAMES = {
-    "bedrock": "bedrock_converse",
-    "chat": "openai_chat",
-    "claude": "anthropic_messages",
-    "google": "gemini_generate",
-    "gpt": "openai_chat",
-    "responses": "openai_responses",
-    "vertex": "gemini_generate",
-}
 
 
 class Complaint(Exception):  # noqa: N818 - what it is called everywhere
@@ -36,10 +24,10 @@ class Misuse(Complaint):
         super().__init__(problem, fix, MISUSED)
 
 
-def nearest(word: str, known: Iterable[str], nicknames: Mapping[str, str] | None = None) -> str:
+def nearest(word: str, known: Iterable[str], synonyms: Mapping[str, str] | None = None) -> str:
     """The known word that was probably meant; "" if none is near."""
     names, folded = list(known), word.strip().lower()
-    named = (nicknames or {}).get(folded, "")
+    named = (synonyms or {}).get(folded, "")
     if named in names:
         return named
     if not folded:
@@ -52,18 +40,23 @@ def nearest(word: str, known: Iterable[str], nicknames: Mapping[str, str] | None
     return next(iter(difflib.get_close_matches(folded, names, n=1, cutoff=0.5)), "")
 
 
-def choose(word: str, known: Iterable[str], what: str, **options: Any) -> str:
+def choose(word: str, known: Iterable[str], what: str) -> str:
     """The word if it is known; a Misuse with the one that was meant otherwise."""
     names = list(known)
     if word in names:
         return word
-    near = nearest(word, names, **options)
+    near = nearest(word, names)
     meant = f" Did you mean {near!r}?" if near else ""
     raise Misuse(f"there is no {what} {word!r}.{meant}", f"Known: {', '.join(names)}")
 
 
 def choose_dialect(word: str) -> str:
     """The name of a dialect, checked."""
-    from cannery.dialects import dialect_names
+    from cannery.dialects import dialect_names, find_dialect, is_dialect
 
-    return choose(word, dialect_names(), "dialect", nicknames=_NICKNAMES)
+    folded = word.strip().lower()
+    return (
+        find_dialect(folded).name
+        if is_dialect(folded)
+        else choose(word, dialect_names(), "dialect")
+    )

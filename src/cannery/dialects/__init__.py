@@ -1,7 +1,7 @@
 """How providers spell it: every module here is one dialect and has one value, ``DIALECT``.
 
-A dialect is found by its module's name. Dialects never import each other; what two of them share lives in
-``cannery.wire``.
+A dialect is found by its module's name, or by one of the short names in its value. Dialects never import each other;
+what two of them share lives in ``cannery.families`` and ``cannery.wire``.
 """
 
 from __future__ import annotations
@@ -26,11 +26,25 @@ def dialect_names() -> tuple[str, ...]:
 
 @lru_cache(maxsize=64)
 def find_dialect(name: str) -> Dialect:
-    """The dialect of a name; UnknownDialectError says which there are."""
-    if name not in dialect_names():
-        raise UnknownDialectError(str(name), dialect_names(), _nearest(str(name)))
-    found: Dialect = importlib.import_module(f"cannery.dialects.{name}").DIALECT
-    return found
+    """The dialect of a name or a short name; UnknownDialectError says which there are."""
+    if name in dialect_names():
+        found: Dialect = importlib.import_module(f"cannery.dialects.{name}").DIALECT
+        return found
+    for dialect in all_dialects():
+        if name in dialect.short_names:
+            return dialect
+    raise UnknownDialectError(str(name), dialect_names(), _nearest(str(name)))
+
+
+def is_dialect(name: str) -> bool:
+    """Whether a dialect has this name or short name."""
+    return name in dialect_names() or any(name in each.short_names for each in all_dialects())
+
+
+@lru_cache(maxsize=1)
+def all_dialects() -> tuple[Dialect, ...]:
+    """Every dialect, sorted by name."""
+    return tuple(map(find_dialect, dialect_names()))
 
 
 def _nearest(name: str) -> str | None:

@@ -30,6 +30,7 @@ from cannery.wire.losses import Report
 from cannery.wire.places import Path, Places
 from cannery.wire.records import TextWriter, data_set, drop_settings
 from cannery.wire.residues import nested, own_residue, recall
+from cannery.wire.signs import Evidence, Sign
 from cannery.wire.turns import MODEL, SUPERVISOR, USER, side
 
 NAME = "alpaca"
@@ -187,4 +188,12 @@ DIALECT = data_set(
     read_request,
     write_request,
     fixed_repairs=frozenset({"late_supervisors", "single_system"}),
+    signs=(
+        Sign(
+            "request",
+            Evidence.RECORD_FIELD,
+            "it has an instruction",
+            lambda value: "instruction" in value and "response" not in value,
+        ),
+    ),
 )

@@ -25,6 +25,7 @@ from cannery.wire.losses import Report
 from cannery.wire.places import Places
 from cannery.wire.records import data_set, drop_settings
 from cannery.wire.residues import own_residue, recall
+from cannery.wire.signs import Evidence, Sign, message_has
 
 NAME = "openai_finetuning"
 _KNOWN = frozenset({"parallel_calls"})
@@ -78,4 +79,6 @@ DIALECT = data_set(
     read_request,
     write_request,
     modelled=frozenset({"tools", "functions", "parallel_tool_calls"}),
+    short_names=("finetuning",),
+    signs=(Sign("request", Evidence.DETAIL, "its messages have a weight", message_has("weight")),),
 )

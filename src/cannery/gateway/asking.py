@@ -24,7 +24,7 @@ from cannery.gateway.peek import Glance, glance
 from cannery.gateway.recorder import Recorder
 from cannery.gateway.refusals import refuse
 from cannery.gateway.sending import Outgoing
-from cannery.gateway.state import RESPONSES, Continuation, State, take_state
+from cannery.gateway.state import Continuation, State, take_state
 from cannery.gateway.upstreams import Choice, Upstream, Upstreams
 from cannery.messages import Request, absent
 from cannery.translation import nativize_read_request
@@ -116,7 +116,7 @@ class Asking:
             if _can_pass(call, choice):
                 asked = self._as_it_came(call, choice, seen)
         else:
-            call.body = self._roles.normalize(call, call.dialect.name, call.body)
+            call.body = self._roles.normalize(call, call.dialect, call.body)
         if asked is None:
             asked = await self._translated(call, seen)
         if not self._keeps_bodies:
@@ -125,7 +125,7 @@ class Asking:
 
     def _look(self, call: Call) -> Glance | None:
         """What a body says about where it goes."""
-        return glance(call.dialect.name, call.body)
+        return glance(call.dialect, call.body)
 
     def choose(self, call: Call) -> Choice:
         """Who is to answer a call."""
@@ -150,8 +150,9 @@ class Asking:
         is_same = target is call.dialect
         headers = to_upstream(call, upstream, target)
         url = upstream.url(target, kind, choice.model)
-        if kind == "stream" and target.name.startswith("gemini"):
-            url = f"{url}?alt=sse"
+        streams = target.service.streams
+        if kind == "stream" and streams.query:
+            url = f"{url}?{streams.query}"
         elif is_same:
             query = forwarded_query(call)
             url = f"{url}?{query}" if query else url
@@ -237,7 +238,7 @@ class Asking:
             changes["model"] = choice.model
         if call.stream != request.stream and (call.stream or request.stream is not absent):
             changes["stream"] = call.stream
-        if call.stream and target.name == "openai_chat" and target is not call.dialect:
+        if call.stream and not target.service.streams.tells_usage and target is not call.dialect:
             changes["controls"] = msgspec.structs.replace(request.controls, include_usage=True)
         if changes:
             request = request.replace(**changes)
@@ -274,6 +275,6 @@ def _options(call: Call, request: Request, aliases: Aliases) -> StreamOptions:
 
 def _is_plain(call: Call, seen: Glance | None) -> bool:
     """Whether a body says nothing about state."""
-    if call.dialect.name == RESPONSES:
+    if call.dialect.service.continues_by == "response":
         return False
     return seen is not None and not seen.is_stateful

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from cannery.gateway.prices import Cost
     from cannery.gateway.upstreams import Choice
 
-EVENT_STREAM = "text/event-stream"
 _LONGEST_ID = 128
 _LOOK_SECONDS = 0.2
 
@@ -124,8 +123,8 @@ class Call:
             ("x-cannery-request-id", self.request_id),
             ("x-cannery-upstream", self.upstream),
         ]
-        if self.dialect.name == "anthropic_messages":
-            headers.append(("request-id", identifier))
+        if self.dialect.service.headers.request_id is not None:
+            headers.append((self.dialect.service.headers.request_id, identifier))
         if self.conversation is not None:
             headers.append(("x-cannery-conversation", self.conversation))
         lost = real_losses(self.losses)
@@ -169,16 +168,13 @@ class Call:
     @property
     def wants_list(self) -> bool:
         """Whether the caller wants a stream as a JSON list."""
-        return (
-            self.kind == "stream"
-            and self.dialect.name == "gemini_generate"
-            and "alt=sse" not in self.query
-        )
+        query = self.dialect.service.streams.query
+        return self.kind == "stream" and bool(query) and query not in self.query
 
     @property
     def stream_type(self) -> str:
         """The media type of its streamed answer."""
-        return JSON if self.wants_list else EVENT_STREAM
+        return JSON if self.wants_list else self.dialect.service.streams.framing.media_type
 
 
 def _request_id(given: str | None) -> str:

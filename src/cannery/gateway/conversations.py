@@ -19,7 +19,7 @@ from cannery.gateway.calls import Call
 from cannery.gateway.identifiers import is_name, new_identifier
 from cannery.gateway.ingress import read_body
 from cannery.gateway.refusals import CallError, refuse
-from cannery.gateway.routing import CONVERSATIONS
+from cannery.gateway.routing import CONVERSATIONS, RESPONSES
 from cannery.messages import Conversation, Request
 from cannery.storage import Metadata, Store, Summary
 from cannery.translation import nativize_request
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 Item = dict[str, Any]
 
-RESPONSES = "openai_responses"
 _PREFIX = "conv_"
 _MOST_ITEMS = 20
 _MOST_PAIRS = 16
@@ -188,7 +187,7 @@ class Conversations:
             return Conversation()
         body = encode({"model": "-", "input": items})
         try:
-            body = self._gateway.roles.normalize(call, RESPONSES, body)
+            body = self._gateway.roles.normalize(call, call.dialect, body)
             return call.dialect.read_request(body, Places()).conversation
         except RoleError:
             raise

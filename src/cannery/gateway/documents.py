@@ -7,7 +7,7 @@ import re
 from importlib.metadata import version
 from typing import Any
 
-from cannery.gateway.routing import Router, vendor_of
+from cannery.gateway.routing import RESPONSES, Router, vendor_of
 
 _WORDS = {
     "generate": "A reply of a model.",
@@ -56,7 +56,7 @@ def openapi(router: Router) -> dict[str, Any]:
                 operations.setdefault(route.method.lower(), _operation(dialect.name, route))
     for path, methods in _CONVERSATIONS.items():
         paths[path] = paths[f"/openai{path}"] = {
-            method: _described(words, "openai_responses", path, has_body=method == "post")
+            method: _described(words, RESPONSES, path, has_body=method == "post")
             for method, words in methods.items()
         }
     for path, words in _OWN.items():
@@ -109,7 +109,7 @@ def docs_page(router: Router) -> bytes:
                 (dialect.name, f"{route.method} {route.path}", f"{prefix}{route.path}", words)
             )
     rows += [
-        ("openai_responses", f"{method.upper()} {path}", f"/openai{path}", words)
+        (RESPONSES, f"{method.upper()} {path}", f"/openai{path}", words)
         for path, methods in _CONVERSATIONS.items()
         for method, words in methods.items()
     ]

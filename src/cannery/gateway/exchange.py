@@ -16,7 +16,7 @@ import msgspec
 from cannery.errors import CanneryError, DialectError
 from cannery.gateway import echo
 from cannery.gateway.asking import Asked, Asking
-from cannery.gateway.calls import EVENT_STREAM, Call
+from cannery.gateway.calls import Call
 from cannery.gateway.entries import Entry
 from cannery.gateway.fallback import Stickiness, UpstreamRefusalError, is_transient
 from cannery.gateway.forwarding import to_caller
@@ -31,7 +31,7 @@ from cannery.gateway.refusals import CallError, Header, NoAnswerError, not_a_rep
 from cannery.gateway.rsgi import ProtocolClosed, Transport
 from cannery.gateway.sending import Answer, Opened, Sender
 from cannery.gateway.settings import Settings
-from cannery.gateway.speaking import Speaker, ping_of
+from cannery.gateway.speaking import Speaker
 from cannery.gateway.state import new_reply_id
 from cannery.gateway.upstreams import Choice, Upstream, Upstreams
 from cannery.messages import Failure, Folder, Request, Response, Usage, absent
@@ -157,7 +157,7 @@ class Exchanges:
 
     async def _hand_on(self, call: Call, asked: Asked, body: bytes) -> None:
         """Give the caller a reply as it came."""
-        told = gist(call.dialect.name, body)
+        told = gist(call.dialect, body)
         if told is None:
             raise not_a_reply(asked.upstream.name, call.dialect, body)
         self._charge(call, told.usage)
@@ -293,13 +293,13 @@ class Exchanges:
     async def _speak(
         self, call: Call, opened: Opened, voice: Relay | Translation, transport: Transport
     ) -> bytes:
-        ping = ping_of(call.dialect.name)
+        ping = call.dialect.service.streams.silence
         speaker = Speaker(
             voice,
             transport,
             self._reply_bytes,
             ping=ping,
-            ping_seconds=self._ping_seconds,
+            ping_seconds=self._ping_seconds if ping else 0.0,
             holds_end=self._acknowledges,
         )
         try:
@@ -400,7 +400,7 @@ def _in_reply(loss: Loss) -> Loss:
 
 
 def _is_stream(opened: Opened) -> bool:
-    kind = opened.headers.get("content-type") or EVENT_STREAM
+    kind = opened.headers.get("content-type") or ""
     # A page is what somebody on the way says, and not a stream whatever was asked for.
     return not kind.lower().startswith(("application/json", "text/html"))
 

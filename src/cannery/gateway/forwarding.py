@@ -6,6 +6,9 @@ connection.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
+from cannery.dialects import all_dialects
 from cannery.gateway.calls import Call
 from cannery.gateway.keys import holds_secret, own_credential
 from cannery.gateway.refusals import Header
@@ -13,19 +16,27 @@ from cannery.gateway.sending import Headers
 from cannery.gateway.upstreams import Upstream
 from cannery.wire.contract import Dialect
 
-_TO_UPSTREAM = {
-    "anthropic": ("anthropic-version", "anthropic-beta"),
-    "openai": ("openai-beta", "openai-organization", "openai-project"),
-}
-_RETRY = frozenset({"retry-after", "retry-after-ms", "x-should-retry"})
-_TO_CALLER = _RETRY | {
-    "anthropic-organization-id",
-    "openai-model",
-    "openai-organization",
-    "openai-processing-ms",
-    "openai-version",
-}
-_PREFIXES = ("anthropic-ratelimit-", "x-ratelimit-", "ratelimit")
+# What servers of every dialect say of their limits, and of trying again.
+_RETURNED = (
+    "retry-after",
+    "retry-after-ms",
+    "x-should-retry",
+    "x-ratelimit-*",
+    "ratelimit*",
+)
+
+
+@lru_cache(maxsize=1)
+def _returned() -> tuple[frozenset[str], tuple[str, ...]]:
+    """The headers that come back, whole names and beginnings.
+
+    Those of all dialects, since a server of one may pass on what another has told it.
+    """
+    names = [*_RETURNED]
+    for dialect in all_dialects():
+        names += dialect.service.headers.returned
+    beginnings = tuple(name.removesuffix("*") for name in names if name.endswith("*"))
+    return frozenset(name for name in names if not name.endswith("*")), beginnings
 
 
 def to_upstream(call: Call, upstream: Upstream, target: Dialect) -> dict[str, str]:
@@ -33,7 +44,7 @@ def to_upstream(call: Call, upstream: Upstream, target: Dialect) -> dict[str, st
     row, is_same = upstream.row, target is call.dialect
     credential = own_credential(call) if row.forward_key else None
     headers = upstream.headers(target, credential, is_same=is_same)
-    usual = _TO_UPSTREAM.get(target.name.partition("_")[0], ()) if is_same else ()
+    usual = target.service.headers.forwarded if is_same else ()
     for name in (*usual, *map(str.lower, row.forward_headers)):
         value = call.header(name)
         if value is not None and not holds_secret(call, value):
@@ -43,9 +54,8 @@ def to_upstream(call: Call, upstream: Upstream, target: Dialect) -> dict[str, st
 
 def to_caller(headers: Headers, attempts: int) -> list[Header]:
     """What a caller is told of an upstream's headers: its limits, and its advice on trying again."""
-    found = [
-        pair for pair in headers.items() if pair[0] in _TO_CALLER or pair[0].startswith(_PREFIXES)
-    ]
+    names, beginnings = _returned()
+    found = [pair for pair in headers.items() if pair[0] in names or pair[0].startswith(beginnings)]
     if attempts > 1:
         # The gateway has tried again already.
         found = [pair for pair in found if pair[0] != "x-should-retry"]

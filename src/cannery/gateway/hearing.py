@@ -16,20 +16,7 @@ from cannery.wire.aliasing import Unaliaser
 from cannery.wire.contract import Dialect, StreamOptions, StreamReader
 from cannery.wire.losses import NO_ALIASES
 
-_ENDINGS = {
-    "openai_chat": (b"data: [DONE]", b"data:[DONE]"),
-    "anthropic_messages": (b"message_stop", b"event: error", b'"type":"error"'),
-    "openai_responses": (
-        b"response.completed",
-        b"response.incomplete",
-        b"response.failed",
-        b"event: error",
-    ),
-    "gemini_generate": (b"finishReason", b"blockReason", b'"error"'),
-}
-
 _TAIL = 64
-_BOUNDARIES = (b"\n\n", b"\r\n\r\n", b"\r\r")
 
 
 class Translation:
@@ -102,7 +89,8 @@ class Relay:
 
     def __init__(self, dialect: Dialect, *, is_heard: bool) -> None:
         self._dialect = dialect
-        self._endings = _ENDINGS.get(dialect.name, (b"",))
+        self._endings = dialect.service.streams.endings
+        self._boundaries = dialect.service.streams.framing.boundaries
         self._reader = dialect.stream_reader() if is_heard else None
         self.folder = Folder()
         self._tail = b""
@@ -124,7 +112,7 @@ class Relay:
     @property
     def is_between_events(self) -> bool:
         """Whether something else may be said before the next bytes."""
-        return not self._tail or self._tail.endswith(_BOUNDARIES)
+        return not self._tail or self._tail.endswith(self._boundaries)
 
     def _fold(self, reader: StreamReader, chunk: bytes | None) -> None:
         """Take in the events of some bytes, or of the end; a reader may refuse them at once or one by one."""
@@ -150,5 +138,5 @@ class Relay:
         """The bytes that say that a stream goes no further."""
         failure = Failure(message, kind)
         self.folder.feed(failure)
-        separator = b"" if self.is_between_events else b"\n\n"
+        separator = b"" if self.is_between_events else b"".join(self._boundaries[:1])
         return separator + self._dialect.stream_writer(StreamOptions()).write(failure)

@@ -14,7 +14,6 @@ from typing import Any
 from cannery.errors import RoleError, WireRoleError
 from cannery.gateway.calls import Call
 from cannery.gateway.packing import find_packing
-from cannery.gateway.peek import Shape, shape_of
 from cannery.gateway.refusals import refuse
 from cannery.gateway.settings import Limits
 from cannery.roles.counters import RoleCounters
@@ -22,6 +21,7 @@ from cannery.roles.mappings import RoleMappings
 from cannery.roles.normalization import normalize_role, normalize_roles
 from cannery.roles.vocabularies import CLIENT
 from cannery.wire.bodies import encode, read_object
+from cannery.wire.contract import Dialect
 
 
 def check_head(call: Call, limits: Limits) -> int | None:
@@ -113,16 +113,15 @@ class RoleGate:
         """Count messages whose roles are right as they are."""
         self.counters.accept(messages)
 
-    def normalize(self, call: Call, dialect: str, body: bytes) -> bytes:
+    def normalize(self, call: Call, dialect: Dialect, body: bytes) -> bytes:
         """A body with the roles that its dialect spells; RoleError if one stands for nothing."""
-        shape = shape_of(dialect)
-        value = read_object(dialect, body)
-        messages = value.get(shape.messages)
+        value = read_object(dialect.name, body)
+        messages = value.get(dialect.messages)
         if not isinstance(messages, list):
             return body
-        places = list(_with_roles(messages, shape))
+        places = list(_with_roles(messages, dialect))
         spoken = [messages[index] for index in places]
-        roles = self._normalized(call, dialect, shape, spoken, places)
+        roles = self._normalized(call, dialect, spoken, places)
         if all(message.get("role") == role for message, role in zip(spoken, roles, strict=True)):
             return body
         for index, role in zip(places, roles, strict=True):
@@ -130,46 +129,44 @@ class RoleGate:
         return encode(value)
 
     def _normalized(
-        self, call: Call, dialect: str, shape: Shape, spoken: list[Any], places: list[int]
+        self, call: Call, dialect: Dialect, spoken: list[Any], places: list[int]
     ) -> list[str]:
         client = _client_of(call)
         try:
             report = normalize_roles(
                 spoken,
-                vocabulary=shape.vocabulary,
+                vocabulary=dialect.vocabulary,
                 mappings=self._mappings,
                 client=client,
-                path=shape.messages,
+                path=dialect.messages,
                 development=self._development,
                 counters=self.counters,
             )
         except RoleError as error:
-            raise _as_clients_read_it(error, dialect, shape, places) from None
+            raise _as_clients_read_it(error, dialect, places) from None
         return [str(message["role"]) for message in report.messages]
 
 
-def _with_roles(messages: list[Any], shape: Shape) -> Iterable[int]:
+def _with_roles(messages: list[Any], dialect: Dialect) -> Iterable[int]:
     """The positions of the messages that have a role to be normalized."""
     for index, message in enumerate(messages):
         if not isinstance(message, dict):
             continue
-        if "role" in message or shape.messages == "messages":
+        if "role" in message or dialect.needs_roles:
             yield index
 
 
-def _as_clients_read_it(
-    error: RoleError, dialect: str, shape: Shape, places: list[int]
-) -> RoleError:
+def _as_clients_read_it(error: RoleError, dialect: Dialect, places: list[int]) -> RoleError:
     """The refusal in the words of the client vocabulary, with the position in the body that was sent."""
     position = (error.path or "").split(".")[1:2]
     index = places[int(position[0])] if position and position[0].isdigit() else 0
-    path = f"{shape.messages}.{index}.role"
+    path = f"{dialect.messages}.{index}.role"
     try:
         normalize_role(error.received, vocabulary=CLIENT, path=path)
     except RoleError as clear:
-        return WireRoleError(dialect, clear)
+        return WireRoleError(dialect.name, clear)
     text = str(error).replace(str(error.path), path, 1)
-    return WireRoleError(dialect, RoleError(text, received=error.received, path=path))
+    return WireRoleError(dialect.name, RoleError(text, received=error.received, path=path))
 
 
 def _client_of(call: Call) -> str | None:

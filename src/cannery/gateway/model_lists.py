@@ -24,7 +24,6 @@ _KEPT_SECONDS = 300.0
 _RETRY_SECONDS = 30.0
 _MOST_MODELS = 5000
 _MOST_LISTS = 256
-_PAGES = {"anthropic": "?limit=1000", "gemini": "?pageSize=1000"}
 
 
 class _Model(Struct):
@@ -104,7 +103,7 @@ class ModelLists:
 
     async def _ask(self, upstream: Upstream, credential: Credential | None) -> tuple[str, ...]:
         dialect = upstream.dialects[0]
-        url = upstream.url(dialect, "models", None) + _PAGES.get(dialect.name.partition("_")[0], "")
+        url = upstream.url(dialect, "models", None) + dialect.service.models.page
         answer = await self._senders[upstream.name].fetch(
             url, upstream.headers(dialect, credential)
         )

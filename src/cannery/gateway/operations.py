@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cannery.gateway import echo
 from cannery.gateway.calls import Call
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from cannery.gateway.gateway import Gateway
 
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
-_EPOCH = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Operations:
@@ -164,28 +162,27 @@ class Operations:
 
     async def _models(self, call: Call) -> None:
         exchanges = self._gateway.exchanges
-        vendor = call.dialect.name.partition("_")[0]
-        describe = _DESCRIPTIONS.get(vendor, _describe_openai)
+        models = call.dialect.service.models
         if call.model is None:
             known = await exchanges.models.names(call.dialect, own_credential(call))
-            listed = [describe(name, owner) for name, owner in known.items()]
-            body = _LISTS.get(vendor, _list_openai)(listed)
+            listed = [models.describe(name, owner) for name, owner in known.items()]
+            body = models.describe_all(listed)
         else:
             name = call.model.removeprefix("models/")
-            body = describe(name, exchanges.upstreams.choose(name).upstream.name)
+            body = models.describe(name, exchanges.upstreams.choose(name).upstream.name)
         call.reply(200, call.headers(), encode(body))
 
     async def _count(self, call: Call) -> None:
         gateway = self._gateway
         call.body = await read_body(call, gateway.limits)
-        call.body = gateway.roles.normalize(call, call.dialect.name, call.body)
+        call.body = gateway.roles.normalize(call, call.dialect, call.body)
         request, choice = gateway.exchanges.asking.read(call)
         target = choice.upstream.dialect_for(call.dialect)
         has_count = any(route.kind == "count" for route in target.routes)
         if choice.upstream.is_echo or target is not call.dialect or not has_count:
             tokens = echo.count_tokens(request)
             headers = [*call.headers(), ("x-cannery-estimated", "true")]
-            call.reply(200, headers, encode(_COUNTS[call.dialect.name](tokens)))
+            call.reply(200, headers, encode(call.dialect.service.count(tokens)))
             return
         body = call.body
         if request.model != choice.model and isinstance(request.model, str):
@@ -195,48 +192,3 @@ class Operations:
 
     def _renamed(self, request: Request, model: str | None, dialect: str) -> bytes:
         return nativize_request(request.replace(model=model), dialect).body
-
-
-def _describe_openai(name: str, owner: str) -> dict[str, Any]:
-    created = int(_EPOCH.timestamp())
-    return {"id": name, "object": "model", "created": created, "owned_by": owner}
-
-
-def _describe_anthropic(name: str, _: str) -> dict[str, Any]:
-    created = _EPOCH.isoformat().replace("+00:00", "Z")
-    return {"type": "model", "id": name, "display_name": name, "created_at": created}
-
-
-def _describe_gemini(name: str, _: str) -> dict[str, Any]:
-    methods = ["generateContent", "streamGenerateContent", "countTokens"]
-    return {
-        "name": f"models/{name}",
-        "displayName": name,
-        "supportedGenerationMethods": methods,
-    }
-
-
-def _list_openai(listed: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"object": "list", "data": listed}
-
-
-def _list_anthropic(listed: list[dict[str, Any]]) -> dict[str, Any]:
-    first, last = (listed[0]["id"], listed[-1]["id"]) if listed else (None, None)
-    return {"data": listed, "has_more": False, "first_id": first, "last_id": last}
-
-
-def _list_gemini(listed: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"models": listed}
-
-
-_DESCRIPTIONS = {
-    "openai": _describe_openai,
-    "anthropic": _describe_anthropic,
-    "gemini": _describe_gemini,
-}
-_LISTS = {"openai": _list_openai, "anthropic": _list_anthropic, "gemini": _list_gemini}
-_COUNTS: dict[str, Any] = {
-    "anthropic_messages": lambda tokens: {"input_tokens": tokens},
-    "gemini_generate": lambda tokens: {"totalTokens": tokens},
-    "openai_responses": lambda tokens: {"object": "response.input_tokens", "input_tokens": tokens},
-}

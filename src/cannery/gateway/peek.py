@@ -7,74 +7,54 @@ wrong with it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from cannery.dialects import all_dialects
 from cannery.messages import Usage
-from cannery.roles.vocabularies import VOCABULARIES, Vocabulary
+from cannery.wire.contract import Dialect
+from cannery.wire.service import TokenFields
 
 
 class _Speaker(Struct):
     role: str | None = None
 
 
-class _Body(Struct):
-    model: str | None = None
-    stream: bool | None = False
-    messages: list[_Speaker] | UnsetType = UNSET
-    contents: list[_Speaker] | UnsetType = UNSET
-    input: list[_Speaker] | str | UnsetType = UNSET
-    thread: Raw | UnsetType = UNSET
-    previous_response_id: str | None = None
-    conversation: Raw | UnsetType = UNSET
-    generate: Raw | UnsetType = UNSET
-    store: bool | None = None
-
-
-class _Reply(Struct):
-    choices: list[Raw] | UnsetType = UNSET
-    content: list[Raw] | UnsetType = UNSET
-    candidates: list[Raw] | UnsetType = UNSET
-    output: list[Raw] | UnsetType = UNSET
-    promptFeedback: Raw | UnsetType = UNSET  # noqa: N815 - the wire's own name
-    usage: dict[str, Any] | None = None
-    usageMetadata: dict[str, Any] | None = None  # noqa: N815 - the wire's own name
-    id: str | None = None
-
-
-class _Counts(Struct):
-    usage: dict[str, Any] | None = None
-    usageMetadata: dict[str, Any] | None = None  # noqa: N815 - the wire's own name
-
-
-class Shape(Struct, frozen=True):
-    """Where a dialect keeps its messages, and which roles they may have as they stand."""
-
-    messages: str
-    vocabulary: Vocabulary
-    reply: tuple[str, ...]
-
-    @property
-    def exact(self) -> frozenset[str | None]:
-        """The roles that need no normalization."""
-        return frozenset(self.vocabulary.readings)
-
-
-SHAPES = {
-    "openai_chat": Shape("messages", VOCABULARIES["openai"], ("choices",)),
-    "openai_responses": Shape("input", VOCABULARIES["openai"], ("output",)),
-    "anthropic_messages": Shape("messages", VOCABULARIES["anthropic"], ("content",)),
-    "gemini_generate": Shape("contents", VOCABULARIES["gemini"], ("candidates", "promptFeedback")),
+# What a body says when it goes on from something that the service keeps.
+_STATE: dict[str, dict[str, Any]] = {
+    "": {},
+    "response": {"previous_response_id": Raw, "conversation": Raw, "generate": Raw},
+    "thread": {"thread": Raw},
 }
-_USUAL = Shape("messages", VOCABULARIES["openai"], ())
-_OPTIONAL = frozenset({"input", "contents"})
-_EXACT = {name: shape.exact for name, shape in SHAPES.items()}
+_NOTHING = (UNSET, Raw(b"null"))
 
-_decode_body = msgspec.json.Decoder(_Body).decode
-_decode_reply = msgspec.json.Decoder(_Reply).decode
-_decode_counts = msgspec.json.Decoder(_Counts).decode
+
+@lru_cache(maxsize=64)
+def _request_decoder(messages: str, state: str) -> Callable[[bytes], Any]:
+    """Decodes what a glance needs of a body with these fields."""
+    fields: list[tuple[str, Any, Any]] = [
+        ("model", str | None, None),
+        ("stream", bool | None, False),
+        ("store", bool | None, None),
+        (messages, list[_Speaker] | str | UnsetType, UNSET),
+        *((name, kind | UnsetType, UNSET) for name, kind in _STATE[state].items()),
+    ]
+    return msgspec.json.Decoder(msgspec.defstruct("_Body", fields)).decode
+
+
+@lru_cache(maxsize=64)
+def _reply_decoder(fields: tuple[str, ...], tokens: str) -> Callable[[bytes], Any]:
+    """Decodes what the gist of a reply with these fields needs."""
+    found: list[tuple[str, Any, Any]] = [
+        ("id", str | None, None),
+        (tokens, dict[str, Any] | None, None),
+        *((name, list[Raw] | dict[str, Raw] | UnsetType, UNSET) for name in fields),
+    ]
+    return msgspec.json.Decoder(msgspec.defstruct("_Reply", found)).decode
 
 
 class Glance(Struct, frozen=True):
@@ -88,38 +68,27 @@ class Glance(Struct, frozen=True):
     is_continuable: bool
 
 
-def shape_of(dialect: str) -> Shape:
-    """The shape of a dialect's bodies."""
-    return SHAPES.get(dialect, _USUAL)
-
-
-def glance(dialect: str, body: bytes) -> Glance | None:
+def glance(dialect: Dialect, body: bytes) -> Glance | None:
     """What a body says about where it goes, or None if it is not shaped as expected."""
+    name, state = dialect.messages, dialect.service.continues_by
     try:
-        seen = _decode_body(body)
+        seen = _request_decoder(name, state)(body)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
-    name = shape_of(dialect).messages
     messages = getattr(seen, name)
     if messages is UNSET:
         return None
-    is_stateful = (
-        seen.previous_response_id is not None
-        or seen.thread is not UNSET
-        or seen.conversation is not UNSET
-        or seen.generate is not UNSET
-    )
-    exact = _EXACT.get(dialect) or _USUAL.exact
     count = 1
     is_exact = True
     if type(messages) is list:
         count = len(messages)
-        is_free = name in _OPTIONAL
+        readings, is_free = dialect.vocabulary.readings, not dialect.needs_roles
         for speaker in messages:
-            if speaker.role not in exact and not (is_free and speaker.role is None):
+            if speaker.role not in readings and not (is_free and speaker.role is None):
                 is_exact = False
                 break
-    is_continuable = name == "input" and seen.store is not False
+    is_stateful = any(getattr(seen, field) not in _NOTHING for field in _STATE[state])
+    is_continuable = state == "response" and seen.store is not False
     return Glance(seen.model, bool(seen.stream), count, is_exact, is_stateful, is_continuable)
 
 
@@ -130,42 +99,56 @@ class Gist(Struct, frozen=True):
     identifier: str | None
 
 
-def gist(dialect: str, body: bytes) -> Gist | None:
+def gist(dialect: Dialect, body: bytes) -> Gist | None:
     """What a whole reply says, or None if it is not a reply of the dialect."""
+    replies = dialect.service.replies
     try:
-        seen = _decode_reply(body)
+        seen = _reply_decoder(replies.fields, replies.tokens.field)(body)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
-    wanted = shape_of(dialect).reply
-    if wanted and all(getattr(seen, name) is UNSET for name in wanted):
+    if replies.fields and all(getattr(seen, name) is UNSET for name in replies.fields):
         return None
-    return Gist(_usage(seen.usage or seen.usageMetadata or {}), seen.id)
+    told = getattr(seen, replies.tokens.field) or {}
+    return Gist(_usage(told, replies.tokens), seen.id)
+
+
+@lru_cache(maxsize=1)
+def _counts_decoder() -> Callable[[bytes], Any]:
+    """Decodes nothing but the counts of tokens in a body, under the names of every dialect."""
+    names = {dialect.service.replies.tokens.field for dialect in all_dialects()}
+    fields: list[tuple[str, Any, Any]] = [(name, dict[str, Any] | None, None) for name in names]
+    return msgspec.json.Decoder(msgspec.defstruct("_Counts", fields)).decode
 
 
 def usage_of(body: bytes) -> Usage | None:
-    """The tokens that a body tells of, whatever else it is; None if it tells none."""
-    seen = _decode_counts(body)
-    told = seen.usage or seen.usageMetadata
-    return _usage(told) if told else None
+    """The tokens that a body tells of, whatever else it is and whose names it has for them; None if it tells none."""
+    seen = _counts_decoder()(body)
+    for dialect in all_dialects():
+        fields = dialect.service.replies.tokens
+        told = getattr(seen, fields.field)
+        usage = _usage(told, fields) if told else None
+        if usage is not None and (usage.input or usage.output):
+            return usage
+    return None
 
 
-def _usage(told: dict[str, Any]) -> Usage:
-    """The tokens of a reply, by whatever names its dialect has for them."""
-    taken = _count(told, "prompt_tokens", "input_tokens", "promptTokenCount")
-    given = _count(told, "completion_tokens", "output_tokens", "candidatesTokenCount")
-    given += _count(told, "thoughtsTokenCount")
-    details = told.get("prompt_tokens_details") or told.get("input_tokens_details")
-    read = _count(details, "cached_tokens") if isinstance(details, dict) else 0
-    read = read or _count(told, "cachedContentTokenCount")
-    # Anthropic counts apart what a cache gave and took.
-    apart = _count(told, "cache_read_input_tokens")
-    written = _count(told, "cache_creation_input_tokens")
-    return Usage(taken + apart + written, given, read + apart, written)
+def _usage(told: dict[str, Any], fields: TokenFields) -> Usage:
+    """The tokens of a reply."""
+    return Usage(
+        _sum(told, fields.input),
+        _sum(told, fields.output),
+        _sum(told, fields.cache_read),
+        _sum(told, fields.cache_write),
+    )
 
 
-def _count(usage: dict[str, Any], *names: str) -> int:
+def _sum(told: dict[str, Any], names: tuple[str, ...]) -> int:
+    total = 0
     for name in names:
-        value = usage.get(name)
+        outer, _, inner = name.partition(".")
+        value = told.get(outer)
+        if inner and type(value) is dict:
+            value = value.get(inner)
         if type(value) is int:
-            return value
-    return 0
+            total += value
+    return total

@@ -19,9 +19,10 @@ from cannery.dialects import dialect_names, find_dialect
 from cannery.wire.contract import Dialect, Route
 
 Headers = Callable[[str], str | None]
+# Most clients speak it, and give no sign of themselves in their headers.
 DEFAULT_DIALECT = "openai_chat"
 # Served from the store, in the dialect whose clients know it.
-CONVERSATIONS, _OF_CONVERSATIONS = "/conversations", "openai_responses"
+CONVERSATIONS, RESPONSES = "/conversations", "openai_responses"
 _CONVERSATION_METHODS = ("DELETE", "GET", "POST")
 # What is no conversation, and passes to an upstream as it is; the name of a Gemini model stands before its verb.
 _PASSED = {
@@ -47,16 +48,6 @@ _PASSED_VERBS = re.compile(
 _PASSED_METHODS = frozenset({"DELETE", "GET", "PATCH", "POST", "PUT"})
 _VERSION = re.compile(r"(/v\d+(?:(?:alpha|beta)\d*)?)+(?=/)")
 _MOST_KNOWN = 1024
-_SIGNS = (
-    ("anthropic", ("anthropic-version", "anthropic-beta", "x-api-key")),
-    ("gemini", ("x-goog-api-key", "x-goog-api-client")),
-)
-_AGENTS = (
-    ("anthropic", "anthropic"),
-    ("claude", "anthropic"),
-    ("google-genai", "gemini"),
-    ("gemini", "gemini"),
-)
 
 
 class Match(Struct, frozen=True):
@@ -129,8 +120,10 @@ class Router:
                 self._known[method, path] = mine[0]
             if mine:
                 return self._choose(mine, version, headers)
-        if vendor in (None, "openai") and f"{endpoint}/".startswith(f"{CONVERSATIONS}/"):
-            dialect = find_dialect(_OF_CONVERSATIONS)
+        if f"{endpoint}/".startswith(f"{CONVERSATIONS}/") and (
+            vendor is None or vendor == vendor_of(find_dialect(RESPONSES))
+        ):
+            dialect = find_dialect(RESPONSES)
             if method in _CONVERSATION_METHODS:
                 return Match(dialect, "conversations")
             return NoMatch(dialect, _CONVERSATION_METHODS)
@@ -199,7 +192,7 @@ class Router:
             matches = of_version or matches
         if len(matches) == 1:
             return matches[0]
-        vendor = _sniff(headers) or "openai"
+        vendor = self._sniff(headers)
         for match in matches:
             if vendor_of(match.dialect) == vendor:
                 return match
@@ -207,22 +200,24 @@ class Router:
 
     def guess(self, vendor: str | None, headers: Headers) -> Dialect:
         """The dialect in which to answer a path that none of them has."""
-        wanted = vendor or _sniff(headers) or "openai"
+        wanted = vendor or self._sniff(headers)
         for dialect in self.dialects:
             if vendor_of(dialect) == wanted:
                 return dialect
         return find_dialect(DEFAULT_DIALECT)
 
+    def _sniff(self, headers: Headers) -> str:
+        """The vendor whose client these headers seem to come from."""
+        for dialect in self.dialects:
+            if any(headers(name) is not None for name in dialect.service.headers.tell):
+                return vendor_of(dialect)
+        agent = (headers("user-agent") or "").lower()
+        for dialect in self.dialects:
+            if agent.startswith(dialect.service.headers.agents):
+                return vendor_of(dialect)
+        return vendor_of(find_dialect(DEFAULT_DIALECT))
+
 
 def vendor_of(dialect: Dialect) -> str:
     """The prefix under which a dialect is mounted."""
     return dialect.name.partition("_")[0]
-
-
-def _sniff(headers: Headers) -> str | None:
-    """The vendor whose client these headers come from."""
-    for vendor, names in _SIGNS:
-        if any(headers(name) is not None for name in names):
-            return vendor
-    agent = (headers("user-agent") or "").lower()
-    return next((vendor for word, vendor in _AGENTS if agent.startswith(word)), None)

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct, field
 
-from cannery.dialects import dialect_names, find_dialect
+from cannery.dialects import dialect_names, find_dialect, is_dialect
 from cannery.errors import ConfigurationError
 from cannery.gateway.toml_lines import Place, find_lines, line_of
 from cannery.roles.mappings import RoleMappings
@@ -357,7 +357,7 @@ def _row_problems(row: Row, seen: set[str]) -> list[tuple[str, str]]:
         problems.append(("name", f"there are two upstreams named {row.name!r}"))
     problems += _sending_problems(row)
     for name in row.dialects:
-        if name not in dialect_names():
+        if not is_dialect(name):
             known = ", ".join(dialect_names())
             problems.append(("dialect", f"unknown dialect {name!r}; known: {known}"))
         elif not find_dialect(name).routes:

@@ -1,7 +1,7 @@
 """Saying an answer to a caller while an upstream gives it.
 
 While the upstream is silent, the caller is sent something that means nothing, so that nothing on the way takes the
-connection for dead: a comment, or an empty line for clients that do not know comments (Google's SDK, November 2026).
+connection for dead. The dialect says what that is; where it has nothing of the kind, nothing is sent.
 """
 
 from __future__ import annotations
@@ -9,20 +9,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from cannery.gateway.arrays import EMPTY_LINE
 from cannery.gateway.hearing import Relay, Translation
 from cannery.gateway.rsgi import DirectTransport, ProtocolClosed, Transport
 from cannery.gateway.sending import Opened
 
-_COMMENT = b": ping\n\n"
-_PINGS = {"gemini_generate": EMPTY_LINE}
 # How often one looks during a silence that is long enough: a timer for each chunk would cost more than the chunk.
 _LOOKS = 3
-
-
-def ping_of(dialect: str) -> bytes:
-    """What means nothing in the streams of a dialect."""
-    return _PINGS.get(dialect, _COMMENT)
 
 
 class Speaker:

@@ -11,6 +11,7 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from cannery.dialects import find_dialect, is_dialect
 from cannery.errors import DialectError
 from cannery.gateway.calls import Call
 from cannery.gateway.identifiers import is_name, new_number
@@ -29,14 +30,6 @@ from cannery.wire.contract import Dialect, WireError
 from cannery.wire.places import Places
 from cannery.wire.residues import own_residue
 
-_PREFIXES = {
-    "openai_responses": "resp_",
-    "anthropic_messages": "msg_",
-    "openai_chat": "chatcmpl-",
-    "gemini_generate": "",
-}
-RESPONSES, MESSAGES = "openai_responses", "anthropic_messages"
-
 
 class Continuation(Struct):
     """What a call says about state: the reply to continue from, and whether its own reply is to be kept.
@@ -54,12 +47,12 @@ class Continuation(Struct):
 
 def take_state(call: Call) -> Continuation:
     """What a body says about state, and the body without it."""
-    name = call.dialect.name
-    if name not in (RESPONSES, MESSAGES):
+    name, continues_by = call.dialect.name, call.dialect.service.continues_by
+    if not continues_by:
         return Continuation(call.body)
     value = read_object(name, call.body)
     found = Continuation(call.body)
-    if name == RESPONSES:
+    if continues_by == "response":
         # Codex warms a connection up with this field; over HTTP it means nothing.
         value.pop("generate", None)
         found.previous = _identifier(name, "previous_response_id", value)
@@ -74,7 +67,7 @@ def take_state(call: Call) -> Continuation:
     else:
         thread = value.pop("thread", None)
         if thread is not None:
-            found.previous = _continued_thread(thread)
+            found.previous = _continued_thread(name, thread)
             found.is_thread = call.is_stateful = True
             found.tools = value.get("tools")
     found.body = encode(value)
@@ -89,16 +82,16 @@ def _identifier(dialect: str, field: str, value: dict[str, Any]) -> str | None:
     return found
 
 
-def _continued_thread(thread: Any) -> str | None:
+def _continued_thread(dialect: str, thread: Any) -> str | None:
     """The reply that a thread goes on from; None for a new one."""
     kind = thread.get("type") if isinstance(thread, dict) else None
     if kind == "create":
         return None
     if kind != "continue":
-        raise DialectError(MESSAGES, "thread.type", "expected 'create' or 'continue'")
+        raise DialectError(dialect, "thread.type", "expected 'create' or 'continue'")
     previous = thread.get("previous_message_id")
     if not isinstance(previous, str):
-        raise DialectError(MESSAGES, "thread.previous_message_id", "expected the id of a message")
+        raise DialectError(dialect, "thread.previous_message_id", "expected the id of a message")
     return previous
 
 
@@ -124,13 +117,13 @@ class State:
         call.body = wanted.body
         request = dialect.read_request(call.body, wanted.places)
         changes: dict[str, Any] = {}
-        if dialect.name == RESPONSES:
-            history = _without_instructions(history)
+        if dialect.service.continues_by == "response":
+            history = _without_instructions(history, dialect)
         elif tools and not request.tools:
             wanted.tools = tools
             changes["tools"] = _read_tools(dialect, tools)
         history = Conversation.trusted(map(_as_asked, history))
-        lead, rest = _split_lead(request.conversation)
+        lead, rest = _split_lead(request.conversation, dialect)
         changes["conversation"] = lead + history + rest
         wanted.places.insert_history(len(lead), len(history))
         if wanted.conversation is not None and history:
@@ -151,38 +144,46 @@ class State:
 
 def new_reply_id(dialect: Dialect) -> str:
     """An id for a reply that was translated, in the caller's style."""
-    return f"{_PREFIXES.get(dialect.name, '')}{new_number()}"
+    return f"{dialect.service.replies.id_prefix}{new_number()}"
 
 
-def _split_lead(conversation: Conversation) -> tuple[Conversation, Conversation]:
+def _split_lead(conversation: Conversation, dialect: Dialect) -> tuple[Conversation, Conversation]:
     """The instructions of the new request, which stand before the history, and the rest."""
     count = 0
     for canister in conversation:
-        if not isinstance(canister, SupervisorCanisterClass) or not _is_instruction(canister):
+        if not isinstance(canister, SupervisorCanisterClass) or not _is_instruction(
+            canister, dialect
+        ):
             break
         count += 1
     return conversation[:count], conversation[count:]
 
 
-def _is_instruction(canister: SupervisorCanisterClass) -> bool:
-    residue = own_residue(canister, RESPONSES)
+def _is_instruction(canister: SupervisorCanisterClass, dialect: Dialect) -> bool:
+    residue = own_residue(canister, dialect.name)
     return residue is not None and "instructions" in (residue.form or "").split()
 
 
-def _without_instructions(history: Conversation) -> Conversation:
+def _without_instructions(history: Conversation, dialect: Dialect) -> Conversation:
     """A history without the instructions of earlier requests: they are not carried over."""
     kept = [
         canister
         for canister in history
-        if not (isinstance(canister, SupervisorCanisterClass) and _is_instruction(canister))
+        if not (
+            isinstance(canister, SupervisorCanisterClass) and _is_instruction(canister, dialect)
+        )
     ]
     return Conversation.trusted(kept)
 
 
 def _as_asked(canister: AnyCanister) -> AnyCanister:
-    """What a Chat server said, without the fields that it only says and never takes back."""
-    residue = own_residue(canister, "openai_chat")
+    """What a server said, without the fields that it only says and never takes back."""
+    residue = canister.residue
     if residue is None or canister.role is not Role.Assistant:
+        return canister
+    if not is_dialect(residue.dialect):
+        return canister
+    if not find_dialect(residue.dialect).service.replies.has_own_fields:
         return canister
     return canister.replace(residue=None)  # type: ignore[no-any-return]
 
@@ -193,10 +194,10 @@ def _read_tools(dialect: Dialect, tools: Any) -> tuple[Tool, ...]:
 
 
 def _unknown(dialect: Dialect, wanted: Continuation) -> CallError:
-    if dialect.name == MESSAGES:
+    if wanted.is_thread:
         message = f"no thread is known by {wanted.previous!r}; send the whole history"
         error = WireError(404, message, kind="not_found_error", code="thread_not_found")
-        return ThreadError(error)
+        return ThreadError(error, dialect.name)
     if wanted.previous is not None:
         message = f"Previous response with id '{wanted.previous}' not found."
         code, parameter = "previous_response_not_found", "previous_response_id"
@@ -210,8 +211,12 @@ def _unknown(dialect: Dialect, wanted: Continuation) -> CallError:
 class ThreadError(CallError):
     """An error about a thread: its code stands where the SDK looks for it, so that it sends everything again."""
 
+    def __init__(self, error: WireError, dialect: str) -> None:
+        super().__init__(error)
+        self._dialect = dialect
+
     def decorate(self, body: bytes) -> bytes:
         """The body of the error with the details that the SDK reads."""
-        value = read_object(MESSAGES, body)
+        value = read_object(self._dialect, body)
         value["error"]["details"] = {"error_code": self.error.code}
         return encode(value)

@@ -26,8 +26,6 @@ from cannery.messages import Controls, FinishReason, Request, Response, Usage, a
 from cannery.wire.contract import Dialect
 from cannery.wire.places import Places
 
-_PROVIDERS = {"openai": "openai", "anthropic": "anthropic", "gemini": "gcp.gemini"}
-_OPERATIONS = {"gemini": "generate_content"}
 _KINDS = frozenset({"generate", "stream"})
 _FINISHES = {
     FinishReason.StopSequence: "stop",
@@ -123,13 +121,13 @@ class Telemetry:
 def attributes(call: Call, upstream: Upstream | None) -> dict[str, Any]:
     """What the conventions want to know of an exchange."""
     target = call.dialect if upstream is None else upstream.dialect_for(call.dialect)
-    vendor = vendor_of(target)
+    provider = target.service.provider or vendor_of(target)
     is_echo = upstream is not None and upstream.is_echo
     taken, given = call.tokens
     first = call.first_byte - call.started if call.first_byte and call.stream else None
     found: dict[str, Any] = {
-        "gen_ai.operation.name": "chat" if is_echo else _OPERATIONS.get(vendor, "chat"),
-        "gen_ai.provider.name": "echo" if is_echo else _PROVIDERS.get(vendor, vendor),
+        "gen_ai.operation.name": "chat" if is_echo else target.service.operation,
+        "gen_ai.provider.name": "echo" if is_echo else provider,
         "gen_ai.request.model": call.model,
         "gen_ai.request.stream": call.stream or None,
         "gen_ai.conversation.id": call.conversation,

@@ -23,11 +23,9 @@ from cannery.wire.contract import Dialect, Rules
 ECHO = "echo"
 _VERSION = re.compile(r"^/v\d+(?:(?:alpha|beta)\d*)?(?=/)")
 _ENDS_IN_VERSION = re.compile(r"/v\d+(?:(?:alpha|beta)\d*)?$")
-_AUTHENTICATION = {"openai": "bearer", "anthropic": "x-api-key", "gemini": "x-goog-api-key"}
-_ANTHROPIC_VERSION = "2023-06-01"
 _MOST_KEPT = 10_000
 
-# What an environment variable alone makes available.
+# What an environment variable alone makes available: rows of configuration, so that they name dialects.
 DEFAULT_ROWS = (
     Row(
         "openai",
@@ -118,7 +116,7 @@ class Upstream(Struct, frozen=True):
             for route in dialect.routes:
                 if route.kind == wanted:
                     path = route.path.replace("{model}", quote(model or "", safe="/:@"))
-                    return join_url(self.row.url, path, dialect.name)
+                    return join_url(self.row.url, path, dialect)
         raise NotFoundError(f"{self.name}: {dialect.name} has no endpoint to {kind}")
 
     def headers(
@@ -139,16 +137,16 @@ class Upstream(Struct, frozen=True):
     def _make_headers(
         self, dialect: Dialect, key: str | None, scheme: str | None = None
     ) -> dict[str, str]:
-        vendor = dialect.name.partition("_")[0]
+        usual = dialect.service.headers
         headers = {"content-type": "application/json", **self.row.headers}
         if key:
-            scheme = self.row.auth or scheme or _AUTHENTICATION.get(vendor, "bearer")
+            scheme = self.row.auth or scheme or usual.key
             if scheme == "bearer":
                 headers["authorization"] = f"Bearer {key}"
             elif scheme != "none":
                 headers[scheme] = key
-        if vendor == "anthropic":
-            headers.setdefault("anthropic-version", _ANTHROPIC_VERSION)
+        for name, value in usual.always.items():
+            headers.setdefault(name, value)
         return headers
 
 
@@ -179,7 +177,7 @@ class Upstreams:
         if settings.echo:
             patterns = (ECHO, "echo-*") if rows else (ECHO, "*")
             echo = Row(ECHO, "http://127.0.0.1", models=patterns)
-            self.all.append(Upstream(echo, None, (find_dialect("openai_chat"),)))
+            self.all.append(Upstream(echo, None, (find_dialect(echo.dialects[0]),)))
         self._by_name = {upstream.name: upstream for upstream in self.all}
         self._chosen: dict[str | None, tuple[Choice, ...]] = {}
 
@@ -248,15 +246,15 @@ def _upstream(row: Row, environment: Mapping[str, str]) -> Upstream:
     return Upstream(row, keys[0] if keys else None, dialects, others)
 
 
-def join_url(base: str, path: str, dialect: str) -> str:
+def join_url(base: str, path: str, dialect: Dialect) -> str:
     """A route behind a base URL, whether or not the base already has the version in it.
 
-    OpenAI-compatible servers live below any path (``/api/v1``, ``/v1beta/openai``), so for them a
-    base with a path is taken to have the version in it.
+    Servers of some dialects live below any path (``/api/v1``, ``/v1beta/openai``), so for them a base with a path is
+    taken to have the version in it.
     """
     base = base.rstrip("/")
     root = urlsplit(base).path
     has_version = _ENDS_IN_VERSION.search(root) is not None
-    if has_version or (root and dialect.startswith("openai")):
+    if has_version or (root and dialect.service.is_anywhere):
         path = _VERSION.sub("", path)
     return base + path

@@ -11,6 +11,7 @@ from cannery import detection
 from cannery.errors import InputError
 from cannery.messages import Request, Role
 from cannery.translation import normalize_request
+from cannery.wire.signs import ANSWERS
 
 _LISTS = ("messages", "contents", "input")
 
@@ -22,7 +23,7 @@ def request_of(body: Any) -> tuple[detection.Detection, Request]:
     found = detection.detect(body)
     if found.kind != "request":
         raise InputError(f"a {found.kind} of {found.dialect}, not a request")
-    unread = sorted(detection.ANSWERS & body.keys())
+    unread = sorted(ANSWERS & body.keys())
     if unread:
         raise InputError(f"no request has {', '.join(unread)}")
     if "model" not in body and not any(isinstance(body.get(key), list) for key in _LISTS):

@@ -14,8 +14,11 @@ from msgspec import Struct
 from cannery.messages.canisters import AnyCanister
 from cannery.messages.events import Event
 from cannery.messages.requests import Request, Response
+from cannery.roles.vocabularies import OPENAI, Vocabulary
 from cannery.wire.losses import NO_ALIASES, Aliases, Rendered, Report
 from cannery.wire.places import ControlPaths, Places
+from cannery.wire.service import Service
+from cannery.wire.signs import Sign
 
 
 class Rules(Struct, frozen=True, gc=False):
@@ -133,8 +136,16 @@ class Dialect(Struct, frozen=True, gc=False):
     control_paths: ControlPaths
     # Fields of a request, and tags of blocks, that refer to what only the provider keeps, with the code of their loss.
     references: Mapping[str, str] = {}
-    # The field of a request that holds its messages.
+    # Other names by which people ask for it.
+    short_names: tuple[str, ...] = ()
+    # The field of a request that holds its messages, the roles that they have, and whether each must have one.
     messages: str = "messages"
+    vocabulary: Vocabulary = OPENAI
+    needs_roles: bool = True
+    # What the service does around bodies: headers, ids, streams, models, token counts.
+    service: Service = Service()
+    # How its bodies are recognised.
+    signs: tuple[Sign, ...] = ()
     # Top-level fields that reading turns into facts of the model, whatever their spelling.
     modelled: frozenset[str] = frozenset()
     # Which settings of a foreign request it takes from its residue, by their places there; None where it takes none.

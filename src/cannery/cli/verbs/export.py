@@ -12,7 +12,7 @@ from cannery.cli.parser import Parser
 from cannery.cli.progress import Progress
 from cannery.cli.stores import find, opened
 from cannery.cli.tables import counted
-from cannery.dialects import dialect_names
+from cannery.dialects import dialect_names, find_dialect, is_dialect
 from cannery.storage import Store, StoredConversation
 
 DESCRIPTION = (
@@ -72,6 +72,8 @@ def run(options: argparse.Namespace) -> int:
 def _form(options: argparse.Namespace) -> str:
     ending = Path(options.output or "").suffix.lower()
     form = options.form or ENDINGS.get(ending) or ("jsonl" if options.json else "markdown")
+    if form not in FORMATS and is_dialect(form):
+        return find_dialect(form).name
     return choose(form, (*FORMATS, *dialect_names()), "format")
 
 

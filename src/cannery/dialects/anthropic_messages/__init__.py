@@ -27,11 +27,24 @@ from cannery.dialects.anthropic_messages.stream_writing import MessagesStreamWri
 from cannery.dialects.anthropic_messages.writing import MessageWriter
 from cannery.messages.absence import absent
 from cannery.messages.requests import Request
+from cannery.roles.vocabularies import ANTHROPIC
 from cannery.wire.aliasing import aliased
 from cannery.wire.contract import Dialect, Piece, Route
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue
+from cannery.wire.service import Headers, Models, Replies, Service, Streams, TokenFields
 from cannery.wire.settled import settle
+from cannery.wire.signs import (
+    Evidence,
+    Sign,
+    block_ends,
+    blocks,
+    both,
+    has,
+    listed,
+    model_starts,
+    tool_has,
+)
 
 
 def write_request(request: Request, pieces: list[Piece], report: Report) -> dict[str, Any]:
@@ -55,6 +68,99 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> dict
     return body
 
 
+def _describe_model(name: str, _: str) -> dict[str, Any]:
+    created = "2026-01-01T00:00:00Z"
+    return {"type": "model", "id": name, "display_name": name, "created_at": created}
+
+
+def _list_models(listed: list[dict[str, Any]]) -> dict[str, Any]:
+    first, last = (listed[0]["id"], listed[-1]["id"]) if listed else (None, None)
+    return {"data": listed, "has_more": False, "first_id": first, "last_id": last}
+
+
+SERVICE = Service(
+    headers=Headers(
+        key="x-api-key",
+        always={"anthropic-version": "2023-06-01"},
+        forwarded=("anthropic-version", "anthropic-beta"),
+        returned=("anthropic-organization-id", "anthropic-ratelimit-*"),
+        tell=("anthropic-version", "anthropic-beta", "x-api-key"),
+        agents=("anthropic", "claude"),
+        request_id="request-id",
+    ),
+    replies=Replies(
+        "msg_",
+        ("content",),
+        # What a cache gave and took is counted apart from the other input.
+        TokenFields(
+            input=("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens"),
+            output=("output_tokens",),
+            cache_read=("cache_read_input_tokens",),
+            cache_write=("cache_creation_input_tokens",),
+        ),
+    ),
+    streams=Streams(endings=(b"message_stop", b"event: error", b'"type":"error"')),
+    models=Models(_describe_model, _list_models, "?limit=1000"),
+    continues_by="thread",
+)
+
+_MANY = listed("messages")
+SIGNS = (
+    Sign(
+        "response",
+        Evidence.ANSWER,
+        "its type is message",
+        lambda value: value.get("type") == "message" and "content" in value,
+    ),
+    # Other dialects have events of the type error as well.
+    Sign(
+        "stream",
+        Evidence.SHARED_DETAIL,
+        "its events start with message_start",
+        lambda value: (
+            value.get("type") in ("message_start", "ping", "content_block_start", "error")
+        ),
+    ),
+    Sign("request", Evidence.DETAIL, "it has system beside messages", both(has("system"), _MANY)),
+    Sign(
+        "request",
+        Evidence.DETAIL,
+        "its tools have an input_schema",
+        both(tool_has("input_schema"), _MANY),
+    ),
+    Sign(
+        "request",
+        Evidence.DETAIL,
+        "it has blocks of tool_use or tool_result",
+        block_ends(
+            *("tool_use", "tool_result", "thinking", "container_upload", "compaction"),
+            *("search_result", "tool_reference", "tool_addition", "tool_removal"),
+        ),
+    ),
+    Sign(
+        "request",
+        Evidence.DETAIL,
+        "it has images or documents with a source",
+        lambda value: any("source" in block for block in blocks(value)),
+    ),
+    Sign(
+        "request",
+        Evidence.DETAIL,
+        "it has stop_sequences or an anthropic_version",
+        both(has("stop_sequences", "anthropic_version", "anthropic_beta"), _MANY),
+    ),
+    Sign(
+        "request",
+        Evidence.DETAIL,
+        "it has settings that only this dialect has",
+        both(
+            has("mcp_servers", "container", "context_management", "output_config", "inference_geo"),
+            _MANY,
+        ),
+    ),
+    Sign("request", Evidence.MODEL, "it asks for a Claude model", model_starts("claude")),
+)
+
 DIALECT = Dialect(
     name=NAME,
     rules=RULES,
@@ -75,4 +181,8 @@ DIALECT = Dialect(
     control_paths=CONTROL_PATHS,
     rules_for=rules_for,
     modelled=MODELLED,
+    short_names=("anthropic", "claude"),
+    vocabulary=ANTHROPIC,
+    service=SERVICE,
+    signs=SIGNS,
 )

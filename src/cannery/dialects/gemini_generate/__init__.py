@@ -21,11 +21,14 @@ from cannery.dialects.gemini_generate.stream_reading import GeminiStreamReader
 from cannery.dialects.gemini_generate.stream_writing import GeminiStreamWriter
 from cannery.dialects.gemini_generate.writing import MessageWriter
 from cannery.messages.requests import Request
+from cannery.roles.vocabularies import GEMINI
 from cannery.wire.aliasing import aliased
 from cannery.wire.contract import Dialect, Piece, Route
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue
+from cannery.wire.service import Headers, Models, Replies, Service, Streams, TokenFields
 from cannery.wire.settled import settle
+from cannery.wire.signs import Evidence, Sign, has, holds_turns
 
 
 def write_request(request: Request, pieces: list[Piece], report: Report) -> Object:
@@ -54,6 +57,44 @@ _KINDS = {
     ("GET", "/models/{model}"): "model",
 }
 
+
+def _describe_model(name: str, _: str) -> Object:
+    methods = ["generateContent", "streamGenerateContent", "countTokens"]
+    return {
+        "name": f"models/{name}",
+        "displayName": name,
+        "supportedGenerationMethods": methods,
+    }
+
+
+SERVICE = Service(
+    headers=Headers(
+        key="x-goog-api-key",
+        tell=("x-goog-api-key", "x-goog-api-client"),
+        agents=("google-genai", "gemini"),
+    ),
+    replies=Replies(
+        "",
+        ("candidates", "promptFeedback"),
+        TokenFields(
+            field="usageMetadata",
+            input=("promptTokenCount", "toolUsePromptTokenCount"),
+            output=("candidatesTokenCount", "thoughtsTokenCount"),
+            cache_read=("cachedContentTokenCount",),
+        ),
+    ),
+    streams=Streams(
+        endings=(b"finishReason", b"blockReason", b'"error"'),
+        query="alt=sse",
+        # Google's SDK does not know comments (google-genai 3.1.0).
+        ping=b"\n",
+    ),
+    models=Models(_describe_model, lambda listed: {"models": listed}, "?pageSize=1000"),
+    count=lambda tokens: {"totalTokens": tokens},
+    provider="gcp.gemini",
+    operation="generate_content",
+)
+
 DIALECT = Dialect(
     name=NAME,
     messages="contents",
@@ -76,4 +117,24 @@ DIALECT = Dialect(
     modelled=MODELLED,
     rules_for=rules_for,
     fixed_repairs=frozenset({"late_supervisors"}),
+    short_names=("gemini", "google", "vertex"),
+    vocabulary=GEMINI,
+    needs_roles=False,
+    service=SERVICE,
+    signs=(
+        Sign("request", Evidence.OWN_FIELD, "it has contents", holds_turns("contents")),
+        Sign(
+            "response",
+            Evidence.OWN_FIELD,
+            "it has candidates",
+            has("candidates", "promptFeedback"),
+        ),
+        Sign("response", Evidence.OWN_FIELD, "it has usageMetadata", has("usageMetadata")),
+        Sign(
+            "stream",
+            Evidence.ANSWER,
+            "its events have candidates",
+            has("candidates", "promptFeedback"),
+        ),
+    ),
 )

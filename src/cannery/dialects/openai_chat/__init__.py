@@ -22,13 +22,16 @@ from cannery.dialects.openai_chat.settings import (
 from cannery.dialects.openai_chat.stream_reading import ChatStreamReader
 from cannery.dialects.openai_chat.stream_writing import ChatStreamWriter
 from cannery.families.chat.writing import ChatWriter
+from cannery.families.openai.service import HEADERS
 from cannery.messages.absence import absent
 from cannery.messages.requests import Request
 from cannery.wire.aliasing import aliased
 from cannery.wire.contract import UNKNOWN_MODEL, Dialect, Piece, Route, Rules
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue
+from cannery.wire.service import Replies, Service, Streams
 from cannery.wire.settled import settle
+from cannery.wire.signs import Evidence, Sign, both, has, listed, role_is
 from cannery.wire.turns import is_prefill
 
 RULES = Rules(
@@ -72,4 +75,23 @@ DIALECT = Dialect(
     control_paths=CONTROL_PATHS,
     modelled=MODELLED,
     takes_over=takes_over,
+    short_names=("openai", "chat", "gpt"),
+    service=Service(
+        headers=HEADERS,
+        replies=Replies("chatcmpl-", ("choices",), has_own_fields=True),
+        streams=Streams(endings=(b"data: [DONE]", b"data:[DONE]"), tells_usage=False),
+        is_anywhere=True,
+    ),
+    signs=(
+        Sign("response", Evidence.ANSWER, "it has choices", listed("choices")),
+        Sign("stream", Evidence.ANSWER, "its events are chat completion chunks", has("choices")),
+        Sign("request", Evidence.SHARED_DETAIL, "it has developer messages", role_is("developer")),
+        Sign(
+            "request",
+            Evidence.SHARED_DETAIL,
+            "it has settings that only this dialect has",
+            both(has("max_completion_tokens", "logit_bias", "stream_options"), listed("messages")),
+        ),
+        Sign("request", Evidence.SHAPE, "it has messages", listed("messages")),
+    ),
 )

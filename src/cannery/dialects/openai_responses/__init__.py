@@ -8,6 +8,7 @@ of openai 3.49.0 (2026-11-15).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -26,6 +27,7 @@ from cannery.dialects.openai_responses.stream_writing import ResponsesStreamWrit
 from cannery.dialects.openai_responses.writing import ItemWriter
 from cannery.errors import EmptyConversationError
 from cannery.families.openai.errors import read_openai_error, write_openai_error
+from cannery.families.openai.service import HEADERS
 from cannery.messages.canisters import SupervisorCanisterClass, text_of
 from cannery.messages.requests import Request
 from cannery.wire.aliasing import aliased
@@ -33,7 +35,9 @@ from cannery.wire.contract import Dialect, Piece, Route, Rules
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue
+from cannery.wire.service import Replies, Service, Streams, TokenFields
 from cannery.wire.settled import settle
+from cannery.wire.signs import Evidence, Sign, asks, has
 from cannery.wire.turns import is_prefill
 
 RULES = Rules(
@@ -121,4 +125,57 @@ DIALECT = Dialect(
     },
     modelled=MODELLED,
     takes_over=takes_over,
+    needs_roles=False,
+    short_names=("responses",),
+    service=Service(
+        headers=HEADERS,
+        replies=Replies(
+            "resp_",
+            ("output",),
+            TokenFields(
+                input=("input_tokens",),
+                output=("output_tokens",),
+                cache_read=("input_tokens_details.cached_tokens",),
+            ),
+        ),
+        streams=Streams(
+            endings=(
+                b"response.completed",
+                b"response.incomplete",
+                b"response.failed",
+                b"event: error",
+            )
+        ),
+        count=lambda tokens: {"object": "response.input_tokens", "input_tokens": tokens},
+        continues_by="response",
+        is_anywhere=True,
+    ),
+    signs=(
+        Sign(
+            "response",
+            Evidence.ANSWER,
+            "its object is response",
+            lambda value: value.get("object") == "response",
+        ),
+        Sign(
+            "stream",
+            Evidence.ANSWER,
+            "its events are named response.…",
+            lambda value: str(value.get("type", "")).startswith("response."),
+        ),
+        Sign("request", Evidence.SHAPE, "it has input and no messages", asks("input")),
+        Sign("request", Evidence.SHAPE, "it has instructions", asks("instructions")),
+        Sign(
+            "request",
+            Evidence.SHAPE,
+            "it names a stored prompt",
+            lambda value: isinstance(value.get("prompt"), Mapping),
+        ),
+        Sign(
+            "request",
+            Evidence.SHAPE,
+            "it goes on with an answer or a conversation",
+            has("previous_response_id", "conversation", "max_output_tokens"),
+        ),
+    ),
 )

@@ -12,10 +12,12 @@ from cannery.dialects.sharegpt.tools import NAME
 from cannery.dialects.sharegpt.writing import write_request
 from cannery.wire.contract import Rules
 from cannery.wire.records import data_set
+from cannery.wire.signs import Evidence, Sign, listed
 
 DIALECT = data_set(
     NAME,
     Rules(ends_with_calls=True, cache_marks=0),
     read_request,
     write_request,
+    signs=(Sign("request", Evidence.OWN_FIELD, "it has conversations", listed("conversations")),),
 )

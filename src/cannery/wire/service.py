@@ -1,0 +1,118 @@
+"""What a provider's service does around bodies, as values: its headers, replies, streams, models and token counts.
+
+The gateway and telemetry read these from a dialect, so that they name none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import Struct
+
+from cannery.wire.framing import SSE, Framing
+
+# The time that lists of models give for those whose age is unknown: 2026-01-01, in seconds since 1970.
+MODELS_CREATED = 1_767_225_600
+
+
+class Headers(Struct, frozen=True, gc=False):
+    """The headers of a service, in lower case.
+
+    ``key`` holds a key, or is ``bearer``; ``always`` goes with every request. ``forwarded`` are the headers of a caller
+    that an upstream of the same dialect gets, ``returned`` those of an upstream that the caller gets (a name ends in
+    ``*`` where only its beginning is fixed). Only clients of this service send the headers in ``tell``, and a
+    ``user-agent`` that begins like one of ``agents``.
+    """
+
+    key: str = "bearer"
+    always: Mapping[str, str] = {}
+    forwarded: tuple[str, ...] = ()
+    returned: tuple[str, ...] = ()
+    tell: tuple[str, ...] = ()
+    agents: tuple[str, ...] = ()
+    # A second name under which clients look for the id of a request.
+    request_id: str | None = None
+
+
+class TokenFields(Struct, frozen=True, gc=False):
+    """Where an answer counts its tokens: the field, and in it the names whose counts add up.
+
+    A name with a dot leads into an object.
+    """
+
+    field: str = "usage"
+    input: tuple[str, ...] = ("prompt_tokens",)
+    output: tuple[str, ...] = ("completion_tokens",)
+    cache_read: tuple[str, ...] = ("prompt_tokens_details.cached_tokens",)
+    cache_write: tuple[str, ...] = ()
+
+
+class Replies(Struct, frozen=True, gc=False):
+    """What whole answers look like: how their ids begin, the fields of which each has one, and their tokens."""
+
+    id_prefix: str = ""
+    fields: tuple[str, ...] = ()
+    tokens: TokenFields = TokenFields()
+    # Whether answers have fields that no request may send back.
+    has_own_fields: bool = False
+
+
+class Streams(Struct, frozen=True, gc=False):
+    """What streams look like: their framing, and bytes of which each that came to its end has one.
+
+    ``query`` asks for the framing in a URL; without it the service sends one JSON list. ``ping`` is for clients that do
+    not pass over that of the framing. ``tells_usage`` is False where usage comes only if it is asked for.
+    """
+
+    framing: Framing = SSE
+    endings: tuple[bytes, ...] = (b"",)
+    query: str = ""
+    ping: bytes | None = None
+    tells_usage: bool = True
+
+    @property
+    def silence(self) -> bytes:
+        """What may be sent while there is nothing to say; b"" for nothing."""
+        return self.framing.ping if self.ping is None else self.ping
+
+
+def _describe_model(name: str, owner: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": MODELS_CREATED, "owned_by": owner}
+
+
+def _list_models(listed: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"object": "list", "data": listed}
+
+
+class Models(Struct, frozen=True, gc=False):
+    """How a service tells of its models: one by name and owner, and a list of them.
+
+    ``page`` asks for as many as it gives at once. The defaults are those of servers that copy OpenAI's.
+    """
+
+    describe: Callable[[str, str], dict[str, Any]] = _describe_model
+    describe_all: Callable[[list[dict[str, Any]]], dict[str, Any]] = _list_models
+    page: str = ""
+
+
+def count_reply(tokens: int) -> dict[str, Any]:
+    """A count of input tokens as most services say it."""
+    return {"input_tokens": tokens}
+
+
+class Service(Struct, frozen=True, gc=False):
+    """All of it, and the names that telemetry has for it."""
+
+    headers: Headers = Headers()
+    replies: Replies = Replies()
+    streams: Streams = Streams()
+    models: Models = Models()
+    count: Callable[[int], dict[str, Any]] = count_reply
+    # How a request names what it goes on from: "response" (previous_response_id, conversation), "thread", or not.
+    continues_by: str = ""
+    # Whether servers of this dialect live below any path, so that a base URL with a path has the version in it.
+    is_anywhere: bool = False
+    # The provider and the operation in OpenTelemetry's conventions; "" for the vendor in the dialect's name.
+    provider: str = ""
+    operation: str = "chat"
