@@ -21,7 +21,7 @@ from cannery.gateway.ingress import read_body
 from cannery.gateway.keys import holds_secret
 from cannery.gateway.peek import usage_of
 from cannery.gateway.refusals import JSON, CallError, refuse
-from cannery.gateway.routing import vendor_of
+from cannery.gateway.routing import RESPONSES, vendor_of
 from cannery.gateway.sending import Opened, Outgoing
 from cannery.gateway.upstreams import Choice, join_url
 from cannery.messages import Conversation, Response, Role
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 _FORM_MODEL = re.compile(rb'name="model"\r\n(?:[^\r\n]+\r\n)*\r\n([^\r\n]{1,200})\r\n')
 _PATH_MODEL = re.compile(r"/models/([^:]+):")
-_RESPONSES = "openai_responses"
 _SPOKEN = (Role.Assistant, Role.Invocation)
 _TOLD = ("content-disposition", "location", "openai-processing-ms")
 
@@ -109,7 +108,7 @@ class Passage:
         kind = call.header("content-type")
         if kind is not None and body:
             headers["content-type"] = kind
-        url = join_url(upstream.row.url, path, dialect.name)
+        url = join_url(upstream.row.url, path, dialect)
         query = _safe_query(call)
         return Outgoing(f"{url}?{query}" if query else url, headers, body, call.scope.method)
 
@@ -123,7 +122,7 @@ class Passage:
         found = await self._gateway.recorder.recall(identifier, call.store_scope)
         if found is None:
             if any(
-                dialect.name == _RESPONSES and not upstream.is_echo
+                dialect.name == RESPONSES and not upstream.is_echo
                 for upstream in self._gateway.exchanges.upstreams.all
                 for dialect in upstream.dialects
             ):
@@ -135,7 +134,7 @@ class Passage:
         while start and history[start - 1].role in _SPOKEN:
             start -= 1
         response = Response(Conversation.trusted(history[start:]), identifier=identifier)
-        call.reply(200, call.headers(), nativize_response(response, _RESPONSES).body)
+        call.reply(200, call.headers(), nativize_response(response, RESPONSES).body)
         return True
 
 

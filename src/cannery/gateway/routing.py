@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from cannery.dialects import dialect_names, find_dialect
 from cannery.wire.contract import Dialect, Route
+from cannery.wire.service import Service
 
 Headers = Callable[[str], str | None]
 # Most clients speak it, and give no sign of themselves in their headers.
@@ -24,27 +25,6 @@ DEFAULT_DIALECT = "openai_chat"
 # Served from the store, in the dialect whose clients know it.
 CONVERSATIONS, RESPONSES = "/conversations", "openai_responses"
 _CONVERSATION_METHODS = ("DELETE", "GET", "POST")
-# What is no conversation, and passes to an upstream as it is; the name of a Gemini model stands before its verb.
-_PASSED = {
-    "openai": [
-        "/audio",
-        "/batches",
-        "/completions",
-        "/embeddings",
-        "/files",
-        "/fine_tuning",
-        "/images",
-        "/moderations",
-        "/responses",
-        "/uploads",
-        "/vector_stores",
-    ],
-    "anthropic": ["/messages/batches", "/files"],
-    "gemini": ["/files", "/cachedContents", "/batches"],
-}
-_PASSED_VERBS = re.compile(
-    r"/models/[^:]+:(?:embedContent|batchEmbedContents|predict|predictLongRunning|asyncBatchEmbedContent)"
-)
 _PASSED_METHODS = frozenset({"DELETE", "GET", "PATCH", "POST", "PUT"})
 _VERSION = re.compile(r"(/v\d+(?:(?:alpha|beta)\d*)?)+(?=/)")
 _MOST_KNOWN = 1024
@@ -139,11 +119,11 @@ class Router:
         """Where something leads that is no conversation."""
         if method not in _PASSED_METHODS or (not version and vendor is None):
             return None
-        vendor = vendor or _sniff(headers) or ("gemini" if "beta" in version else "openai")
-        is_passed = any(f"{endpoint}/".startswith(f"{start}/") for start in _PASSED.get(vendor, ()))
-        if vendor == "gemini" and _PASSED_VERBS.fullmatch(endpoint):
-            is_passed = True
-        if not is_passed or endpoint == "/responses":
+        if any(endpoint == path for _, path in self._exact):
+            return None
+        vendor = vendor or self._sniff(headers) or self._vendor_of_version(version)
+        services = [each.service for each in self.dialects if vendor_of(each) == vendor]
+        if not any(_passes(service, endpoint) for service in services):
             return None
         kind = "response" if endpoint.startswith("/responses/") else "pass"
         return Match(self.guess(vendor, headers), kind)
@@ -192,7 +172,7 @@ class Router:
             matches = of_version or matches
         if len(matches) == 1:
             return matches[0]
-        vendor = self._sniff(headers)
+        vendor = self._sniff(headers) or _default_vendor()
         for match in matches:
             if vendor_of(match.dialect) == vendor:
                 return match
@@ -200,13 +180,21 @@ class Router:
 
     def guess(self, vendor: str | None, headers: Headers) -> Dialect:
         """The dialect in which to answer a path that none of them has."""
-        wanted = vendor or self._sniff(headers)
+        wanted = vendor or self._sniff(headers) or _default_vendor()
         for dialect in self.dialects:
             if vendor_of(dialect) == wanted:
                 return dialect
         return find_dialect(DEFAULT_DIALECT)
 
-    def _sniff(self, headers: Headers) -> str:
+    def _vendor_of_version(self, version: str) -> str:
+        """The vendor whose paths begin with a version; the default one where it is one of them, or none does."""
+        vendors = [
+            vendor_of(each) for each in self.dialects if version in self._versions[each.name]
+        ]
+        default = _default_vendor()
+        return vendors[0] if vendors and default not in vendors else default
+
+    def _sniff(self, headers: Headers) -> str | None:
         """The vendor whose client these headers seem to come from."""
         for dialect in self.dialects:
             if any(headers(name) is not None for name in dialect.service.headers.tell):
@@ -215,9 +203,21 @@ class Router:
         for dialect in self.dialects:
             if agent.startswith(dialect.service.headers.agents):
                 return vendor_of(dialect)
-        return vendor_of(find_dialect(DEFAULT_DIALECT))
+        return None
 
 
 def vendor_of(dialect: Dialect) -> str:
     """The prefix under which a dialect is mounted."""
     return dialect.name.partition("_")[0]
+
+
+def _default_vendor() -> str:
+    return vendor_of(find_dialect(DEFAULT_DIALECT))
+
+
+def _passes(service: Service, endpoint: str) -> bool:
+    """Whether an endpoint of a service is no conversation, and passes to an upstream as it is."""
+    if any(f"{endpoint}/".startswith(f"{start}/") for start in service.passed):
+        return True
+    model, _, verb = endpoint.rpartition(":")
+    return verb in service.passed_verbs and model.startswith("/models/") and ":" not in model

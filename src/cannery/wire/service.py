@@ -111,6 +111,9 @@ class Service(Struct, frozen=True, gc=False):
     count: Callable[[int], dict[str, Any]] = count_reply
     # How a request names what it goes on from: "response" (previous_response_id, conversation), "thread", or not.
     continues_by: str = ""
+    # The beginnings of its endpoints that are no conversation, without the version, and verbs behind a model's name.
+    passed: tuple[str, ...] = ()
+    passed_verbs: tuple[str, ...] = ()
     # Whether servers of this dialect live below any path, so that a base URL with a path has the version in it.
     is_anywhere: bool = False
     # The provider and the operation in OpenTelemetry's conventions; "" for the vendor in the dialect's name.

@@ -102,6 +102,7 @@ SERVICE = Service(
     streams=Streams(endings=(b"message_stop", b"event: error", b'"type":"error"')),
     models=Models(_describe_model, _list_models, "?limit=1000"),
     continues_by="thread",
+    passed=("/messages/batches", "/files"),
 )
 
 _MANY = listed("messages")

@@ -91,6 +91,14 @@ SERVICE = Service(
     ),
     models=Models(_describe_model, lambda listed: {"models": listed}, "?pageSize=1000"),
     count=lambda tokens: {"totalTokens": tokens},
+    passed=("/files", "/cachedContents", "/batches"),
+    passed_verbs=(
+        "embedContent",
+        "batchEmbedContents",
+        "predict",
+        "predictLongRunning",
+        "asyncBatchEmbedContent",
+    ),
     provider="gcp.gemini",
     operation="generate_content",
 )

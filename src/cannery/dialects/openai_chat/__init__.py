@@ -22,7 +22,7 @@ from cannery.dialects.openai_chat.settings import (
 from cannery.dialects.openai_chat.stream_reading import ChatStreamReader
 from cannery.dialects.openai_chat.stream_writing import ChatStreamWriter
 from cannery.families.chat.writing import ChatWriter
-from cannery.families.openai.service import HEADERS
+from cannery.families.openai.service import HEADERS, PASSED
 from cannery.messages.absence import absent
 from cannery.messages.requests import Request
 from cannery.wire.aliasing import aliased
@@ -80,6 +80,7 @@ DIALECT = Dialect(
         headers=HEADERS,
         replies=Replies("chatcmpl-", ("choices",), has_own_fields=True),
         streams=Streams(endings=(b"data: [DONE]", b"data:[DONE]"), tells_usage=False),
+        passed=PASSED,
         is_anywhere=True,
     ),
     signs=(

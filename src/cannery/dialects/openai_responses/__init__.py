@@ -27,7 +27,7 @@ from cannery.dialects.openai_responses.stream_writing import ResponsesStreamWrit
 from cannery.dialects.openai_responses.writing import ItemWriter
 from cannery.errors import EmptyConversationError
 from cannery.families.openai.errors import read_openai_error, write_openai_error
-from cannery.families.openai.service import HEADERS
+from cannery.families.openai.service import HEADERS, PASSED
 from cannery.messages.canisters import SupervisorCanisterClass, text_of
 from cannery.messages.requests import Request
 from cannery.wire.aliasing import aliased
@@ -148,6 +148,7 @@ DIALECT = Dialect(
         ),
         count=lambda tokens: {"object": "response.input_tokens", "input_tokens": tokens},
         continues_by="response",
+        passed=PASSED,
         is_anywhere=True,
     ),
     signs=(

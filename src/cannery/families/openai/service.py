@@ -1,4 +1,4 @@
-"""The headers of OpenAI's service, which both of its dialects have."""
+"""What both dialects of OpenAI's service have: its headers, and the endpoints that are no conversation."""
 
 from __future__ import annotations
 
@@ -12,4 +12,18 @@ HEADERS = Headers(
         "openai-processing-ms",
         "openai-version",
     ),
+)
+
+PASSED = (
+    "/audio",
+    "/batches",
+    "/completions",
+    "/embeddings",
+    "/files",
+    "/fine_tuning",
+    "/images",
+    "/moderations",
+    "/responses",
+    "/uploads",
+    "/vector_stores",
 )
