@@ -6,8 +6,8 @@ import json
 from typing import Any
 
 from cannery.dialects import dialect_names
-from cannery.wire.delta import same
 from tests.oracles.corpus import DATA
+from tests.oracles.json_values import same
 
 _CASES = tuple(name for name in dialect_names() if (DATA / name).is_dir())
 # What an API speaks has answers; a data set only has records.

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Any
 
-Path = str | tuple[str | int, ...]
+Path = tuple[str | int, ...]
 ControlPaths = Mapping[str, str | tuple[str, ...]]
 # How a place of a report becomes the text of a path.
 Locate = Callable[[int | str], str]
@@ -48,38 +47,8 @@ class Places:
         self.canisters[start:start] = [("history", number) for number in range(count)]
 
 
-def note_settings(
-    places: Places,
-    body: Mapping[str, Any],
-    control_paths: ControlPaths,
-    spell: Callable[[Any, str], str] = lambda _, key: key,
-) -> None:
-    """Note where a body has the settings that may stand in several places or be spelled in several ways."""
-    for name, paths in control_paths.items():
-        for path in (paths,) if isinstance(paths, str) else paths:
-            found = _spelled(body, path, spell)
-            if found is not None:
-                places.settings[name] = found
-                break
-
-
-def _spelled(value: Any, path: str, spell: Callable[[Any, str], str]) -> Path | None:
-    steps: list[str] = []
-    for step in path.split("."):
-        if type(value) is not dict:
-            return None
-        key = spell(value, step)
-        if key not in value:
-            return None
-        steps.append(key)
-        value = value[key]
-    return tuple(steps)
-
-
 def path_text(path: Path) -> str:
     """A path as text: ``messages[0].content``."""
-    if isinstance(path, str):
-        return path
     return "".join(f"[{step}]" if type(step) is int else f".{step}" for step in path).removeprefix(
         "."
     )

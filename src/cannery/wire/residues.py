@@ -1,7 +1,7 @@
-"""Keeping and giving back residue: the one place that makes and applies it.
+"""Keeping and giving back residue: what a dialect says beyond the model, as patches (``wire.patches``).
 
-A dialect reads a part into a canister, says what it would write for it by default, and hands both to ``remember``;
-when it writes, ``recall`` applies what was remembered, if the residue is this dialect's own.
+A reader takes the keys that it understands out of an object; the patch of what is left is made here. A writer applies
+it again with ``recall``, if the residue is of its own dialect.
 """
 
 from __future__ import annotations
@@ -9,30 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
-from cannery.messages.canisters import CanisterStruct
-from cannery.messages.json_text import decode_json, write_json
+from cannery.messages.json_text import decode_json
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object
-from cannery.wire.delta import Spell, delta, restore
-
-
-def patch_text(ours: Any, theirs: Any, spell: Spell | None = None) -> str | None:
-    """The patch from ours to theirs as JSON text; None when they are the same."""
-    patch = delta(ours, theirs, spell)
-    return None if patch is None else write_json(patch)
-
-
-def answer_patch(ours: Object, theirs: Object, key: str, spell: Spell | None = None) -> str | None:
-    """The patch of an answer that has its choices under a key: only the first is carried, the others are added."""
-    listed = theirs.get(key)
-    if type(listed) is not list or len(listed) < 2:
-        return patch_text(ours, theirs, spell)
-    patch = delta(ours, {**theirs, key: listed[:1]}, spell) or {}
-    inner = patch.setdefault("d", {}).setdefault(key, {})
-    inner["a"] = {str(index): item for index, item in enumerate(listed) if index}
-    return write_json(patch)
+from cannery.wire.patches import restore
 
 
 def set_again(left: Object) -> Object | None:
@@ -74,18 +54,8 @@ def own_residue(value: Any, dialect: str) -> Residue | None:
     return residue if residue is not None and residue.dialect == dialect else None
 
 
-def remember(canister: CanisterStruct, **facts: Any) -> None:
-    """Give a canister that nobody has seen yet its residue, or more of it; None and "" add nothing."""
-    kept = {name: value for name, value in facts.items() if value}
-    if not kept.keys() - {"dialect", "model"}:
-        return
-    old = canister.residue
-    fields = {} if old is None else {name: getattr(old, name) for name in old.__struct_fields__}
-    msgspec.structs.force_setattr(canister, "residue", Residue(**{**fields, **kept}))
-
-
 def dropped_keys(patch: str | None) -> Iterator[tuple[str, Any]]:
-    """The fields that a foreign residue would have set: what another dialect leaves out, with its value."""
+    """The fields that a residue of another dialect sets, with their values: what the writer leaves out."""
     found = None if patch is None else decode_json(patch)
     # Records of a stored chat keep their content parts as they are, and their fields without a patch around them.
     if type(found) is dict:

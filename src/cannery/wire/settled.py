@@ -14,8 +14,11 @@ from cannery.messages.json_text import decode_json
 from cannery.messages.requests import OutputFormat, Request
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object, encode
-from cannery.wire.delta import Spell, restore
+from cannery.wire.patches import restore
 from cannery.wire.places import Places
+
+# The usual spelling of a key.
+Spell = Callable[[str], str]
 
 # What a patch sets or drops in one object: the keys that lead there, and the keys themselves.
 Change = tuple[tuple[str, ...], frozenset[str]]

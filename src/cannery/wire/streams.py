@@ -11,7 +11,7 @@ from cannery.errors import DialectError, InputError
 from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import read_value
-from cannery.wire.residues import own_residue, patch_text, recall
+from cannery.wire.residues import own_residue, recall
 
 if TYPE_CHECKING:
     from cannery.messages.events import Delta, Event, Failure
@@ -58,12 +58,6 @@ def beside(
     if not rest and word is None:
         return None
     return Residue(dialect, envelope=write_json(rest) if rest else None, form=word)
-
-
-def counted(dialect: str, ours: dict[str, Any], theirs: Any) -> Residue | None:
-    """What a count of tokens says beyond the usage that was read from it."""
-    patch = patch_text(ours, theirs)
-    return None if patch is None else Residue(dialect, part=patch)
 
 
 def own_fields(value: Any, dialect: str) -> dict[str, Any]:

@@ -17,8 +17,8 @@ from cannery.translation import (
     normalize_request,
     normalize_response,
 )
-from cannery.wire.delta import same
 from tests.oracles.corpus import request_cases, response_cases
+from tests.oracles.json_values import same
 from tests.strategies.bodies import requests, responses
 
 NAME = "anthropic_messages"

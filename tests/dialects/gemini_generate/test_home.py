@@ -13,8 +13,8 @@ from cannery.translation import (
     normalize_request,
     normalize_response,
 )
-from cannery.wire.delta import same
 from tests.oracles.corpus import request_cases, response_cases
+from tests.oracles.json_values import same
 
 NAME = "gemini_generate"
 # Lone surrogates become U+FFFD, and roles are normalized: both are meant.

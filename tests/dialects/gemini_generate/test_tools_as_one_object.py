@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cannery.translation import nativize_request, normalize_request, translate
-from cannery.wire.delta import same
+from tests.oracles.json_values import same
 
 NAME = "gemini_generate"
 FUNCTION = {"name": "f", "description": "d", "parametersJsonSchema": {"type": "object"}}

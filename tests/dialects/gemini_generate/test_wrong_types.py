@@ -9,7 +9,7 @@ import pytest
 
 from cannery.errors import DialectError
 from cannery.translation import normalize_response, normalize_stream, translate
-from cannery.wire.delta import same
+from tests.oracles.json_values import same
 
 NAME, CHAT = "gemini_generate", "openai_chat"
 WRONG: list[Any] = [True, 5, {"a": "b"}, ["x"]]

@@ -17,9 +17,9 @@ from cannery.translation import (
     normalize_request,
     normalize_response,
 )
-from cannery.wire.delta import same
 from cannery.wire.places import Places, path_text
 from tests.oracles.corpus import request_cases, response_cases
+from tests.oracles.json_values import same
 
 NAME = "openai_responses"
 REQUESTS = [case for case in request_cases(NAME) if case.id != "lone_surrogate"]

@@ -52,9 +52,9 @@ from cannery.wire.controls import (
     report_grammar,
     switch_place,
 )
-from cannery.wire.delta import restore
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
+from cannery.wire.patches import restore
 from cannery.wire.residues import own_residue
 
 CONFIG, CHOICE = "generationConfig", "toolConfig.functionCallingConfig"

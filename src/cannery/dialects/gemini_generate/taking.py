@@ -1,7 +1,7 @@
 """Taking what is understood out of decoded objects: checks with their paths, values left as text, and patches.
 
 A reader owns the objects of a body. It takes the keys that it understands, and what is left becomes a patch
-(``wire.delta``) from what writing would say.
+(``wire.patches``) from what writing would say.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def make_patch(
     renamed: dict[str, str] | None = None,
     inner: Object | None = None,
 ) -> Object | None:
-    """The patch (``wire.delta``) of an object that was read; None if it is as it would be written.
+    """The patch (``wire.patches``) of an object that was read; None if it is as it would be written.
 
     ``left`` was not taken, ``dropped`` must not be written, ``renamed`` was spelled otherwise, and ``inner`` are the
     patches of inner objects by their usual keys.

@@ -1,7 +1,7 @@
 """Reading Responses requests, and the items of requests and responses.
 
 A reader takes the keys that it understands from each object; what is left is the residue, as a patch of the form that
-the writer gives (``wire/delta.py``). An item becomes one canister, a message one for each part. An item of the model
+the writer gives (``wire/patches.py``). An item becomes one canister, a message one for each part. An item of the model
 directly behind reasoning, or behind an item of an unknown type, is joined to it: they are one turn. Roles are
 normalized first, so a client's odd spelling never comes back.
 """

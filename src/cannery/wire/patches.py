@@ -1,0 +1,78 @@
+"""Patches: what residue keeps of the difference between the value that a dialect writes and the value that it read.
+
+Stores hold patches, so this format does not change. A patch is a JSON object. It holds one of these:
+
+======  ==================================================================================================
+``v``   the whole value
+``p``   for a string: ``[front, back, middle]``; keep so many characters at the front and at the back, and put
+        ``middle`` between them
+``q``   for a whole number: ``true``; write it in quotes, as the JSON of protobuf does
+``j``   for a string: ``true``; write the value of which the string is the JSON text
+======  ==================================================================================================
+
+or, for an object, any of these, applied in this order:
+
+======  ==================================================================================================
+``x``   a list of keys to remove
+``d``   patches of values, by key
+``h``   keys whose object is replaced by one of its members: ``{"image_url": "url"}``
+``r``   keys to rename: ``{"our key": "their key"}``
+``s``   keys to set, with their values
+======  ==================================================================================================
+
+or, for a list, ``i`` (patches of items, by position) and ``a`` (items to append, by position).
+
+A patch never fails: where the value is not what the patch expects, that part of the patch is skipped.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cannery.messages.json_text import decode_json, is_json
+
+
+def restore(ours: Any, patch: dict[str, Any] | None) -> Any:
+    """The value with a patch applied."""
+    if patch is None:
+        return ours
+    if "v" in patch:
+        return patch["v"]
+    if "p" in patch and type(ours) is str:
+        front, back, middle = patch["p"]
+        return ours[:front] + middle + (ours[len(ours) - back :] if back else "")
+    if "q" in patch and type(ours) is int:
+        return str(ours)
+    if "j" in patch and type(ours) is str:
+        return decode_json(ours) if is_json(ours) else ours
+    if type(ours) is list:
+        return _restored_list(ours, patch)
+    if type(ours) is not dict:
+        return ours
+    return _restored_object(ours, patch)
+
+
+def _restored_object(ours: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
+    result = {key: value for key, value in ours.items() if key not in patch.get("x", ())}
+    for key, inner in patch.get("d", {}).items():
+        if key in result:
+            result[key] = restore(result[key], inner)
+    for key, member in patch.get("h", {}).items():
+        if type(result.get(key)) is dict and member in result[key]:
+            result[key] = result[key][member]
+    renamed = patch.get("r")
+    if renamed is not None:
+        result = {renamed.get(key, key): value for key, value in result.items()}
+    result.update(patch.get("s", {}))
+    return result
+
+
+def _restored_list(ours: list[Any], patch: dict[str, Any]) -> list[Any]:
+    items = list(ours)
+    for key, inner in patch.get("i", {}).items():
+        if int(key) < len(items):
+            items[int(key)] = restore(items[int(key)], inner)
+    for key, item in patch.get("a", {}).items():
+        if int(key) == len(items):
+            items.append(item)
+    return items
