@@ -446,6 +446,9 @@ class Backend(Protocol):
         Content that was staged less than ``grace`` seconds ago stays.
         """
 
+    def purge(self) -> None:
+        """Leave nothing in any file of what ``collect`` has freed: no log, no index, no free page."""
+
     def backup(self, path: str, progress: Progress | None = None) -> Backup:
         """Copy the store, as it is at one moment, to a path where nothing is; others may write meanwhile."""
 

@@ -19,6 +19,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "fork": "branch off a conversation at any message",
         "tag": "add and remove tags, give a title",
         "delete": "delete conversations",
+        "erase": "delete conversations and leave none of their words in any file",
         "import": "take in chats from other programs and data sets",
         "export": "write conversations as a dialect, Markdown, HTML, JSONL",
         "stats": "messages, bytes, roles and models of a store",

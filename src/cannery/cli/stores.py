@@ -8,11 +8,13 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
-from collections.abc import Iterable, Iterator
+import sys
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from cannery.cli.complaints import Complaint, Misuse
 from cannery.cli.files import note
+from cannery.cli.tables import counted
 from cannery.cli.terminal import harmless, one_line
 from cannery.storage import Store, StoredConversation, open_store
 
@@ -54,6 +56,16 @@ def opened(options: argparse.Namespace, *, make: bool = False) -> Iterator[Store
         for damage in store.recovered:
             note(f"recovered: {damage}", quiet=options.quiet)
         yield store
+
+
+def agreed(conversations: Sequence[StoredConversation], what: str) -> bool:
+    """Whether somebody at the terminal says yes to what is done to conversations."""
+    if not sys.stdin.isatty():
+        raise Misuse("deleting needs a yes", "Add --yes")
+    names = [f"{each.identifier} {one_line(each.title, 40)}".rstrip() for each in conversations]
+    sys.stderr.write("\n".join([*names, f"{what} {counted(len(names), 'conversation')}? [y/N] "]))
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
 
 
 def find(store: Store, word: str) -> StoredConversation:

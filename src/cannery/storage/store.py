@@ -36,6 +36,7 @@ from cannery.errors import (
     ConflictError,
     ConversationNotFoundError,
     InputError,
+    StorageError,
     StoreUnavailableError,
 )
 from cannery.messages import AnyCanister, prefix_digests
@@ -267,6 +268,24 @@ class Store:
     def delete(self, identifier: str) -> None:
         """Delete a conversation; its forks stay readable, and gc frees what nothing needs."""
         self.change_metadata(identifier, deleted=None)
+
+    def erase(self, identifier: str) -> None:
+        """Delete a conversation and leave none of its words in any file.
+
+        What its forks share with it stays, and so does content to which other conversations of the scope refer.
+        StorageError says why it could not be erased; it is deleted then.
+        """
+        raw = self.backend.metadata(check_identifier(identifier))
+        if raw is None or not self.sees(decode_metadata(raw, identifier)):
+            raise ConversationNotFoundError(identifier)
+        if decode_metadata(raw, identifier).deleted is None:
+            changes = {"title": "", "tags": (), "other_titles": ()}
+            self.change_metadata(identifier, deleted=None, **changes)
+        # Content that was staged for it must go too; who staged the same and has not referred to it is told so.
+        freed = self.backend.collect(grace=0)
+        self.backend.purge()
+        if freed.damages:
+            raise StorageError(f"{identifier} may not be erased: {freed.damages[0]}")
 
     def raw_metadata(self, identifier: str) -> bytes | None:
         """Metadata as it is stored."""

@@ -407,9 +407,14 @@ class DirectoryBackend:
             self._files, self._commits, self._packs, self._change_log, self._registry
         )
         collection, looked_at = collector.run(grace=grace, dry_run=dry_run, progress=progress)
-        if not dry_run:
-            self.catalogue.forget(looked_at)
+        if looked_at and not dry_run:
+            self.purge()
         return collection
+
+    def purge(self) -> None:
+        """Empty the journal, and throw the index away, which keeps words of what it has forgotten."""
+        self._commits.purge()
+        self.catalogue.file.discard()
 
     def backup(self, path: str, progress: Progress | None = None) -> Backup:
         """Copy the store, as it is at one moment, to a new directory."""

@@ -9,11 +9,10 @@ only when somebody searches.
 from __future__ import annotations
 
 import bisect
-import contextlib
 import sqlite3
 import time
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
 import msgspec
@@ -113,22 +112,6 @@ class DerivedCatalogue(Queries):
             self._ask(lambda _: None, needs_words=True)
         finally:
             self._progress = None
-
-    def forget(self, identifiers: Iterable[str]) -> None:
-        """Look at conversations again that gc has freed, or parts of them."""
-        names = list(identifiers)
-
-        def look(connection: sqlite3.Connection) -> None:
-            for identifier in names:
-                row = row_of(connection, identifier)
-                if row is not None:
-                    writing.remove(connection, row)
-                    self._look(connection, identifier)
-
-        if names:
-            # Tables that are damaged are built again without what is gone.
-            with contextlib.suppress(DiscardedError):
-                self.file.write(look)
 
     def close(self) -> None:
         """Let go of the file."""

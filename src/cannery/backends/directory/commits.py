@@ -395,6 +395,11 @@ class Commits:
         with self.alone():
             pass
 
+    def purge(self) -> None:
+        """Empty the journal and cut it, so that nothing is left in it that was placed."""
+        with self.alone(), medium("journal"):
+            self._begin(shrink=True)
+
     def _checkpoint(self, *, shrink: bool = False) -> None:
         self._follow()
         placed = self._place_all()

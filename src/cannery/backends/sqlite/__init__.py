@@ -170,6 +170,10 @@ class SqliteBackend:
             dry_run=dry_run, progress=progress
         )
 
+    def purge(self) -> None:
+        """Write the file anew, without free pages and without words that are no longer searched."""
+        self._database.purge()
+
     def backup(self, path: str, progress: Progress | None = None) -> Backup:
         """Copy the store, as it is at one moment, to a new file."""
         conversations = sum(1 for _ in self.identifiers())

@@ -117,6 +117,15 @@ class Database:
                 if not is_nested:
                     self._reader.execute("COMMIT")
 
+    def purge(self) -> None:
+        """Write the file anew with nothing in it but what the tables hold."""
+        self._check()
+        with self.writing() as connection:
+            connection.execute("INSERT INTO texts (texts) VALUES ('optimize')")
+        with self.write_lock, translated(self.path):
+            self._writer.execute("VACUUM")
+            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+
     def copy_to(self, path: str, progress: Progress | None = None) -> int:
         """Copy one state of the file to a new one, durably; how many bytes that are."""
         if Path(path).exists():

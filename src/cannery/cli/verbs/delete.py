@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
-from cannery.cli.complaints import DONE, WRONG, Misuse
+from cannery.cli.complaints import DONE, WRONG
 from cannery.cli.files import note, write_json
 from cannery.cli.parser import Parser
-from cannery.cli.stores import find, opened
+from cannery.cli.stores import agreed, find, opened
 from cannery.cli.tables import counted
-from cannery.cli.terminal import one_line
 
 DESCRIPTION = (
     "Delete conversations. Their forks stay readable; `cannery gc` frees what nothing needs any more. "
@@ -34,8 +32,7 @@ def run(options: argparse.Namespace) -> int:
     """Delete."""
     with opened(options) as store:
         found = list(dict.fromkeys(find(store, word) for word in options.ids))
-        names = [f"{each.identifier} {one_line(each.title, 40)}".rstrip() for each in found]
-        if not options.yes and not _agreed(names):
+        if not options.yes and not agreed(found, "Delete"):
             note("nothing was deleted")
             return WRONG
         for conversation in found:
@@ -45,11 +42,3 @@ def run(options: argparse.Namespace) -> int:
     else:
         note(f"deleted {counted(len(found), 'conversation')}", quiet=options.quiet)
     return DONE
-
-
-def _agreed(names: list[str]) -> bool:
-    if not sys.stdin.isatty():
-        raise Misuse("deleting needs a yes", "Add --yes")
-    sys.stderr.write("\n".join([*names, f"Delete {counted(len(names), 'conversation')}? [y/N] "]))
-    sys.stderr.flush()
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
