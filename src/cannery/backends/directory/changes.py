@@ -12,12 +12,13 @@ from typing import NamedTuple
 from cannery.backends._contract import Cursor, Damage, Expected, Growth, Noted
 from cannery.backends.directory import feed
 from cannery.backends.directory.commits import Tail
-from cannery.backends.directory.files import Files, read_whole
+from cannery.backends.directory.files import Files, read_whole, write_whole
 from cannery.backends.directory.journal import Draft
-from cannery.backends.directory.layout import changes_name, is_identifier
+from cannery.backends.directory.layout import CHANGES, changes_name, is_identifier
 
 _FULL = 1 << 20
 _KEPT = 2
+_MANY = 64
 _WORDS = 3
 _CHECK = len("00000000\n")
 
@@ -181,32 +182,26 @@ class ChangeLog:
     def forget(self, gone: Iterable[str], shortened: Mapping[str, tuple[int, bytes]]) -> None:
         """Note, durably, what gc is about to take away; nobody writes and the journal is empty."""
         texts = [f"{identifier} {feed.GONE} {feed.NONE}" for identifier in gone]
-        for identifier, (count, last) in shortened.items():
-            texts.append(f"{identifier} {count} {last[-11:-3].decode() or feed.NONE}")
+        for identifier, (count, line) in shortened.items():
+            texts.append(f"{identifier} {count} {line[-11:-3].decode() or feed.NONE}")
         if not texts:
             return
-        offset, chain = self._end()
-        data, chain = (b"", chain) if offset else feed.encode_header(None)
+        offset, last = self._end()
+        data, chain = feed.encode_header(last if offset else None)
         for text in texts:
-            line, chain = feed.encode(text, chain)
-            data += line
-        self._put(changes_name(self._generation), data, offset)
-
-    def _put(self, name: str, data: bytes, offset: int) -> None:
-        fd = self._files.open(name, create=True)
-        try:
-            if not offset:
-                self._files.truncate(fd, 0)
-            self._files.write(fd, data, offset)
-            self._files.sync(fd)
-        finally:
-            self._files.close(fd)
+            added, chain = feed.encode(text, chain)
+            data += added
+        # A file of its own, because nothing else of it is in the journal: all of it is there or nothing.
+        self._generation += bool(offset)
+        write_whole(self._files, changes_name(self._generation), data, durable=True)
+        self._files.sync_directory(CHANGES)
 
     def compact(self) -> None:
         """Replace old files, which nobody writes any more, by one that says each thing once, when that is worth it."""
         old = feed.generations(self._files)[:-_KEPT]
         sizes = [facts.size for one in old if (facts := self._files.facts(changes_name(one)))]
-        if len(old) < _KEPT or sum(sizes[1:]) < max(sizes[0], _FULL):
+        is_small = sum(sizes[1:]) < max(sizes[0], _FULL) if sizes else True
+        if len(old) < _KEPT or (is_small and len(old) < _MANY):
             return
         expected, _ = self._fold(old)
         pieces, chain = [], 0
@@ -216,8 +211,7 @@ class ChangeLog:
             line, chain = feed.encode(f"{identifier} {count} {seal or feed.NONE}", chain)
             pieces.append(line)
         name = changes_name(old[-1])
-        self._put(f"{name}.new", b"".join(pieces), 0)
-        self._files.rename(f"{name}.new", name)
+        write_whole(self._files, name, b"".join(pieces), durable=True)
         for number in old[:-1]:
             self._files.remove(changes_name(number))
 
