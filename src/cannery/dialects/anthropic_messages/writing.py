@@ -48,6 +48,8 @@ _ROLES: dict[type, str] = {
     InvocationCanisterClass: "assistant",
     SupervisorCanisterClass: "system",
 }
+# Whose bare text is a message of its own.
+_SPEAKERS = frozenset({UserCanisterClass, AssistantCanisterClass})
 # Messages and results without content, by the form that remembers it.
 _SHAPES: dict[str | None, Object] = {
     "absent": {},
@@ -139,6 +141,11 @@ class MessageWriter(BlockWriter):
     def _message(self, role: str, turn: list[Piece]) -> Object | None:
         head = turn[0].canister
         residue = head.residue
+        held = head.held
+        is_bare = residue is None and type(held) is str and type(head) in _SPEAKERS
+        if is_bare and len(turn) == 1 and held and not held.isspace():
+            self._last_place = turn[0].place
+            return {"role": role, "content": held}
         if residue is not None and residue.dialect != NAME:
             residue = None
         shape = ""

@@ -30,9 +30,12 @@ from cannery.dialects.gemini_generate.spelling import (
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AnyCanister,
+    AssistantCanisterClass,
+    DocumentCanisterClass,
     InvocationCanisterClass,
     ResultCanisterClass,
     SupervisorCanisterClass,
+    UserCanisterClass,
     new_user,
     text_of,
 )
@@ -79,13 +82,15 @@ _NO_SHAPES: frozenset[str] = frozenset()
 # Shapes of a content without parts.
 _EMPTY = frozenset({"absent", "null", "empty"})
 _SAID = (str, TextualContentClass, RefusalContentClass, DataContentClass)
-_SIDES = {
-    Role.User: "user",
-    Role.Document: "user",
-    Role.Result: "user",
-    Role.Assistant: "model",
-    Role.Invocation: "model",
+_SIDES: dict[type, str] = {
+    UserCanisterClass: "user",
+    DocumentCanisterClass: "user",
+    ResultCanisterClass: "user",
+    AssistantCanisterClass: "model",
+    InvocationCanisterClass: "model",
 }
+# Whose bare text is a content of its own.
+_SPEAKERS = frozenset({UserCanisterClass, AssistantCanisterClass})
 
 
 class MessageWriter:
@@ -123,21 +128,22 @@ class MessageWriter:
         side, has_begun, has_lead = "", False, False
         for given in pieces:
             piece = given
-            role = piece.canister.role
-            if role is Role.Supervisor:
+            kind = type(piece.canister)
+            if kind is SupervisorCanisterClass:
                 if not has_begun or self._is_displaced(piece.canister, has_lead=has_lead):
                     has_lead = has_lead or not has_begun
                     system.append(piece)
                     continue
                 piece = self._folded(piece)
-                role = Role.User
+                kind = UserCanisterClass
             has_begun = True
-            if _SIDES[role] == side and self._follows(piece.canister, role, turn[-1].canister):
+            whose = _SIDES[kind]
+            if whose == side and self._follows(piece.canister, turn[-1].canister):
                 turn.append(piece)
                 continue
             if turn:
                 self._add_content(turn, side, contents)
-            turn, side = [piece], _SIDES[role]
+            turn, side = [piece], whose
         if turn:
             self._add_content(turn, side, contents)
         body: Object = {}
@@ -163,12 +169,13 @@ class MessageWriter:
         held = system_envelope(words) if words else piece.canister.held
         return Piece(new_user(held, piece.canister.timestamp), piece.place)
 
-    def _follows(self, canister: AnyCanister, role: Role, last: AnyCanister) -> bool:
+    def _follows(self, canister: AnyCanister, last: AnyCanister) -> bool:
         """Whether a canister goes into the same content as the last; results that answer one turn always do."""
-        if canister.joined or role is Role.Invocation:
+        kind = type(canister)
+        if canister.joined or kind is InvocationCanisterClass:
             return True
         is_free = canister.residue is None or not self.is_same
-        return is_free and role is Role.Result and last.role is Role.Result
+        return is_free and kind is ResultCanisterClass and type(last) is ResultCanisterClass
 
     # --- system --------------------------------------------------------------------------------
 
@@ -215,7 +222,12 @@ class MessageWriter:
         """One content; None for a turn in which nothing was said."""
         content: Object = {"role": role}
         shapes = _NO_SHAPES
-        head = turn[0].canister.residue
+        canister = turn[0].canister
+        head = canister.residue
+        is_bare = head is None and type(canister.held) is str and type(canister) in _SPEAKERS
+        if is_bare and len(turn) == 1:
+            content["parts"] = [{"text": canister.held}]
+            return content
         if head is not None and head.dialect == NAME:
             shapes, _ = read_form(head.form)
             if head.envelope is not None:

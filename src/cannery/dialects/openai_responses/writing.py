@@ -194,6 +194,9 @@ class ItemWriter:
             role = "developer" if head.rank == "developer" else "system"
         else:
             role = "assistant" if kind is AssistantCanisterClass else "user"
+        is_bare = residue is None and head.residue is None and type(head.held) is str
+        if is_bare and head.held and len(group) == 1 and kind is not DocumentCanisterClass:
+            return {"role": role, "content": head.held}
         if role == "assistant" and _SHAPES.isdisjoint(words):
             message = self._easy(group)
         else:
