@@ -85,7 +85,7 @@ _ALSO: dict[str, frozenset[str]] = {
     "video/3gpp2": _MP4 | {"audio/3gpp2"},
 }
 _ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-# Less than what is left of long base64 when it is cut out of a body.
+# Scanning all of a large image would take longer than translating the rest of its body.
 _CLOSELY = 4_000
 NOT_BASE64 = "the data are empty or not base64"
 _SPELLINGS = {
