@@ -320,7 +320,10 @@ def test_no_redirect_is_followed(plain: Server) -> None:
 def test_a_connection_that_was_closed_while_idle_is_replaced() -> None:
     """Many servers close a connection after five seconds without a word."""
 
+    writers: list[asyncio.StreamWriter] = []
+
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writers.append(writer)
         await reader.readuntil(b"\r\n\r\n")
         await reader.readexactly(2)
         writer.write(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}")
@@ -335,6 +338,9 @@ def test_a_connection_that_was_closed_while_idle_is_replaced() -> None:
         sender = Sender(Row("x", url), 1 << 20)
         found = [(await sender.send(Outgoing(url, {}, b"{}"))).status for _ in range(4)]
         server.close()
+        for writer in writers:
+            writer.transport.abort()
+        await asyncio.sleep(0.1)
         return found
 
     assert asyncio.run(run()) == [200] * 4
@@ -358,6 +364,7 @@ def test_a_call_that_is_cancelled_hangs_up_at_once() -> None:
         task.cancel()
         found = await asyncio.wait_for(heard, 5)
         server.close()
+        await asyncio.sleep(0.1)
         return bytes(found)
 
     assert asyncio.run(run()) == b""
