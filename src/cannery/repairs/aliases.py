@@ -49,11 +49,15 @@ def call_ids(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:
     """Rewrite call ids that the provider forbids, on calls and results alike."""
     if not rules.pairs_calls:
         return pieces
-    taken = {
+    given = [
         piece.canister.identifier
         for piece in pieces
         if isinstance(piece.canister, InvocationCanisterClass)
-    }
+    ]
+    taken = {*given}
+    is_fine, length = _matcher(rules.call_id_pattern), rules.call_id_length
+    if len(taken) == len(given) and all(len(each) <= length and is_fine(each) for each in given):
+        return pieces
     used: set[str] = set()
     waiting: dict[str, list[str]] = {}
     latest: dict[str, str] = {}
@@ -100,6 +104,13 @@ def _fresh(
 
 def function_names(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:
     """Rewrite function names that the provider forbids; tools and tool choice follow from the report."""
+    names = {
+        piece.canister.name
+        for piece in pieces
+        if isinstance(piece.canister, InvocationCanisterClass)
+    }
+    if all(is_legal(name, rules.name_pattern, rules.name_length) for name in names):
+        return pieces
     arranged: list[Piece] = []
     for piece in pieces:
         canister = piece.canister

@@ -39,8 +39,6 @@ MARKS = "marks"
 OBJECTS = "objects"
 
 _PLAIN = frozenset({str, type(absent)})
-# Kinds of content that may say nothing, or hold a text that has to be looked at.
-_MAYBE_BLANK = frozenset({type(absent), TextualContentClass})
 _canister = attrgetter("canister")
 _held = attrgetter("held")
 _residue = attrgetter("residue")
@@ -65,7 +63,7 @@ def _facts(canisters: list[Any], pieces: list[Piece]) -> Iterator[str]:
     if kinds - _PLAIN:
         yield OBJECTS
     texts = held if kinds == {str} else [*filter(_is_text, held)]
-    is_open = not kinds.isdisjoint(_MAYBE_BLANK)
+    is_open = TextualContentClass in kinds or (type(absent) in kinds and _is_silent(held, classes))
     if is_open or not all(texts) or any(map(str.isspace, texts)):
         yield BLANK
     residues = [residue for residue in map(_residue, canisters) if residue is not None]
@@ -96,6 +94,15 @@ def _are_joined(sides: list[str], canisters: list[Any]) -> bool:
         canister.joined
         for canister, whose, before in zip(canisters[1:], sides[1:], sides, strict=False)
         if whose is before
+    )
+
+
+def _is_silent(held: list[Any], classes: list[type]) -> bool:
+    """Whether some turn of the model says nothing and calls for nothing."""
+    behind = [*classes[1:], None]
+    return any(
+        said is absent and follower is not InvocationCanisterClass
+        for said, follower in zip(held, behind, strict=True)
     )
 
 

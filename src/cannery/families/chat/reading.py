@@ -417,14 +417,14 @@ class ChatReader(Reader):
 
     def _calls(self, message: Object, path: Path, start: int) -> None:
         calls = message.get("tool_calls")
+        if calls is not None and type(calls) is not list:
+            self.list(calls, f"{path_text(path)}.tool_calls")
         if calls:
             if len(self.canisters) == start:
                 self._add(new_assistant(absent, self.when), path)
-            for index, call in enumerate(self.list(calls, f"{path_text(path)}.tool_calls")):
+            for index, call in enumerate(calls):
                 self._call(call, (*path, "tool_calls", index), index)
             del message["tool_calls"]
-        elif calls is not None and calls != []:
-            self.list(calls, f"{path_text(path)}.tool_calls")
         legacy = message.get("function_call")
         if type(legacy) is dict:
             if len(self.canisters) == start:
