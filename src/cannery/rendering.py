@@ -13,6 +13,7 @@ from orjson import Fragment
 from cannery import growth
 from cannery.dialects import find_dialect
 from cannery.errors import EmptyConversationError
+from cannery.messages.absence import absent
 from cannery.messages.canisters import AnyCanister, SupervisorCanisterClass, hold
 from cannery.messages.content import OpaqueContentClass, TextualContentClass, new_text
 from cannery.messages.conversation import Conversation
@@ -45,6 +46,11 @@ def write_request(
     writing = Writing(request, target, without, rules)
     is_new = places is not None or rules is not None
     written = writing.body(pieces_of(request.conversation)) if is_new else writing.grown()
+    if request.source != target.name and _says_nothing(request, written, target):
+        # A reference that is missing is why nothing is said, so it is told first.
+        losses = writing.report.losses(locate_in(request.source, places))
+        enforce("warn" if policy == "strict" else policy, request.source, target.name, losses)
+        raise EmptyConversationError(target.name)
     encoded = writing.encoded(written)
     return render(encoded, request, target.name, policy, writing.report, places)
 
@@ -74,10 +80,7 @@ class Writing:
         self.report.request = self._request
         off = {*self._without} - self._target.fixed_repairs if self._without else ()
         parted = parted_texts(pieces, self._target.name, self.report)
-        arranged = repair(parted, self._rules, self.report, off)
-        if not arranged:
-            raise EmptyConversationError(self._target.name)
-        return arranged
+        return repair(parted, self._rules, self.report, off)
 
     def _write(self, pieces: list[Piece], report: Report) -> Any:
         request, target = self._request, self._target
@@ -99,7 +102,7 @@ class Writing:
     def grown(self) -> Any:
         """The body of the whole conversation; what is kept of an earlier writing is not written again."""
         conversation = self._request.conversation
-        end = growth.boundary(conversation)
+        end = growth.boundary(conversation) if self._target.messages else 0
         if end:
             written = self._continued(conversation, end)
             if written is not None:
@@ -152,6 +155,12 @@ class Writing:
     def _listed(self, pieces: list[Piece], report: Report) -> list[Any]:
         listed: list[Any] = self._write(pieces, report)[self._target.messages]
         return listed
+
+
+def _says_nothing(request: Request, written: Any, target: Dialect) -> bool:
+    """Whether nothing was said in a conversation, or nothing of it is left in its body."""
+    is_silent = all(canister.held is absent for canister in request.conversation)
+    return is_silent or not written.get(target.messages, True)
 
 
 def pieces_of(canisters: Iterable[AnyCanister], start: int = 0) -> list[Piece]:

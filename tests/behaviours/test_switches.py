@@ -350,8 +350,6 @@ ROWS = [
         chat(assistant("w"), Q),
         {"ag": ([f"user {PLACEHOLDER}", "assistant w", "user q"], ["assistant w", "user q"])},
     ),
-    *rows("first_user", chat(), {"arg": ([f"user {PLACEHOLDER}"], [])}),
-    *rows("first_user", claude(), {"c": ([f"user {PLACEHOLDER}"], [])}),
     *rows(
         "function_names",
         chat(Q, calls(call("a", "1 f")), tool("a", "A")),
@@ -681,15 +679,19 @@ def test_a_result_without_its_call_gets_a_name_for_gemini_and_that_is_told():
     assert [(loss.code, loss.path) for loss in rendered.losses] == [("NAME_CHANGED", "messages[2]")]
 
 
-def test_an_input_of_which_nothing_is_left_is_told():
+@pytest.mark.parametrize("off", [(), ("first_user",)], ids=["on", "off"])
+def test_an_input_of_which_nothing_is_left_is_refused(off: tuple[str, ...]):
     thought = {"type": "thinking", "thinking": "hm", "signature": "s"}
     body = claude(assistant([thought]))
-    rendered = cannery.translate(body, source=CLAUDE, target=RESPONSES)
-    assert gist(rendered.body, RESPONSES) == [f"user {PLACEHOLDER}"]
-    assert names(rendered) == {"first_user"}
-    off = cannery.translate(body, source=CLAUDE, target=RESPONSES, without={"first_user"})
-    assert gist(off.body, RESPONSES) == []
-    assert names(off) == set()
+    with pytest.raises(cannery.EmptyConversationError):
+        cannery.translate(body, source=CLAUDE, target=RESPONSES, without=off)
+
+
+@pytest.mark.parametrize("target", [CLAUDE, GEMINI])
+def test_a_lone_system_message_is_nothing_to_send_without_its_repair(target: str):
+    off = {"first_user"}
+    with pytest.raises(cannery.EmptyConversationError):
+        cannery.translate(chat(system("s")), source=CHAT, target=target, without=off)
 
 
 @pytest.mark.parametrize("target", [RESPONSES, CLAUDE, GEMINI])

@@ -20,7 +20,7 @@ COUNTS = ("minItems", "maxItems", "minLength", "maxLength", "minProperties", "ma
 
 @pytest.mark.parametrize("target", [CHAT, RESPONSES, CLAUDE])
 @pytest.mark.parametrize("count", COUNTS)
-def test_a_count_in_quotes_is_named_as_lost_although_it_is_sent(count: str, target: str):
+def test_a_count_in_quotes_is_sent_as_a_number_and_not_lost(count: str, target: str):
     field = {"type": "ARRAY", count: "2", "items": {"type": "STRING", count: 3}}
     schema = {"type": "OBJECT", "properties": {"a": field}}
     body = {
@@ -141,8 +141,9 @@ def test_a_model_without_a_name_is_unknown(target: str):
     assert "MODEL_UNKNOWN" in found.losses
 
 
-def test_a_request_of_which_nothing_is_left_still_has_input():
+@pytest.mark.parametrize("target", [RESPONSES, "sharegpt"])
+def test_a_request_of_which_nothing_is_left_is_refused(target: str):
     part = {"functionResponse": {"name": "a", "response": {"temp": 3}}}
-    found = told({"contents": [{"role": "model", "parts": [part]}]}, GEMINI, RESPONSES)
-    assert len(found.body["input"]) == 1
-    assert "OPAQUE_DROPPED" in found.losses
+    body = {"contents": [{"role": "model", "parts": [part]}]}
+    with pytest.raises(cannery.EmptyConversationError):
+        cannery.translate(body, source=GEMINI, target=target)

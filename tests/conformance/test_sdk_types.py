@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import orjson
@@ -13,6 +14,7 @@ from tests.conformance.matrix import DIALECTS
 from tests.conformance.test_abroad import silent
 from tests.oracles.sdk_types import validate_request, validate_response
 from tests.oracles.server_rules import check_request_rules, confirmed
+from tests.oracles.silence import unless_empty
 from tests.oracles.stream_rules import check_stream_rules
 from tests.strategies.sdk_bodies import REQUESTS, sdk_request, sdk_response
 
@@ -41,9 +43,11 @@ def test_responses_come_home(name: str, dialect: str) -> None:
 def test_requests_are_valid_and_complete_abroad(name: str, dialect: str, target: str) -> None:
     for seed in SEEDS:
         given = sdk_request(name, seed)
-        rendered = cannery.translate(
-            orjson.dumps(given), source=dialect, target=target, policy="allow"
-        )
+        how = {"source": dialect, "target": target, "policy": "allow"}
+        write = partial(cannery.translate, orjson.dumps(given), **how)
+        rendered = unless_empty(write, dialect, given)
+        if rendered is None:
+            continue
         body = orjson.loads(rendered.body)
         problems = validate_request(target, body)
         problems += confirmed(target, check_request_rules(target, body))

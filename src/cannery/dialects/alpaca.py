@@ -187,6 +187,7 @@ DIALECT = data_set(
     ),
     read_request,
     write_request,
+    messages="",
     fixed_repairs=frozenset({"late_supervisors", "single_system"}),
     signs=(
         Sign(

@@ -138,7 +138,8 @@ class Dialect(Struct, frozen=True, gc=False):
     references: Mapping[str, str] = {}
     # Other names by which people ask for it.
     short_names: tuple[str, ...] = ()
-    # The field of a request that holds its messages, the roles that they have, and whether each must have one.
+    # The field of a request that lists its messages ("" where they are no list), the roles that they have, and whether
+    # each must have one.
     messages: str = "messages"
     vocabulary: Vocabulary = OPENAI
     needs_roles: bool = True

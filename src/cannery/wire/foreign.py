@@ -47,8 +47,10 @@ def report_residue(value: Any, report: Report, place: Place, taken: str | None =
     if residue is None or isinstance(value, (Request, Response)):
         return
     is_result = isinstance(value, ResultCanisterClass)
+    # The form of a tool names the field that its schema was read from; what is kept of that is only its spelling.
+    read = residue.form.split() if isinstance(value, Tool) and residue.form else ()
     for code, detail, within in lost_residue(residue, is_result=is_result):
-        if within != taken:
+        if within != taken and within.removeprefix(".") not in read:
             report.lose(code, place, detail, within)
     if residue.cache is not None and isinstance(value, Tool):
         report.lose("CACHE_MARK_DROPPED", place)

@@ -97,7 +97,7 @@ REPAIRS: Mapping[str, str] = {
     "call_ids": "a call id that the target forbids was rewritten on the call and its result",
     "duplicate_results": "a second result for the same call was left out",
     "empty_text": "blank text that the target refuses was left out",
-    "first_user": "a placeholder user turn was put first",
+    "first_user": "a user turn was put first",
     "function_names": "a function name that the target forbids was rewritten",
     "late_supervisors": "a late system message was folded into the neighbouring user turn",
     "media_types": "a media type that the bytes contradict was corrected",

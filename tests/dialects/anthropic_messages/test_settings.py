@@ -162,7 +162,8 @@ def test_user_and_stops_survive_and_the_rest_is_named():
 
 
 def test_unknown_settings_are_named_abroad():
-    body = {"model": "m", "max_tokens": 9, "messages": [], "container": "c", "x_new": 1}
+    asked = {"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": "q"}]}
+    body = {**asked, "container": "c", "x_new": 1}
     rendered = translate(body, source=NAME, target="openai_chat")
     assert {loss.path for loss in rendered.losses} == {"container", "x_new"}
 

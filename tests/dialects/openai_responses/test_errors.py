@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import random
+from functools import partial
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from cannery.translation import (
 )
 from cannery.wire.contract import WireError
 from tests.oracles.corpus import request_cases, response_cases, stream_cases
+from tests.oracles.silence import unless_empty
 
 NAME = "openai_responses"
 ODD: list[Any] = [
@@ -99,7 +101,8 @@ def test_a_mutated_request_is_refused_or_comes_back(case, seed):
     body = json.loads(json.dumps(mutated(case.body, seed)).encode("utf-8", "replace"))
     try:
         request = normalize_request(body, NAME)
-        translate(body, source=NAME, target="openai_chat", policy="allow")
+        how = {"source": NAME, "target": "openai_chat", "policy": "allow"}
+        unless_empty(partial(translate, body, **how), NAME, body)
     except DialectError:
         return
     if case.id != "lone_surrogate":

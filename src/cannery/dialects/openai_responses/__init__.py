@@ -25,7 +25,6 @@ from cannery.dialects.openai_responses.settings import (
 from cannery.dialects.openai_responses.stream_reading import ResponsesStreamReader
 from cannery.dialects.openai_responses.stream_writing import ResponsesStreamWriter
 from cannery.dialects.openai_responses.writing import ItemWriter
-from cannery.errors import EmptyConversationError
 from cannery.families.openai.errors import read_openai_error, write_openai_error
 from cannery.families.openai.service import HEADERS, PASSED
 from cannery.messages.canisters import SupervisorCanisterClass, text_of
@@ -55,18 +54,19 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> dict
     body = settle(body, request, residue, "input", read_request)
     is_stored = body.get("store") is not False
     writer = ItemWriter(report, is_same=is_same, model=request.model, is_stored=is_stored)
-    if _leads_as_instructions(pieces, is_same=is_same):
-        body["instructions"] = text_of(pieces[0].canister.held)
-        if own_residue(pieces[0].canister, NAME) is None:
-            report_residue(pieces[0].canister, report, pieces[0].place)
-        pieces = pieces[1:]
-    else:
-        writer.has_lead = not is_same
+    lead = pieces[0] if _leads_as_instructions(pieces, is_same=is_same) else None
+    pieces = pieces if lead is None else pieces[1:]
+    writer.has_lead = lead is not None or not is_same
     items = writer.items(pieces)
+    if lead is not None and (items or is_same):
+        body["instructions"] = text_of(lead.canister.held)
+        if own_residue(lead.canister, NAME) is None:
+            report_residue(lead.canister, report, lead.place)
+    elif lead is not None:
+        # Of what followed it nothing is left, and an input there must be.
+        items = writer.items([lead])
     if writer.displaced is not None:
         body["instructions"] = writer.displaced
-    if not (is_same or items or "first_user" in report.off):
-        raise EmptyConversationError(NAME)
     if not is_same and pieces and is_prefill(pieces[-1]):
         report.lose("PREFILL_DROPPED", pieces[-1].place)
     words = form_words(residue)

@@ -19,5 +19,6 @@ DIALECT = data_set(
     Rules(ends_with_calls=True, cache_marks=0),
     read_request,
     write_request,
+    messages="conversations",
     signs=(Sign("request", Evidence.OWN_FIELD, "it has conversations", listed("conversations")),),
 )
