@@ -47,7 +47,7 @@ def test_a_lone_system_message_is_sent_as_a_marked_user_turn(target: str):
 
 @pytest.mark.parametrize("target", [CHAT, CLAUDE, GEMINI, "sharegpt", "alpaca"])
 @pytest.mark.parametrize(
-    ("reference", "code"),
+    "reference, code",
     [
         ({"prompt": {"id": "p"}}, "PROMPT_MISSING"),
         ({"previous_response_id": "r", "input": []}, "HISTORY_MISSING"),

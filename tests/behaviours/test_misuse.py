@@ -173,12 +173,11 @@ def test_an_error_comes_out_of_a_worker_process_as_it_was(
 @pytest.mark.parametrize(
     "name, meant",
     [
-        ("openai", CHAT),
+        ("open_ai", CHAT),
         ("OpenAI-Chat", CHAT),
-        ("chat", CHAT),
-        ("anthropic", CLAUDE),
-        ("gemini", GEMINI),
-        ("responses", RESPONSES),
+        ("Anthropic", CLAUDE),
+        ("gemini_generat", GEMINI),
+        ("response", RESPONSES),
         ("nonsense", None),
     ],
 )
