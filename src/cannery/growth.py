@@ -1,10 +1,10 @@
-"""A conversation that grew is not encoded again: its canisters remember the text that was written for them.
+"""A cache of written messages, so that a conversation that grew is not encoded from the start again.
 
 The last canister before a user's turn keeps the messages up to there as JSON text, for each target, together with the
-canisters before it. When a conversation that begins with the same canisters is written again, only what stands behind
-is written, by the same writer, and put behind the text. Nothing is kept where a repair was made or an alias given,
-since those may depend on what comes later. A canister never holds what leads back to itself, because no collector looks
-into canisters.
+canisters before it. When a conversation that begins with the same canisters is written again, the same writer writes
+only the canisters after them, and the result is appended to the text. Nothing is kept where a repair was made or an
+alias given, since those may depend on later messages. A canister never refers to itself through its cache, because
+the garbage collector does not track canisters.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from cannery.wire.contract import Piece
 from cannery.wire.losses import Lost, Report
 from cannery.wire.turns import MODEL, SIDES
 
-# Shorter conversations are written as quickly as they are remembered.
+# Shorter conversations are written as quickly as they are found in the cache.
 _SHORTEST = 16
 # How far from its end a conversation is searched for what was kept.
 _REACH = 64

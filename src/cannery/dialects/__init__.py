@@ -48,7 +48,7 @@ def all_dialects() -> tuple[Dialect, ...]:
 
 
 def _nearest(name: str) -> str | None:
-    """The dialect that somebody may have meant: by its spelling, or by one word of it."""
+    """The dialect that was probably meant: one of similar spelling, or with this word in its name."""
     import difflib
 
     meant = name.lower().replace("-", "_")

@@ -1,9 +1,9 @@
-"""What providers insist on: passes of one signature, run only on the wire.
+"""Repairs: what providers insist on, as passes of one signature that change only the body to send.
 
 Each pass takes the pieces of a conversation, a provider's rules and a report, and returns pieces again. It is
 deterministic and idempotent, has a name that switches it off, and reports what it did. The stored conversation never
-changes. The order of ``PASSES`` is the order in which they run; one look at the conversation (``survey``) tells which
-of them it cannot need.
+changes. The order of ``PASSES`` is the order in which they run; ``survey`` finds which of
+them a conversation may need.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Ids and names that a provider forbids: rewritten injectively, the same way every time.
 
-An alias keeps what is legal of the original and ends in a hash of it, so that two originals never meet. Legal ids and
-names are untouched. A call id that comes again in a later turn gets an alias of its own.
+An alias keeps what is legal of the original and ends in a hash of it, so that two originals never get the same alias.
+Legal ids and names are untouched. A call id that comes again in a later turn gets an alias of its own.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def call_ids(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:
 def _fresh(
     original: str, rules: Rules, used: set[str], taken: set[str], tries: dict[str, int]
 ) -> str:
-    """A legal id that nobody has; ``tries`` keeps how often each id came, so that no alias is tried again."""
+    """A legal id that is not in use; ``tries`` counts how often each id came, so that no alias is tried twice."""
     pattern, length = rules.call_id_pattern, rules.call_id_length
     if original not in used and is_legal(original, pattern, length):
         return original

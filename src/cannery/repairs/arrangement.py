@@ -1,4 +1,4 @@
-"""Turns: who speaks first, who speaks last, and what may stand between."""
+"""The order of turns: which role comes first and last, and where system messages may stand."""
 
 from __future__ import annotations
 

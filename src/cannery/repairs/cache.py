@@ -1,4 +1,4 @@
-"""Cache marks: no more than a provider allows; the earliest go first, since a later one covers them."""
+"""Cache marks: no more than a provider allows; the earliest are removed, since a later one covers them."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Media types: what the bytes say, wherever a content lies.
+"""Media types: corrected to what the bytes of a content are.
 
-What is not sent as bytes keeps its type: nobody can look at what lies elsewhere, and what is broken is left out.
+Content that is not sent as bytes keeps its type, since its bytes are not known; broken content is left out.
 """
 
 from __future__ import annotations

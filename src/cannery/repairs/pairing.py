@@ -1,7 +1,7 @@
-"""Calls and results: each call answered once, right behind its turn, in call order.
+"""Calls and results: each call has one result, right after its turn, in the order of the calls.
 
-A result answers the first call with its id in the latest turn that has one and is not answered yet; ids may come again,
-in a later turn or even in the same.
+A result answers the first unanswered call with its id, in the latest turn that has one. Ids may repeat, in a later turn
+or in the same one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""One look at a conversation that says what a repair could be about.
+"""One walk over a conversation that finds which repairs it may need.
 
-Most conversations need no repair, and a pass that walks all pieces to find that out costs more than the look. A fact
-errs on the side of running a pass: the pass decides for itself what it changes.
+Most conversations need none, and this walk costs less than one for each pass. In doubt a pass runs: it decides itself
+what it changes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from cannery.wire.turns import MODEL, SIDES, SUPERVISOR, USER
 
 # Several supervisors stand before anybody speaks.
 LEADING = "leading"
-# A supervisor stands behind somebody who spoke.
+# A supervisor message follows a message of another role.
 LATE = "late"
 # Calls and results, and those that are not answered right behind their turn, in call order.
 CALLS, UNPAIRED = "calls", "unpaired"

@@ -1,6 +1,6 @@
-"""Replies in the words of the request: names and call ids that were rewritten, free text that was wrapped.
+"""Replies with the names and call ids of the request, and with free text that was wrapped in an argument.
 
-A custom tool goes abroad as a function with one argument; what the model gives it there is its free text here.
+Another dialect gets a custom tool as a function with one argument, which holds the free text.
 """
 
 from __future__ import annotations

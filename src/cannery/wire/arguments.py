@@ -1,4 +1,4 @@
-"""Arguments and identifiers of calls, checked without being taken apart.
+"""Arguments of calls, checked without being decoded.
 
 Where a wire takes only objects, text that spells none is wrapped in one, reversibly; an object passes through as the
 text it is, so that the spelling of its numbers survives.
@@ -6,8 +6,6 @@ text it is, so that the spelling of its numbers survives.
 
 from __future__ import annotations
 
-import re
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -18,11 +16,7 @@ from cannery.messages.json_text import decode_json, is_json_object, write_json
 
 RAW_ARGUMENTS = "_raw_arguments"
 FREEFORM_INPUT = "input"
-_EMPTY = Raw(b"{}")
-_PLAIN_ID = re.compile(r"[A-Za-z0-9_-]{1,40}", re.ASCII).fullmatch
-_PLAIN_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,39}", re.ASCII).fullmatch
-# The slice of a JSON text; one of msgspec's errors if it is none.
-read_slice = msgspec.json.Decoder(Raw).decode
+_check = msgspec.json.Decoder(Raw).decode
 
 
 def argument_text(value: Any) -> str:
@@ -32,54 +26,18 @@ def argument_text(value: Any) -> str:
     return value if type(value) is str else write_json(value)
 
 
-def object_slice(text: str) -> Raw | None:
-    """The JSON object that an argument text spells, ready for msgspec to be written; None if it spells none.
+def object_text(text: str) -> Fragment | None:
+    """The JSON object that an argument text spells, for orjson to write; None if it spells none.
 
     The empty text spells the empty object.
     """
     if text[:1] != "{":
-        return _EMPTY if not text else None
+        return None if text else Fragment("{}")
     try:
-        return read_slice(text)
+        _check(text)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
-
-
-def object_text(text: str) -> Fragment | None:
-    """The same for orjson."""
-    return None if object_slice(text) is None else Fragment(text or "{}")
-
-
-def is_plain_identifier(text: str) -> bool:
-    """Whether every provider takes this as the id of a call: at most 40 letters, digits, underscores and dashes."""
-    if text.isidentifier() and text.isascii() and len(text) <= 40:
-        return True
-    return _PLAIN_ID(text) is not None
-
-
-@lru_cache(maxsize=1024)
-def is_plain_name(text: str) -> bool:
-    """Whether every provider takes this as the name of a function: like an id, with a letter or underscore first."""
-    return _PLAIN_NAME(text) is not None
-
-
-def _is_plain_run(text: str) -> bool:
-    """Whether this is nothing but letters and digits of ASCII, underscores and dashes, with one of the former."""
-    return text.isascii() and text.encode().translate(None, b"_-").isalnum()
-
-
-def are_plain_calls(identifiers: list[str], names: set[str]) -> bool:
-    """Whether every provider takes these ids and names as they are, and no id comes twice."""
-    if not identifiers:
-        return True
-    distinct = set(identifiers)
-    return (
-        len(distinct) == len(identifiers)
-        and "" not in distinct
-        and max(map(len, identifiers)) <= 40
-        and _is_plain_run("".join(identifiers))
-        and all(map(is_plain_name, names))
-    )
+    return Fragment(text)
 
 
 def object_input(text: str) -> Any:

@@ -1,4 +1,4 @@
-"""Citations abroad: an address, a title and a span are what dialects share; what else one says is named."""
+"""Citations for another dialect: all share an address, a title and a span; every other field is reported as lost."""
 
 from __future__ import annotations
 

@@ -88,7 +88,7 @@ class StreamOptions(Struct, frozen=True, gc=False):
     created: int = 0
 
 
-# What a body says where it must name a model and nobody gave one.
+# What a body says where it must name a model and none was given.
 UNKNOWN_MODEL = "unknown"
 
 
@@ -154,7 +154,7 @@ class Dialect(Struct, frozen=True, gc=False):
     # Whether a request body must name its model; elsewhere the URL does.
     names_model: bool = True
     rules_for: Callable[[str | None], Rules] | None = None
-    # Repairs that nobody can switch off, since the format cannot say what they change.
+    # Repairs that cannot be switched off, since the format cannot say what they change.
     fixed_repairs: frozenset[str] = frozenset()
 
     def rules_of(self, model: str | None) -> Rules:

@@ -58,7 +58,7 @@ def put(body: dict[str, Any], key: str, value: Any) -> None:
 
 
 def distinct(request: Request, dialect: str, report: Report) -> Iterator[tuple[str, Tool]]:
-    """The tools of a request with their places; abroad a second one of the same name is left out."""
+    """The tools of a request with their places; another dialect gets only the first tool of a name."""
     names: set[str] = set()
     for index, tool in enumerate(request.tools):
         place = f"tools[{index}]"

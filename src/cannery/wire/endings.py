@@ -1,4 +1,4 @@
-"""How an answer ended, where a target has no word for it: said in the nearest way, and named."""
+"""Finish reasons that a target has no word for: the nearest one is written, and the change is reported."""
 
 from __future__ import annotations
 
@@ -8,22 +8,16 @@ from cannery.messages.absence import absent
 from cannery.messages.requests import FinishReason, Response
 from cannery.wire.losses import Report
 
-# What nobody would guess from the plain end of an answer.
+# Reasons that the usual end of an answer does not imply.
 _TELLING = frozenset(
     {FinishReason.Pause, FinishReason.Malformed, FinishReason.Error, FinishReason.Other}
 )
 
 
-def is_plain_end(response: Response) -> bool:
-    """Whether every dialect can say how an answer ended."""
-    finish = response.finish
-    return response.stop_sequence is absent and finish is not absent and finish not in _TELLING
-
-
 def report_ending(
     response: Response, report: Report, *, says: frozenset[Any] = frozenset()
 ) -> None:
-    """Name a finish reason that a target does not say, or that nobody told, and the stop sequence that was met."""
+    """Report a finish reason that the target cannot express or the source does not give, and the stop sequence met."""
     finish = response.finish
     if finish in _TELLING and finish not in says:
         detail = f"the target has no finish reason {finish.value!r}"

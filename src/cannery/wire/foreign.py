@@ -1,4 +1,4 @@
-"""Residue of another dialect: what it held is named as lost, once, with its own path."""
+"""Residue of another dialect: each of its fields is reported as lost, once, with its own path."""
 
 from __future__ import annotations
 

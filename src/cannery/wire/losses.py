@@ -87,8 +87,6 @@ CODES: Mapping[str, tuple[str, str]] = {
     "TOOL_DROPPED": (LOST, "the target has no such tool"),
 }
 
-# Losses that are alike wherever they occur, and named at the first place only.
-TOLD_ONCE = frozenset({"SIGNATURE_STANDIN"})
 
 REPAIRS: Mapping[str, str] = {
     "alternation": "neighbours of the same role became parts of one message",

@@ -1,6 +1,6 @@
-"""Media on the wire: data URLs, base64 text, and the types that bytes give away.
+"""Media on the wire: data URLs, base64 text, and media types recognised by their first bytes.
 
-Payloads stay text until somebody asks for bytes; only the first few characters are decoded to look at the magic number.
+Payloads stay text until their bytes are needed; only the first few characters are decoded to look at the magic number.
 """
 
 from __future__ import annotations
@@ -11,14 +11,8 @@ from typing import Any
 
 from cannery.errors import ContentNotFoundError, MessageError
 from cannery.messages.content import (
-    AudioContentClass,
     BinaryContentStruct,
     FileContentClass,
-    ImageContentClass,
-    VideoContentClass,
-    new_audio,
-    new_image,
-    new_video,
     payload_bytes,
 )
 from cannery.messages.payload import Base64, Location, Payload
@@ -28,7 +22,7 @@ _DATA_URL = re.compile(r"data:([^;,]*)((?:;[^;,]*)*?);base64,", re.IGNORECASE)
 WEB_IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp"})
 # The type of a file of chunks that is the result of a search; its context is where it was found.
 SEARCH_RESULT = "text/x-search-result"
-# The type of data that nobody knows anything about.
+# The type of data about which nothing is known.
 UNKNOWN_TYPE = "application/octet-stream"
 _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -98,11 +92,6 @@ _SPELLINGS = {
     "audio/x-flac": "audio/flac",
     "application/x-pdf": "application/pdf",
 }
-_MAKERS: dict[str, tuple[type[Any], Any]] = {
-    "image": (ImageContentClass, new_image),
-    "audio": (AudioContentClass, new_audio),
-    "video": (VideoContentClass, new_video),
-}
 
 
 def split_data_url(url: str) -> tuple[str, Base64] | None:
@@ -139,18 +128,6 @@ def standard_base64(payload: Payload) -> str:
     if isinstance(payload, Base64) and is_standard_base64(payload.text):
         return payload.text
     return base64.b64encode(payload_bytes(payload)).decode()
-
-
-def sound_base64(payload: Payload) -> str | None:
-    """The same; None if the data are empty or not base64."""
-    if isinstance(payload, Base64):
-        text = payload.text
-        if text and is_standard_base64(text):
-            return text
-        data = payload.read()
-    else:
-        data = payload_bytes(payload)
-    return base64.b64encode(data).decode() if data else None
 
 
 def is_standard_base64(text: str) -> bool:

@@ -1,8 +1,8 @@
 """Blocks that another dialect leaves out, and the texts on both sides of them.
 
-What only its own dialect understands, such as the block of a hosted tool, is left out elsewhere. Where that happens
-between two texts of the model a blank line stands before the second, so that they do not run together. A summary that
-people can read is text.
+A block that only its own dialect understands, such as that of a hosted tool, is left out for another dialect. Where it
+stood between two texts of the model, a blank line goes before the second, so that they do not run together. A readable
+summary becomes text.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""The settings of a request at home: what its residue remembers, as far as the request still says it.
+"""The settings of a request in the same dialect: the residue of each, unless the request was changed.
 
 Residue knows how a setting was spelled (``stop`` as one string, ``tools`` as an empty list, ``stream`` as null).
-Whoever changes the setting in the model means the new value, and the old spelling must give way; all others stay.
+When a setting is changed in the model, its new value replaces the old spelling; all other spellings stay.
 """
 
 from __future__ import annotations

@@ -135,5 +135,5 @@ def named_frame(name: str, value: Any) -> bytes:
 
 
 def foreign_frame(name: str, value: Any) -> bytes:
-    """The same for a name that somebody else chose: one that no line can hold is left to the data."""
+    """The same for a name from outside; one that does not fit on a line is left out."""
     return named_frame(name, value) if name.isprintable() else data_frame(value)

@@ -95,7 +95,7 @@ def check_chunks(chunks: Any) -> None:
 
 
 def read_stream(chunks: Iterable[Any], reader: StreamReader) -> Iterator[Event]:
-    """The events of chunks, whatever the split of their bytes."""
+    """The events of chunks, which may split the bytes anywhere."""
     for chunk in chunks:
         if not isinstance(chunk, (bytes, bytearray, memoryview)):
             raise InputError(f"expected chunks of bytes, got {type(chunk).__name__} among them")
@@ -104,8 +104,8 @@ def read_stream(chunks: Iterable[Any], reader: StreamReader) -> Iterator[Event]:
 
 
 def write_stream(events: Iterable[Event], writer: StreamWriter) -> Iterator[bytes]:
-    """The bytes of events; what says nothing is left out."""
-    from cannery.messages.events import checked_events  # streams are not everybody's
+    """The bytes of events; events without output are skipped."""
+    from cannery.messages.events import checked_events  # not every program reads streams
 
     for event in checked_events(events):
         chunk = writer.write(event)

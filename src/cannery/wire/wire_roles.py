@@ -1,4 +1,4 @@
-"""Roles at the edge: normalized by the vocabulary of a dialect, refused in the words that clients know."""
+"""Roles of bodies: normalized by the vocabulary of a dialect; an unknown one is an error with its path."""
 
 from __future__ import annotations
 

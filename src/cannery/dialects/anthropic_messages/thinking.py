@@ -31,7 +31,7 @@ from cannery.wire.losses import Report
 
 DEFAULT_MAX_TOKENS = 4096
 LEAST_BUDGET = 1024
-# Where nobody gave a limit: with it the answer's share stays within the 32 000 tokens that Opus 4 may write at most.
+# Where no limit was given: with it the answer's share stays within the 32 000 tokens that Opus 4 may write at most.
 _MOST_BUDGET = 32_000 - DEFAULT_MAX_TOKENS
 # What the shortest thinking has to leave for the answer.
 _LEAST_ANSWER = 512

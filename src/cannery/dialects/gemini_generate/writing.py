@@ -161,7 +161,7 @@ class MessageWriter:
     def _folded(self, piece: Piece) -> Piece:
         """A late supervisor as a user says it.
 
-        The repairs have seen to supervisors, unless somebody added one to what came from here, or the rules of an
+        The repairs have seen to supervisors, unless one was added to a conversation of this dialect, or the rules of an
         endpoint say that it takes them.
         """
         self.report.repair("late_supervisors", piece.place)

@@ -243,7 +243,7 @@ def _write_body(response: Response, report: Report) -> Object:
 
 
 def finish_word(finish: Any, *, has_calls: bool) -> str:
-    """The finish reason that clients rely on: calls show in it, also where nobody said how the answer ended."""
+    """The finish reason that clients rely on: calls show in it, also where the source gives no reason."""
     if isinstance(finish, FinishReason) and not (has_calls and finish is FinishReason.Stop):
         return FINISH_WORDS[finish]
     return "tool_calls" if has_calls else "stop"

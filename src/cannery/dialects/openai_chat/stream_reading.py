@@ -225,7 +225,7 @@ class ChatStreamReader:
         yield Delta(self._spoken[1], words)
 
     def _cite(self, annotations: list[Any]) -> Iterator[Event]:
-        """Citations of the text under way, or of the first to come; those of a text that has ended stay at home."""
+        """Citations of the text under way, or of the first to come; those of an ended text are not translated."""
         part = self._spoken[1] if self._spoken is not None and self._spoken[0] == "text" else None
         if part is None and not self._before:
             self._early += annotations

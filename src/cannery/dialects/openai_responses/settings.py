@@ -115,7 +115,7 @@ class SettingsReader:
         self.controls = new_controls(**self._values) if self._values else DEFAULT_CONTROLS
 
     def envelope(self) -> str | None:
-        """The patch of all that nobody has taken from the fields."""
+        """The patch of all fields that were not taken."""
         return patch_of(self.fields, (), self._patches)
 
     def read_scalar(self, key: str) -> None:

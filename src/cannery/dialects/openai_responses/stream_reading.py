@@ -516,7 +516,7 @@ def _names(value: Object) -> list[tuple[Any, ...]]:
 def _claim(
     names: list[tuple[Any, ...]], named: dict[tuple[Any, ...], deque[int]], free: set[int]
 ) -> int | None:
-    """The first item with one of these names that nobody has taken."""
+    """The first item with one of these names that is not taken yet."""
     for name in names:
         indices = named.get(name, ())
         while indices:

@@ -83,7 +83,7 @@ _CACHE_TTL = {"short": "30m", "long": "12h"}
 
 
 def _stands_apart(canister: AnyCanister) -> bool:
-    """Whether what somebody says is an item of its own, and not a part of a message."""
+    """Whether a canister is written as an item of its own, not as a part of a message."""
     held = canister.held
     if type(held) is str:
         return False

@@ -209,7 +209,7 @@ class RecordReader(Reader):
 
 
 def _image(value: Any) -> Any:
-    """The image that an entry of ``images`` gives by URL; None for a file on somebody's disk."""
+    """The image that an entry of ``images`` gives by URL; None for a local file."""
     if type(value) is not str:
         return None
     if value.startswith(("http://", "https://")):

@@ -1,7 +1,7 @@
 """Writing messages of the Chat Completions shape, which several dialects share.
 
-Every function gives the usual form of a value and then lets this dialect's own residue restore what was really
-said. A part that cannot be said gives None and a loss.
+Each function writes the usual form of a value and applies the residue of the same dialect to it. A part that has no
+form here gives None and a loss.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ Object = dict[str, Any]
 
 
 class ChatWriter:
-    """Writes messages; ``is_same`` when they were read from this same dialect.
+    """Writes messages; ``is_same`` if they were read from the same dialect.
 
-    ``for_answer`` when they are for a client and not for the server: then a message has annotations.
+    ``for_answer`` if they are for a client, not for the server: then a message has annotations.
     """
 
     # Whether what is being written stands inside a result, so that its fields have no path of their own.
@@ -234,7 +234,7 @@ class ChatWriter:
         return None
 
     def _report_citations(self, content: TextualContentClass, place: int | None) -> None:
-        """Name citations that nobody will see: a request has none, an answer those with a URL, and its own at home."""
+        """Report citations that are left out: a request has none, an answer those with a URL or its own."""
         said = [
             each
             for each in content.citations

@@ -24,7 +24,6 @@ from cannery.wire.bodies import Object
 from cannery.wire.controls import EFFORTS, FORMAT_NAME, effort_of, field_of, flag, put, text
 from cannery.wire.losses import Report
 from cannery.wire.residues import nested, set_again, take_usual
-from cannery.wire.schemas import object_schema
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 _SYNTAXES = ("lark", "regex")
@@ -32,27 +31,6 @@ _SYNTAXES = ("lark", "regex")
 SIBLINGS = ("openai_chat", "openai_responses")
 # The words for thoughts that are not shown, which is what OpenAI's dialects do anyway.
 UNSHOWN = frozenset({"omitted", "none"})
-
-
-def read_output(value: Any, field: str | None = None) -> Any:
-    """The output format, or absent; ``field`` is the one that holds a schema where it is not flat."""
-    if type(value) is not dict:
-        return absent
-    kind = value.get("type")
-    if kind == "text":
-        return new_output_format("text")
-    if kind == "json_object":
-        return new_output_format("json")
-    schema = value if field is None else value.get(field)
-    if kind != "json_schema" or type(schema) is not dict:
-        return absent
-    return new_output_format(
-        "schema",
-        write_json(schema["schema"]) if type(schema.get("schema")) is dict else absent,
-        text(schema.get("name")),
-        text(schema.get("description")),
-        flag(schema.get("strict")),
-    )
 
 
 def take_output(value: Any, field: str | None = None) -> tuple[Any, Object | None]:
@@ -161,13 +139,6 @@ def legal_format(tool: Tool, request: Request, report: Report, place: str) -> An
         detail = f"{key!r} is known only to its own dialect"
         report.lose("FIELD_DROPPED", place, detail, within)
     return legal
-
-
-def make_legal(written: Object, request: Request) -> None:
-    """Change what a server would refuse of a function that came from elsewhere: an object lists its properties."""
-    schema = written.get("parameters")
-    if request.source not in SIBLINGS and type(schema) is dict:
-        written["parameters"] = object_schema(schema)
 
 
 Counts = tuple[str, str]
