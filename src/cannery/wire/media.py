@@ -79,7 +79,7 @@ _ALSO: dict[str, frozenset[str]] = {
     "video/3gpp2": _MP4 | {"audio/3gpp2"},
 }
 _ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-# Scanning all of a large image would take longer than translating the rest of its body.
+# How many characters tell base64 from other text; larger data is not scanned whole.
 _CLOSELY = 4_000
 NOT_BASE64 = "the data are empty or not base64"
 _SPELLINGS = {
