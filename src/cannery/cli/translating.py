@@ -84,6 +84,18 @@ def records_of(body: bytes) -> list[bytes]:
     return [msgspec.json.format(bytes(item), indent=-1) for item in items]
 
 
+def is_stream(options: argparse.Namespace, head: bytes) -> bool:
+    """Whether JSON lines are the events of one stream, and not one body each."""
+    if options.lines or options.kind is not None:
+        return not options.lines and bool(options.kind == "stream")
+    from cannery.detection import detect
+
+    try:
+        return detect(head).kind == "stream"
+    except InputError:
+        return False
+
+
 def identify(options: argparse.Namespace, body: bytes) -> tuple[str, str]:
     """The dialect and the kind of a body: as told, or detected and said."""
     if options.source is not None and options.kind is not None:

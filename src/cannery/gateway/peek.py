@@ -52,7 +52,7 @@ def _reply_decoder(fields: tuple[str, ...], tokens: str) -> Callable[[bytes], An
     found: list[tuple[str, Any, Any]] = [
         ("id", str | None, None),
         (tokens, dict[str, Any] | None, None),
-        *((name, list[Raw] | dict[str, Raw] | UnsetType, UNSET) for name in fields),
+        *((name, list[Raw] | dict[str, Raw] | str | UnsetType, UNSET) for name in fields),
     ]
     return msgspec.json.Decoder(msgspec.defstruct("_Reply", found)).decode
 

@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
         options.source = choose_dialect(options.source)
     with reading(options.file) as file:
         source = translating.look(file, options.file, is_lines=options.lines)
-        if source.form == "lines":
+        if source.form == "lines" and not translating.is_stream(options, source.head):
             return translating.bulk(options, source, translating.size_of(file))
         if source.form == "one" and (records := translating.records_of(source.head)):
             dialect, kind = translating.identify(options, records[0])
@@ -66,6 +66,7 @@ def run(options: argparse.Namespace) -> int:
                 return translating.bulk(options, joined, len(source.head))
         dialect, kind = translating.identify(options, source.head)
         if kind == "stream":
+            source = source._replace(form="stream")
             return translating.stream(options, dialect, translating.chunks_of(source))
     return _one(options, source.head, dialect, kind)
 
