@@ -130,7 +130,10 @@ class Writing:
         if start < end:
             notes = Report(self._without)
             listed = self._listed(whole[: first + 1], notes)
-            alone = [] if start else self._listed([*lead, whole[first]], Report(self._without))
+            alone = self._listed([*lead, whole[first]], Report(self._without))
+            # Where the turn of the model before it was left out, the user's turn is joined to the one before that.
+            if not listed or encode(listed[-1:]) != encode(alone[-1:]):
+                return None
             skip = kept.skip if kept is not None else len(alone) - 1
             text = encode(listed[skip if start else 0 : -1])[1:-1]
             added = growth.Written(text, notes, skip)

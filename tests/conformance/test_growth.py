@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import cannery
 from cannery import growth
-from cannery.messages.content import ImageContentClass
+from cannery.messages.content import ImageContentClass, ReasoningContentClass
 from cannery.messages.residue import Residue
 from tests.conformance.matrix import DATA_SETS, DIALECTS, identify
 from tests.oracles.corpus import Case, request_cases
@@ -111,6 +111,19 @@ def test_a_longer_conversation_takes_what_was_kept(target: str, monkeypatch: pyt
         conversation = conversation.append(more)
         cannery.nativize_request(cannery.Request(conversation, model="m"), target)
     assert [kept.length for kept in found] == [18, 20, 20]
+
+
+@pytest.mark.parametrize("target", DIALECTS)
+def test_a_turn_that_is_left_out_takes_no_other_with_it(target: str):
+    thought = cannery.assistant(ReasoningContentClass(("hm",)))
+    turns = [cannery.user("q"), cannery.assistant("a")] * 8
+    turns += [cannery.user("first"), thought, cannery.user("second")]
+    conversation = cannery.Conversation(each.replace() for each in turns)
+    for _ in range(2):
+        body = cannery.nativize_request(cannery.Request(conversation, model="m"), target).body
+        assert body.count(b'"first"') == 1
+        assert body.count(b'"second"') == 1
+        conversation = conversation.append(cannery.assistant("b")).append(cannery.user("third"))
 
 
 @pytest.mark.parametrize("target", DATA_SETS)
