@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,6 +18,7 @@ from cannery.gateway import echo
 from cannery.gateway.identifiers import new_identifier
 from cannery.gateway.ledger import Ledger, Plan
 from cannery.gateway.logs import Log
+from cannery.gateway.peek import gist
 from cannery.gateway.replies import Replies, Reply
 from cannery.gateway.routing import Match, NoMatch, Router
 from cannery.gateway.settings import parse_settings
@@ -27,12 +30,14 @@ from cannery.messages import (
     Request,
     Tool,
     ToolChoice,
+    Usage,
     assistant,
     fold,
     result,
     supervisor,
     user,
 )
+from cannery.wire.contract import Dialect
 
 from .running import words as words_of
 
@@ -272,3 +277,55 @@ def test_telemetry_is_off_unless_an_exporter_is_configured() -> None:
     assert not is_configured({"OTEL_TRACES_EXPORTER": "none"})
     assert is_configured({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://127.0.0.1:4318"})
     assert Telemetry.of(Log(), {}) is None
+
+
+@pytest.mark.parametrize(
+    "dialect, body, usage",
+    [
+        (
+            "gemini_generate",
+            {
+                "candidates": [],
+                "usageMetadata": {
+                    "promptTokenCount": 94,
+                    "toolUsePromptTokenCount": 4610,
+                    "candidatesTokenCount": 7,
+                    "thoughtsTokenCount": 3,
+                },
+            },
+            Usage(4704, 10, 0, 0),
+        ),
+        (
+            "openai_chat",
+            {
+                "choices": [],
+                "usage": {
+                    "prompt_tokens": 50,
+                    "completion_tokens": 2,
+                    "prompt_tokens_details": {"cached_tokens": 40},
+                    "cache_read_input_tokens": 40,
+                },
+            },
+            Usage(50, 2, 40, 0),
+        ),
+        (
+            "anthropic_messages",
+            {
+                "content": [],
+                "usage": {"input_tokens": 5, "output_tokens": 2, "cache_read_input_tokens": 40},
+            },
+            Usage(45, 2, 40, 0),
+        ),
+    ],
+)
+def test_tokens_are_counted_where_the_dialect_has_them(
+    dialect: str, body: dict[str, Any], usage: Usage
+) -> None:
+    told = gist(find_dialect(dialect), json.dumps(body).encode())
+    assert told is not None
+    assert told.usage == usage
+
+
+@pytest.mark.parametrize("dialect", Router().dialects, ids=lambda dialect: dialect.name)
+def test_a_reply_without_the_fields_of_its_dialect_is_none(dialect: Dialect) -> None:
+    assert gist(dialect, b'{"error": {}}') is None

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct, field
 
-from cannery.dialects import dialect_names, find_dialect, is_dialect
+from cannery.dialects import all_dialects, dialect_names, find_dialect, is_dialect
 from cannery.errors import ConfigurationError
 from cannery.gateway.toml_lines import Place, find_lines, line_of
 from cannery.roles.mappings import RoleMappings
@@ -30,7 +30,6 @@ _PATH = re.compile(r"(?P<problem>.*?)(?: - at `\$(?P<path>.*)`)?$", re.DOTALL)
 _STEP = re.compile(r"\.([^.\[]+)|\[(\d+|\.\.\.)\]")
 DURABILITIES = ("sync", "group", "os")
 ACKNOWLEDGEMENTS = ("received", "durable")
-AUTHENTICATIONS = ("bearer", "x-api-key", "x-goog-api-key", "none")
 _LEAST = {
     ("server", "drain_seconds"): 0,
     ("server", "ping_seconds"): 0,
@@ -364,8 +363,9 @@ def _row_problems(row: Row, seen: set[str]) -> list[tuple[str, str]]:
             problems.append(("dialect", f"{name!r} is a file format: nothing can be asked in it"))
     if not row.dialects:
         problems.append(("dialect", "names no dialect"))
-    if row.auth is not None and row.auth not in AUTHENTICATIONS:
-        problems.append(("auth", f"must be one of {', '.join(AUTHENTICATIONS)}"))
+    headers = {dialect.service.headers.key for dialect in all_dialects()}
+    if row.auth is not None and row.auth not in {*headers, "none"}:
+        problems.append(("auth", f"must be one of {', '.join(sorted(headers))}, none"))
     if row.connections < 0:
         problems.append(("connections", "must be at least 0"))
     if not 0 <= row.retries <= 10:
