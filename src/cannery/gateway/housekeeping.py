@@ -57,7 +57,7 @@ class Housekeeper:
         self._later()
 
     def look(self) -> None:
-        """Give back what is free, if that may be much and nobody waits.
+        """Give back what is free, if that may be much and no caller waits.
 
         That is so when more is in use than after the last time, and when what waited to be filed waits no longer.
         """

@@ -225,7 +225,7 @@ class Sender:
             raise
 
     async def _request(self, outgoing: Outgoing) -> Any:
-        # An upstream closes connections that nobody used for a while, also in the moment when one is used again:
+        # An upstream closes connections that were idle for a while, also in the moment when one is used again:
         # then it has not seen the request.
         may_be_stale = monotonic() - self._answered < _IDLE_SECONDS
         url, headers, body, name = outgoing
@@ -249,7 +249,7 @@ class Sender:
             raise NoAnswerError(self.name, problem, "upstream_busy", 503) from None
 
     def describe(self, failure: Exception, *, has_begun: bool) -> NoAnswerError:
-        """What went wrong, without what is nobody's business (addresses, headers of a proxy)."""
+        """What went wrong, without addresses and headers of a proxy."""
         text = str(failure)
         if isinstance(failure, failures.TimeoutError):
             return NoAnswerError(self.name, "did not answer in time", "upstream_timeout", 504)

@@ -120,7 +120,7 @@ class _Verification:
                 self._missing[identifier] = Damage(log, problem, position - base + 1, position)
 
     def check_missing(self) -> None:
-        """Name what the manifest says and nobody has found, unless it says so no longer."""
+        """Name what the manifest lists and the store lacks, unless it is no longer listed."""
         for identifier in self._manifest:
             where = f"conversations/{identifier}"
             self._missing[identifier] = Damage(where, "the conversation is missing")

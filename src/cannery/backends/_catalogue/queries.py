@@ -1,8 +1,9 @@
-"""The questions that a catalogue answers, whoever provides the connection."""
+"""The questions that a catalogue in SQLite answers, on a connection of any backend."""
 
 from __future__ import annotations
 
 import sqlite3
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
@@ -21,11 +22,12 @@ from cannery.backends._contract import (
 T = TypeVar("T")
 
 
-class Queries:
+class Queries(ABC):
     """A catalogue in SQLite; ``_ask`` gives a connection in one state that includes every acknowledged change."""
 
+    @abstractmethod
     def _ask(self, work: Callable[[sqlite3.Connection], T], *, needs_words: bool = False) -> T:
-        raise NotImplementedError
+        """What some work finds on a connection; ``needs_words`` where it searches texts."""
 
     def match(
         self, scope: str, session: str, histories: Sequence[Sequence[bytes | None]]

@@ -2,7 +2,7 @@
 
 Section 11 of ``docs/storage-format.md``. While gc waits, logs, packs and change logs only grow. So they are copied
 without locks, then what changed meanwhile, which the change log names, and the rest in one short moment in which
-nobody writes: the copy is the store as it was at that moment. The marker is copied last, so that a copy that was
+no process writes: the copy is the store as it was at that moment. The marker is copied last, so that a copy that was
 interrupted is no store.
 """
 
@@ -30,7 +30,7 @@ from cannery.backends.directory.layout import (
 from cannery.errors import StorageError
 
 _PIECE = 1 << 20
-# When so few conversations changed during a round, the rest is copied while nobody writes.
+# When so few conversations changed during a round, the rest is copied under the write lock.
 _FEW = 32
 _ROUNDS = 10
 
@@ -97,7 +97,7 @@ class Copier:
         return cursor
 
     def _follow(self, cursor: Cursor) -> None:
-        """Copy the last changes; nobody writes."""
+        """Copy the last changes; the write lock is held."""
         noted = self._change_log.since(cursor).noted
         if noted is None:
             self._begin()

@@ -180,7 +180,7 @@ class ChangeLog:
         return found, damages
 
     def forget(self, gone: Iterable[str], shortened: Mapping[str, tuple[int, bytes]]) -> None:
-        """Note, durably, what gc is about to take away; nobody writes and the journal is empty."""
+        """Note, durably, what gc is about to take away; the write lock is held and the journal is empty."""
         texts = [f"{identifier} {feed.GONE} {feed.NONE}" for identifier in gone]
         for identifier, (count, line) in shortened.items():
             texts.append(f"{identifier} {count} {line[-11:-3].decode() or feed.NONE}")
@@ -197,7 +197,7 @@ class ChangeLog:
         self._files.sync_directory(CHANGES)
 
     def compact(self) -> None:
-        """Replace old files, which nobody writes any more, by one that says each thing once, when that is worth it."""
+        """Replace old files, which are no longer written, by one that says each thing once, when that is worth it."""
         old = feed.generations(self._files)[:-_KEPT]
         sizes = [facts.size for one in old if (facts := self._files.facts(changes_name(one)))]
         is_small = sum(sizes[1:]) < max(sizes[0], _FULL) if sizes else True

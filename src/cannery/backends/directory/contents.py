@@ -1,7 +1,7 @@
 """The content of one scope in packs, and content that is stored before the change that refers to it.
 
 What is staged and small goes through the journal like any other content. What is large is written to a file of its
-own, synced, and becomes a pack while nobody else writes.
+own, synced, and becomes a pack under the write lock.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ class PackWriter:
         records: Mapping[bytes, bytes],
         draft: Draft,
     ) -> None:
-        """Write what is not stored; nobody else writes. ContentNotFoundError if something should be."""
+        """Write what is not stored; the write lock is held. ContentNotFoundError if something should be."""
         found: list[bytes] = []
         for digest, data in contents.items():
             key = key_of(scope, digest)

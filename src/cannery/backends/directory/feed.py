@@ -107,7 +107,7 @@ def end_of(files: Files, generation: int) -> tuple[int, int] | None:
 
 
 def begin(files: Files) -> None:
-    """Start a new file that continues none: whoever follows the changes must look at everything."""
+    """Start a new file that continues none: a follower must look at everything."""
     generation = max(generations(files), default=0) + 1
     write_whole(files, changes_name(generation), encode_header(None)[0], durable=True)
     # What is journaled for it must find it.

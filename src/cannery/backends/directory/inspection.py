@@ -76,7 +76,7 @@ def inspect(files: Files, packs: Packs, progress: Progress | None) -> Inspection
 
 
 def _damaged_metadata(files: Files) -> Iterator[Damage]:
-    """The metadata of which one copy is damaged; where all are, whoever reads it says so."""
+    """The metadata of which one copy is damaged; where all are, reading it raises."""
     for identifier in identifiers_of(files)[0]:
         name = metadata_name(identifier)
         data = read_whole(files, name)

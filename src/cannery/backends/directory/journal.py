@@ -115,7 +115,7 @@ def decode_payload(payload: bytes) -> Iterator[Operation]:
         at += _OPERATION.size
         end = at + name_length + length
         if kind not in {WRITE, REPLACE} or end > len(payload) or offset > _FURTHEST:
-            raise DamageError(JOURNAL, "an operation that nobody has written")
+            raise DamageError(JOURNAL, "an operation of an unknown kind")
         name = check_written(payload[at : at + name_length].decode("ascii", "replace"))
         yield Operation(kind, name, offset, payload[at + name_length : end])
         at = end
@@ -294,7 +294,7 @@ class Journal:
 
     def _slot(self, offset: int) -> Progress | None:
         if self._is_closed:
-            # Whoever still reads finds what this process left, and whoever writes is refused by the locks.
+            # A reader finds what this process left, and a writer is refused by the locks.
             return self._seen[offset][1]
         for _ in range(_TRIES):
             data = self._shared[offset : offset + _SLOT.size]

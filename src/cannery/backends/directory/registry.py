@@ -77,7 +77,7 @@ class Registry:
         return self._write([f"stage {key.hex()} {time.time():.0f}"], draft)
 
     def staged(self, grace: float) -> set[bytes]:
-        """The content that was stored less than so many seconds ago and may be referred to soon; nobody writes."""
+        """The content stored less than so many seconds ago, which may be referred to soon; the write lock is held."""
         self._load()
         return {key for key, when in self._staged.items() if when > time.time() - grace}
 

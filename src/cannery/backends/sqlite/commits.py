@@ -49,7 +49,7 @@ def _encode_contents(change: Change) -> dict[bytes, Encoded]:
 
 
 class Commits:
-    """The changes of this process: whoever gets the lock makes those of all that wait."""
+    """The changes of this process: the thread that gets the lock commits those of all that wait."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

@@ -182,7 +182,7 @@ class Database:
     def _begin(self) -> None:
         """Begin a transaction that writes, as soon as no other process does.
 
-        SQLite itself looks again after up to 100 ms, and would miss most of the moments in which nobody writes.
+        SQLite itself looks again after up to 100 ms, and would miss most of the moments without a writer.
         """
         until = time.monotonic() + _TIMEOUT
         while True:
