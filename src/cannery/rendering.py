@@ -44,7 +44,8 @@ def write_request(
     its canisters remember what was written for them (``growth``).
     """
     writing = Writing(request, target, without, rules)
-    is_new = places is not None or rules is not None
+    # A record of a data set is written once.
+    is_new = places is not None or rules is not None or not target.routes
     written = writing.body(pieces_of(request.conversation)) if is_new else writing.grown()
     if request.source != target.name and _says_nothing(request, written, target):
         # A reference that is missing is why nothing is said, so it is told first.
@@ -123,20 +124,14 @@ class Writing:
         # The first piece behind what is kept: repairs may change only what follows it.
         first = len(whole) - len(conversation) + end
         is_settled = len(arranged) > first and all(map(is_, arranged, whole[: first + 1]))
-        if not is_settled or not is_paired(whole[:first]):
+        if not is_settled or not is_paired(whole[:first]) or _has_late(whole[len(lead) : first]):
             return None
         if not growth.fits(kept, fresh, self._rules.cache_marks):
             return None
         if start < end:
-            notes = Report(self._without)
-            listed = self._listed(whole[: first + 1], notes)
-            alone = self._listed([*lead, whole[first]], Report(self._without))
-            # Where the turn of the model before it was left out, the user's turn is joined to the one before that.
-            if not listed or encode(listed[-1:]) != encode(alone[-1:]):
+            added = self._added(whole[: first + 1], lead, is_first=not start)
+            if added is None:
                 return None
-            skip = kept.skip if kept is not None else len(alone) - 1
-            text = encode(listed[skip if start else 0 : -1])[1:-1]
-            added = growth.Written(text, notes, skip)
             kept = growth.keep(conversation, key, kept, fresh[: end - start], added)
         written = self._write([*lead, *arranged[first:]], self.report)
         if kept is None or self.report.names:
@@ -144,8 +139,23 @@ class Writing:
         self.report.add(kept.notes)
         self._kept = kept.pieces
         field = self._target.messages
-        written[field] = [Fragment(growth.GAP), *written[field][kept.skip :]]
+        gap = [Fragment(growth.GAP)] if kept.pieces else []
+        written[field] = [*gap, *written[field][kept.skip :]]
         return written
+
+    def _added(
+        self, pieces: list[Piece], lead: list[Piece], *, is_first: bool
+    ) -> growth.Written | None:
+        """The messages of pieces but for the last one, which is written with them to see that it stays alone."""
+        report = Report(self._without)
+        listed = self._listed(pieces, report)
+        alone = self._listed([*lead, pieces[-1]], Report(self._without))
+        # Where a turn before it is left out, the last one may be joined to what stands before that.
+        is_alone = bool(alone) and encode(listed[-1:]) == encode(alone[-1:])
+        if not is_alone or report.has_repairs:
+            return None
+        skip = len(alone) - 1
+        return growth.Written(encode(listed[0 if is_first else skip : -1])[1:-1], report, skip)
 
     def encoded(self, written: Any) -> bytes:
         """The text of a body, with what was kept of it."""
@@ -172,6 +182,11 @@ def pieces_of(canisters: Iterable[AnyCanister], start: int = 0) -> list[Piece]:
     if TextualContentClass in {type(piece.canister.held) for piece in pieces}:
         return [Piece(at_hand(piece.canister), piece.place) for piece in pieces]
     return pieces
+
+
+def _has_late(pieces: list[Piece]) -> bool:
+    """Whether a supervisor is among pieces that somebody has opened."""
+    return any(type(piece.canister) is SupervisorCanisterClass for piece in pieces)
 
 
 def _lowered(pieces: list[Piece], report: Report) -> list[Piece]:

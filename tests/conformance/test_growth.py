@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -19,7 +20,8 @@ from tests.oracles.silence import says_nothing
 PNG = b"\x89PNG\r\n\x1a\n"
 CASES = [case for dialect in DIALECTS for case in request_cases(dialect)]
 IDS = st.sampled_from(["a", "b", "c.d"])
-TURNS = st.sampled_from(["user", "answer", "call", "result", "late", "blank", "image", "mark"])
+KINDS = ["user", "answer", "call", "result", "late", "blank", "image", "mark", "thought", "silent"]
+TURNS = st.sampled_from(KINDS)
 
 
 def canister(kind: str, number: int, identifier: str) -> Any:
@@ -36,6 +38,10 @@ def canister(kind: str, number: int, identifier: str) -> Any:
             return cannery.supervisor(f"s{number}")
         case "blank":
             return cannery.user(" ")
+        case "thought":
+            return cannery.assistant(ReasoningContentClass(("hm",)))
+        case "silent":
+            return cannery.assistant()
         case "image":
             return cannery.user(ImageContentClass(PNG, "image/jpeg"))
         case _:
@@ -62,11 +68,18 @@ def _short(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(growth, "_SHORTEST", 2)
 
 
+def outcome(request: cannery.Request, target: str) -> cannery.Rendered | str:
+    """What is written, or why nothing is."""
+    try:
+        return cannery.nativize_request(request, target, policy="allow")
+    except cannery.EmptyConversationError as error:
+        return str(error)
+
+
 def check(request: cannery.Request, target: str) -> None:
-    rendered = cannery.nativize_request(request, target, policy="allow")
-    again = cannery.nativize_request(request, target, policy="allow")
-    assert rendered == again
-    assert rendered == cannery.nativize_request(copied(request), target, policy="allow")
+    rendered = outcome(request, target)
+    assert rendered == outcome(request, target)
+    assert rendered == outcome(copied(request), target)
 
 
 @pytest.mark.parametrize("target", DIALECTS)
@@ -146,3 +159,49 @@ def test_a_message_that_was_divided_is_whole_again_elsewhere(target: str):
     expected = cannery.nativize_request(cannery.Request(fresh, model="m"), target).body
     cannery.nativize_request(cannery.Request(divided, model="m"), target)
     assert cannery.nativize_request(cannery.Request(whole, model="m"), target).body == expected
+
+
+TURNS_OF_CHAT = [
+    {"role": role, "content": f"{role} {number}"}
+    for number in range(9)
+    for role in ("user", "assistant")
+]
+
+
+@pytest.mark.parametrize("target", [*DIALECTS, "sharegpt", "alpaca", "openai_finetuning"])
+def test_a_turn_that_a_target_leaves_out_takes_no_other_with_it(target: str):
+    thought = {"role": "assistant", "content": None, "reasoning_content": "hm"}
+    more = [{"role": "user", "content": "IMPORTANT"}, thought, {"role": "user", "content": "end"}]
+    body = {"model": "m", "messages": [*TURNS_OF_CHAT, *more]}
+    request = cannery.normalize_request(body, "openai_chat")
+    written = cannery.nativize_request(request, target, policy="allow")
+    assert b"IMPORTANT" in written.body or target == "alpaca"
+    whole = cannery.translate(body, source="openai_chat", target=target, policy="allow")
+    assert written.body == whole.body
+
+
+def test_text_of_nothing_but_a_turn_that_is_left_out():
+    parts = [{"text": f"p{number}"} for number in range(16)]
+    thought = {"role": "model", "parts": [{"text": "hm", "thought": True}]}
+    last = {"role": "user", "parts": [{"text": "end"}]}
+    body = {"contents": [{"role": "user", "parts": parts}, thought, last]}
+    request = cannery.normalize_request(body, "gemini_generate")
+    written = cannery.nativize_request(request, "anthropic_messages", policy="allow")
+    whole = cannery.translate(body, source="gemini_generate", target="anthropic_messages")
+    assert written.body == whole.body
+
+
+@pytest.mark.parametrize(
+    "dialect, field, body",
+    [
+        ("openai_responses", "instructions", {"model": "m", "instructions": "SYS"}),
+        ("anthropic_messages", "system", {"model": "m", "max_tokens": 9, "system": "SYS"}),
+    ],
+)
+def test_instructions_stay_when_something_is_put_before_them(dialect: str, field: str, body: Any):
+    key = "input" if dialect == "openai_responses" else "messages"
+    end = {"role": "user", "content": "end"}
+    request = cannery.normalize_request({**body, key: [*TURNS_OF_CHAT, end]}, dialect)
+    longer = request.conversation.insert(0, cannery.user("first"))
+    written = cannery.nativize_request(request.replace(conversation=longer), dialect)
+    assert json.loads(written.body)[field] == "SYS"

@@ -37,8 +37,24 @@ _DETAILS = (".image_url.detail", "].detail")
 # What every dialect can say of a mark, in words of its own.
 _MARK_WORDS = {"type": ("ephemeral",), "mode": ("explicit",), "ttl": ("5m", "1h", "30m", "12h")}
 _FURTHER = re.compile(r"(?:choices|candidates)\[[1-9]\d*\]")
-# Fields that carry no meaning of the conversation: server-made ids and states.
-_SILENT = frozenset({".id", ".status", ".type", ".index", ".object", ".role", ".strict"})
+# Fields that carry no meaning of the conversation where a server made them: ids, tags and states.
+_MADE_BY_SERVERS: dict[str, type] = {
+    ".id": str,
+    ".status": str,
+    ".type": str,
+    ".index": int,
+    ".object": str,
+    ".role": str,
+    ".strict": bool,
+}
+_STATES = frozenset(
+    {
+        *("completed", "in_progress", "incomplete", "failed", "queued", "cancelled"),
+        *("calling", "generating", "interpreting", "searching"),
+    }
+)
+# Fields that only answers have; in a request they are a client's own.
+_OF_ANSWERS = frozenset({"id", "object", "created"})
 
 
 def report_residue(value: Any, report: Report, place: Place, taken: str | None = None) -> None:
@@ -121,11 +137,13 @@ def report_settings(
             report.lose("CHOICE_DROPPED", "", "", path)
         elif type(held) is dict and any(known.startswith(f"{place}.") for known in taken):
             waiting += [(f"{path}.{key}", held[key]) for key in reversed(held)]
-        elif place not in modelled:
+        elif place not in modelled or (place in _OF_ANSWERS and isinstance(value, Request)):
             if type(held) is dict and any(known.startswith(f"{place}.") for known in modelled):
                 waiting += [(f"{path}.{key}", held[key]) for key in reversed(held)]
             else:
-                report_field(path, held, report, "", is_marked=False)
+                report_field(
+                    path, held, report, "", is_marked=False, is_setting=isinstance(value, Request)
+                )
         else:
             if unread is None:
                 unread = _unread(value, paths)
@@ -198,21 +216,35 @@ def _says_something(held: Any) -> bool:
 
 
 def report_field(
-    path: str, held: Any, report: Report, place: Place, *, is_marked: bool = True
+    path: str,
+    held: Any,
+    report: Report,
+    place: Place,
+    *,
+    is_marked: bool = True,
+    is_setting: bool = False,
 ) -> None:
     """Name one field that the target will not see, if it holds anything."""
-    lost = lost_field(path, held, is_marked=is_marked)
+    lost = lost_field(path, held, is_marked=is_marked, is_setting=is_setting)
     if lost is not None:
         report.lose(lost[0], place, lost[1], path)
 
 
-def lost_field(path: str, held: Any, *, is_marked: bool = False) -> tuple[str, str] | None:
+def _is_made(path: str, held: Any) -> bool:
+    """Whether a field is one that servers make, with a value that they give it."""
+    kind = _MADE_BY_SERVERS.get(path)
+    return type(held) is kind and (path != ".status" or held in _STATES)
+
+
+def lost_field(
+    path: str, held: Any, *, is_marked: bool = False, is_setting: bool = False
+) -> tuple[str, str] | None:
     """The code and detail of the loss of a field; None if it says nothing that could be missed.
 
-    Of what is marked the writer says itself what becomes of the mark.
+    Of what is marked the writer says itself what becomes of the mark. No server makes the settings of a request.
     """
     key = path.rpartition(".")[2]
-    if path in _SILENT or held is None or held in ("", [], {}):
+    if held is None or held in ("", [], {}) or (not is_setting and _is_made(path, held)):
         return ("FIELD_DROPPED", "what is empty says something here") if path in _TELLING else None
     if key in _MARKS:
         return None if is_marked else ("CACHE_MARK_DROPPED", "")

@@ -227,6 +227,11 @@ class Report:
         )
 
     @property
+    def has_repairs(self) -> bool:
+        """Whether something was repaired."""
+        return bool(self._repairs)
+
+    @property
     def is_empty(self) -> bool:
         """Whether nothing was lost or repaired."""
         return not (self._losses or self._repairs)
