@@ -103,7 +103,8 @@ class Writing:
     def grown(self) -> Any:
         """The body of the whole conversation; what is kept of an earlier writing is not written again."""
         conversation = self._request.conversation
-        end = growth.boundary(conversation) if self._target.messages else 0
+        # The record of a data set may have images beside its messages, and has no routes.
+        end = growth.boundary(conversation) if self._target.routes else 0
         if end:
             written = self._continued(conversation, end)
             if written is not None:

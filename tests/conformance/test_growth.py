@@ -142,10 +142,14 @@ def test_a_turn_that_is_left_out_takes_no_other_with_it(target: str):
 @pytest.mark.parametrize("target", DATA_SETS)
 def test_a_longer_conversation_is_a_whole_record(target: str):
     lead = [cannery.supervisor("s")]
-    conversation = cannery.Conversation([*lead, *[cannery.user("q"), cannery.assistant("a")] * 10])
+    turns = [*lead, cannery.user(ImageContentClass(PNG, "image/png")), cannery.assistant("a")]
+    turns += [cannery.user("q"), cannery.assistant("a")] * 10
+    conversation = cannery.Conversation(each.replace() for each in turns)
     for more in (cannery.user("more"), cannery.assistant("said"), cannery.user("and more")):
         conversation = conversation.append(more)
         check(cannery.Request(conversation, model="m"), target)
+    body = cannery.nativize_request(cannery.Request(conversation, model="m"), target).body
+    assert target == "alpaca" or b"data:image/png;base64," in body
 
 
 @pytest.mark.parametrize("target", DIALECTS)
