@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from cannery.messages.canisters import (
     InvocationCanisterClass,
+    ResultCanisterClass,
     SupervisorCanisterClass,
     UserCanisterClass,
 )
@@ -115,7 +116,8 @@ def fits(kept: Kept | None, fresh: list[Piece], most_marks: int) -> bool:
     """Whether what stands behind a kept beginning changes nothing in it."""
     if kept is None:
         return True
-    return not (kept.calls & _call_ids(fresh)) and kept.marks + _marks(fresh) <= most_marks
+    touched = _call_ids(fresh) | _answered_ids(fresh)
+    return not (kept.calls & touched) and kept.marks + _marks(fresh) <= most_marks
 
 
 def keep(
@@ -172,6 +174,14 @@ def _call_ids(pieces: list[Piece]) -> frozenset[str]:
         piece.canister.identifier
         for piece in pieces
         if isinstance(piece.canister, InvocationCanisterClass)
+    )
+
+
+def _answered_ids(pieces: list[Piece]) -> frozenset[str]:
+    return frozenset(
+        piece.canister.invocation_id
+        for piece in pieces
+        if isinstance(piece.canister, ResultCanisterClass)
     )
 
 

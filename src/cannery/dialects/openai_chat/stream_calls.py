@@ -11,6 +11,11 @@ from typing import Any
 
 from msgspec import Struct, field
 
+from cannery.dialects.openai_chat.settings import NAME
+from cannery.messages.json_text import write_json
+from cannery.messages.residue import Residue
+from cannery.wire.residues import nested, set_again
+
 Object = dict[str, Any]
 # How a call was made that is none of ``tool_calls``.
 LEGACY = "function_call"
@@ -26,6 +31,21 @@ class StreamedCall(Struct, gc=False):
     part: int | None = None
     waiting: list[str] = field(default_factory=list)
     has_arguments: bool = False
+    # Fields of the call and of its function that events do not say, and how many of them were told.
+    beside: Object = field(default_factory=dict)
+    within: Object = field(default_factory=dict)
+    told: int = 0
+
+    def residue(self) -> Residue | None:
+        """What only this dialect says of the call so far."""
+        within = set_again(self.within)
+        kind = "custom" if self.is_freeform else "function"
+        patch = within if self.is_legacy else nested(self.beside, {kind: within})
+        form = LEGACY if self.is_legacy else None
+        self.told = len(self.beside) + len(self.within)
+        if patch is None and form is None:
+            return None
+        return Residue(NAME, None if patch is None else write_json(patch), form=form)
 
 
 class StreamedCalls:

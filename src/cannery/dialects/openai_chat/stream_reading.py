@@ -274,7 +274,11 @@ class ChatStreamReader:
             call.is_freeform = kind == "custom" or fragment.get("type") == "custom"
             call.is_legacy = fragment.get("type") == LEGACY
         call.name = call.name or str(name or "")
-        words = function.get("input" if kind == "custom" else "arguments")
+        key = "input" if kind == "custom" else "arguments"
+        known = ("index", "id", "type", kind)
+        call.beside |= {name: item for name, item in fragment.items() if name not in known}
+        call.within |= {name: item for name, item in function.items() if name not in ("name", key)}
+        words = function.get(key)
         if words is not None and words != "":
             call.waiting.append(guarded(NAME, lambda: argument_text(words)))
         if call.name:
@@ -285,7 +289,7 @@ class ChatStreamReader:
             call.part = self._count
             self._count += 1
             own = (call.identifier, call.name, call.is_freeform)
-            residue = Residue(NAME, form=LEGACY) if call.is_legacy else None
+            residue = guarded(NAME, call.residue)
             yield PartStart(call.part, "invocation", *own, residue=residue)
         if call.waiting:
             words, call.waiting, call.has_arguments = "".join(call.waiting), [], True
@@ -305,7 +309,9 @@ class ChatStreamReader:
         yield from _leave(early)
         for call in self._calls.open:
             yield from self._tell(call)
-            yield PartEnd(call.part)  # type: ignore[arg-type]
+            is_told = call.told == len(call.beside) + len(call.within)
+            residue = None if is_told else guarded(NAME, call.residue)
+            yield PartEnd(call.part, residue)  # type: ignore[arg-type]
         self._calls.clear()
 
     def _end(self) -> Iterator[Event]:

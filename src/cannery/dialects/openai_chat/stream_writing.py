@@ -32,6 +32,7 @@ from cannery.messages.events import (
     UsageReport,
 )
 from cannery.wire.contract import StreamOptions
+from cannery.wire.residues import own_residue, recall
 from cannery.wire.sse import data_frame, one_line
 from cannery.wire.streams import (
     Thoughts,
@@ -139,6 +140,9 @@ class ChatStreamWriter:
         key = "input" if event.is_freeform else "arguments"
         call: dict[str, Any] = {"index": index, "id": event.identifier, "type": kind}
         call[kind] = {"name": event.name, key: ""}
+        residue = own_residue(event, NAME)
+        if residue is not None:
+            call = recall(call, residue.part)
         if not event.is_freeform:
             self._silent.add(event.index)
         return begun + self._chunk({"tool_calls": [call]})
@@ -182,8 +186,11 @@ class ChatStreamWriter:
         return self._chunk({"annotations": annotations}) if annotations else b""
 
     def _part_end(self, event: PartEnd) -> bytes:
+        more = self._more_of_call(event)
         if event.index in self._silent:
-            return self._arguments(event.index, "{}")
+            return more + self._arguments(event.index, "{}")
+        if more:
+            return more
         if event.index != self._turns.open:
             self._turns.keeps(event)
             return b""
@@ -195,6 +202,15 @@ class ChatStreamWriter:
             else:
                 self._citations.end()
         return b"".join(written)
+
+    def _more_of_call(self, event: PartEnd) -> bytes:
+        """A chunk with what was said of a call only after its beginning."""
+        residue = own_residue(event, NAME)
+        if residue is None or residue.part is None or event.index not in self._calls:
+            return b""
+        kind = "custom" if self._kinds[event.index].is_freeform else "function"
+        call = recall({"index": self._calls[event.index], kind: {}}, residue.part)
+        return self._chunk({"tool_calls": [call]})
 
     def _arguments(self, index: int, words: str) -> bytes:
         self._silent.discard(index)
