@@ -76,7 +76,9 @@ def _plain_exchange(dice: Dice) -> list[Body]:
 
 def _late_system(dice: Dice) -> list[Body]:
     system = dice.dress({"role": "system", "content": _words(dice)})
-    return [_user(dice), system] if dice.orderly else [system]
+    if not dice.orderly:
+        return [system]
+    return [_user(dice), system, _assistant(dice), _user(dice)]
 
 
 def _user(dice: Dice) -> Body:

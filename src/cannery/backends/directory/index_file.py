@@ -60,6 +60,10 @@ class IndexFile:
                     raise StoreUnavailableError(f"the index: {error}") from error
                 self.discard()
                 raise DiscardedError(f"the index: {error}") from error
+            except FileNotFoundError as error:
+                # Another process threw the file away while this one opened it.
+                self._close()
+                raise DiscardedError(f"the index: {error}") from error
             except OSError as error:
                 raise StoreUnavailableError(f"the index: {error}") from error
 
