@@ -186,7 +186,7 @@ def pieces_of(canisters: Iterable[AnyCanister], start: int = 0) -> list[Piece]:
 
 
 def _has_late(pieces: list[Piece]) -> bool:
-    """Whether a supervisor is among pieces that somebody has opened."""
+    """Whether a supervisor is among pieces that stand behind the leading ones."""
     return any(type(piece.canister) is SupervisorCanisterClass for piece in pieces)
 
 

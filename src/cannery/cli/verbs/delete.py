@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from cannery.cli.complaints import DONE, WRONG
-from cannery.cli.files import note, write_json
 from cannery.cli.parser import Parser
-from cannery.cli.stores import agreed, find, opened
-from cannery.cli.tables import counted
+from cannery.cli.removal import add_removal_arguments, remove
 
 DESCRIPTION = (
     "Delete conversations. Their forks stay readable; `cannery gc` frees what nothing needs any more. "
@@ -23,22 +20,9 @@ USES_STORE = True
 
 def add_arguments(parser: Parser) -> None:
     """What the verb takes."""
-    add = parser.add_argument
-    add("ids", metavar="ID", nargs="+", help="the conversations")
-    add("-y", "--yes", action="store_true", help="do not ask")
+    add_removal_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Delete."""
-    with opened(options) as store:
-        found = list(dict.fromkeys(find(store, word) for word in options.ids))
-        if not options.yes and not agreed(found, "Delete"):
-            note("nothing was deleted")
-            return WRONG
-        for conversation in found:
-            conversation.delete()
-    if options.json:
-        write_json({"deleted": [conversation.identifier for conversation in found]})
-    else:
-        note(f"deleted {counted(len(found), 'conversation')}", quiet=options.quiet)
-    return DONE
+    return remove(options, "Delete", "deleted", lambda _, conversation: conversation.delete())

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from cannery.cli.complaints import DONE, WRONG
-from cannery.cli.files import note, write_json
 from cannery.cli.parser import Parser
-from cannery.cli.stores import agreed, find, opened
-from cannery.cli.tables import counted
+from cannery.cli.removal import add_removal_arguments, remove
 
 DESCRIPTION = (
     "Delete conversations and leave none of their words in any file of the store. What forks share with them stays, "
@@ -23,22 +20,14 @@ USES_STORE = True
 
 def add_arguments(parser: Parser) -> None:
     """What the verb takes."""
-    add = parser.add_argument
-    add("ids", metavar="ID", nargs="+", help="the conversations")
-    add("-y", "--yes", action="store_true", help="do not ask")
+    add_removal_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Erase."""
-    with opened(options) as store:
-        found = list(dict.fromkeys(find(store, word) for word in options.ids))
-        if not options.yes and not agreed(found, "Erase"):
-            note("nothing was erased")
-            return WRONG
-        for conversation in found:
-            store.erase(conversation.identifier)
-    if options.json:
-        write_json({"erased": [conversation.identifier for conversation in found]})
-    else:
-        note(f"erased {counted(len(found), 'conversation')}", quiet=options.quiet)
-    return DONE
+    return remove(
+        options,
+        "Erase",
+        "erased",
+        lambda store, conversation: store.erase(conversation.identifier),
+    )
