@@ -7,11 +7,12 @@ types of openai 3.49.0 (2026-11-15).
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 from cannery.dialects.openai_chat.errors import read_error, write_error
 from cannery.dialects.openai_chat.reading import read_request
-from cannery.dialects.openai_chat.responses import read_response, write_response
+from cannery.dialects.openai_chat.responses import SHAPE
 from cannery.dialects.openai_chat.settings import (
     CONTROL_PATHS,
     MODELLED,
@@ -19,8 +20,9 @@ from cannery.dialects.openai_chat.settings import (
     takes_over,
     write_settings,
 )
-from cannery.dialects.openai_chat.stream_reading import ChatStreamReader
-from cannery.dialects.openai_chat.stream_writing import ChatStreamWriter
+from cannery.families.chat.answers import response_reader, response_writer
+from cannery.families.chat.stream_reading import ChatStreamReader
+from cannery.families.chat.stream_writing import ChatStreamWriter
 from cannery.families.chat.writing import ChatWriter
 from cannery.families.openai.service import HEADERS, PASSED
 from cannery.messages.absence import absent
@@ -61,10 +63,10 @@ DIALECT = Dialect(
     rules=RULES,
     read_request=read_request,
     write_request=write_request,
-    read_response=read_response,
-    write_response=write_response,
-    stream_reader=ChatStreamReader,
-    stream_writer=aliased(ChatStreamWriter, NAME),
+    read_response=response_reader(SHAPE),
+    write_response=response_writer(SHAPE),
+    stream_reader=partial(ChatStreamReader, SHAPE),
+    stream_writer=aliased(partial(ChatStreamWriter, SHAPE), NAME),
     read_error=read_error,
     write_error=write_error,
     routes=(

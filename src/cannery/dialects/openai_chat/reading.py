@@ -6,9 +6,10 @@ understood is taken, and what is left, at any level, is the residue.
 
 from __future__ import annotations
 
-from cannery.dialects.openai_chat.settings import NAME, read_settings
+from cannery.dialects.openai_chat.settings import NAME, TABLE
 from cannery.errors import DialectError
 from cannery.families.chat.reading import ChatReader
+from cannery.families.chat.settings import read_settings
 from cannery.families.chat.tools import take_tools
 from cannery.messages.conversation import Conversation
 from cannery.messages.requests import Request, new_request
@@ -28,7 +29,7 @@ def _read_request(fields: Fields, places: Places) -> Request:
     tools = (
         take_tools(NAME, fields, places.tools) if "tools" in fields or "functions" in fields else ()
     )
-    settings = read_settings(fields, places)
+    settings = read_settings(TABLE, fields, places)
     reader = ChatReader(NAME, places.canisters, settings.model)
     reader.messages(decode(messages))
     return new_request(  # type: ignore[no-any-return]

@@ -7,7 +7,8 @@ are normalized first, so a client's odd spelling never comes back.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -73,14 +74,15 @@ class ChatReader(Reader):
     def messages(self, listed: Any) -> None:
         """All messages of a body."""
         self._listed = self.list(listed, "messages")
+        readers = self.readers
         for index, message in enumerate(self._listed):
             if type(message) is not dict:
                 self.object(message, f"messages[{index}]")
             role = message.pop("role", absent)
-            read = _READERS.get(role) if type(role) is str else None
+            read = readers.get(role) if type(role) is str else None
             if read is None:
                 role = self._role(role, index)
-                read = _READERS[role]
+                read = readers[role]
             read(self, message, role, ("messages", index))
 
     def _role(self, role: Any, index: int) -> str:
@@ -182,7 +184,7 @@ class ChatReader(Reader):
         kind = part.get("type")
         if type(kind) is not str:
             self.fail(f"{path_text(path)}.type", "expected a string")
-        read = _PART_READERS.get(kind)
+        read = self.part_readers.get(kind)
         found = None if read is None else read(self, part, path)
         return (new_opaque(self.dialect, kind, write_json(part)), None) if found is None else found
 
@@ -549,19 +551,21 @@ class ChatReader(Reader):
         waiting = self._legacy.get(name)
         return (waiting.pop(0) if waiting else f"function_call_{name}"), dropped
 
+    # --- tables --------------------------------------------------------------------------------
 
-_READERS: dict[str, Any] = {
-    **dict.fromkeys(_SPEAKERS, ChatReader._spoken),  # noqa: SLF001 - the table of this class
-    "assistant": ChatReader.assistant,
-    **dict.fromkeys(("tool", "function"), ChatReader._result),  # noqa: SLF001 - the same
-}
-_PART_READERS: dict[str, Any] = {
-    "text": ChatReader._text,  # noqa: SLF001 - the same
-    "refusal": ChatReader._refusal,  # noqa: SLF001 - the same
-    "image_url": ChatReader._image,  # noqa: SLF001 - the same
-    "input_audio": ChatReader._audio,  # noqa: SLF001 - the same
-    "file": ChatReader._file,  # noqa: SLF001 - the same
-}
+    # Who reads a message of a role, and who a part of a type; a dialect with others of either has tables of its own.
+    readers: ClassVar[Mapping[str, Any]] = {
+        **dict.fromkeys(_SPEAKERS, _spoken),
+        "assistant": assistant,
+        **dict.fromkeys(("tool", "function"), _result),
+    }
+    part_readers: ClassVar[Mapping[str, Any]] = {
+        "text": _text,
+        "refusal": _refusal,
+        "image_url": _image,
+        "input_audio": _audio,
+        "file": _file,
+    }
 
 
 def _join(canister: AnyCanister) -> None:

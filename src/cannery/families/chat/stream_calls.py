@@ -11,7 +11,6 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from cannery.dialects.openai_chat.settings import NAME
 from cannery.messages.json_text import write_json
 from cannery.messages.residue import Residue
 from cannery.wire.residues import nested, set_again
@@ -36,7 +35,7 @@ class StreamedCall(Struct, gc=False):
     within: Object = field(default_factory=dict)
     told: int = 0
 
-    def residue(self) -> Residue | None:
+    def residue(self, dialect: str) -> Residue | None:
         """What only this dialect says of the call so far."""
         within = set_again(self.within)
         kind = "custom" if self.is_freeform else "function"
@@ -45,7 +44,7 @@ class StreamedCall(Struct, gc=False):
         self.told = len(self.beside) + len(self.within)
         if patch is None and form is None:
             return None
-        return Residue(NAME, None if patch is None else write_json(patch), form=form)
+        return Residue(dialect, None if patch is None else write_json(patch), form=form)
 
 
 class StreamedCalls:

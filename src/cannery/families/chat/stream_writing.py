@@ -1,4 +1,4 @@
-"""Chat Completions streams, written.
+"""Streams of the Chat Completions shape, written.
 
 What is said comes one part after the other, and what it cites behind it. The finish comes last, with usage behind it
 where that was asked for.
@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from cannery.dialects.openai_chat.responses import (
-    FINISH_WORDS,
-    write_usage,
-)
-from cannery.dialects.openai_chat.settings import NAME
-from cannery.dialects.openai_chat.stream_calls import LEGACY
-from cannery.dialects.openai_chat.stream_speech import Citations, Turns
+from cannery.families.chat.answers import write_usage
+from cannery.families.chat.shape import Shape
+from cannery.families.chat.stream_calls import LEGACY
+from cannery.families.chat.stream_speech import Citations, Turns
 from cannery.messages.absence import absent
 from cannery.messages.content import (
     DataContentClass,
@@ -48,10 +45,12 @@ from cannery.wire.streams import (
 class ChatStreamWriter:
     """Takes events and gives the bytes of chunks."""
 
-    def __init__(self, options: StreamOptions) -> None:
+    def __init__(self, shape: Shape, options: StreamOptions) -> None:
+        self.shape = shape
+        self.dialect = shape.name
         self._options = options
         self._head = {
-            "id": "chatcmpl-cannery",
+            "id": shape.made_id,
             "object": "chat.completion.chunk",
             "created": options.created,
             "model": options.model or "",
@@ -62,7 +61,7 @@ class ChatStreamWriter:
         self._kinds: dict[int, PartStart] = {}
         self._calls: dict[int, int] = {}
         self._turns = Turns()
-        self._citations = Citations()
+        self._citations = Citations(shape.name)
         self._thoughts = Thoughts()
         # Calls under way of whose arguments nothing has come.
         self._silent: set[int] = set()
@@ -89,9 +88,9 @@ class ChatStreamWriter:
                 case PartEnd():
                     return self._part_end(event)
                 case Unknown():
-                    return self._unknown(event) if event.dialect == NAME else b""
+                    return self._unknown(event) if event.dialect == self.dialect else b""
         except RecursionError:
-            raise too_deep(NAME) from None
+            raise too_deep(self.dialect) from None
 
     def close(self) -> bytes:
         """The bytes that end the stream."""
@@ -104,7 +103,7 @@ class ChatStreamWriter:
             self._head["model"] = event.model
         if event.created is not absent and not self._options.created:
             self._head["created"] = event.created
-        self._head |= own_fields(event, NAME)
+        self._head |= own_fields(event, self.dialect)
         self._around = {}
         return b""
 
@@ -116,7 +115,7 @@ class ChatStreamWriter:
         return self._chunk({"role": "assistant", "content": content})
 
     def _chunk(self, delta: dict[str, Any], finish: str | None = None) -> bytes:
-        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+        choice = {"index": 0, "delta": delta, **self.shape.beside, "finish_reason": finish}
         body: dict[str, Any] = {**self._head, "choices": [choice]}
         if self._options.include_usage:
             body["usage"] = None
@@ -133,14 +132,14 @@ class ChatStreamWriter:
             said = content.json if isinstance(content, DataContentClass) else content.text
             return begun + self._delta(Delta(event.index, said))
         begun += self._annotations()
-        if own_word(event, NAME) == LEGACY:
+        if own_word(event, self.dialect) == LEGACY:
             return begun + self._chunk({LEGACY: {"name": event.name, "arguments": ""}})
         index = self._calls[event.index] = len(self._calls)
         kind = "custom" if event.is_freeform else "function"
         key = "input" if event.is_freeform else "arguments"
         call: dict[str, Any] = {"index": index, "id": event.identifier, "type": kind}
         call[kind] = {"name": event.name, key: ""}
-        residue = own_residue(event, NAME)
+        residue = own_residue(event, self.dialect)
         if residue is not None:
             call = recall(call, residue.part)
         if not event.is_freeform:
@@ -168,10 +167,10 @@ class ChatStreamWriter:
         return self._words("content", event.text)
 
     def _think(self, start: PartStart, event: Delta) -> bytes:
-        field = own_word(start, NAME)
+        field = own_word(start, self.dialect)
         if not (self._options.reasoning or field) or event.channel not in ("text", "summary"):
             return b""
-        is_own = start.origin is not None and start.origin.dialect == NAME
+        is_own = start.origin is not None and start.origin.dialect == self.dialect
         words = event.text if is_own else self._thoughts.joined(event)
         return self._annotations() + self._chunk({field or "reasoning_content": words})
 
@@ -205,7 +204,7 @@ class ChatStreamWriter:
 
     def _more_of_call(self, event: PartEnd) -> bytes:
         """A chunk with what was said of a call only after its beginning."""
-        residue = own_residue(event, NAME)
+        residue = own_residue(event, self.dialect)
         if residue is None or residue.part is None or event.index not in self._calls:
             return b""
         kind = "custom" if self._kinds[event.index].is_freeform else "function"
@@ -235,16 +234,18 @@ class ChatStreamWriter:
         written += [self._arguments(index, "{}") for index in sorted(self._silent)]
         while self._turns.open is not None:
             written.append(self._part_end(PartEnd(self._turns.open)))
-        word = own_word(event, NAME) or FINISH_WORDS[event.reason]
+        word = own_word(event, self.dialect) or self.shape.finish_words[event.reason]
         written += [self._annotations(), self._chunk({}, word)]
         if self._options.include_usage and self._usage is not None:
-            usage = own_count(self._usage, NAME, write_usage(self._usage.usage))
+            usage = own_count(
+                self._usage, self.dialect, write_usage(self._usage.usage, self.shape.details)
+            )
             written.append(data_frame({**self._head, "choices": [], "usage": usage}))
         return b"".join([*written, b"data: [DONE]\n\n"])
 
     def _failure(self, event: Failure) -> bytes:
         self._is_over = True
-        own = own_failure(event, NAME)
+        own = own_failure(event, self.dialect)
         if own is not None:
             return data_frame(own)
         error = {"message": event.message, "type": event.kind, "param": None, "code": None}
@@ -252,7 +253,7 @@ class ChatStreamWriter:
 
     def _unknown(self, event: Unknown) -> bytes:
         """What only this dialect understands: other choices, probabilities, sound, citations of an earlier text."""
-        value = read_chunk(NAME, event.json)
+        value = read_chunk(self.dialect, event.json)
         if event.name == "annotations":
             self._citations.keep(value["annotations"])
             return b""

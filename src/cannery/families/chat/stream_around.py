@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from cannery.dialects.openai_chat.responses import COUNTS, DETAILS, FINISH_WORDS
-from cannery.dialects.openai_chat.settings import NAME
+from cannery.families.chat.answers import COUNTS
+from cannery.families.chat.shape import Shape
 from cannery.families.openai.settings import take_usage
 from cannery.messages.absence import absent
 from cannery.messages.json_text import write_json
@@ -32,7 +32,8 @@ _PIECES = frozenset({"logprobs"})
 class Around:
     """The fields around one answer."""
 
-    def __init__(self) -> None:
+    def __init__(self, shape: Shape) -> None:
+        self._shape = shape
         self.answer: Object = {}
         self._choice: Object = {}
         self._message: Object = {}
@@ -49,7 +50,7 @@ class Around:
             return absent
         # The chunk stays whole: what it says beside its choices may be told again.
         counts = {key: {**item} if type(item) is dict else item for key, item in usage.items()}
-        found, self.usage_patch = take_usage(counts, COUNTS, DETAILS)
+        found, self.usage_patch = take_usage(counts, COUNTS, self._shape.details)
         return found
 
     def take_choice(self, choice: Object) -> None:
@@ -73,8 +74,9 @@ class Around:
             del message["audio"]
             inner["audio"] = set_again({key: audio[key] for key in audio if key != "id"})
         dropped: list[str] = []
-        take_usual(choice, "logprobs", None, dropped)
-        if FINISH_WORDS[reason] != word:
+        for key, usual in self._shape.beside.items():
+            take_usual(choice, key, usual, dropped)
+        if self._shape.finish_words[reason] != word:
             choice["finish_reason"] = word
         patch = nested(choice, {"message": nested(message, inner)}, dropped)
         patches = {
@@ -83,7 +85,7 @@ class Around:
         }
         missing = [key for key in ("id", "created", "model") if not head.get(key)]
         found = nested(self.answer, patches, missing)
-        return None if found is None else Residue(NAME, None, write_json(found))
+        return None if found is None else Residue(self._shape.name, None, write_json(found))
 
 
 def _replace(holder: Object, key: str, item: Any) -> None:

@@ -1,4 +1,4 @@
-"""Chat Completions streams, read.
+"""Streams of the Chat Completions shape, read.
 
 Chunks name tool calls by index and nothing else by anything: text ends where something else begins, calls end with the
 answer. The finish is held back until the stream ends, because usage comes after it. Annotations come behind the text
@@ -8,19 +8,15 @@ that they are about, in a chunk of their own.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
 
-from cannery.dialects.openai_chat.responses import (
-    FINISH_WORDS,
-    read_citation,
-    read_finish,
-)
-from cannery.dialects.openai_chat.settings import NAME
-from cannery.dialects.openai_chat.stream_around import CHOICE, DELTA, HEAD, REASONING, Around
-from cannery.dialects.openai_chat.stream_calls import LEGACY, StreamedCall, StreamedCalls
-from cannery.families.openai.errors import read_openai_failure
+from cannery.families.chat.answers import read_citation
+from cannery.families.chat.shape import Shape
+from cannery.families.chat.stream_around import CHOICE, DELTA, HEAD, REASONING, Around
+from cannery.families.chat.stream_calls import LEGACY, StreamedCall, StreamedCalls
 from cannery.messages.absence import absent
 from cannery.messages.content import (
     Citation,
@@ -59,7 +55,9 @@ _NAMED = frozenset({"id", "model", "created"})
 class ChatStreamReader:
     """Takes the bytes of a stream and gives events."""
 
-    def __init__(self) -> None:
+    def __init__(self, shape: Shape) -> None:
+        self.shape = shape
+        self.dialect = shape.name
         self._frames = FrameReader()
         # What the answer is called, until its start is told.
         self._head: dict[str, Any] | None = {}
@@ -78,7 +76,7 @@ class ChatStreamReader:
         self._call_stem = "call_"
         self._finish: Finish | None = None
         self._word = ""
-        self._around = Around()
+        self._around = Around(shape)
         # What was said of the whole answer so far.
         self._told: dict[str, Any] = {}
         self._told_of_choice: dict[str, Any] = {}
@@ -110,11 +108,11 @@ class ChatStreamReader:
             if data:
                 yield from self._end()
             return
-        chunk = read_chunk(NAME, data)
+        chunk = read_chunk(self.dialect, data)
         error = _error_of(chunk)
         if error is not None:
             self._failed = True
-            yield read_openai_failure(NAME, error, data)
+            yield self.shape.read_failure(self.dialect, error, data)
             return
         found = chunk.get("choices")
         choices = found if isinstance(found, list) else []
@@ -131,15 +129,19 @@ class ChatStreamReader:
                 others.append(choice)
         more = {} if self._head is not None else self._untold(chunk)
         if others or more:
-            value = guarded(NAME, lambda: write_json({**more, "choices": others}))
-            yield Unknown(NAME, "chunk", value)
+            value = guarded(self.dialect, lambda: write_json({**more, "choices": others}))
+            yield Unknown(self.dialect, "chunk", value)
         if isinstance(usage, Usage):
             yield UsageReport(usage, self._count_residue())
 
     def _count_residue(self) -> Residue | None:
         """What the last count of tokens says beyond the usage that was read from it."""
         patch = self._around.usage_patch
-        return None if patch is None else Residue(NAME, guarded(NAME, lambda: write_json(patch)))
+        return (
+            None
+            if patch is None
+            else Residue(self.dialect, guarded(self.dialect, lambda: write_json(patch)))
+        )
 
     def _take_head(
         self, head: dict[str, Any], chunk: dict[str, Any], *, has_usage: bool
@@ -174,7 +176,7 @@ class ChatStreamReader:
         self._model = model if isinstance(model, str) else None
         self._call_stem = call_stem(head.get("id"))
         known = text(head.get("id")), text(model), integer(head.get("created"))
-        yield Start(*known, NAME, beside(NAME, head, HEAD))
+        yield Start(*known, self.dialect, beside(self.dialect, head, HEAD))
 
     def _choice(self, choice: dict[str, Any]) -> Iterator[Event]:
         delta = choice.get("delta")
@@ -202,9 +204,13 @@ class ChatStreamReader:
                 call = {"id": f"{LEGACY}_0", "type": LEGACY, "function": legacy}
                 yield from self._call(call, -1)
         word = choice.get("finish_reason")
-        reason = read_finish(word)
+        reason = self.shape.finish(word)
         if reason is not absent and self._finish is None:
-            own = None if FINISH_WORDS[reason] == word else Residue(NAME, form=word)
+            own = (
+                None
+                if self.shape.finish_words[reason] == word
+                else Residue(self.dialect, form=word)
+            )
             self._finish = Finish(reason, residue=own)
             self._word = str(word)
             yield from self._end_parts()
@@ -213,8 +219,8 @@ class ChatStreamReader:
         if self._spoken is None or self._spoken[0] != kind:
             yield from self._end_spoken()
             self._spoken = (kind, self._count)
-            origin = Origin(NAME, self._model) if kind == "reasoning" else None
-            residue = None if form is None else Residue(NAME, form=form)
+            origin = Origin(self.dialect, self._model) if kind == "reasoning" else None
+            residue = None if form is None else Residue(self.dialect, form=form)
             yield PartStart(self._count, kind, origin=origin, residue=residue)
             self._count += 1
             if self._early and kind == "text":
@@ -232,16 +238,16 @@ class ChatStreamReader:
             return
         late: list[Any] = []
         for item in annotations:
-            citation = guarded(NAME, lambda item=item: self._citation(item))  # type: ignore[misc]
+            citation = guarded(self.dialect, lambda item=item: self._citation(item))  # type: ignore[misc]
             if part is None or citation is None:
                 late.append(item)
             else:
                 yield Delta(part, "", "citation", citation=citation)
-        yield from _leave(late)
+        yield from _leave(self.dialect, late)
 
     def _citation(self, item: Any) -> Citation | None:
         """A citation, its places counted from the beginning of its own text; None if that has ended."""
-        citation = read_citation(item)
+        citation = read_citation(self.dialect, item)
         if not self._before or citation.start is None or citation.end is None:
             return citation
         if citation.end <= self._before:
@@ -254,7 +260,7 @@ class ChatStreamReader:
         if self._audio:
             content = new_audio(Location("file", self._audio), "")
             self._audio = ""
-            residue = Residue(NAME, form="audio")
+            residue = Residue(self.dialect, form="audio")
             yield PartStart(self._count, "whole", content=content, residue=residue)
             yield PartEnd(self._count)
             self._count += 1
@@ -280,7 +286,7 @@ class ChatStreamReader:
         call.within |= {name: item for name, item in function.items() if name not in ("name", key)}
         words = function.get(key)
         if words is not None and words != "":
-            call.waiting.append(guarded(NAME, lambda: argument_text(words)))
+            call.waiting.append(guarded(self.dialect, lambda: argument_text(words)))
         if call.name:
             yield from self._tell(call)
 
@@ -289,7 +295,7 @@ class ChatStreamReader:
             call.part = self._count
             self._count += 1
             own = (call.identifier, call.name, call.is_freeform)
-            residue = guarded(NAME, call.residue)
+            residue = guarded(self.dialect, partial(call.residue, self.dialect))
             yield PartStart(call.part, "invocation", *own, residue=residue)
         if call.waiting:
             words, call.waiting, call.has_arguments = "".join(call.waiting), [], True
@@ -306,11 +312,13 @@ class ChatStreamReader:
         yield from self._end_spoken()
         yield from self._sound()
         early, self._early = self._early, []
-        yield from _leave(early)
+        yield from _leave(self.dialect, early)
         for call in self._calls.open:
             yield from self._tell(call)
             is_told = call.told == len(call.beside) + len(call.within)
-            residue = None if is_told else guarded(NAME, call.residue)
+            residue = (
+                None if is_told else guarded(self.dialect, partial(call.residue, self.dialect))
+            )
             yield PartEnd(call.part, residue)  # type: ignore[arg-type]
         self._calls.clear()
 
@@ -325,7 +333,7 @@ class ChatStreamReader:
             yield PartStart(0, "text")
             yield PartEnd(0)
         reason = self._finish.reason
-        around = guarded(NAME, lambda: self._around.residue(self._told, reason, self._word))
+        around = guarded(self.dialect, lambda: self._around.residue(self._told, reason, self._word))
         yield replace(self._finish, around=around)
 
 
@@ -335,11 +343,11 @@ def _error_of(chunk: dict[str, Any]) -> dict[str, Any] | str | None:
     return error if isinstance(error, dict) or (isinstance(error, str) and error) else None
 
 
-def _leave(annotations: list[Any]) -> Iterator[Event]:
+def _leave(dialect: str, annotations: list[Any]) -> Iterator[Event]:
     """Annotations that only this dialect can make something of."""
     if annotations:
-        value = guarded(NAME, lambda: write_json({"annotations": annotations}))
-        yield Unknown(NAME, "annotations", value)
+        value = guarded(dialect, lambda: write_json({"annotations": annotations}))
+        yield Unknown(dialect, "annotations", value)
 
 
 def _says(choice: Any) -> bool:

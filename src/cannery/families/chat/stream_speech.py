@@ -10,8 +10,7 @@ from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
-from cannery.dialects.openai_chat.responses import write_citation
-from cannery.dialects.openai_chat.settings import NAME
+from cannery.families.chat.answers import write_citation
 from cannery.messages.content import Citation
 from cannery.messages.events import Delta, PartEnd
 
@@ -54,7 +53,8 @@ class Turns:
 class Citations:
     """The annotations of what is said."""
 
-    def __init__(self) -> None:
+    def __init__(self, dialect: str) -> None:
+        self._dialect = dialect
         self._cited: list[Citation] = []
         self._annotations: list[Any] = []
         self._count = 0
@@ -64,7 +64,7 @@ class Citations:
 
     def cite(self, citation: Citation) -> None:
         """Take a citation of the text under way, if an annotation can say it."""
-        if citation.url is not None or citation.dialect == NAME:
+        if citation.url is not None or citation.dialect == self._dialect:
             self._cited.append(citation)
 
     def keep(self, annotations: list[Any]) -> None:
@@ -74,7 +74,8 @@ class Citations:
     def end(self) -> None:
         """The text under way is complete, so that places in it are known."""
         for citation in self._cited:
-            self._annotations.append(write_citation(citation, self._before, self.length))
+            annotation = write_citation(self._dialect, citation, self._before, self.length)
+            self._annotations.append(annotation)
         self._before += self.length
         self._cited, self.length = [], 0
 

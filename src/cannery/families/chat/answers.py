@@ -1,0 +1,236 @@
+"""Whole answers of the Chat Completions shape, both ways. Further choices stay in the residue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import msgspec
+
+from cannery.families.chat.reading import ChatReader
+from cannery.families.chat.shape import Shape
+from cannery.families.openai.settings import Details, take_usage
+from cannery.messages.absence import absent
+from cannery.messages.canisters import InvocationCanisterClass, text_of
+from cannery.messages.content import Citation, TextualContentClass, new_text
+from cannery.messages.conversation import Conversation
+from cannery.messages.json_text import decode_json, write_json
+from cannery.messages.requests import FinishReason, Response, Usage, new_response
+from cannery.messages.residue import Residue
+from cannery.wire.answers import answer_pieces, call_stem, refuse_error
+from cannery.wire.bodies import Fields, Object, decode, is_named, read_fields
+from cannery.wire.contract import Piece
+from cannery.wire.controls import integer, text
+from cannery.wire.endings import report_ending
+from cannery.wire.losses import Report
+from cannery.wire.places import Path, Places
+from cannery.wire.residues import nested, own_residue, recall, set_again, take_usual
+
+COUNTS = ("prompt_tokens", "completion_tokens")
+
+
+def response_reader(shape: Shape) -> Callable[[bytes, Places], Response]:
+    """The reader of a dialect's answers."""
+
+    def read(fields: Fields, places: Places) -> Response:
+        return _read_response(shape, fields, places)
+
+    return lambda body, places: read_fields(shape.name, body, places, read)
+
+
+def _read_response(shape: Shape, fields: Fields, places: Places) -> Response:
+    body = {key: decode(field) for key, field in fields.items()}
+    refuse_error(shape.name, body, "choices")
+    model, identifier, created = body.get("model"), body.get("id"), body.get("created")
+    reader = shape.reader(shape.name, places.canisters, model)
+    reader.call_stem = call_stem(identifier)
+    choices = reader.list(reader.field(body, "choices", ""), "choices")
+    dropped: list[str] = []
+    patches: Object = {}
+    finish: Any = absent
+    if choices:
+        del body["choices"]
+        finish, patch = _read_choice(shape, reader, choices[0])
+        patches["choices"] = _listed(patch, choices)
+    usage, patch = take_usage(body.get("usage"), COUNTS, shape.details)
+    if usage is not absent:
+        del body["usage"]
+        patches["usage"] = patch
+    take_usual(body, "id", identifier if type(identifier) is str else shape.made_id, dropped)
+    take_usual(body, "object", "chat.completion", dropped)
+    take_usual(body, "created", created if type(created) is int else 0, dropped)
+    take_usual(body, "model", model if type(model) is str else "", dropped)
+    patch = nested(body, patches, dropped)
+    return new_response(  # type: ignore[no-any-return]
+        Conversation.trusted(reader.canisters),
+        finish,
+        usage,
+        text(model),
+        text(identifier),
+        absent,
+        None if patch is None else Residue(shape.name, None, write_json(patch)),
+        shape.name,
+        integer(created),
+    )
+
+
+def _listed(first: Object | None, choices: list[Any]) -> Object | None:
+    """The patch of the list of choices: only the first is carried, the others are added."""
+    patch: Object = {} if first is None else {"i": {"0": first}}
+    if len(choices) > 1:
+        patch["a"] = {str(index): item for index, item in enumerate(choices) if index}
+    return patch or None
+
+
+def _read_choice(shape: Shape, reader: ChatReader, item: Any) -> tuple[Any, Object | None]:
+    """Read the message of a choice: gives why the model stopped, and the patch of the choice."""
+    choice = reader.object(item, "choices[0]")
+    path = ("choices", 0, "message")
+    finish = shape.finish(choice.get("finish_reason"))
+    dropped: list[str] = []
+    patch: Object | None = None
+    if "message" not in choice and finish is FinishReason.Filter:
+        # Azure sends no message at all when its filter stopped the answer (API version 2024-02-01).
+        dropped.append("message")
+    else:
+        given = reader.field(choice, "message", "choices[0]")
+        message = reader.object(given, "choices[0].message")
+        del choice["message"]
+        patch = _read_message(reader, message, path)
+    take_usual(choice, "index", 0, dropped)
+    for key, usual in shape.beside.items():
+        take_usual(choice, key, usual, dropped)
+    take_usual(choice, "finish_reason", shape.finish_word(finish, has_calls=False), dropped)
+    return finish, nested(choice, {"message": patch}, dropped)
+
+
+def _read_message(reader: ChatReader, message: Object, path: Path) -> Object | None:
+    """Read a message; what only answers have, and a server would refuse in a request, is kept by the answer."""
+    dropped: list[str] = []
+    apart: Object = {}
+    audio_patch = None
+    take_usual(message, "role", "assistant", dropped)
+    if "role" in message:
+        apart["role"] = message.pop("role")
+    annotations = message.pop("annotations", absent)
+    if annotations is not absent:
+        apart["annotations"] = annotations
+    audio = message.get("audio")
+    if type(audio) is dict and is_named(audio.get("id")):
+        message["audio"] = {"id": audio.pop("id")}
+        audio_patch = set_again(audio)
+    reader.assistant(message, "assistant", path)
+    _cite(reader, annotations)
+    return nested(apart, {"audio": audio_patch}, dropped)
+
+
+def _cite(reader: ChatReader, annotations: Any) -> None:
+    """Hang the annotations of a message on its text; the residue keeps their exact spelling."""
+    if type(annotations) is not list or not annotations:
+        return
+    for index, canister in enumerate(reader.canisters):
+        is_said = type(canister) is not InvocationCanisterClass and type(canister.held) is str
+        if is_said and canister.held:
+            citations = tuple(read_citation(reader.dialect, item) for item in annotations)
+            held = new_text(canister.held, "text/plain", citations)
+            fields = {"held": held, "_memo": None}
+            reader.canisters[index] = msgspec.structs.replace(canister, **fields)
+            return
+
+
+def read_citation(dialect: str, item: Any) -> Citation:
+    """An annotation; where it points to a page, in words that every dialect understands."""
+    inner = item.get("url_citation") if type(item) is dict else None
+    if type(inner) is not dict or type(inner.get("url")) is not str:
+        return Citation(dialect, write_json(item))
+    start, end, title = (inner.get(key) for key in ("start_index", "end_index", "title"))
+    return Citation(
+        dialect,
+        write_json(item),
+        inner["url"],
+        title if type(title) is str else None,
+        None,
+        start if type(start) is int else None,
+        end if type(end) is int else None,
+    )
+
+
+def write_citation(dialect: str, citation: Citation, offset: int, length: int) -> Object:
+    """A URL citation; one without a span covers the whole of its text, which starts at an offset."""
+    if citation.dialect == dialect and not offset:
+        return decode_json(citation.raw)  # type: ignore[no-any-return]
+    start, end = citation.start, citation.end
+    if start is None or end is None:
+        start, end = 0, length
+    inner = {
+        "start_index": offset + start,
+        "end_index": offset + end,
+        "title": citation.title or "",
+        "url": citation.url,
+    }
+    return {"type": "url_citation", "url_citation": inner}
+
+
+def write_usage(usage: Usage, details: Details) -> Object:
+    """Token counts in the usual form."""
+    body: Object = {
+        "prompt_tokens": usage.input,
+        "completion_tokens": usage.output,
+        "total_tokens": usage.total,
+    }
+    for name, (group, key) in details.items():
+        if getattr(usage, name) is not absent:
+            body.setdefault(group, {})[key] = getattr(usage, name)
+    return body
+
+
+def response_writer(shape: Shape) -> Callable[[Response, Report], Object]:
+    """The writer of a dialect's answers."""
+
+    def write(response: Response, report: Report) -> Object:
+        body = _write_body(shape, response, report)
+        residue = own_residue(response, shape.name)
+        return body if residue is None else recall(body, residue.envelope)
+
+    return write
+
+
+def _write_body(shape: Shape, response: Response, report: Report) -> Object:
+    is_same = response.source == shape.name
+    writer = shape.writer(shape.name, report, is_same=is_same, for_answer=True)
+    pieces = answer_pieces(response, shape.name, report)
+    message = writer.assistant(pieces) if pieces else {"role": "assistant", "content": None}
+    if not is_same:
+        shape.complete(message, pieces)
+        report_ending(response, report)
+    has_calls = not is_same and "tool_calls" in message
+    word = shape.finish_word(response.finish, has_calls=has_calls)
+    choice = {"index": 0, "message": message, **shape.beside, "finish_reason": word}
+    body: Object = {
+        "id": shape.made_id if response.identifier is absent else response.identifier,
+        "object": "chat.completion",
+        "created": 0 if response.created is absent else response.created,
+        "model": "" if response.model is absent else response.model,
+        "choices": [choice],
+    }
+    usage = response.usage
+    if usage is absent and shape.always_counts and not is_same:
+        usage = Usage()
+    if isinstance(usage, Usage):
+        body["usage"] = write_usage(usage, shape.details)
+    return body
+
+
+def answer_annotations(dialect: str, pieces: list[Piece]) -> Iterator[Object]:
+    """The citations of all texts, which the message joins to one."""
+    offset = 0
+    for piece in pieces:
+        canister = piece.canister
+        held = canister.held
+        if type(canister) is InvocationCanisterClass:
+            continue
+        if isinstance(held, TextualContentClass):
+            for citation in held.citations:
+                if citation.url is not None:
+                    yield write_citation(dialect, citation, offset, len(held.text))
+        offset += len(text_of(held))
