@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.gateway.running import Running
 from tests.house.examples import find_examples, run
 from tests.house.sources import label
 
@@ -11,9 +12,19 @@ EXAMPLES = find_examples()
 DOCUMENTS = sorted({example.document for example in EXAMPLES})
 
 
+@pytest.fixture
+def gateway(tmp_path):
+    """A gateway on its defaults, which some pages tell the reader to start."""
+    running = Running(tmp_path / "gateway")
+    yield running.url
+    running.stop()
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=label)
-def test_examples_run_in_the_order_of_the_page(document, tmp_path, monkeypatch):
+def test_examples_run_in_the_order_of_the_page(document, tmp_path, monkeypatch, request):
     monkeypatch.chdir(tmp_path)
+    if "CANNERY_URL" in document.read_text("utf-8"):
+        monkeypatch.setenv("CANNERY_URL", request.getfixturevalue("gateway"))
     names = {"__name__": "example"}
 
     for example in EXAMPLES:
