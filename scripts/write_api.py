@@ -80,16 +80,40 @@ def explanation(value: object) -> str:
     return f"A constant of type `{type(value).__name__}`."
 
 
+def methods(value: object) -> list[str]:
+    """A row for each public method and property of a class of ours, in the order of their names."""
+    if not inspect.isclass(value):
+        return []
+    found: dict[str, object] = {}
+    for base in reversed(value.__mro__):
+        if base.__module__.startswith("cannery."):
+            found |= {name: member for name, member in vars(base).items() if name[0] != "_"}
+    rows = []
+    for name, member in sorted(found.items()):
+        if isinstance(member, property):
+            rows.append(f"| `{name}` | {first_paragraph(member.__doc__)} |")
+        elif isinstance(member, classmethod | staticmethod) or inspect.isfunction(member):
+            rows.append(
+                f"| {title(name, getattr(value, name))} | {first_paragraph(member.__doc__)} |"
+            )
+    return [row.replace("(self, ", "(").replace("(self)", "()") for row in rows]
+
+
 def page() -> str:
     """The whole page, as it should be."""
+    offered: dict[str, list[str]] = defaultdict(list)
     parts: dict[str, list[str]] = defaultdict(list)
     for name in getattr(cannery, "__all__", []):
         value = getattr(cannery, name)
-        parts[part(home(name, value))].append(f"| {title(name, value)} | {explanation(value)} |")
+        where = part(home(name, value))
+        parts[where].append(f"| {title(name, value)} | {explanation(value)} |")
+        if rows := methods(value):
+            offered[where] += [f"### `{name}`", "", "| method | |", "|---|---|", *rows, ""]
     sections = [OPENING]
     for name, rows in sorted(parts.items()):
         about = first_paragraph(sys.modules[name].__doc__)
         lines = [f"## `{name}`", "", about, "", "| name | |", "|---|---|", *rows, ""]
+        lines += offered[name]
         sections.append("\n".join(lines))
     return "\n".join(sections)
 

@@ -257,3 +257,17 @@ def test_adding_what_is_no_sequence_is_a_type_error(other):
 def test_adding_what_is_no_canister_is_refused():
     with pytest.raises(MessageError, match=r"Conversation\[0\]"):
         SMALL.append("text")
+
+
+def test_answer_is_appended_as_its_canisters():
+    answer = cannery.Response([cannery.assistant("Rome."), cannery.invocation("c", "map")])
+    conversation = cannery.Conversation([cannery.user("Capital?")])
+
+    assert list(conversation.append(answer)) == [*conversation, *answer.canisters]
+    assert conversation.append(*answer) == conversation.append(answer)
+
+
+@pytest.mark.parametrize("wrong", ["text", b"bytes", {"role": "user"}, 1, [1], None])
+def test_what_is_no_canister_is_not_appended(wrong):
+    with pytest.raises(cannery.MessageError):
+        cannery.Conversation().append(wrong)

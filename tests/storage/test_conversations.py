@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import cannery
 from cannery.errors import (
     ConflictError,
     ConversationNotFoundError,
@@ -684,3 +685,22 @@ def test_asynchronous(path):
             assert (await store.collect_garbage()).conversations
 
     asyncio.run(work())
+
+
+def test_conversation_is_iterated_page_by_page(store):
+    conversation = store.create()
+    conversation.append(cannery.user(f"message {number}") for number in range(600))
+
+    assert [canister.text for canister in conversation] == [
+        f"message {number}" for number in range(600)
+    ]
+    assert cannery.Conversation(conversation) == conversation.load()
+
+
+def test_answer_is_appended_to_a_stored_conversation(store):
+    conversation = store.create()
+    answer = cannery.Response([cannery.assistant("Rome."), cannery.invocation("c", "map")])
+    conversation.append(cannery.user("Capital?"))
+    conversation.append(answer)
+
+    assert list(conversation)[1:] == list(answer.canisters)

@@ -6,7 +6,7 @@ values. Two conversations are equal when they mean the same (see ``identity``).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from operator import is_
 from typing import Any, NamedTuple, Self, SupportsIndex, overload
 
@@ -40,6 +40,12 @@ class Exchange(NamedTuple):
     results: tuple[ResultCanisterClass, ...]
 
 
+def _unpacked(item: Any) -> Iterable[Any]:
+    """The canisters of one argument; what is neither is refused by the conversation made of them."""
+    is_many = isinstance(item, Iterable) and not isinstance(item, (str, bytes, Mapping))
+    return item if is_many and not is_canister(item) else (item,)
+
+
 class Conversation(tuple[AnyCanister, ...]):
     """An immutable sequence of canisters, compared by meaning, also with a list of canisters.
 
@@ -63,11 +69,12 @@ class Conversation(tuple[AnyCanister, ...]):
         """Make one from what is known to be canisters."""
         return tuple.__new__(cls, canisters)
 
-    def append(self, *canisters: Canister) -> Conversation:
-        """A new conversation with more at its end."""
+    def append(self, *canisters: Canister | Iterable[Canister]) -> Conversation:
+        """A new conversation with more at its end: canisters, or a Response."""
+        added: tuple[Any, ...] = canisters
         if not all(map(is_canister, canisters)):
-            Conversation(canisters)  # says what is wrong with them
-        return tuple.__new__(Conversation, tuple.__add__(self, canisters))
+            added = tuple(Conversation(each for item in canisters for each in _unpacked(item)))
+        return tuple.__new__(Conversation, tuple.__add__(self, added))
 
     def insert(self, index: int, *canisters: Canister) -> Conversation:
         """A new conversation with more before the given position.

@@ -7,11 +7,12 @@ residue. Calling a class checks what it is given; ``new_request`` and its like d
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from cannery.errors import MessageError
 from cannery.messages.absence import Absential, absent
+from cannery.messages.canisters import AnyCanister
 from cannery.messages.checked import (
     CheckedStruct,
     check_facts,
@@ -379,6 +380,10 @@ class Response(CheckedStruct, frozen=True, gc=False):
             source: str | None = None,
             created: Absential[int] = absent,
         ) -> None: ...
+
+    def __iter__(self) -> Iterator[AnyCanister]:
+        """Its canisters, so that an answer can be appended to a conversation."""
+        return iter(self.canisters)
 
     checks: ClassVar[dict[str, Check]] = {
         "canisters": _conversation,

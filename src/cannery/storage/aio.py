@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import functools
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from itertools import islice
 from typing import Any, ParamSpec, Self, TypeVar
 
 from cannery.backends import GRACE, Collection, Durability, Progress, Summary
@@ -26,6 +27,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _THREADS = 16
+# How many canisters are read at a time while iterating.
+_PAGE = 256
 
 
 class AsyncStore:
@@ -138,6 +141,13 @@ class AsyncConversation:
     ) -> Conversation:
         """Its canisters; without ``hydrate`` their content is read on the thread that looks at it."""
         return await self._store.run(self.conversation.load, start, stop, hydrate=hydrate)
+
+    async def __aiter__(self) -> AsyncIterator[AnyCanister]:
+        """Its canisters in order, read a page at a time."""
+        canisters = iter(self.conversation)
+        while page := await self._store.run(list, islice(canisters, _PAGE)):
+            for canister in page:
+                yield canister
 
     async def fork(self, at: int | None = None, **facts: Any) -> AsyncConversation:
         """A new conversation that shares the first canisters."""

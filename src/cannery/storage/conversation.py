@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from cannery.storage.trees import Tree
 
 _ATTEMPTS = 100
+# How many canisters are read at a time while iterating.
+_PAGE = 256
 _DURABILITIES = ("sync", "group", "os")
 
 
@@ -123,7 +125,7 @@ class StoredConversation:
         durability: Durability | None = None,
         key: str | None = None,
     ) -> str:
-        """Add canisters at the end, all or none; the new revision.
+        """Add canisters (or the answer of a model, a Response) at the end, all or none; the new revision.
 
         With ``revision`` only if nothing was added since it was given out (ConflictError otherwise). A second append
         with the same ``key`` adds nothing and gives the revision of the first.
@@ -220,6 +222,13 @@ class StoredConversation:
         reading = self.read(start, stop, hydrate=hydrate)
         reading.check()
         return reading.canisters
+
+    def __iter__(self) -> Iterator[AnyCanister]:
+        """Its canisters in order, read a page at a time; what is added meanwhile is among them."""
+        start = 0
+        while page := self.load(start, start + _PAGE):
+            yield from page
+            start += len(page)
 
     def hydrate(self) -> Conversation:
         """Its canisters with all content loaded and verified."""
