@@ -212,3 +212,10 @@ def test_dialects_and_data_sets(run, store, names):
 def test_export_of_nothing_is_misuse(run, store):
     assert run("export", "--store", store).code == 2
     assert run("export", "--tag", "nobody", "--store", store).code == 1
+
+
+def test_empty_list_says_which_filter_leaves_nothing(run, store):
+    assert "has the tag 'nope'" in run("list", "--tag", "nope", "--store", store).err
+    ran = run("list", "--tag", "food", "--model", "x", "--store", store)
+    assert "matches --tag food --model x" in ran.err
+    assert ran.code == 0

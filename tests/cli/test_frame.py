@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import cannery.cli.verbs
+from cannery.cli import main
 from cannery.cli.catalogue import VERBS
 from cannery.cli.manual import manual
 from cannery.cli.stores import find_place
@@ -254,3 +255,71 @@ def test_json_of_every_answer_is_json(run, store, names):
     ):
         ran = run(*words, "--json", CANNERY_STORE=str(store))
         json.loads(ran.out)
+
+
+def test_help_before_a_verb_is_the_help_of_the_verb(run):
+    assert run("--help", "list").out == run("-h", "list").out == run("list", "--help").out
+
+
+@pytest.mark.parametrize("columns", [40, 60, 80, 100])
+def test_help_is_as_wide_as_the_terminal(run, columns):
+    for verb in VERBS:
+        told, _, _ = run(verb, "--help", COLUMNS=str(columns)).out.partition("Examples")
+        body = told.splitlines()[1:]
+        assert [line for line in body if len(line) > columns and " " in line.strip()] == []
+
+
+def test_completion_offers_ids_with_titles(run, store, names):
+    ran = run("completion", "ids", names["bread"][:20], "--store", store)
+
+    assert f"{names['bread']}\tBread" in ran.out.splitlines()
+    assert run("completion", "ids", "--store", store).out.count("\n") == 3
+    assert run("completion", "ids").out == ""
+
+
+def test_completion_of_bash_completes_ids(run, store, names):
+    asked = (
+        f"COMP_WORDS=(cannery show {names['bread'][:25]})\nCOMP_CWORD=2\n_cannery\n"
+        'printf "%s\n" "${COMPREPLY[@]}"\n'
+    )
+    script = run("completion", "bash").out + asked
+    path = f"{COMMAND[0].rpartition('/')[0]}:/usr/bin:/bin"
+    finished = subprocess.run(
+        ["bash", "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=run.surroundings(CANNERY_STORE=str(store), PATH=path),
+    )
+
+    assert names["bread"] in finished.stdout.split()
+
+
+def test_internal_error_leaves_a_report_without_what_was_said(tmp_path, monkeypatch, capsys):
+    def fail(options):
+        raise AttributeError("what a person said")
+
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr("cannery.cli.verbs.list_.run", fail)
+
+    assert main(["list", "--tag", "a secret"]) == 1
+
+    told = capsys.readouterr().err
+    (report,) = (tmp_path / "cannery").iterdir()
+    text = report.read_text()
+    assert str(report) in told
+    assert "AttributeError" in text
+    assert "verb: list" in text
+    assert "options: --tag" in text
+    assert "secret" not in text
+    assert "person" not in text
+    assert str(Path.home()) not in text
+
+
+def test_internal_error_is_told_where_no_report_can_be_written(tmp_path, monkeypatch, capsys):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "file"))
+    monkeypatch.setattr("cannery.cli.verbs.list_.run", lambda options: 1 / 0)
+
+    assert main(["list"]) == 1
+    assert "CANNERY_DEBUG=1" in capsys.readouterr().err

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 
 def test_vocabularies_side_by_side(run):
     ran = run("roles")
@@ -46,3 +48,14 @@ def test_statistics_of_a_file(run):
         "by_role": {"system": 0, "user": 2, "assistant": 1},
         "transformation_rate": "66.7%",
     }
+
+
+@pytest.mark.parametrize("role", ["Human", "assistant", "AI", "admin"])
+def test_a_role_alone_is_explained(run, role):
+    alone, explained = run("roles", role), run("roles", "explain", role)
+
+    assert (alone.code, alone.out, alone.err) == (explained.code, explained.out, explained.err)
+
+
+def test_misspelled_action_is_not_taken_for_a_role(run):
+    assert "Did you mean 'normalize'?" in run("roles", "normalise", "x.json").err

@@ -1,4 +1,7 @@
-"""Completion scripts for bash, zsh and fish, written from the parsers."""
+"""Completion scripts for bash, zsh and fish, written from the parsers.
+
+Ids of conversations are asked for when they are needed, by ``cannery completion ids BEGINNING``.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,12 @@ def _options(verb: str) -> Iterator[tuple[str, str, str]]:
                 yield option, action.help or "", " ".join(_values(action))
 
 
+def _takes_ids(verb: str) -> bool:
+    """Whether a verb takes ids of conversations."""
+    actions = verb_parser(verb)._actions  # noqa: SLF001 - as above
+    return any("ID" in str(action.metavar).split("|") for action in actions)
+
+
 def _values(action: argparse.Action) -> Iterable[str]:
     if action.choices is not None:
         return map(str, action.choices)
@@ -31,6 +40,7 @@ def _bash() -> str:
     ]
     values = {option: words for verb in VERBS for option, _, words in _options(verb) if words}
     after = [f"    {option}) words='{words}' ;;" for option, words in sorted(values.items())]
+    with_ids = "|".join(filter(_takes_ids, VERBS))
     return f"""# cannery completion for bash
 _cannery() {{
   local word=${{COMP_WORDS[COMP_CWORD]}} before=${{COMP_WORDS[COMP_CWORD-1]}} words=''
@@ -46,6 +56,10 @@ _cannery() {{
     case ${{COMP_WORDS[1]}} in
 {chr(10).join("  " + line for line in verbs)}
     esac
+  elif [[ -z $words ]]; then
+    case ${{COMP_WORDS[1]}} in
+      {with_ids}) words=$(cannery completion ids "$word" 2>/dev/null | cut -f1) ;;
+    esac
   fi
   [[ -n $words ]] && COMPREPLY=($(compgen -W "$words" -- "$word"))
 }}
@@ -56,11 +70,16 @@ complete -o default -F _cannery cannery
 def _zsh() -> str:
     listed = "\n".join(f"    '{verb}:{_quoted(text)}'" for verb, text in VERBS.items())
     cases = "\n".join(
-        f"    {verb}) _arguments {' '.join(_zsh_options(verb))} '*:file:_files' ;;"
+        f"    {verb}) _arguments {' '.join(_zsh_options(verb))} {_zsh_rest(verb)} ;;"
         for verb in VERBS
     )
     return f"""#compdef cannery
 # cannery completion for zsh
+_cannery_ids() {{
+  local -a ids=("${{(@f)$(cannery completion ids "$PREFIX" 2>/dev/null | tr ':\\t' ' :')}}")
+  [[ -n $ids ]] && _describe -V conversation ids
+  _files
+}}
 _cannery() {{
   local -a verbs=(
 {listed}
@@ -79,6 +98,10 @@ _cannery "$@"
 """
 
 
+def _zsh_rest(verb: str) -> str:
+    return "'*:conversation:_cannery_ids'" if _takes_ids(verb) else "'*:file:_files'"
+
+
 def _zsh_options(verb: str) -> Iterator[str]:
     for option, text, words in _options(verb):
         values = f": :({words})" if words else ""
@@ -89,9 +112,11 @@ def _fish() -> str:
     lines = ["# cannery completion for fish", "complete -c cannery -f -n __fish_use_subcommand"]
     for verb, text in VERBS.items():
         lines.append(f"complete -c cannery -n __fish_use_subcommand -a {verb} -d '{_quoted(text)}'")
+        seen = f"complete -c cannery -n '__fish_seen_subcommand_from {verb}'"
+        if _takes_ids(verb):
+            lines.append(f"{seen} -k -a '(cannery completion ids (commandline -ct) 2>/dev/null)'")
         for option, about, words in _options(verb):
             values = f" -x -a '{words}'" if words else ""
-            seen = f"complete -c cannery -n '__fish_seen_subcommand_from {verb}'"
             lines.append(f"{seen} -l {option[2:]} -d '{_quoted(about)}'{values}")
     return "\n".join(lines) + "\n"
 

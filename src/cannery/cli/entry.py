@@ -26,6 +26,8 @@ from cannery.errors import (
 )
 
 _LONGEST = 600
+# Instead of an exit code: an error that only a bug can explain.
+BROKEN = -1
 _METADATA = ".dist-info"
 
 
@@ -51,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         sys.stderr.write("\ncannery: interrupted\n")
         return INTERRUPTED
     except Exception as error:  # noqa: BLE001 - the edge: nobody should ever see a traceback
-        return _complain(error)
+        return _complain(error, given)
     return code
 
 
@@ -82,19 +84,17 @@ def _split(given: list[str]) -> tuple[list[str], list[str]]:
     waiting = list(given)
     while waiting and waiting[0].startswith("-"):
         option = waiting.pop(0)
-        if option in ("-h", "--help"):
-            continue
         leading.append(option)
         if option in ("--store", "--color") and waiting:
             leading.append(waiting.pop(0))
-    if not waiting and any(option not in ("--version", "-V") for option in leading):
+    if not waiting and any(option not in ("--version", "-V", "-h", "--help") for option in leading):
         _check_alone(leading)
     return leading, waiting
 
 
 def _check_alone(leading: list[str]) -> None:
     known = ("--version", "-V", "--json", "--quiet", "-q", "--store", "--color", *COLOUR_CHOICES)
-    if leading[0].partition("=")[0] not in known:
+    if leading[0].partition("=")[0] not in (*known, "--help", "-h"):
         raise Misuse(f"cannery takes no {leading[0]!r}", "See `cannery --help`")
 
 
@@ -123,8 +123,10 @@ def _looked_up() -> str:
     return version("cannery")
 
 
-def _complain(error: Exception) -> int:
+def _complain(error: Exception, given: list[str]) -> int:
     problem, fix, code = explain(error)
+    if code == BROKEN:
+        fix, code = _reported(error, given), WRONG
     text = harmless(problem if len(problem) <= _LONGEST else f"{problem[:_LONGEST]}…")
     sys.stderr.write(f"{paint('cannery:', 'red', stream=sys.stderr)} {text.rstrip()}\n")
     if fix:
@@ -134,6 +136,16 @@ def _complain(error: Exception) -> int:
 
         traceback.print_exception(error)
     return code
+
+
+def _reported(error: Exception, given: list[str]) -> str:
+    """What to do about an internal error."""
+    from cannery.cli.crashes import write_report
+
+    path = write_report(error, given)
+    if not path:
+        return "This is a bug in cannery. CANNERY_DEBUG=1 shows where; please open an issue with it"
+    return f"This is a bug in cannery. Please attach {path} to an issue; it has no text of yours"
 
 
 def explain(error: Exception) -> tuple[str, str, int]:
@@ -160,5 +172,4 @@ def explain(error: Exception) -> tuple[str, str, int]:
         case ModuleNotFoundError(name=name):
             return f"the package {name!r} is missing", "pip install 'cannery[cli,gateway]'", MISUSED
         case _:
-            report = "Please report this; CANNERY_DEBUG=1 shows where it happened"
-            return f"internal error: {type(error).__name__}: {error}", report, WRONG
+            return f"internal error: {type(error).__name__}: {error}", "", BROKEN

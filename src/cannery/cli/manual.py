@@ -8,6 +8,8 @@ from cannery.cli.catalogue import VERBS
 from cannery.cli.parser import overview, verb_parser
 from cannery.cli.terminal import choose_colour
 
+# Columns of the page, whatever the terminal has.
+_WIDE = 100
 _INTRODUCTION = """\
 # The command line
 
@@ -44,8 +46,11 @@ Completion for a shell: `cannery completion bash`, `zsh` or `fish`.
 def manual() -> str:
     """The whole page."""
     choose_colour("never")
-    parts = [_INTRODUCTION, f"## cannery\n\n```text\n{overview()}```\n"]
-    parts += [f"## {verb}\n\n```text\n{verb_parser(verb).format_help()}```\n" for verb in VERBS]
+    parts = [_INTRODUCTION, f"## cannery\n\n```text\n{overview(_WIDE)}```\n"]
+    for verb in VERBS:
+        parser = verb_parser(verb)
+        parser.wide = _WIDE
+        parts.append(f"## {verb}\n\n```text\n{parser.format_help()}```\n")
     return "\n".join(parts)
 
 

@@ -9,9 +9,10 @@ from typing import Any, NoReturn
 
 from cannery.cli.catalogue import GROUPS, VERBS, load_verb
 from cannery.cli.complaints import Misuse, nearest
-from cannery.cli.terminal import COLOUR_CHOICES, paint
+from cannery.cli.terminal import COLOUR_CHOICES, paint, width
 
-WIDTH = 100
+# Help is as wide as the terminal, within what reads well.
+_NARROWEST, _WIDEST = 40, 100
 _LAST_PORT = 65535
 _EXAMPLES = """\
   echo '{"model":"gpt-5","messages":[{"role":"user","content":"Hi"}]}' | cannery translate --to anthropic_messages
@@ -36,7 +37,9 @@ def port(word: str) -> int:
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that complains in our words and writes its own help."""
+    """A parser that complains in our words and writes its own help; ``wide`` columns wide, or as the terminal is."""
+
+    wide: int = 0
 
     def error(self, message: str) -> NoReturn:
         """Complain, with the option that was probably meant."""
@@ -58,18 +61,20 @@ class Parser(argparse.ArgumentParser):
         """Usage, what the verb does, arguments, options, examples."""
         import textwrap
 
-        parts = [self.format_usage(), textwrap.fill(self.description or "", WIDTH)]
+        wide = self.wide or text_width()
+        parts = [self.format_usage(), textwrap.fill(self.description or "", wide)]
         if positionals := self._positionals_of():
-            parts += ["", paint("Arguments", "bold"), *map(_described, positionals)]
+            parts += ["", paint("Arguments", "bold")]
+            parts += [_described(action, wide) for action in positionals]
         options = [a for a in self._actions if a.option_strings and a.help != argparse.SUPPRESS]
-        parts += ["", paint("Options", "bold"), *map(_described, options)]
+        parts += ["", paint("Options", "bold"), *(_described(action, wide) for action in options)]
         if self.epilog:
             parts += ["", paint("Examples", "bold"), textwrap.indent(self.epilog.strip(), "  ")]
         return "\n".join(parts) + "\n"
 
     def _get_formatter(self) -> argparse.HelpFormatter:
         # argparse makes one for each option; without a width it would ask shutil for that of the terminal.
-        return argparse.HelpFormatter(self.prog, width=WIDTH)
+        return argparse.HelpFormatter(self.prog, width=_WIDEST)
 
     def _positionals_of(self) -> list[argparse.Action]:
         return [action for action in self._actions if not action.option_strings]
@@ -90,17 +95,25 @@ def _value_of(action: argparse.Action) -> str:
     return action.dest.upper()
 
 
-def _described(action: argparse.Action) -> str:
+def text_width() -> int:
+    """How wide running text is set on this terminal."""
+    return min(max(width(), _NARROWEST), _WIDEST)
+
+
+def _described(action: argparse.Action, wide: int) -> str:
     left = ", ".join(action.option_strings) or _placeholder(action)
     if action.option_strings and action.nargs != 0:
         left += f" {_value_of(action)}"
     import textwrap
 
-    lines = textwrap.wrap(action.help or "", WIDTH - 28) or [""]
-    if len(left) > 24:
+    # On a narrow terminal the explanation stands below its option.
+    column = 26 if wide >= 70 else 6
+    lines = textwrap.wrap(action.help or "", wide - column - 2) or [""]
+    if len(left) > column - 2:
         lines.insert(0, "")
     return "\n".join(
-        f"  {left if not number else '':24}  {line}".rstrip() for number, line in enumerate(lines)
+        f"  {left if not number else '':{column}}{line}".rstrip()
+        for number, line in enumerate(lines)
     )
 
 
@@ -142,15 +155,22 @@ def _checked(options: argparse.Namespace) -> argparse.Namespace:
     return options
 
 
-def overview() -> str:
-    """What ``cannery`` alone says."""
+def overview(wide: int = 0) -> str:
+    """What ``cannery`` alone says, ``wide`` columns wide or as the terminal is."""
     parts = ["Cannery: the conversation layer for LLM applications.", ""]
+    import textwrap
+
+    wide = wide or text_width()
     for group, verbs in GROUPS.items():
-        parts += [paint(group, "bold"), *(f"  {verb:11}{text}" for verb, text in verbs.items()), ""]
+        parts.append(paint(group, "bold"))
+        for verb, text in verbs.items():
+            parts += textwrap.wrap(
+                text, wide, initial_indent=f"  {verb:11}", subsequent_indent=" " * 13
+            )
+        parts.append("")
     parts += [paint("Examples", "bold"), _EXAMPLES, ""]
-    parts.append(
-        "`cannery VERB --help` says more. Exit codes: 0 done, 1 something is wrong, 2 usage."
-    )
+    more = "`cannery VERB --help` says more. Exit codes: 0 done, 1 something is wrong, 2 usage."
+    parts.append(textwrap.fill(more, wide))
     return "\n".join(parts) + "\n"
 
 

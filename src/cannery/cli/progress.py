@@ -1,21 +1,24 @@
-"""Progress: one line on stderr with rate and time left, and nothing at all where stderr is no terminal."""
+"""Progress: one line on stderr with rate and time left, drawn by rich; nothing without rich or without a terminal."""
 
 from __future__ import annotations
 
 import sys
 import time
 from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
-from cannery.cli.tables import size
-from cannery.cli.terminal import is_terminal, width
+from cannery.cli.terminal import is_terminal
 
-_INTERVAL = 0.1
-_BAR = 20
+if TYPE_CHECKING:
+    from rich.progress import Progress as Bar
+    from rich.progress import TaskID
+
+# What is done sooner shows no line.
+_PATIENCE = 0.3
 
 
 class Progress:
-    """Counts towards a total (0: unknown) and shows it ten times a second at most."""
+    """Counts towards a total (0: unknown); ``unit`` "B" counts bytes."""
 
     def __init__(
         self, what: str, total: int = 0, unit: str = "items", *, quiet: bool = False
@@ -23,9 +26,9 @@ class Progress:
         self.what, self.total, self.unit = what, total, unit
         self.done = 0
         self._is_shown = not quiet and is_terminal(sys.stderr)
-        self._began = time.monotonic()
-        self._next = self._began + 3 * _INTERVAL
-        self._was_drawn = False
+        self._begin = time.monotonic() + _PATIENCE
+        self._bar: Bar | None = None
+        self._task: TaskID | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -50,36 +53,39 @@ class Progress:
     def move(self, done: int) -> None:
         """So much is done in all."""
         self.done = done
-        if self._is_shown and (now := time.monotonic()) >= self._next:
-            self._next = now + _INTERVAL
-            self._draw(now - self._began)
+        if not self._is_shown or (self._bar is None and time.monotonic() < self._begin):
+            return
+        if self._bar is None:
+            self._bar = self._drawn()
+            if self._bar is None:
+                self._is_shown = False
+                return
+            self._task = self._bar.add_task(self.what, total=None)
+            self._bar.start()
+        if self._task is not None:
+            self._bar.update(self._task, completed=done, total=self.total or None)
 
     def clear(self) -> None:
         """Take the line away."""
-        if self._was_drawn:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
-            self._was_drawn = False
+        if self._bar is not None:
+            self._bar.stop()
+            self._bar = None
+            self._is_shown = False
 
-    def _draw(self, seconds: float) -> None:
-        rate = self.done / seconds if seconds else 0.0
-        parts = [self.what, self._amount(), f"{self._shown(rate)}/s"]
-        if self.total and rate:
-            filled = min(_BAR, _BAR * self.done // self.total)
-            parts.insert(1, "█" * filled + "░" * (_BAR - filled))
-            parts.append(f"{_clock((self.total - self.done) / rate)} left")
-        sys.stderr.write("\r\x1b[K" + "  ".join(parts)[: width() - 1])
-        sys.stderr.flush()
-        self._was_drawn = True
-
-    def _amount(self) -> str:
-        total = f"/{self._shown(self.total)}" if self.total else ""
-        return f"{self._shown(self.done)}{total}" + (f" {self.unit}" if self.unit != "B" else "")
-
-    def _shown(self, number: float) -> str:
-        return size(number) if self.unit == "B" else f"{number:,.0f}"
-
-
-def _clock(seconds: float) -> str:
-    minutes, rest = divmod(max(int(seconds), 0), 60)
-    return f"{minutes}:{rest:02}"
+    def _drawn(self) -> Bar | None:
+        try:
+            from rich import progress as rich
+            from rich.console import Console
+        except ImportError:
+            return None
+        amounts: list[Any] = [rich.DownloadColumn(), rich.TransferSpeedColumn()]
+        if self.unit != "B":
+            amounts = [rich.MofNCompleteColumn(), rich.TextColumn(self.unit)]
+        return rich.Progress(
+            rich.TextColumn("{task.description}"),
+            rich.BarColumn(20),
+            *amounts,
+            rich.TimeRemainingColumn(compact=True),
+            console=Console(stderr=True),
+            transient=True,
+        )

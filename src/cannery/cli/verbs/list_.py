@@ -8,6 +8,7 @@ from typing import Any
 from cannery.cli.complaints import DONE, choose
 from cannery.cli.costs import dollars, read_costs
 from cannery.cli.files import note, write_json
+from cannery.cli.filters import add_filters, nothing_found
 from cannery.cli.parser import Parser, whole
 from cannery.cli.stores import find_place, is_there, opened, shortened
 from cannery.cli.tables import table
@@ -33,13 +34,8 @@ USES_STORE = True
 
 def add_arguments(parser: Parser) -> None:
     """What the verb takes."""
+    add_filters(parser)
     add = parser.add_argument
-    add("--tag", metavar="TAG", help="only those with this tag")
-    add("--profile", metavar="NAME", help="only those of this profile: archive or chat")
-    add("--model", metavar="NAME", help="only those with this model")
-    add("--role", metavar="ROLE", help="only those in which this role speaks")
-    add("--since", metavar="TIME", help="changed since: a date, or 90m, 12h, 7d, 2w")
-    add("--until", metavar="TIME", help="changed before")
     add("-n", "--limit", metavar="N", type=whole, help="at most so many")
     add("--cost", action="store_true", help="what each cost, as the gateway's journal tells")
 
@@ -67,7 +63,7 @@ def run(options: argparse.Namespace) -> int:
         write_json([{**_data(each), **cost} for each, cost in zip(found, more, strict=True)])
         return DONE
     if not found:
-        note(f"no conversations in {place}", quiet=options.quiet)
+        note(nothing_found(options, place), quiet=options.quiet)
         return DONE
     rows = [
         [

@@ -13,11 +13,13 @@ from cannery.cli.vocabularies import explain, list_vocabularies
 from cannery.roles import VOCABULARIES, normalize_roles
 
 DESCRIPTION = (
-    "Role names. Alone: every vocabulary side by side. `explain ROLE…` says what a role string becomes in each; "
+    "Role names. Alone: every vocabulary side by side. `explain ROLE…`, or a role string itself, says what it becomes "
+    "in each; "
     "`normalize FILE` writes messages with normalized roles; `statistics FILE` counts the roles of a file."
 )
 EXAMPLES = """
 cannery roles
+cannery roles Human
 cannery roles explain Human " AI " admin
 cannery roles normalize request.json --to openai
 cannery roles statistics request.json
@@ -36,18 +38,25 @@ def add_arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Do one of the actions."""
     if options.action not in ACTIONS:
-        try:
-            choose(options.action, ACTIONS, "action")
-        except Misuse as refusal:
-            raise Misuse(
-                refusal.problem, f"For a role: cannery roles explain {options.action!r}"
-            ) from None
+        _take_as_role(options)
     choose(options.to, VOCABULARIES, "vocabulary")
     if options.action == "list":
         return list_vocabularies(options)
     if options.action == "explain":
         return explain(options)
     return _normalize(options)
+
+
+def _take_as_role(options: argparse.Namespace) -> None:
+    """Explain what stands where an action is expected, unless it is a misspelled action."""
+    import difflib
+
+    word = options.action
+    if meant := difflib.get_close_matches(word.lower(), ACTIONS, n=1, cutoff=0.8):
+        problem = f"there is no action {word!r}. Did you mean {meant[0]!r}?"
+        raise Misuse(problem, f"For a role: cannery roles explain {word!r}")
+    options.names = [word, *options.names]
+    options.action = "explain"
 
 
 def _normalize(options: argparse.Namespace) -> int:
