@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Sequence
 from datetime import datetime
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -23,23 +23,38 @@ from cannery.backends._contract import (
 )
 from cannery.errors import ConversationNotFoundError, InputError
 
+_ALL = 1 << 62
+
 
 def list_rows(
     connection: sqlite3.Connection, selection: Selection, after: Cursor | None, limit: int | None
 ) -> list[Summary]:
     """Conversations, most recently changed first, from behind a cursor on."""
+    return [summary(row) for row in rows(connection, *list_query(selection, after, limit))]
+
+
+class Query(NamedTuple):
+    """What is asked of ``conversations c``: a condition with an order, its values, and the tables to join."""
+
+    where: str
+    values: list[Any]
+    source: str
+
+
+def list_query(selection: Selection, after: Cursor | None, limit: int | None) -> Query:
+    """Conversations, most recently changed first, from behind a cursor on; the same in every SQL."""
     source, of = "conversations c", "c"
     conditions: list[tuple[str, Any]] = [("NOT c.deleted", None)]
     if selection.tag is not None:
         # The order comes from the index of tags.
         source, of = "tags t CROSS JOIN conversations c USING (number)", "t"
         conditions.append(("t.tag = ?", selection.tag))
-    since, until = _times(selection)
+    since, until = times_of(selection)
     conditions += [
         (f"{of}.scope = ?", selection.scope),
         ("c.profile = ?", selection.profile),
         ("c.model = ?", selection.model),
-        ("c.roles & ?", _role_bit(selection.role)),
+        ("(c.roles & ?) > 0", _role_bit(selection.role)),
         (f"{of}.updated >= ?", since),
         (f"{of}.updated <= ?", until),
     ]
@@ -48,8 +63,8 @@ def list_rows(
         where += f" AND ({of}.updated, {of}.id) < (?, ?)"
         values += _decode_cursor(after)
     where += f" ORDER BY {of}.updated DESC, {of}.id DESC LIMIT ?"
-    values.append(-1 if limit is None else limit)
-    return [summary(row) for row in rows(connection, where, values, source)]
+    values.append(_ALL if limit is None else limit)
+    return Query(where, values, source)
 
 
 def _decode_cursor(cursor: Cursor) -> list[str]:
@@ -65,7 +80,8 @@ def _role_bit(role: str | None) -> int | None:
     return 1 << ROLES.index(role) if role in ROLES else 0
 
 
-def _times(selection: Selection) -> tuple[str | None, str | None]:
+def times_of(selection: Selection) -> tuple[str | None, str | None]:
+    """From when and until when, as they are compared."""
     since, until = selection.since, selection.until
     return (
         None if since is None else sortable(since),
@@ -103,7 +119,7 @@ def search(
 ) -> list[Found]:
     """The messages that hold all terms, best first; what a deleted conversation said is found in its forks."""
     query = " ".join(_quoted(term) for term in terms)
-    since, until = _times(selection)
+    since, until = times_of(selection)
     conditions = [
         ("texts MATCH ?", query),
         ("c.scope = ?", selection.scope),
@@ -122,7 +138,7 @@ def search(
     for number, position in cursor:
         row = row_numbered(connection, number)
         living = living_forks(connection, row, position + 1) if row.deleted else iter((row,))
-        chosen = (one for one in living if _is_chosen(one, selection))
+        chosen = (one for one in living if is_chosen(one, selection))
         found += [Found(one.id, one.title, position) for one in islice(chosen, limit - len(found))]
         if len(found) >= limit:
             cursor.close()
@@ -135,7 +151,8 @@ def _quoted(term: Term) -> str:
     return f'"{text}"' + ("*" if term.is_start else "")
 
 
-def _is_chosen(row: Row, selection: Selection) -> bool:
+def is_chosen(row: Row, selection: Selection) -> bool:
+    """Whether a conversation is one of those in which a search is to find messages."""
     if selection.tag is not None and selection.tag not in msgspec.json.decode(row.tags):
         return False
     if selection.profile is not None and selection.profile != row.profile:

@@ -58,26 +58,33 @@ def _roles_before(connection: sqlite3.Connection, row: Row, position: int) -> in
     query = "SELECT role FROM roles WHERE number = ? AND position <= ?"
     found = row.base_roles
     for (role,) in connection.execute(query, (row.number, position)):
-        found |= _bit(role)
+        found |= role_bit(role)
     return found
 
 
-def _bit(role: str) -> int:
+def role_bit(role: str) -> int:
+    """The bit of a role among those that were spoken in."""
     return 1 << ROLES.index(role) if role in ROLES else 0
 
 
 def begin(connection: sqlite3.Connection, metadata: Metadata, seen: int, base: Base | None) -> Row:
     """The row of a conversation that is new to the catalogue, not yet written; ``base`` None: it cannot be read."""
-    known = Base() if base is None else base
     above = None if metadata.parent is None else row_of(connection, metadata.parent)
     found = connection.execute(
         "SELECT seq FROM sqlite_sequence WHERE name = 'conversations'"
     ).fetchone()
     number = 1 if found is None else found[0] + 1
-    row = Row(
+    row = new_row(metadata, base, number, number if above is None else above.root)
+    return described(connection, row, metadata, seen)
+
+
+def new_row(metadata: Metadata, base: Base | None, number: int, root: int) -> Row:
+    """The row of a conversation in which nothing was said after its beginning."""
+    known = Base() if base is None else base
+    return Row(
         number=number,
         id=metadata.id,
-        seen=seen,
+        seen=0,
         scope=metadata.scope,
         session=metadata.session,
         title="",
@@ -92,7 +99,7 @@ def begin(connection: sqlite3.Connection, metadata: Metadata, seen: int, base: B
         position=metadata.position,
         deleted=0,
         length=metadata.position,
-        root=number if above is None else above.root,
+        root=root,
         roles=known.roles,
         chain=known.chain,
         calls=known.calls,
@@ -104,15 +111,19 @@ def begin(connection: sqlite3.Connection, metadata: Metadata, seen: int, base: B
         unreadable=int(base is None),
         searched=metadata.position,
     )
-    return described(connection, row, metadata, seen)
 
 
 def described(connection: sqlite3.Connection, row: Row, metadata: Metadata, seen: int) -> Row:
     """A row with what metadata says now."""
-    changed = sortable(metadata.updated)
     if metadata.parent != row.parent:
         # A conversation that shares nothing may be made a child of another later.
         row = _moved(connection, row, metadata.parent)
+    return renamed(row, metadata, seen)
+
+
+def renamed(row: Row, metadata: Metadata, seen: int) -> Row:
+    """A row with what metadata says of anything but its parent."""
+    changed = sortable(metadata.updated)
     return row._replace(
         seen=seen,
         title=metadata.title,
@@ -148,6 +159,29 @@ def grown(
     with_words: bool,
 ) -> Row:
     """A row with entries behind it, of which digests, calls, roles and words are written; None is a damaged line."""
+    found = grow(row, entries, lambda call: find_call(connection, row, call))
+    _write(connection, row, found.prefixes, found.calls, found.roles)
+    if with_words:
+        put_words(connection, row, row.length, entries)
+    return found.row._replace(searched=found.row.length if with_words else row.searched)
+
+
+class Grown(NamedTuple):
+    """A row with entries behind it, and what is to be written of them.
+
+    ``calls`` are (root, call, number, ordinal, position); ``roles`` says where a role that is new was spoken in first.
+    """
+
+    row: Row
+    prefixes: Sequence[Prefix]
+    calls: Sequence[tuple[int, str, int, int, int]]
+    roles: dict[str, int]
+
+
+def grow(
+    row: Row, entries: Sequence[Entry | None], find_before: Callable[[str], int | None]
+) -> Grown:
+    """A row with entries behind it; ``find_before`` gives the ordinals of calls that were made before them."""
     home, space = space_of(row.scope), space_of(row.scope, row.session)
     found: list[Prefix] = []
     calls: list[tuple[int, str, int, int, int]] = []
@@ -159,14 +193,14 @@ def grown(
 
     def find(call: str) -> int | None:
         ordinal = made.get(call)
-        return find_call(connection, row, call) if ordinal is None else ordinal
+        return find_before(call) if ordinal is None else ordinal
 
     for position, entry in enumerate(entries, row.length + 1):
         # A history that cannot be read whole cannot be recognised.
         is_whole = is_whole and entry is not None
         if entry is None:
             continue
-        if not row.roles & _bit(entry.role):
+        if not row.roles & role_bit(entry.role):
             roles.setdefault(entry.role, position)
         said = entry.said
         if is_whole:
@@ -179,14 +213,10 @@ def grown(
             found.append(
                 Prefix(row.number, position, base.chain, entry.own, base.calls, space, home)
             )
-    _write(connection, row, found, calls, roles)
-    start, length = row.length, row.length + len(entries)
-    if with_words:
-        put_words(connection, row, start, entries)
     known = row.roles
     for role in roles:
-        known |= _bit(role)
-    return row._replace(
+        known |= role_bit(role)
+    grown_row = row._replace(
         updated=max(row.changed, said),
         said=said,
         chain=base.chain,
@@ -194,9 +224,9 @@ def grown(
         spoken=base.spoken,
         roles=known,
         unreadable=int(not is_whole),
-        length=length,
-        searched=length if with_words else row.searched,
+        length=row.length + len(entries),
     )
+    return Grown(grown_row, found, calls, roles)
 
 
 def followed(base: Base, entry: Entry, position: int, find: Callable[[str], int | None]) -> Base:
@@ -279,7 +309,7 @@ def put_words(
     for position, entry in enumerate(entries, start):
         if entry is None:
             continue
-        text = _words(entry)
+        text = searchable(entry)
         if text:
             cursor = connection.execute(
                 "INSERT INTO places (number, position, role, said) VALUES (?, ?, ?, ?)",
@@ -290,7 +320,7 @@ def put_words(
             )
 
 
-def _words(entry: Entry) -> str:
+def searchable(entry: Entry) -> str:
     """What a search finds of an entry; nothing if its content is missing or damaged, which verify tells."""
     try:
         # Half of a surrogate pair cannot be searched for.
@@ -330,7 +360,7 @@ def forget_words(
         if entry is not None:
             connection.execute(
                 "INSERT INTO texts (texts, rowid, text) VALUES ('delete', ?, ?)",
-                (place, _words(entry)),
+                (place, searchable(entry)),
             )
 
 
