@@ -377,6 +377,16 @@ def compare(options: argparse.Namespace) -> int:
     return int(bool(findings.counts))
 
 
+def _frozen_line(line: bytes) -> Frozen:
+    """One line of a frozen file; bodies with half a surrogate pair are JSON that only the standard library reads."""
+    try:
+        return _LINE.decode(line)
+    except msgspec.DecodeError:
+        value = json.loads(line)
+        results = {label: msgspec.Raw(json.dumps(each)) for label, each in value["results"].items()}
+        return Frozen(**{**value, "results": results})
+
+
 def _selected(options: argparse.Namespace) -> list[Frozen]:
     """The frozen lines that the options name, or a sample of them."""
     wanted = re.compile(options.id or "")
@@ -386,7 +396,7 @@ def _selected(options: argparse.Namespace) -> list[Frozen]:
         if options.source not in (None, dialect) or options.kind not in (None, kind):
             continue
         with zstd.open(file, "rb") as lines:
-            found = [line for line in map(_LINE.decode, lines) if wanted.search(line.identifier)]
+            found = [line for line in map(_frozen_line, lines) if wanted.search(line.identifier)]
         if options.sample and len(found) > options.sample:
             found = random.Random(options.seed).sample(found, options.sample)  # noqa: S311 - no secret
         entries += found

@@ -21,13 +21,22 @@ def set_again(left: Object) -> Object | None:
 
 
 def nested(
-    left: Object, inner: Mapping[str, Object | None], dropped: Sequence[str] = ()
+    left: Object,
+    inner: Mapping[str, Object | None],
+    dropped: Sequence[str] = (),
+    renamed: Mapping[str, str] | None = None,
 ) -> Object | None:
-    """The same with patches of inner objects, by their keys, and with keys that writing adds and the object lacked."""
+    """The same with patches of inner objects, by their keys, and with keys that writing adds and the object lacked.
+
+    ``renamed`` are keys that the object spells otherwise than writing does.
+    """
     patch: Object = {}
-    patched = {key: each for key, each in inner.items() if each is not None}
-    if patched:
-        patch["d"] = patched
+    if inner:
+        patched = {key: each for key, each in inner.items() if each is not None}
+        if patched:
+            patch["d"] = patched
+    if renamed:
+        patch["r"] = renamed
     if left:
         patch["s"] = left
     if dropped:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cannery.dialects.gemini_generate.errors import read_error, write_error
+from cannery.dialects.gemini_generate.responses import read_error, write_error
 from cannery.errors import DialectError, RoleError
 from cannery.translation import normalize_request, normalize_response, normalize_stream
 from cannery.wire.contract import WireError

@@ -7,22 +7,27 @@ the system instruction is one field. Written against the types of google-genai 3
 
 from __future__ import annotations
 
-from cannery.dialects.gemini_generate.errors import read_error, write_error
 from cannery.dialects.gemini_generate.models import RULES, needs_signatures, rules_for
 from cannery.dialects.gemini_generate.reading import read_request
-from cannery.dialects.gemini_generate.responses import read_response, write_response
+from cannery.dialects.gemini_generate.responses import (
+    read_error,
+    read_response,
+    write_error,
+    write_response,
+)
 from cannery.dialects.gemini_generate.settings import (
     CONTROL_PATHS,
     MODELLED,
     write_settings,
 )
-from cannery.dialects.gemini_generate.spelling import NAME, Object, camel, read_form
+from cannery.dialects.gemini_generate.spelling import NAME, camel, read_form
 from cannery.dialects.gemini_generate.stream_reading import GeminiStreamReader
 from cannery.dialects.gemini_generate.stream_writing import GeminiStreamWriter
 from cannery.dialects.gemini_generate.writing import MessageWriter
 from cannery.messages.requests import Request
 from cannery.roles.vocabularies import GEMINI
 from cannery.wire.aliasing import aliased
+from cannery.wire.bodies import Object
 from cannery.wire.contract import Dialect, Piece, Route
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue
@@ -38,7 +43,7 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> Obje
     signs = not is_same and model is not None and needs_signatures(model)
     writer = MessageWriter(report, is_same=is_same, model=model, signs=signs)
     residue = own_residue(request, NAME)
-    shapes, _ = read_form(None if residue is None else residue.form)
+    shapes, _ = read_form(residue)
     body = write_settings(request, report, shapes)
     if residue is not None:
         body = settle(body, request, residue, "contents", read_request, camel)

@@ -7,39 +7,36 @@ results find their call by id or else by name and order; neither id goes back to
 
 from __future__ import annotations
 
+import re
+from collections import deque
+from collections.abc import Iterable
 from functools import cached_property
 from typing import Any, Union
 
 import msgspec
 from msgspec import Raw
 
-from cannery.dialects.gemini_generate.call_ids import CallIds
-from cannery.dialects.gemini_generate.media import read_file, read_inline
-from cannery.dialects.gemini_generate.outputs import OUTPUT, text_changes, unwrap
-from cannery.dialects.gemini_generate.settings_reading import read_settings
+from cannery.dialects.gemini_generate.settings import read_settings
 from cannery.dialects.gemini_generate.spelling import (
     MISSING,
     NAME,
+    OUTPUT,
     SIGNATURE,
-    Object,
+    Section,
     both,
     camel,
+    expect,
+    fail,
     get,
+    json_text,
     plain,
     spelled,
+    text_changes,
+    unwrap,
+    whole_value,
     write_form,
 )
-from cannery.dialects.gemini_generate.taking import (
-    Steps,
-    fail,
-    json_text,
-    list_at,
-    make_patch,
-    nested_patch,
-    object_at,
-    text_at,
-    whole_value,
-)
+from cannery.dialects.gemini_generate.writing import ACCOUNT
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AnyCanister,
@@ -52,20 +49,27 @@ from cannery.messages.canisters import (
 from cannery.messages.checked import now
 from cannery.messages.content import (
     Origin,
+    new_audio,
     new_data,
+    new_file,
+    new_image,
     new_opaque,
     new_parts,
     new_reasoning,
     new_text,
+    new_video,
 )
 from cannery.messages.conversation import Conversation
 from cannery.messages.json_text import write_json
+from cannery.messages.payload import Base64, Location
 from cannery.messages.requests import Request, new_request
 from cannery.messages.residue import Residue
 from cannery.roles.vocabularies import VOCABULARIES
 from cannery.wire.arguments import RAW_ARGUMENTS, input_text
-from cannery.wire.bodies import read_body
+from cannery.wire.bodies import Object, is_named, read_body
+from cannery.wire.media import contradiction
 from cannery.wire.places import Path, Places
+from cannery.wire.residues import nested, set_again
 from cannery.wire.wire_roles import read_role
 
 # The levels of a body that are looked at; what lies below them stays text: arguments, responses, schemas, base64.
@@ -92,6 +96,17 @@ _DATA = (
 )
 _RANKS = {spelling: _DATA.index(key) for spelling, key in both(_DATA).items()}
 _CALL, _RESPONSE, _INLINE, _FILE, _TEXT, _UNKNOWN = 0, 1, 2, 3, 8, 9
+_MAKERS = {"image": new_image, "audio": new_audio, "video": new_video}
+_MEDIA_KEYS = both(("fileUri", "mimeType", "displayName"))
+_MIME = re.compile(r"[\w!#$&^.+-]+/[\w!#$&^.+-]+(?:[ \t]*;[^\r\n]*)?", re.ASCII)
+_YOUTUBE = re.compile(r"https?://(?:www\.|m\.)?(?:youtube\.com|youtu\.be)/", re.IGNORECASE)
+_EXTENSIONS = {
+    **dict.fromkeys(("png", "jpg", "jpeg", "webp", "gif", "heic", "heif"), "image/"),
+    **dict.fromkeys(("wav", "mp3", "aac", "flac", "ogg", "m4a"), "audio/"),
+    **dict.fromkeys(("mp4", "mov", "mpeg", "webm", "avi", "wmv", "3gp"), "video/"),
+}
+# The fields in which calls and results give ids.
+_TOOLS = frozenset(both(("functionCall", "functionResponse")))
 
 
 def read_request(body: bytes, places: Places) -> Request:
@@ -103,24 +118,13 @@ def _read_request(body: Object, places: Places) -> Request:
     reader = MessageReader(places.canisters)
     reader.system(body)
     shapes = reader.contents(body)
-    settings = read_settings(body, places) if body else None
+    tools, choice, controls, patch = read_settings(body, places, shapes)
+    envelope = None if patch is None else write_json(patch)
+    form = write_form(shapes) if shapes else None
+    residue = None if envelope is None and form is None else Residue(NAME, None, envelope, form)
     conversation = Conversation.trusted(reader.canisters)
-    if settings is None:
-        residue = Residue(NAME, None, None, write_form(shapes)) if shapes else None
-        return new_request(conversation, residue=residue, source=NAME)  # type: ignore[no-any-return]
-    patch = None if settings.patch is None else write_json(settings.patch)
-    form = write_form([*shapes, *settings.shapes])
-    residue = None if patch is None and form is None else Residue(NAME, None, patch, form)
-    return new_request(  # type: ignore[no-any-return]
-        conversation,
-        absent,
-        settings.tools,
-        settings.choice,
-        settings.controls,
-        absent,
-        residue,
-        NAME,
-    )
+    around = (tools, choice, controls, absent, residue, NAME)
+    return new_request(conversation, absent, *around)  # type: ignore[no-any-return]
 
 
 class MessageReader:
@@ -138,9 +142,9 @@ class MessageReader:
         # What the next canister remembers of the content that it opens.
         self._envelope: str | None = None
         self._shape = ""
-        self._opened: Steps = ()
-        # What made ids have to be different from, as far as it is not read yet.
-        self._contents: list[Any] = []
+        self._opened: Path = ()
+        # The contents that are not read yet: no id is made up that one of them gives.
+        self.unread: list[Any] = []
         self._parts: list[Any] = []
 
     @cached_property
@@ -150,30 +154,22 @@ class MessageReader:
 
     def _made_id(self) -> str:
         """An id for a call that has none."""
-        contents, self._contents = self._contents, []
-        return self._ids.make([{"parts": self._parts}, *contents] if contents else ())
+        unread, self.unread = self.unread, []
+        return self._ids.make([{"parts": self._parts}, *unread] if unread else ())
 
     def contents(self, body: Object) -> list[str]:
         """All contents of a body; gives the shape that they came in."""
         value = body.pop("contents", MISSING)
-        if type(value) is dict:
-            self.expect([value])
-            self._turn(value, ("contents",), 0)
-            return ["content"]
-        list_at(value, ("contents",))
-        self.expect(value)
-        for index, content in enumerate(value):
-            self._turn(content, ("contents", index), index)
-        return []
+        is_single = type(value) is dict
+        self.unread = contents = [value] if is_single else expect(list, value, ("contents",))
+        for index, content in enumerate(contents):
+            self._turn(content, ("contents",) if is_single else ("contents", index), index)
+        return ["content"] if is_single else []
 
-    def expect(self, contents: list[Any]) -> None:
-        """Make up no id that is given somewhere in these contents."""
-        self._contents = contents
-
-    def _turn(self, content: Any, path: Steps, index: int) -> None:
+    def _turn(self, content: Any, path: Path, index: int) -> None:
         """One content of a request."""
         if type(content) is not dict:
-            object_at(content, path)
+            expect(dict, content, path)
         given = content.pop("role", MISSING)
         role = "user"
         if given == "user" or given == "model":  # noqa: PLR1714 - a tuple is slower
@@ -192,12 +188,12 @@ class MessageReader:
         if value is None:
             return
         shapes = [] if key == "systemInstruction" else [key]
-        path: Steps = (key,)
+        path: Path = (key,)
         if type(value) is str:
             parts, shape = [{"text": value}], "string"
         elif type(value) is list:
             parts, shape = value, "list"
-        elif "parts" not in object_at(value, path) and value.get("text") is not None:
+        elif "parts" not in expect(dict, value, path) and value.get("text") is not None:
             parts, shape = [value], "part"
         else:
             path = (key, "parts")
@@ -212,21 +208,21 @@ class MessageReader:
         is_listed = shape in ("", "list")
         for index, part in enumerate(parts):
             self._shape = form
-            self._part(part, "system", (*path, index) if is_listed else path, joined=index > 0)
+            self._part(part, "system", (*path, index) if is_listed else path, index > 0)
 
     # --- contents ------------------------------------------------------------------------------
 
-    def content(self, content: Object, role: str, given: Any, path: Steps) -> None:
+    def content(self, content: Object, role: str, given: Any, path: Path) -> None:
         """One content, of which the role is ``given``: a canister for each part."""
         self._opened = path
         parts = content.pop("parts", MISSING)
-        dropped = None
         if given is MISSING:
-            dropped = ["role"]
-        elif given != role:
-            content["role"] = given
-        if content or dropped:
-            self._envelope = write_json(make_patch(content, dropped))
+            self._envelope = write_json(nested(content, {}, ("role",)))
+        else:
+            if given != role:
+                content["role"] = given
+            if content:
+                self._envelope = write_json({"s": content})
         place = (*path, "parts")
         if type(parts) is not list or not parts:
             parts, self._shape = self._listed(parts, place)
@@ -235,13 +231,13 @@ class MessageReader:
                 said, make = ("", new_user) if is_user else (absent, new_assistant)
                 self._add(make(said, self.when, False, self._residue()), path)
             else:
-                self._part(parts[0], role, place, joined=False)
+                self._part(parts[0], role, place, False)
             return
         self._parts = parts
         for index, part in enumerate(parts):
-            self._part(part, role, (*place, index), joined=index > 0)
+            self._part(part, role, (*place, index), index > 0)
 
-    def _listed(self, parts: Any, path: Steps) -> tuple[list[Any], str]:
+    def _listed(self, parts: Any, path: Path) -> tuple[list[Any], str]:
         """The parts of a content, and their shape where it is not the usual list."""
         if parts is MISSING:
             return [], "absent"
@@ -249,9 +245,9 @@ class MessageReader:
             return [], "null"
         if type(parts) is dict:
             return [parts], "object"
-        return list_at(parts, path), ("" if parts else "empty")
+        return expect(list, parts, path), ("" if parts else "empty")
 
-    def _add(self, canister: AnyCanister, path: Steps) -> None:
+    def _add(self, canister: AnyCanister, path: Path) -> None:
         self.canisters.append(canister)
         self.paths.append(path)
 
@@ -260,35 +256,35 @@ class MessageReader:
     ) -> Residue | None:
         """The residue of the next canister, with what it remembers of the content that it opens."""
         envelope, shape = self._envelope, self._shape
-        if envelope is None and not shape:
-            if patch is None:
-                return None if form is None else Residue(NAME, None, None, form)
-            return Residue(NAME, write_json(patch), None, form, model)
         self._envelope, self._shape = None, ""
         if shape:
             form = f"{shape}\n{form}" if form else shape
-        part = None if patch is None else write_json(patch)
-        return Residue(NAME, part, envelope, form, model)
+        if patch is None and envelope is None and form is None:
+            return None
+        return Residue(NAME, None if patch is None else write_json(patch), envelope, form, model)
 
-    def _part(self, part: Any, role: str, path: Steps, *, joined: bool) -> None:
+    def _part(self, part: Any, role: str, path: Path, joined: bool) -> None:  # noqa: FBT001 - as the makers
         """One part: the canister of what it says, of a call or of a result."""
         if type(part) is not dict:
-            object_at(part, path)
+            expect(dict, part, path)
         key, rank = _data_of(part)
         patch: Object | None = None
         model = None
         if rank == _TEXT:
             held: Any = part.pop(key)
             if type(held) is not str:
-                text_at(held, (*path, key))
+                expect(str, held, (*path, key))
             if part:
                 model = self._signer(part)
-                held, patch = self._beside(part, held, role)
+                if role == "model" and part.get("thought") is True:
+                    held, patch = self._reasoning(part, held)
+                else:
+                    patch = {"s": part}
         elif rank == _RESPONSE and role == "user":
-            self._result(part, key, path, joined=joined)
+            self._result(part, key, path, joined)
             return
         elif rank == _CALL and role == "model" and _is_call(part[key]):
-            self._call(part, key, path, joined=joined)
+            self._call(part, key, path, joined)
             return
         else:
             model = self._signer(part)
@@ -305,23 +301,16 @@ class MessageReader:
 
     # --- what is said --------------------------------------------------------------------------
 
-    def _beside(self, part: Object, words: str, role: str) -> tuple[Any, Object | None]:
-        """What words say beside which something stands, and the patch of that."""
-        if role == "model" and part.get("thought") is True:
-            return self._reasoning(part, words)
-        return words, {"s": part}
-
-    def _held(self, part: Object, key: str, rank: int, path: Steps) -> tuple[Any, Object | None]:
+    def _held(self, part: Object, key: str, rank: int, path: Path) -> tuple[Any, Object | None]:
         """What a part says that is no text, and the patch of what it says beyond that."""
         if rank in (_INLINE, _FILE) and part.get("thought") is not True:
             place = (*path, key)
-            holder = object_at(part[key], place)
-            media = (read_inline if rank == _INLINE else read_file)(holder, place)
+            media = _read_media(expect(dict, part[key], place), rank, place)
             if media is not None:
                 del part[key]
-                return media[0], nested_patch(key, _DATA[rank], media[1], part)
+                return media[0], _beside_data(key, rank, media[1], part)
         elif rank in (_CALL, _RESPONSE):
-            object_at(part[key], (*path, key))
+            expect(dict, part[key], (*path, key))
         tag = _DATA[rank] if key else camel(next(iter(part), "")) or "part"
         return new_opaque(NAME, tag, write_json(part)), None
 
@@ -334,11 +323,11 @@ class MessageReader:
             renamed = None if key == SIGNATURE else {SIGNATURE: key}
         texts = (words,) if words else ()
         held = new_reasoning(texts, (), signed, None, Origin(NAME, self.model))
-        return held, make_patch(part, None, renamed)
+        return held, nested(part, {}, (), renamed)
 
     # --- tools ---------------------------------------------------------------------------------
 
-    def _call(self, part: Object, key: str, path: Steps, *, joined: bool) -> None:
+    def _call(self, part: Object, key: str, path: Path, joined: bool) -> None:  # noqa: FBT001 - as the makers
         """One call; an id that is not given is made from its place."""
         if not joined:
             # The words of the turn, which are none.
@@ -346,39 +335,39 @@ class MessageReader:
         call = part.pop(key)
         name = plain(call.pop("name", MISSING))
         if type(name) is not str or not name:
-            text_at(name, (*path, key, "name"))
+            expect(str, name, (*path, key, "name"))
             fail((*path, key, "name"), "must not be empty")
         identifier = plain(call.pop("id", MISSING))
-        dropped = None
+        dropped: tuple[str, ...] = ()
         if type(identifier) is not str or not identifier:
             if identifier is MISSING:
-                dropped = ["id"]
+                dropped = ("id",)
             else:
                 call["id"] = identifier
             identifier = self._made_id()
         self._ids.call(identifier, name, len(self.canisters))
         words = _arguments(call)
         model = self._signer(part)
-        patch = nested_patch(key, "functionCall", make_patch(call, dropped), part)
-        residue = self._residue(patch, None, model)
+        patch = _beside_data(key, _CALL, nested(call, {}, dropped), part)
+        residue = None if patch is None else self._residue(patch, None, model)
         canister = new_invocation(words, self.when, True, residue, None, identifier, name, False)
         self._add(canister, path)
 
-    def _result(self, part: Object, key: str, path: Steps, *, joined: bool) -> None:
+    def _result(self, part: Object, key: str, path: Path, joined: bool) -> None:  # noqa: FBT001 - as the makers
         place = (*path, key)
-        answer = object_at(part.pop(key), place)
+        answer = expect(dict, part.pop(key), place)
         given = plain(answer.pop("id", MISSING))
         name = plain(answer.pop("name", MISSING))
         shapes: list[str] = []
         if name is MISSING or name is None:
             if given is MISSING or given is None:
-                text_at(name, (*place, "name"))
+                expect(str, name, (*place, "name"))
             shapes.append("nameless")
             if name is None:
                 answer["name"] = name
             name = None
         elif type(name) is not str:
-            text_at(name, (*place, "name"))
+            expect(str, name, (*place, "name"))
         identifier = self._ids.answered(given, name)
         dropped = []
         if given is MISSING:
@@ -386,16 +375,15 @@ class MessageReader:
         elif given != identifier:
             answer["id"] = given
         held, error, inner = self._answer(answer, place, dropped, shapes)
-        patch = make_patch(answer, dropped, None, inner)
-        form = write_form(shapes, name)
+        patch = _beside_data(key, _RESPONSE, nested(answer, inner, dropped), part)
         model = self._signer(part)
-        residue = self._residue(nested_patch(key, "functionResponse", patch, part), form, model)
+        residue = self._residue(patch, write_form(shapes, name), model)
         canister = new_result(held, self.when, joined, residue, None, identifier, error)
         self._add(canister, path)
 
     def _answer(
-        self, answer: Object, path: Steps, dropped: list[str], shapes: list[str]
-    ) -> tuple[Any, Any, Object | None]:
+        self, answer: Object, path: Path, dropped: list[str], shapes: list[str]
+    ) -> tuple[Any, Any, Object]:
         """What a tool answered, whether it failed, and the patches of what it is made of."""
         given = answer.pop("response", MISSING)
         held: Any = ""
@@ -411,35 +399,38 @@ class MessageReader:
             answer["response"] = given
             if text != "null":
                 held = plain(given) if text[0] == '"' else new_data(text)
-        media = answer.get("parts")
+        if "parts" not in answer:
+            return held, error, {}
+        media = answer["parts"]
         media = plain(media) if type(media) is Raw else whole_value(media)
-        if not media and type(media) in (list, type(None)):
-            return held, error, None
+        if media is None or media == []:
+            return held, error, {}
         listed = [media] if type(media) is dict else media
-        list_at(listed, (*path, "parts"))
-        first = () if text in ("", "null", "{}") else (_wrapped(held),)
-        contents, patches = self._media_of(listed, (*path, "parts"))
-        parts = new_parts((*first, *contents))
+        place = (*path, "parts")
+        contents, patches = self._media_of(expect(list, listed, place), place)
+        if text not in ("", "null", "{}"):
+            contents.insert(0, new_text(held) if type(held) is str else held)
+        parts = new_parts(tuple(contents))
         if patches is None:
             # Words among the media are read with the response and are not written as they came.
             if given is not MISSING:
                 answer["response"] = given
-            return parts, error, None
+            return parts, error, {}
         if listed is not media:
             shapes.append("single")
         del answer["parts"]
-        return parts, error, {"parts": {"i": patches}} if patches else None
+        return parts, error, {"parts": {"i": patches}} if patches else {}
 
-    def _media_of(self, listed: list[Any], path: Steps) -> tuple[list[Any], Object | None]:
+    def _media_of(self, listed: list[Any], path: Path) -> tuple[list[Any], Object | None]:
         """The contents beside a response and their patches by position; None for these if there are words."""
         contents: list[Any] = []
         patches: Object | None = {}
         for index, item in enumerate(listed):
             place = (*path, index)
-            part = object_at(item, place)
+            part = expect(dict, item, place)
             key, rank = _data_of(part)
             if rank == _TEXT:
-                words = text_at(part[key], (*place, key))
+                words = expect(str, part[key], (*place, key))
                 contents.append(new_text(words))
                 patches = None
                 continue
@@ -458,6 +449,14 @@ def _data_of(part: Object) -> tuple[str, int]:
         if found < rank and value is not None:
             key, rank = name, found
     return key, rank
+
+
+def _beside_data(key: str, rank: int, inner: Object | None, part: Object) -> Object | None:
+    """The patch of a part: that of what it holds under a key, and what is left beside that."""
+    usual = _DATA[rank]
+    if key == usual:
+        return set_again(part) if inner is None else nested(part, {usual: inner})
+    return nested(part, {usual: inner}, (), {usual: key})
 
 
 def _arguments(call: Object) -> str:
@@ -486,5 +485,122 @@ def _is_call(call: Any) -> bool:
     return not is_partial and any(plain(value) is not None for value in call.values())
 
 
-def _wrapped(held: Any) -> Any:
-    return new_text(held) if type(held) is str else held
+class CallIds:
+    """The ids of the calls of one body, in order: those that Gemini does not give are made from a call's place."""
+
+    def __init__(self, stem: str) -> None:
+        self._stem = stem
+        # The ids that the body gives, as far as it was read, and those that were made here.
+        self._taken: set[str] = set()
+        self._count = 0
+        self._made: set[str] = set()
+        self._orphans = 0
+        # The ids of the calls that wait for a result, by their positions; and the positions of each id, of each name,
+        # and of each name whose id was made here. A position that waits no longer may still be among these.
+        self._waiting: dict[int, str] = {}
+        self._positions: dict[str, list[int]] = {}
+        self._named: dict[str, deque[int]] = {}
+        self._named_here: dict[str, deque[int]] = {}
+        self.known: set[str] = set()
+
+    def make(self, unread: Iterable[Any] = ()) -> str:
+        """An id from the place of a call; no other call has it, nor any in the ``unread`` contents."""
+        for content in unread:
+            self._look_at(content.get("parts") if type(content) is dict else None)
+        identifier = f"{self._stem}{self._count}"
+        while identifier in self._taken:
+            identifier += "_"
+        self._taken.add(identifier)
+        self._made.add(identifier)
+        return identifier
+
+    def _look_at(self, parts: Any) -> None:
+        """Note the ids that parts give."""
+        for part in parts if type(parts) is list else [parts]:
+            for key in part if type(part) is dict else ():
+                if key in _TOOLS:
+                    identifier = get(part[key], "id")
+                    if type(identifier) is str:
+                        self._taken.add(identifier)
+
+    def call(self, identifier: str, name: str, position: int) -> None:
+        """Let a call at a position wait for its result."""
+        self._count += 1
+        self.known.add(identifier)
+        self._taken.add(identifier)
+        self._waiting[position] = identifier
+        self._positions.setdefault(identifier, []).append(position)
+        self._named.setdefault(name, deque()).append(position)
+        if identifier in self._made:
+            self._named_here.setdefault(name, deque()).append(position)
+
+    def settle(self, identifier: str) -> None:
+        """Let no call of an id wait any longer."""
+        for position in self._positions.pop(identifier, ()):
+            self._waiting.pop(position, None)
+
+    def answered(self, given: Any, name: str | None) -> str:
+        """The id of the call that a result answers: the given one, or the first that waits under its name."""
+        is_given = type(given) is str and bool(given)
+        if is_given:
+            self._taken.add(given)
+            if given in self.known:
+                self.settle(given)
+                return str(given)
+        index = self._named_here if is_given else self._named
+        positions = None if name is None else index.get(name)
+        while positions:
+            identifier = self._waiting.pop(positions.popleft(), None)
+            if identifier is not None:
+                return identifier
+        if is_given:
+            return str(given)
+        self._orphans += 1
+        return f"orphan_{self._orphans}"
+
+
+def _read_media(holder: Object, rank: int, path: Path) -> tuple[Any, Object | None] | None:
+    """Inline data or a file by its address, and the patch of its holder; None for what cannot be shown."""
+    section = Section(holder, _MEDIA_KEYS)
+    source = "data" if rank == _INLINE else "fileUri"
+    key = section.keys.get(source, source)
+    given = expect(str, plain(holder.get(key, MISSING)), (*path, key))
+    declared = section.get("mimeType")
+    is_typed = type(declared) is str and _MIME.fullmatch(declared) is not None
+    mime_type: str = declared if is_typed else ""
+    payload: Any
+    if rank == _INLINE:
+        payload = Base64(given)
+        seen = contradiction(mime_type.partition(";")[0].strip().lower(), payload)
+        mime_type = mime_type or seen or "application/octet-stream"
+        # What it is the bytes tell; what it was called is for the repairs to correct.
+        kind = seen or mime_type
+        if kind.startswith("text/") and not payload.is_readable:
+            return None
+    elif not is_named(given):
+        return None
+    else:
+        is_web = given.lower().startswith(("http://", "https://"))
+        payload = Location("url" if is_web and not given.startswith(ACCOUNT) else "file", given)
+        kind = mime_type or _guess(given)
+    section.take(source)
+    if is_typed:
+        section.take("mimeType")
+    elif mime_type and "mimeType" not in holder:
+        section.dropped.append("mimeType")
+    make = _MAKERS.get(kind.partition("/")[0].lower())
+    if make is not None:
+        return make(payload, mime_type), section.patch()
+    name = section.get("displayName")
+    if type(name) is str:
+        section.take("displayName")
+    else:
+        name = None
+    return new_file(payload, mime_type, name), section.patch()
+
+
+def _guess(uri: str) -> str:
+    """The family that a location without a type gives away."""
+    if _YOUTUBE.match(uri):
+        return "video/"
+    return _EXTENSIONS.get(uri.partition("?")[0].rpartition(".")[2].lower(), "")

@@ -1,23 +1,31 @@
-"""Whole generateContent answers, both ways. Further candidates stay in the residue."""
+"""Whole generateContent answers and errors, both ways.
+
+Further candidates stay in the residue. Gemini keeps citations beside what was said, as grounding supports and citation
+sources, whose spans count bytes of UTF-8; in the model they count characters. No request has them, so they stay with
+the answer, and the residue of an answer keeps their exact spelling.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, Union
 
 import msgspec
 
-from cannery.dialects.gemini_generate.citations import Grounding, read_citations
 from cannery.dialects.gemini_generate.reading import Field, MessageReader
 from cannery.dialects.gemini_generate.spelling import (
     MISSING,
     NAME,
-    Object,
+    Section,
     both,
+    expect,
     get,
+    whole,
+    whole_value,
 )
-from cannery.dialects.gemini_generate.taking import Section, list_at, object_at, whole, whole_value
 from cannery.dialects.gemini_generate.writing import MessageWriter
+from cannery.errors import DialectError
 from cannery.messages.absence import absent
 from cannery.messages.canisters import InvocationCanisterClass
 from cannery.messages.content import PLAIN, Citation, new_text
@@ -27,7 +35,8 @@ from cannery.messages.requests import FinishReason, Response, Usage, new_respons
 from cannery.messages.residue import Residue
 from cannery.messages.role import Role
 from cannery.wire.answers import answer_pieces, call_stem, refuse_error
-from cannery.wire.bodies import read_body
+from cannery.wire.bodies import Object, encode, read_body, read_value
+from cannery.wire.contract import WireError
 from cannery.wire.controls import text
 from cannery.wire.endings import report_ending
 from cannery.wire.losses import Report
@@ -98,6 +107,50 @@ USUAL = both(
         *("finishReason", "index", "totalTokenCount", *_COUNTS),
     )
 )
+_SOURCES = ("web", "retrievedContext", "maps", "image")
+# https://cloud.google.com/apis/design/errors, 2026-11-15
+_STATUSES = {
+    400: "INVALID_ARGUMENT",
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    409: "ABORTED",
+    413: "INVALID_ARGUMENT",
+    422: "INVALID_ARGUMENT",
+    429: "RESOURCE_EXHAUSTED",
+    499: "CANCELLED",
+    500: "INTERNAL",
+    501: "UNIMPLEMENTED",
+    502: "UNAVAILABLE",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
+    529: "UNAVAILABLE",
+}
+_KINDS = {
+    "INVALID_ARGUMENT": "invalid_request_error",
+    "FAILED_PRECONDITION": "invalid_request_error",
+    "OUT_OF_RANGE": "invalid_request_error",
+    "UNAUTHENTICATED": "authentication_error",
+    "PERMISSION_DENIED": "permission_error",
+    "NOT_FOUND": "not_found_error",
+    "RESOURCE_EXHAUSTED": "rate_limit_error",
+    "UNAVAILABLE": "overloaded_error",
+    "DEADLINE_EXCEEDED": "timeout_error",
+    "INTERNAL": "api_error",
+}
+_CODES = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "conflict_error": 409,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "overloaded_error": 503,
+    "timeout_error": 504,
+}
+
+
 # An answer may as well leave it out.
 _SAYS = frozenset({*FinishReason, absent})
 
@@ -176,8 +229,8 @@ def _read_candidates(
         if "candidates" not in section.keys:
             section.dropped.append("candidates")
         return FinishReason.Filter if is_stopped else absent
-    listed = list_at(candidates, ("candidates",))
-    held = object_at(listed[0], ("candidates", 0))
+    listed = expect(list, candidates, ("candidates",))
+    held = expect(dict, listed[0], ("candidates", 0))
     citing = read_said(held, reader)
     if citing:
         _cite(reader, citing)
@@ -197,10 +250,10 @@ def read_said(candidate: Object, reader: MessageReader) -> Object:
     """Take the content of a candidate if it says anything; gives what may cite a text in it."""
     content = candidate.get("content")
     path = ("candidates", 0, "content")
-    if content is None or object_at(content, path).get("parts") in (None, []):
+    if content is None or expect(dict, content, path).get("parts") in (None, []):
         return {}
     del candidate["content"]
-    reader.expect([content])
+    reader.unread = [content]
     reader.content(content, "model", content.pop("role", MISSING), path)
     return {key: whole_value(found) for key in CITING if (found := get(candidate, key)) is not None}
 
@@ -291,19 +344,14 @@ def write_response(response: Response, report: Report) -> Object:
     if not pieces:
         return body
     grounding = Grounding()
-    writer = MessageWriter(
-        report, is_same=is_same, model=_name(response.model), grounding=grounding
-    )
+    model = response.model if isinstance(response.model, str) else None
+    writer = MessageWriter(report, is_same=is_same, model=model, cite=grounding.add)
     content = writer.content(pieces, "model")
     if content is not None:
         candidates = body.get("candidates") or [{"index": 0}]
         candidate = {"content": content, **candidates[0], **grounding.written()}
         body = {**body, "candidates": [candidate, *candidates[1:]]}
     return body
-
-
-def _name(model: Any) -> str | None:
-    return model if isinstance(model, str) else None
 
 
 def _write_settings(response: Response) -> Object:
@@ -320,3 +368,148 @@ def _write_settings(response: Response) -> Object:
     if isinstance(response.identifier, str):
         body["responseId"] = response.identifier
     return body
+
+
+# --- citations ---------------------------------------------------------------------------------
+
+
+def read_citations(
+    candidate: Object, texts: Sequence[str | None]
+) -> Iterator[tuple[int, Citation]]:
+    """The citations of a candidate, each with the position of the text it is about.
+
+    ``texts`` are the texts of its parts, None for what is no text.
+    """
+    grounding = get(candidate, "groundingMetadata")
+    chunks = get(grounding, "groundingChunks")
+    for support in _listed(get(grounding, "groundingSupports")):
+        segment = get(support, "segment")
+        position = _position(get(segment, "partIndex"), texts)
+        if position is None:
+            continue
+        for index in _listed(get(support, "groundingChunkIndices")):
+            is_there = type(chunks) is list and type(index) is int and 0 <= index < len(chunks)
+            source = _source(chunks[index]) if is_there else {}
+            yield position, _citation(support, segment, source, str(texts[position]))
+    metadata = get(candidate, "citationMetadata")
+    for item in _listed(get(metadata, "citationSources") or get(metadata, "citations")):
+        position = _position(None, texts)
+        if position is not None:
+            yield position, _citation(item, item, item, str(texts[position]))
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if type(value) is list else []
+
+
+def _position(index: Any, texts: Sequence[str | None]) -> int | None:
+    """The part that a segment names, if it is text, or else the first text."""
+    if type(index) is int and 0 <= index < len(texts) and texts[index] is not None:
+        return index
+    return next((place for place, text in enumerate(texts) if text is not None), None)
+
+
+def _source(chunk: Any) -> Any:
+    found = (get(chunk, key) for key in _SOURCES)
+    return next((source for source in found if source is not None), {})
+
+
+def _citation(item: Any, segment: Any, source: Any, text: str) -> Citation:
+    uri, title, cited = get(source, "uri"), get(source, "title"), get(segment, "text")
+    start, end = get(segment, "startIndex"), get(segment, "endIndex")
+    data = text.encode()
+    return Citation(
+        NAME,
+        write_json(item),
+        uri if type(uri) is str else None,
+        title if type(title) is str else None,
+        cited if type(cited) is str else None,
+        _characters(data, start or 0) if type(end) is int else None,
+        _characters(data, end) if type(end) is int else None,
+    )
+
+
+def _characters(data: bytes, count: Any) -> int:
+    """How many characters so many bytes are."""
+    return len(data[: count if type(count) is int and count > 0 else 0].decode("utf-8", "ignore"))
+
+
+class Grounding:
+    """Collects citations of other dialects as grounding: sources once each, and what they support."""
+
+    def __init__(self) -> None:
+        self._sources: dict[tuple[str, str | None], int] = {}
+        self._supports: list[Object] = []
+
+    def add(self, part: int, text: str, citation: Citation) -> bool:
+        """Take a citation of the text of a part; False for what no grounding can say."""
+        if citation.dialect == NAME or citation.url is None:
+            return citation.dialect == NAME
+        index = self._sources.setdefault((citation.url, citation.title), len(self._sources))
+        start, end = citation.start, citation.end
+        if start is None or end is None:
+            start, end = 0, len(text)
+        segment: Object = {"partIndex": part} if part else {}
+        segment["startIndex"] = len(text[:start].encode())
+        segment["endIndex"] = len(text[:end].encode())
+        segment["text"] = text[start:end]
+        self._supports.append({"segment": segment, "groundingChunkIndices": [index]})
+        return True
+
+    def written(self) -> Object:
+        """The field of a candidate, or none."""
+        if not self._supports:
+            return {}
+        chunks = [
+            {"web": {"uri": url} if title is None else {"uri": url, "title": title}}
+            for url, title in self._sources
+        ]
+        grounding = {"groundingChunks": chunks, "groundingSupports": self._supports}
+        return {"groundingMetadata": grounding}
+
+
+# --- errors ------------------------------------------------------------------------------------
+
+
+def read_error(status: int, body: bytes) -> WireError:
+    """The error that a body tells of, whatever it is."""
+    try:
+        value = read_value(NAME, body)
+    except DialectError:
+        value = None
+    if isinstance(value, list) and value:
+        value = value[0]
+    error = value.get("error") if isinstance(value, dict) else None
+    if isinstance(error, str):
+        return WireError(status, error)
+    if not isinstance(error, dict):
+        return WireError(status, body[:500].decode("utf-8", "replace").strip() or f"HTTP {status}")
+    message, kind, code = facts_of(error)
+    return WireError(status, message or f"HTTP {status}", kind, code)
+
+
+def facts_of(error: Object) -> tuple[str, str | None, str | None]:
+    """The message of an error, its kind in words that every dialect uses, and Google's own word for it."""
+    word = error.get("status")
+    status = str(word) if word is not None else None
+    code = error.get("code")
+    known = status or (_STATUSES.get(code) if type(code) is int else None)
+    return str(error.get("message") or ""), _KINDS.get(known or ""), status
+
+
+def write_error(error: WireError) -> bytes:
+    """The body of an error."""
+    return encode(error_body(error))
+
+
+def error_body(error: WireError) -> Object:
+    """An error as Google says it."""
+    word = error.code if error.code in _KINDS else _STATUSES.get(error.status)
+    fallback = "INTERNAL" if error.status >= 500 else "INVALID_ARGUMENT"
+    inner = {"code": error.status, "message": error.message, "status": word or fallback}
+    return {"error": inner}
+
+
+def status_of(kind: str) -> int:
+    """The HTTP status that goes with a kind of error."""
+    return _CODES.get(kind, 500)

@@ -1,11 +1,12 @@
-"""Everything in a generateContent request that is not a message: where it stands, and how it is written.
+"""Everything in a generateContent request that is not a message, both ways, but for the tools.
 
-The model and the choice to stream stand in the URL, so no body has them.
+The model and the choice to stream stand in the URL, so no body has them. Reading takes from the body what it
+understands; a setting of an unexpected type stays there, and so in the residue.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable
 from itertools import chain, product
 from typing import Any
 
@@ -18,47 +19,52 @@ from cannery.dialects.gemini_generate.models import (
     takes_levels,
     thinks,
 )
-from cannery.dialects.gemini_generate.schemas import StandardSchema, names_object, to_capitals
 from cannery.dialects.gemini_generate.spelling import (
     NAME,
-    Object,
-    get,
-    read_form,
+    Section,
+    both,
     snake,
-    spelled,
+    whole,
+    whole_value,
+)
+from cannery.dialects.gemini_generate.tools import (
+    StandardSchema,
+    read_choice,
+    take_tools,
+    to_capitals,
+    write_choice,
+    write_tools,
 )
 from cannery.messages.absence import Absential, absent
-from cannery.messages.json_text import decode_json
+from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import (
     DEFAULT_CONTROLS,
+    Controls,
     OutputFormat,
     Request,
     Thinking,
     Tool,
-    ToolChoice,
+    new_controls,
+    new_output_format,
+    new_thinking,
 )
+from cannery.wire.bodies import Object
 from cannery.wire.controls import (
     BUDGETS,
     FORMAT_NAME,
     budget_of,
-    distinct,
-    drop_choice,
     drop_control,
-    field_of,
     given_controls,
-    is_possible,
     lose_thinking,
-    put,
-    report_grammar,
+    number,
     switch_place,
 )
-from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
-from cannery.wire.patches import restore
-from cannery.wire.residues import own_residue
+from cannery.wire.places import Places
+from cannery.wire.schemas import is_strict
 
-CONFIG, CHOICE = "generationConfig", "toolConfig.functionCallingConfig"
-FIELDS = {
+CONFIG, _CHOICE = "generationConfig", "toolConfig.functionCallingConfig"
+_FIELDS = {
     "max_tokens": "maxOutputTokens",
     "temperature": "temperature",
     "top_p": "topP",
@@ -70,7 +76,7 @@ FIELDS = {
     "candidates": "candidateCount",
 }
 _SCHEMA_KEYS = ("responseSchema", "responseJsonSchema")
-OUTPUT_KEYS = ("responseMimeType", *_SCHEMA_KEYS)
+_OUTPUT_KEYS = ("responseMimeType", *_SCHEMA_KEYS)
 
 
 def _spellings(*paths: str) -> tuple[str, ...]:
@@ -83,27 +89,25 @@ def _spellings(*paths: str) -> tuple[str, ...]:
 
 
 CONTROL_PATHS = {
-    **{name: _spellings(f"{CONFIG}.{key}") for name, key in FIELDS.items()},
-    "output": _spellings(*(f"{CONFIG}.{key}" for key in OUTPUT_KEYS)),
+    **{name: _spellings(f"{CONFIG}.{key}") for name, key in _FIELDS.items()},
+    "output": _spellings(*(f"{CONFIG}.{key}" for key in _OUTPUT_KEYS)),
     "thinking": _spellings(f"{CONFIG}.thinkingConfig"),
     "effort": _spellings(f"{CONFIG}.thinkingConfig.thinkingLevel"),
     "budget": _spellings(f"{CONFIG}.thinkingConfig.thinkingBudget"),
     "summary": _spellings(f"{CONFIG}.thinkingConfig.includeThoughts"),
-    "tool_choice": _spellings(CHOICE),
+    "tool_choice": _spellings(_CHOICE),
     "finish": _spellings("candidates[0].finishReason"),
 }
 # What parallel calls and usage at the end of a stream ask for is what Gemini does anyway.
 _KNOWN = frozenset(CONTROL_PATHS) | {"parallel_calls", "include_usage"}
-_MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
-LEVELS = {
+_LEVELS = {
     "minimal": "MINIMAL",
     "low": "LOW",
     "medium": "MEDIUM",
     "high": "HIGH",
     "xhigh": "XHIGH",
 }
-_FREEFORM = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
-JSON_TYPE, TEXT_TYPE = "application/json", "text/plain"
+_JSON, _TEXT, _ENUM = "application/json", "text/plain", "text/x.enum"
 _SEEDS = range(-(2**31), 2**31)
 
 
@@ -111,7 +115,7 @@ MODELLED = frozenset(
     {
         *chain.from_iterable(CONTROL_PATHS.values()),
         *_spellings(
-            *(f"{CHOICE}.mode", f"{CHOICE}.allowedFunctionNames", "toolConfig", "tools"),
+            *(f"{_CHOICE}.mode", f"{_CHOICE}.allowedFunctionNames", "toolConfig", "tools"),
             # Of a response.
             *("candidates[0].index", "responseId", "modelVersion", "createTime"),
             *(
@@ -123,13 +127,165 @@ MODELLED = frozenset(
 )
 
 
+# --- reading -----------------------------------------------------------------------------------
+
+
+def _stop(value: Any) -> Any:
+    is_stop = type(value) is list and value and all(type(item) is str for item in value)
+    return tuple(value) if is_stop else absent
+
+
+# The usual spelling of the keys of settings; what each is called in the model and how it is read.
+_USUAL = both(
+    (
+        *(CONFIG, *_FIELDS.values(), *_OUTPUT_KEYS),
+        *("thinkingConfig", "thinkingBudget", "thinkingLevel", "includeThoughts"),
+        *("toolConfig", "functionCallingConfig", "allowedFunctionNames"),
+    )
+)
+_WHOLE = frozenset({"max_tokens", "top_k", "seed", "candidates"})
+_CONTROLS: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    key: (name, _stop if name == "stop" else whole if name in _WHOLE else number)
+    for name, key in _FIELDS.items()
+}
+
+
+def read_settings(
+    body: Object, places: Places, shapes: list[str]
+) -> tuple[tuple[Tool, ...], Any, Controls, Object | None]:
+    """The tools, the choice and the controls of a body from which the messages were taken, and the patch of the rest.
+
+    ``shapes`` gets the words for the shapes of its spelling.
+    """
+    choice: Any = absent
+    controls = DEFAULT_CONTROLS
+    if not body:
+        return (), choice, controls, None
+    section = Section(body, _USUAL)
+    tools = take_tools(body, places, shapes) if "tools" in body else ()
+    config = section.get("toolConfig")
+    if type(config) is dict:
+        choice, patch = _read_tool_config(config, places, section.keys["toolConfig"])
+        if choice is not absent:
+            section.nest("toolConfig", patch)
+    config = section.get(CONFIG)
+    if type(config) is dict and config:
+        inner = Section(config, _USUAL)
+        found = _read_config(inner, places, shapes, section.keys[CONFIG])
+        if found:
+            controls = new_controls(**found)
+            section.nest(CONFIG, inner.patch())
+    return tools, choice, controls, section.patch()
+
+
+def _read_config(section: Section, places: Places, shapes: list[str], key: str) -> Object:
+    """The controls that ``generationConfig`` gives."""
+    found: Object = {}
+    keys = section.keys
+    for usual in keys:
+        if usual in _CONTROLS:
+            name, read = _CONTROLS[usual]
+            value = read(section.get(usual))
+            if value is not absent:
+                found[name] = value
+                written = list(value) if name == "stop" else value
+                places.settings[name] = (key, section.take(usual, written))
+    given = [usual for usual in _OUTPUT_KEYS if usual in keys]
+    if given:
+        places.settings["output"] = (key, keys[given[0]])
+        output = _take_output(section, shapes)
+        if output is not absent:
+            found["output"] = output
+    if "thinkingConfig" in keys:
+        thinking = _take_thinking(section, places, key)
+        if thinking is not absent:
+            found["thinking"] = thinking
+    return found
+
+
+def _take_output(section: Section, shapes: list[str]) -> Any:
+    kind = section.get("responseMimeType")
+    if kind not in (_JSON, _ENUM, _TEXT, None):
+        return absent
+    given, own = section.get("responseJsonSchema"), section.get("responseSchema")
+    schema: Any = None
+    if kind != _TEXT and type(given) is dict:
+        schema = whole_value(given)
+        section.take("responseJsonSchema")
+    elif kind != _TEXT and type(own) is dict:
+        standard = StandardSchema(whole_value(own))
+        schema = standard.value
+        shapes += ["responseSchema", "capitals" if standard.is_capital else ""]
+        if standard.is_exact:
+            section.take("responseSchema")
+        elif section.keys["responseSchema"] != "responseSchema":
+            section.dropped.append("responseSchema")
+    if schema is None and kind in (None, _ENUM):
+        return absent
+    if kind is not None:
+        section.take("responseMimeType", _TEXT if kind == _TEXT else _JSON)
+    elif "responseMimeType" not in section.held:
+        section.dropped.append("responseMimeType")
+    if schema is not None:
+        return new_output_format("schema", write_json(schema), strict=is_strict(schema) or absent)
+    return new_output_format("text" if kind == _TEXT else "json")
+
+
+def _take_thinking(section: Section, places: Places, key: str) -> Any:
+    config = section.get("thinkingConfig")
+    if type(config) is not dict:
+        return absent
+    own = section.keys["thinkingConfig"]
+    inner = Section(config, _USUAL)
+    place = (key, own)
+    budget, level = whole(inner.get("thinkingBudget")), inner.get("thinkingLevel")
+    shown = inner.get("includeThoughts")
+    found: Object = {}
+    if type(budget) is int:
+        found["enabled"] = budget != 0
+        if budget < 0:
+            found["adaptive"] = True
+        elif budget:
+            found["budget"] = budget
+        places.settings["budget"] = (*place, inner.take("thinkingBudget", max(budget, -1)))
+    elif type(level) is str and level.upper() in _LEVELS.values():
+        found["effort"] = level.lower()
+        places.settings["effort"] = (*place, inner.take("thinkingLevel", level.upper()))
+    if type(shown) is bool:
+        found["summary"] = "auto" if shown else "none"
+        places.settings["summary"] = (*place, inner.take("includeThoughts"))
+    if not found:
+        return absent
+    places.settings["thinking"] = place
+    section.nest("thinkingConfig", inner.patch())
+    return new_thinking(**found)
+
+
+def _read_tool_config(config: Object, places: Places, key: str) -> tuple[Any, Object | None]:
+    """The choice of tools and the patch of ``toolConfig``; absent if no choice of functions is understood."""
+    outer = Section(config, _USUAL)
+    held = outer.get("functionCallingConfig")
+    if type(held) is not dict:
+        return absent, None
+    section = Section(held, _USUAL)
+    choice = read_choice(section)
+    if choice is absent:
+        return absent, None
+    places.settings["tool_choice"] = (key, outer.keys["functionCallingConfig"])
+    outer.nest("functionCallingConfig", section.patch())
+    return choice, outer.patch()
+
+
+# --- writing -----------------------------------------------------------------------------------
+
+
 def write_settings(request: Request, report: Report, shapes: frozenset[str]) -> Object:
     """Every field of the body but the messages, in the usual form."""
     body: Object = {}
     if request.tools:
-        _write_tools(request, body, report)
+        write_tools(request, body, report)
     if request.tool_choice is not absent:
-        _write_choice(request, body, report)
+        write_choice(request, body, report)
     if request.controls is not DEFAULT_CONTROLS:
         config = _write_controls(request, report, shapes)
         if config:
@@ -142,7 +298,7 @@ def write_settings(request: Request, report: Report, shapes: frozenset[str]) -> 
 def _write_controls(request: Request, report: Report, shapes: frozenset[str]) -> Object:
     controls, is_same = request.controls, request.source == NAME
     given = dict(given_controls(controls))
-    config: Object = {FIELDS[name]: value for name, value in given.items() if name in FIELDS}
+    config: Object = {_FIELDS[name]: value for name, value in given.items() if name in _FIELDS}
     if "stop" in given:
         config["stopSequences"] = list(given["stop"])
     if not is_same:
@@ -180,8 +336,8 @@ def _fit_limits(config: Object, report: Report) -> None:
 
 def _write_output(output: OutputFormat, report: Report, shapes: frozenset[str]) -> Object:
     if output.kind == "text":
-        return {"responseMimeType": TEXT_TYPE}
-    config: Object = {"responseMimeType": JSON_TYPE}
+        return {"responseMimeType": _TEXT}
+    config: Object = {"responseMimeType": _JSON}
     if isinstance(output.schema, str):
         if "responseSchema" in shapes:
             schema = decode_json(output.schema)
@@ -248,125 +404,10 @@ def _write_effort(
     if effort not in BUDGETS:
         report.lose("CONTROL_DROPPED", "@effort", f"Gemini has no effort {effort!r}")
     elif takes_levels(model):
-        level = nearest_level(LEVELS.get(effort, "HIGH"), model)
+        level = nearest_level(_LEVELS.get(effort, "HIGH"), model)
         config["thinkingLevel"] = level
-        if level != LEVELS.get(effort):
+        if level != _LEVELS.get(effort):
             report.lose("CONTROL_CHANGED", "@effort", f"effort {effort!r} became {level!r}")
     else:
         config["thinkingBudget"] = _within(budget_of(effort, limit), model)
         report.lose("CONTROL_CHANGED", "@effort", "an effort became a budget of tokens")
-
-
-def _write_tools(request: Request, body: Object, report: Report) -> None:
-    groups: list[Any] = []
-    for place, tool in distinct(request, NAME, report):
-        residue = own_residue(tool, NAME)
-        shapes, _ = read_form(None if residue is None else residue.form)
-        if residue is None:
-            report_residue(tool, report, place)
-        if isinstance(tool.hosted, str):
-            if residue is None and request.source not in (None, NAME):
-                report.lose("TOOL_DROPPED", place, f"Gemini has no hosted tool {tool.name!r}")
-                continue
-            _add_hosted(groups, decode_json(tool.hosted), is_joined="joined" in shapes)
-            continue
-        if request.source != NAME:
-            _report_tool(tool, request, report, place)
-        declaration = _write_declaration(tool, shapes)
-        if residue is not None:
-            declaration = _restored(declaration, tool, residue.part, shapes)
-        elif request.source != NAME:
-            _make_object(declaration, tool)
-        is_new = residue is not None and "joined" not in shapes
-        _add_declaration(groups, declaration, shapes, is_new=is_new)
-    if groups:
-        body["tools"] = groups
-
-
-def _restored(declaration: Object, tool: Tool, part: str | None, shapes: frozenset[str]) -> Object:
-    """A declaration as it was read; a schema that was kept to the letter goes when the tool got another."""
-    if part is None:
-        return declaration
-    patch = decode_json(part)
-    kept = patch.get("s", {})
-    own = kept.get("parameters") if "parameters" in shapes else None
-    if type(own) is dict and StandardSchema(own).value != decode_json(str(tool.schema)):
-        del kept["parameters"]
-    return restore(declaration, patch)  # type: ignore[no-any-return]
-
-
-def _make_object(declaration: Object, tool: Tool) -> None:
-    """Say that the parameters are an object, where their schema does not."""
-    if isinstance(tool.schema, str) and not tool.is_freeform and not names_object(tool.schema):
-        schema = {**decode_json(tool.schema), "type": "object"}
-        declaration["parametersJsonSchema"] = schema
-
-
-def _report_tool(tool: Tool, request: Request, report: Report, place: str) -> None:
-    if tool.is_freeform:
-        report.lose("FREEFORM_WRAPPED", place)
-        report.freeform.add(tool.name)
-    report_grammar(tool, request.source, report, place)
-    if tool.strict is True:
-        within = field_of(tool, request.source, "strict")
-        report.lose("FIELD_DROPPED", place, "Gemini has no 'strict' for a function", within)
-
-
-def _add_hosted(groups: list[Any], entry: Any, *, is_joined: bool) -> None:
-    if is_joined and groups and type(groups[-1]) is dict and type(entry) is dict:
-        groups[-1].update(entry)
-    else:
-        groups.append(entry)
-
-
-def _add_declaration(
-    groups: list[Any], declaration: Object, shapes: frozenset[str], *, is_new: bool
-) -> None:
-    """Put a function beside the others: into its own group, or into the last that has functions."""
-    key = "function_declarations" if "function_declarations" in shapes else "functionDeclarations"
-    if not is_new:
-        for group in reversed(groups):
-            if type(group) is dict and type(get(group, "functionDeclarations")) is list:
-                group[spelled(group, "functionDeclarations")].append(declaration)
-                return
-    groups.append({key: declaration if "single" in shapes else [declaration]})
-
-
-def _write_declaration(tool: Tool, shapes: frozenset[str]) -> Object:
-    declaration: Object = {"name": tool.name}
-    put(declaration, "description", tool.description)
-    if isinstance(tool.schema, str) and not tool.is_freeform:
-        if "parameters" in shapes:
-            schema = decode_json(tool.schema)
-            declaration["parameters"] = to_capitals(schema) if "capitals" in shapes else schema
-        else:
-            declaration["parametersJsonSchema"] = Fragment(tool.schema)
-    elif tool.is_freeform:
-        declaration["parametersJsonSchema"] = _FREEFORM
-    return declaration
-
-
-def _write_choice(request: Request, body: Object, report: Report) -> None:
-    choice = request.tool_choice
-    if not isinstance(choice, ToolChoice):
-        return
-    if request.source != NAME and not is_possible(choice, _declared(body.get("tools", ()))):
-        drop_choice(choice, report)
-        return
-    body["toolConfig"] = {"functionCallingConfig": written_choice(choice)}
-
-
-def written_choice(choice: ToolChoice) -> Object:
-    """The usual form of a choice."""
-    config: Object = {"mode": _MODES.get(choice.mode, "ANY")}
-    if choice.mode == "allowed" and not choice.must_call:
-        config["mode"] = "VALIDATED"
-    if choice.names and choice.mode in ("named", "allowed"):
-        config["allowedFunctionNames"] = list(choice.names)
-    return config
-
-
-def _declared(groups: Iterable[Object]) -> list[str]:
-    """The names of the functions that a body declares."""
-    listed = (get(group, "functionDeclarations") for group in groups if type(group) is dict)
-    return [str(item.get("name")) for items in listed for item in items or () if type(item) is dict]

@@ -1,28 +1,43 @@
-"""Gemini's two spellings of every key, and the shapes that a client chose where the wire allows several.
+"""Gemini's two spellings of every key, and taking what is understood out of decoded objects.
 
 The server takes camelCase and snake_case at every level, and the official SDK mixes both in one body. Reading takes a
 key in either spelling; writing says camelCase unless the residue remembers otherwise. Shapes that are not keys (one
-object where a list is usual) are words of the residue's form.
+object where a list is usual) are words of the residue's form. What is left of an object becomes a patch
+(``wire.patches``) from what writing would say.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any
+from typing import Any, NoReturn
 
+import msgspec
 from msgspec import Raw
+from msgspec.json import format as compact
+from orjson import Fragment
 
-from cannery.wire.bodies import decode
+from cannery.errors import DialectError
+from cannery.messages.absence import absent
+from cannery.messages.content import new_data
+from cannery.messages.json_text import decode_json, is_json, write_json
+from cannery.wire.arguments import object_input, object_text
+from cannery.wire.bodies import Object, decode, kind_of
+from cannery.wire.places import Path, path_text
+from cannery.wire.residues import nested
 
 NAME = "gemini_generate"
 SIGNATURE = "thoughtSignature"
+OUTPUT, ERROR = "output", "error"
 MISSING: Any = object()
-Object = dict[str, Any]
+_read_fields = msgspec.json.Decoder(dict[str, Raw]).decode
 _HUMP = re.compile(r"[A-Z]")
 _UNDERSCORE = re.compile(r"_([a-z0-9])")
 _NAME_MARK = "name:"
+_BLANK = frozenset(" \t\r\n")
+_NO_SHAPES: frozenset[str] = frozenset()
+_KINDS: dict[type, str] = {dict: "an object", list: "a list", str: "a string"}
 
 
 @lru_cache(maxsize=512)
@@ -58,11 +73,6 @@ def get(holder: Any, key: str) -> Any:
     return plain(holder.get(snake(key)) if found is MISSING else found)
 
 
-def plain(value: Any) -> Any:
-    """A value that a decoder may have left as JSON text; a number that is too large to be held stays text."""
-    return decode(value) if type(value) is Raw else value
-
-
 def write_form(shapes: Iterable[str], name: str | None = None) -> str | None:
     """The shapes of a message and the name on a result as the form of a residue."""
     tokens = [shape for shape in shapes if shape]
@@ -71,9 +81,200 @@ def write_form(shapes: Iterable[str], name: str | None = None) -> str | None:
     return "\n".join(tokens) or None
 
 
-def read_form(form: str | None) -> tuple[frozenset[str], str | None]:
-    """The shapes and the name of a form."""
+def read_form(residue: Any) -> tuple[frozenset[str], str | None]:
+    """The shapes and the name in the form of a residue, if there is one."""
+    form = None if residue is None else residue.form
     if not form:
-        return frozenset(), None
+        return _NO_SHAPES, None
     before, found, name = form.partition(_NAME_MARK)
     return frozenset(before.split()), (name if found else None)
+
+
+# --- values ------------------------------------------------------------------------------------
+
+
+def plain(value: Any) -> Any:
+    """A value that a decoder may have left as JSON text; a number that is too large to be held stays text."""
+    return decode(value) if type(value) is Raw else value
+
+
+def whole_value(value: Any) -> Any:
+    """A value of which nothing is left as text, at any level."""
+    return decode_json(write_json(value))
+
+
+def json_text(value: Any) -> str:
+    """The compact JSON text of a value; numbers as the body spells them, where a decoder left it as text.
+
+    Escaped characters are spelled out: clients that write ASCII only would else make models read escapes.
+    """
+    if type(value) is not Raw:
+        return write_json(value)
+    text = str(value, "utf-8")
+    if "\\u" in text:
+        return write_json(plain(value))
+    # Serializers write spaces everywhere or nowhere, so the first key tells.
+    if text[0] == "{" and text[1] not in _BLANK and text[text.find('":') + 2] not in _BLANK:
+        return text
+    return compact(text, indent=-1)
+
+
+def whole(value: Any) -> Any:
+    """An integer, also spelled as digits or as a float (protobuf's JSON takes all three), or absent."""
+    if type(value) is int:
+        return value
+    if type(value) is str and value.isascii() and value.removeprefix("-").isdecimal():
+        return int(value) if len(value) < 19 else absent
+    if type(value) is float and value.is_integer() and abs(value) < 2**53:
+        return int(value)
+    return absent
+
+
+def fail(path: Path, problem: str) -> NoReturn:
+    """Refuse the body."""
+    raise DialectError(NAME, path_text(path), problem)
+
+
+def expect(kind: type, value: Any, path: Path) -> Any:
+    """A value that must be of a kind: ``dict``, ``list`` or ``str``."""
+    if value is MISSING:
+        fail(path, "is required")
+    if type(value) is not kind:
+        fail(path, f"expected {_KINDS[kind]}, got {kind_of(value)}")
+    return value
+
+
+# --- objects -----------------------------------------------------------------------------------
+
+
+class Section:
+    """An object that is read by its usual keys (``usual`` has them by either spelling), and the patch of what is left.
+
+    ``held`` is the object itself, from which keys are taken; ``keys`` are its spellings by the usual ones.
+    """
+
+    def __init__(self, held: Object, usual: Mapping[str, str]) -> None:
+        self.held = held
+        self.keys = {usual.get(key, key): key for key in held}
+        if len(self.keys) < len(held):
+            # Some key is there in both spellings, of which the usual one counts.
+            self.keys.update((key, key) for key in held)
+        self.renamed: dict[str, str] = {}
+        self.inner: dict[str, Object | None] = {}
+        self.dropped: list[str] = []
+
+    def get(self, usual: str) -> Any:
+        """The value of a key; None where there is none."""
+        key = self.keys.get(usual)
+        return None if key is None else plain(self.held[key])
+
+    def take(self, usual: str, written: Any = MISSING) -> str:
+        """Take a key that was understood, and of which ``written`` will be said; gives its spelling."""
+        key = self.keys[usual]
+        if written is not MISSING:
+            value = plain(self.held[key])
+            if type(value) is str and type(written) is int and value == str(written):
+                self.inner[usual] = {"q": True}
+            elif type(value) is not type(written) or value != written:
+                if key != usual:
+                    self.dropped.append(usual)
+                return key
+        del self.held[key]
+        if key != usual:
+            self.renamed[usual] = key
+        return key
+
+    def write(self, usual: str, written: Any) -> None:
+        """The same for a key that will be written, whether it is there or not."""
+        if usual in self.keys:
+            self.take(usual, written)
+        else:
+            self.dropped.append(usual)
+
+    def nest(self, usual: str, patch: Object | None) -> None:
+        """Take an inner object of which this is the patch."""
+        self.take(usual)
+        self.inner[usual] = patch
+
+    def patch(self) -> Object | None:
+        """The patch of the whole object."""
+        return nested(self.held, self.inner, self.dropped, self.renamed)
+
+
+# --- what a tool answered ----------------------------------------------------------------------
+# The response of a tool has to be an object. Any object is itself. Text and lists stand under ``output``, a failure
+# under ``error``; text that spells an object becomes that object, unless reading it back would take it for one of these
+# wrappings. An ``error`` that is null or false says that there is none.
+
+
+def wrap_text(text: str) -> Any:
+    """The response object of a tool that answered with text."""
+    bare = text.lstrip()
+    if bare.startswith("{"):
+        if _has_several_fields(text):
+            return Fragment(text)
+        spelled = spelled_object(text)
+        if spelled is not None and not _is_wrapping(text):
+            return spelled
+    elif bare.startswith("[") and is_json(text) and "\\u" not in text:
+        return {OUTPUT: Fragment(text)}
+    return {OUTPUT: text}
+
+
+def wrap_failure(text: str) -> Any:
+    """The response object of a tool that failed with these words; those that spell an object or a list become it."""
+    is_spelled = text.lstrip()[:1] in ("{", "[") and is_json(text)
+    return {ERROR: raw(text) if is_spelled else text}
+
+
+def wrap_data(json: str) -> Any:
+    """The response object of a tool that answered with a JSON value."""
+    return spelled_object(json) if json.lstrip().startswith("{") else {OUTPUT: raw(json)}
+
+
+def spelled_object(text: str) -> Any:
+    """The object that a text spells, as it goes to the wire; None if it spells none."""
+    found = object_text(text)
+    return object_input(text) if found is None else found
+
+
+def raw(json: str) -> Any:
+    """A JSON value that goes to the wire as it is spelled."""
+    return decode_json(json) if "\\u" in json else Fragment(json)
+
+
+def unwrap(response: str) -> tuple[Any, Any]:
+    """What the text of a response object says, and whether it says that the tool failed."""
+    fields = _read_fields(response)
+    if len(fields) == 1:
+        ((key, value),) = fields.items()
+        text = str(value, "utf-8")
+        if key == OUTPUT and text[0] in '"[':
+            return (decode_json(text) if text[0] == '"' else new_data(text)), absent
+        if key == ERROR and text not in ("null", "false"):
+            return (decode_json(text) if text[0] == '"' else new_data(text)), True
+    return new_data(response), absent
+
+
+def text_changes(words: str, *, is_failure: bool) -> bool:
+    """Whether text under ``output`` or ``error`` would by default be written as something else."""
+    if words.lstrip()[:1] not in ("{", "["):
+        return False
+    wrapped = (wrap_failure if is_failure else wrap_text)(words)
+    return type(wrapped) is not dict or words not in wrapped.values()
+
+
+def _has_several_fields(text: str) -> bool:
+    """Whether the text spells an object that cannot be a wrapping; most are."""
+    try:
+        return len(_read_fields(text)) > 1
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):
+        return False
+
+
+def _is_wrapping(text: str) -> bool:
+    value = decode_json(text)
+    if len(value) != 1:
+        return False
+    is_failure = value.get(ERROR) is not None and value[ERROR] is not False
+    return is_failure or type(value.get(OUTPUT)) in (str, list)

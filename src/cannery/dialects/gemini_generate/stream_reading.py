@@ -16,9 +16,6 @@ from typing import Any
 
 import msgspec
 
-from cannery.dialects.gemini_generate.citations import read_citations
-from cannery.dialects.gemini_generate.errors import facts_of
-from cannery.dialects.gemini_generate.partial_calls import PartialCall, is_fragment
 from cannery.dialects.gemini_generate.reading import MessageReader
 from cannery.dialects.gemini_generate.responses import (
     CITING,
@@ -26,14 +23,24 @@ from cannery.dialects.gemini_generate.responses import (
     USUAL,
     candidates_patch,
     decode_response,
+    facts_of,
     is_blocked,
     read_around,
+    read_citations,
     read_finish,
     read_time,
     take_ending,
 )
-from cannery.dialects.gemini_generate.spelling import NAME, Object, both, get
-from cannery.dialects.gemini_generate.taking import Section, list_at, object_at, whole_value
+from cannery.dialects.gemini_generate.spelling import (
+    NAME,
+    Section,
+    both,
+    expect,
+    get,
+    plain,
+    spelled,
+    whole_value,
+)
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     InvocationCanisterClass,
@@ -55,7 +62,7 @@ from cannery.messages.json_text import write_json
 from cannery.messages.requests import FinishReason
 from cannery.messages.residue import Residue
 from cannery.wire.answers import call_stem
-from cannery.wire.bodies import guarded
+from cannery.wire.bodies import Object, guarded
 from cannery.wire.controls import text
 from cannery.wire.sse import DONE, FrameReader
 from cannery.wire.streams import read_chunk
@@ -67,6 +74,10 @@ _ENDING = frozenset(both(("finishReason", "index")))
 _CONTENT = ("candidates", 0, "content")
 # The end of an answer that has no candidate, since the prompt was refused; no server has this word.
 BLOCKED = "blocked"
+# A step of a path by RFC 9535, as far as it names one place.
+_STEP = r"""\.([^.\[\]'"\s]+)|\[(\d{1,9})\]|\['((?:[^'\\]|\\.)*)'\]|\["((?:[^"\\]|\\.)*)"\]"""
+_PATH = ("candidates", 0, "content", "parts", "functionCall")
+_VALUES = ("stringValue", "numberValue", "boolValue", "nullValue")
 _MARKS = re.compile(rb'["\\{}\[\]]')
 
 
@@ -197,9 +208,9 @@ class GeminiStreamReader:
         candidates = chunk.pop("candidates", None)
         unsaid: list[Object] = []
         if candidates is not None:
-            for position, candidate in enumerate(list_at(candidates, ("candidates",))):
+            for position, candidate in enumerate(expect(list, candidates, ("candidates",))):
                 if type(candidate) is not dict:
-                    object_at(candidate, ("candidates", position))
+                    expect(dict, candidate, ("candidates", position))
                 index = candidate.get("index", position)
                 if index == 0:
                     unsaid += self._first(candidate)
@@ -231,7 +242,7 @@ class GeminiStreamReader:
         unsaid: Object = {}
         if content is not None:
             if type(content) is not dict:
-                object_at(content, _CONTENT)
+                expect(dict, content, _CONTENT)
             self._parts(content.pop("parts", None))
             if content.pop("role", "model") != "model" or content:
                 unsaid["content"] = content
@@ -279,10 +290,10 @@ class GeminiStreamReader:
     def _parts(self, parts: Any) -> None:
         if parts is None:
             return
-        listed = [parts] if type(parts) is dict else list_at(parts, (*_CONTENT, "parts"))
+        listed = [parts] if type(parts) is dict else expect(list, parts, (*_CONTENT, "parts"))
         for index, part in enumerate(listed):
             if type(part) is not dict:
-                object_at(part, (*_CONTENT, "parts", index))
+                expect(dict, part, (*_CONTENT, "parts", index))
             self._part(part)
 
     def _part(self, part: Object) -> None:
@@ -437,3 +448,103 @@ def _joined(parts: list[Any]) -> list[Any]:
 
 def _is_bare(part: Any) -> bool:
     return type(part) is dict and type(part.get("text")) is str and part.keys() <= _BARE
+
+
+# --- calls whose arguments stream --------------------------------------------------------------
+
+
+class _Words(list[str]):
+    """The pieces of a string that came so far."""
+
+
+def is_fragment(call: Object) -> bool:
+    """Whether a call is one of several pieces."""
+    return get(call, "partialArgs") is not None or get(call, "willContinue") is not None
+
+
+class PartialCall:
+    """A call under way."""
+
+    def __init__(self) -> None:
+        self._part: Object = {}
+        self._call: Object = {}
+        self._arguments: Object = {}
+        # Path -> the pieces of a string, or the last value of another kind.
+        self._leaves: dict[str, Any] = {}
+
+    def is_another(self, call: Object) -> bool:
+        """Whether a piece belongs to another call than this."""
+        return any(get(call, key) not in (None, held) for key, held in self._call.items())
+
+    def add(self, part: Object, call: Object) -> bool:
+        """Take a piece; whether more is to come."""
+        key = spelled(part, "functionCall")
+        self._part |= {name: item for name, item in part.items() if name != key}
+        self._call |= {name: found for name in ("id", "name") if (found := get(call, name))}
+        arguments, leaves = plain(call.get("args")), get(call, "partialArgs")
+        if type(arguments) is dict:
+            self._arguments |= arguments
+        for leaf in () if leaves is None else expect(list, leaves, (*_PATH, "partialArgs")):
+            self._add_leaf(expect(dict, leaf, (*_PATH, "partialArgs")))
+        return get(call, "willContinue") is True
+
+    def _add_leaf(self, leaf: Object) -> None:
+        path = str(get(leaf, "jsonPath"))
+        kind = next((kind for kind in _VALUES if spelled(leaf, kind) in leaf), None)
+        if kind is None:
+            return
+        value = None if kind == "nullValue" else get(leaf, kind)
+        if kind != "stringValue":
+            self._leaves[path] = value
+            return
+        words = expect(str, value, (*_PATH, "partialArgs", spelled(leaf, kind)))
+        before = self._leaves.get(path)
+        if type(before) is _Words:
+            before.append(words)
+        else:
+            self._leaves[path] = _Words([words])
+
+    def whole(self) -> Object:
+        """The part that all pieces amount to."""
+        for path, leaf in self._leaves.items():
+            value = "".join(leaf) if type(leaf) is _Words else leaf
+            if not _put(self._arguments, _steps(path), value):
+                self._arguments[path] = value
+        return {**self._part, "functionCall": {**self._call, "args": self._arguments}}
+
+
+def _steps(path: str) -> list[str | int]:
+    """The keys and positions that lead to a place; none if the path names no single place."""
+    if re.fullmatch(rf"\$(?:{_STEP})+", path) is None:
+        return []
+    steps: list[str | int] = []
+    for name, position, single, double in re.findall(_STEP, path[1:]):
+        quoted = re.sub(r"\\(.)", r"\1", single or double)
+        steps.append(int(position) if position else name or quoted)
+    return steps
+
+
+def _put(place: Any, steps: list[str | int], value: Any) -> bool:
+    """Put a value where the steps lead, with what is missing on the way; whether that was possible."""
+    for count, step in enumerate(steps, 1):
+        inner = None
+        if type(step) is int and type(place) is list and step <= len(place):
+            inner = place[step] if step < len(place) else None
+        elif type(step) is str and type(place) is dict:
+            inner = place.get(step)
+        else:
+            return False
+        rest = steps[count:]
+        if inner is not None and rest:
+            place = inner
+            continue
+        if any(type(later) is int and later for later in rest):
+            return False
+        for later in reversed(rest):
+            value = [value] if type(later) is int else {later: value}
+        if type(place) is list and step == len(place):
+            place.append(value)
+        else:
+            place[step] = value
+        return True
+    return False

@@ -6,15 +6,16 @@ from collections.abc import Iterator
 
 import msgspec
 
-from cannery.dialects.gemini_generate.citations import Grounding
-from cannery.dialects.gemini_generate.errors import error_body, status_of
 from cannery.dialects.gemini_generate.responses import (
     FINISH_WORDS,
+    Grounding,
+    error_body,
     is_blocked,
     read_finish,
+    status_of,
     write_usage,
 )
-from cannery.dialects.gemini_generate.spelling import NAME, SIGNATURE, Object, get, spelled
+from cannery.dialects.gemini_generate.spelling import NAME, SIGNATURE, get, spelled
 from cannery.dialects.gemini_generate.stream_reading import BLOCKED
 from cannery.dialects.gemini_generate.writing import MessageWriter
 from cannery.messages.absence import absent
@@ -36,6 +37,7 @@ from cannery.messages.events import (
     UsageReport,
 )
 from cannery.messages.requests import FinishReason
+from cannery.wire.bodies import Object
 from cannery.wire.contract import Piece, StreamOptions, WireError
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, recall

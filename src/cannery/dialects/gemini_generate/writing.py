@@ -6,32 +6,27 @@ part that cannot be said gives nothing and a loss.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import Any, assert_never
 
-from cannery.dialects.gemini_generate.citations import Grounding
 from cannery.dialects.gemini_generate.models import STAND_IN, same_family
-from cannery.dialects.gemini_generate.outputs import (
+from cannery.dialects.gemini_generate.spelling import (
     ERROR,
+    NAME,
     OUTPUT,
+    SIGNATURE,
+    get,
     raw,
+    read_form,
+    spelled,
     spelled_object,
     wrap_data,
     wrap_failure,
     wrap_text,
 )
-from cannery.dialects.gemini_generate.spelling import (
-    NAME,
-    SIGNATURE,
-    Object,
-    get,
-    read_form,
-    spelled,
-)
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AnyCanister,
-    AssistantCanisterClass,
-    DocumentCanisterClass,
     InvocationCanisterClass,
     ResultCanisterClass,
     SupervisorCanisterClass,
@@ -43,6 +38,7 @@ from cannery.messages.content import (
     AnyContent,
     AudioContentClass,
     BinaryContentStruct,
+    Citation,
     DataContentClass,
     FileContentClass,
     ImageContentClass,
@@ -58,6 +54,7 @@ from cannery.messages.payload import Location
 from cannery.messages.residue import PREAMBLE, Residue
 from cannery.messages.role import Role
 from cannery.wire.arguments import FREEFORM_INPUT, wrapped_input
+from cannery.wire.bodies import Object
 from cannery.wire.citations import report_approximated
 from cannery.wire.contract import Piece
 from cannery.wire.foreign import STAND_INS, report_residue
@@ -73,30 +70,21 @@ from cannery.wire.media import (
     standard_base64,
 )
 from cannery.wire.residues import own_residue, recall
+from cannery.wire.turns import SIDES
 
 # Where Google keeps files that only their account can read.
 ACCOUNT = ("https://generativelanguage.googleapis.com/", "gs://", "files/")
 # No function is called nothing here.
 _NAMELESS = "unknown_function"
-_NO_SHAPES: frozenset[str] = frozenset()
 # Shapes of a content without parts.
 _EMPTY = frozenset({"absent", "null", "empty"})
 _SAID = (str, TextualContentClass, RefusalContentClass, DataContentClass)
-_SIDES: dict[type, str] = {
-    UserCanisterClass: "user",
-    DocumentCanisterClass: "user",
-    ResultCanisterClass: "user",
-    AssistantCanisterClass: "model",
-    InvocationCanisterClass: "model",
-}
-# Whose bare text is a content of its own.
-_SPEAKERS = frozenset({UserCanisterClass, AssistantCanisterClass})
 
 
 class MessageWriter:
     """Writes contents; ``is_same`` when they were read from this same dialect, ``signs`` where calls must be signed.
 
-    An answer has ``grounding`` that takes its citations; a request has no place for any.
+    In an answer ``cite`` takes a citation of the text of a part, if it can; a request has no place for any.
     """
 
     def __init__(
@@ -105,13 +93,13 @@ class MessageWriter:
         *,
         is_same: bool,
         model: str | None = None,
-        grounding: Grounding | None = None,
+        cite: Callable[[int, str, Citation], bool] | None = None,
         signs: bool = False,
     ) -> None:
         self.report = report
         self.is_same = is_same
         self.model = model
-        self.grounding = grounding
+        self._cite = cite
         self.signs = signs
         self._position = 0
         # Whether what is written is a part of a result, which has no place of its own.
@@ -122,8 +110,16 @@ class MessageWriter:
 
     def messages(self, pieces: list[Piece]) -> Object:
         """The contents of all pieces, and the system instruction where there is one."""
-        contents: list[Object] = []
         system: list[Piece] = []
+        contents = [self.content(*turn) for turn in self._turns(pieces, system)]
+        body: Object = {}
+        if system:
+            self._system(system, body)
+        body["contents"] = [content for content in contents if content is not None]
+        return body
+
+    def _turns(self, pieces: list[Piece], system: list[Piece]) -> Iterator[tuple[list[Piece], str]]:
+        """The pieces of each content, and whose it is; ``system`` gets the system instruction."""
         turn: list[Piece] = []
         side, has_begun, has_lead = "", False, False
         for given in pieces:
@@ -137,20 +133,15 @@ class MessageWriter:
                 piece = self._folded(piece)
                 kind = UserCanisterClass
             has_begun = True
-            whose = _SIDES[kind]
-            if whose == side and self._follows(piece.canister, turn[-1].canister):
+            whose = SIDES[kind]
+            if whose is side and self._follows(piece.canister, turn[-1].canister):
                 turn.append(piece)
                 continue
             if turn:
-                self._add_content(turn, side, contents)
+                yield turn, side
             turn, side = [piece], whose
         if turn:
-            self._add_content(turn, side, contents)
-        body: Object = {}
-        if system:
-            self._system(system, body)
-        body["contents"] = contents
-        return body
+            yield turn, side
 
     def _is_displaced(self, canister: AnyCanister, *, has_lead: bool) -> bool:
         """Whether a supervisor was the system instruction here, and something was put before it."""
@@ -189,7 +180,7 @@ class MessageWriter:
         if head is None:
             body["systemInstruction"] = {"parts": parts}
             return
-        shapes, _ = read_form(head.form)
+        shapes, _ = read_form(head)
         key = "system_instruction" if "system_instruction" in shapes else "systemInstruction"
         if "string" in shapes and len(parts) == 1 and parts[0].keys() == {"text"}:
             body[key] = parts[0]["text"]
@@ -213,23 +204,12 @@ class MessageWriter:
 
     # --- contents ------------------------------------------------------------------------------
 
-    def _add_content(self, turn: list[Piece], role: str, contents: list[Object]) -> None:
-        content = self.content(turn, role)
-        if content is not None:
-            contents.append(content)
-
     def content(self, turn: list[Piece], role: str) -> Object | None:
         """One content; None for a turn in which nothing was said."""
         content: Object = {"role": role}
-        shapes = _NO_SHAPES
-        canister = turn[0].canister
-        head = canister.residue
-        is_bare = head is None and type(canister.held) is str and type(canister) in _SPEAKERS
-        if is_bare and len(turn) == 1:
-            content["parts"] = [{"text": canister.held}]
-            return content
-        if head is not None and head.dialect == NAME:
-            shapes, _ = read_form(head.form)
+        head = own_residue(turn[0].canister, NAME)
+        shapes, _ = read_form(head)
+        if head is not None:
             if head.envelope is not None:
                 content = dict(recall(content, head.envelope))
             if len(turn) > 1 and not _EMPTY.isdisjoint(shapes):
@@ -244,7 +224,7 @@ class MessageWriter:
             return content
         if not parts and not shapes:
             # What an answer does not say is not put into the model's mouth.
-            is_answer = self.grounding is not None
+            is_answer = self._cite is not None
             if is_answer or all(piece.canister.held is absent for piece in turn):
                 return None
             parts = [{"text": _omission(turn)}]
@@ -270,7 +250,9 @@ class MessageWriter:
         canister = piece.canister
         role, held, residue = canister.role, canister.held, canister.residue
         if residue is not None and residue.dialect != NAME:
-            self._report_foreign(piece, residue)
+            report_residue(canister, self.report, piece.place)
+            if residue.cache:
+                self.report.lose("CACHE_MARK_DROPPED", piece.place, "Gemini has no cache marks")
             residue = None
         if role is Role.Invocation:
             parts.append(self._call(piece, residue))
@@ -298,12 +280,6 @@ class MessageWriter:
         self.report.repair("empty_text", place)
         return True
 
-    def _report_foreign(self, piece: Piece, residue: Residue) -> None:
-        """Name what the residue of another dialect holds."""
-        report_residue(piece.canister, self.report, piece.place)
-        if residue.cache:
-            self.report.lose("CACHE_MARK_DROPPED", piece.place, "Gemini has no cache marks")
-
     def _restored(self, ours: Object, residue: Residue, place: int | None) -> Object:
         part: Object = recall(ours, residue.part)
         if self.is_same or same_family(residue.model, self.model):
@@ -321,7 +297,7 @@ class MessageWriter:
             return ({"text": content},)
         match content:
             case TextualContentClass():
-                self._cite(content, place)
+                self._cite_text(content, place)
                 return ({"text": content.text},)
             case BinaryContentStruct() if not self.is_same and is_broken(content):
                 self.report.lose("MEDIA_DROPPED", place, NOT_BASE64)
@@ -338,29 +314,26 @@ class MessageWriter:
             case DataContentClass():
                 return ({"text": content.json},)
             case OpaqueContentClass():
-                return self._opaque(content, place)
+                if content.dialect == NAME:
+                    return (decode_json(content.json),)
+                self.report.lose("OPAQUE_DROPPED", place, f"{content.tag!r} of {content.dialect}")
+                return ()
             case PartsContentClass():
                 return tuple(part for inner in content.parts for part in self._said(inner, place))
             case _:
                 assert_never(content)
 
-    def _cite(self, content: TextualContentClass, place: int | None) -> None:
+    def _cite_text(self, content: TextualContentClass, place: int | None) -> None:
         """Carry the citations of a text, or name them as lost."""
+        cite, text = self._cite, content.text
         kept = [
-            citation
-            for citation in content.citations
-            if self.grounding is not None
-            and self.grounding.add(self._position, content.text, citation)
+            each
+            for each in content.citations
+            if cite is not None and cite(self._position, text, each)
         ]
         if len(kept) < len(content.citations):
             self.report.lose("CITATION_DROPPED", place)
         report_approximated(kept, NAME, self.report, place)
-
-    def _opaque(self, content: OpaqueContentClass, place: int | None) -> tuple[Object, ...]:
-        if content.dialect == NAME:
-            return (decode_json(content.json),)
-        self.report.lose("OPAQUE_DROPPED", place, f"{content.tag!r} of {content.dialect}")
-        return ()
 
     def _reasoning(self, content: ReasoningContentClass, place: int | None) -> tuple[Object, ...]:
         origin = content.origin
@@ -385,17 +358,12 @@ class MessageWriter:
                 self.report.lose("REFERENCE_UNRESOLVABLE", place)
                 return ()
             file = {"fileUri": payload.value}
-            return (
-                {
-                    "fileData": {**file, "mimeType": content.mime_type}
-                    if content.mime_type
-                    else file
-                },
-            )
-        if self.is_same:
-            blob = {"mimeType": content.mime_type, "data": base64_text(payload)}
-            return ({"inlineData": blob},)
+            if content.mime_type:
+                file["mimeType"] = content.mime_type
+            return ({"fileData": file},)
         mime_type = content.mime_type
+        if self.is_same:
+            return ({"inlineData": {"mimeType": mime_type, "data": base64_text(payload)}},)
         if not mime_type:
             # Data must have a type here, so this is said whether or not the repair is switched off.
             mime_type = UNKNOWN_TYPE
@@ -481,7 +449,7 @@ class MessageWriter:
     def _result(self, piece: Piece, residue: Residue | None) -> Object:
         """What a tool answered, under the name of the call."""
         canister: Any = piece.canister
-        shapes, name = read_form(None if residue is None else residue.form)
+        shapes, name = read_form(residue)
         identifier = canister.invocation_id
         inner: Object = {"id": identifier}
         called = self._names.get(identifier)
@@ -566,10 +534,8 @@ def _is_single(shape: str, shapes: frozenset[str], parts: list[Object]) -> bool:
 
 
 def _words(content: Any) -> str:
-    return content.json if isinstance(content, DataContentClass) else _spoken(content)
-
-
-def _spoken(content: Any) -> str:
+    if isinstance(content, DataContentClass):
+        return content.json
     return content.text if isinstance(content, RefusalContentClass) else text_of(content)
 
 

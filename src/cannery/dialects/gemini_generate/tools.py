@@ -1,0 +1,416 @@
+"""Tools of a generateContent request and the choice among them, both ways.
+
+A schema is JSON Schema or Gemini's own kind (OpenAPI, type names in capitals, ``nullable``). Of the latter only
+keywords are translated, never the names of properties; the residue keeps one that the way back would not give.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from msgspec import MsgspecError, Struct
+from msgspec.json import Decoder
+from orjson import Fragment
+
+from cannery.dialects.gemini_generate.spelling import (
+    NAME,
+    Section,
+    both,
+    camel,
+    expect,
+    get,
+    read_form,
+    spelled,
+    whole_value,
+    write_form,
+)
+from cannery.messages.absence import absent
+from cannery.messages.json_text import decode_json, write_json
+from cannery.messages.requests import Request, Tool, ToolChoice, new_tool, new_tool_choice
+from cannery.messages.residue import Residue
+from cannery.wire.bodies import Object
+from cannery.wire.controls import (
+    distinct,
+    drop_choice,
+    field_of,
+    is_possible,
+    put,
+    report_grammar,
+)
+from cannery.wire.foreign import report_residue
+from cannery.wire.losses import Report
+from cannery.wire.patches import restore
+from cannery.wire.places import Path, Places
+from cannery.wire.residues import nested, own_residue
+
+_MODES = {"auto": "AUTO", "none": "NONE", "required": "ANY"}
+_FREEFORM = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
+_TYPES = frozenset({"STRING", "NUMBER", "INTEGER", "BOOLEAN", "ARRAY", "OBJECT", "NULL"})
+_COUNTS = frozenset(
+    {"minItems", "maxItems", "minLength", "maxLength", "minProperties", "maxProperties"}
+)
+_DIGITS = 19
+_KEYWORDS = both(("anyOf", "propertyOrdering", "additionalProperties", *_COUNTS))
+_MAPS = frozenset({"properties", "defs", "$defs"})
+_LISTS = frozenset({"anyOf", "any_of", "allOf", "oneOf", "prefixItems"})
+_NESTED = frozenset({"items", "additionalProperties", "additional_properties"})
+
+
+# --- reading -----------------------------------------------------------------------------------
+
+
+def take_tools(body: Object, places: Places, shapes: list[str]) -> tuple[Tool, ...]:
+    """The tools: one for each declared function, and one for each thing that Google runs.
+
+    Google's server takes one object where a list is usual.
+    """
+    value = body["tools"]
+    if value is None or value == []:
+        return ()
+    del body["tools"]
+    tools: list[Tool] = []
+    if type(value) is dict:
+        shapes.append("tool")
+        _read_group(value, ("tools",), tools, places.tools)
+    else:
+        for index, group in enumerate(expect(list, value, ("tools",))):
+            _read_group(group, ("tools", index), tools, places.tools)
+    return tuple(tools)
+
+
+def _read_group(group: Any, path: Path, tools: list[Tool], paths: list[Path]) -> None:
+    """Read one item of the tools; one without named functions is a hosted tool as it is."""
+    key = spelled(group, "functionDeclarations") if type(group) is dict else ""
+    declared = group.get(key) if key else None
+    is_single = type(declared) is dict
+    if is_single:
+        declared = [declared]
+    if not group or not key or (declared is not None and not _are_named(declared)):
+        tools.append(_hosted(group, ""))
+        paths.append(path)
+        return
+    joined = ""
+    # A function without any mark would be written into the group before it.
+    place = "apart" if tools else ""
+    for index, item in enumerate(declared or ()):
+        shapes = [joined or place, key if key != "functionDeclarations" else ""]
+        if is_single:
+            shapes.append("single")
+        tools.append(_read_declaration(item, shapes))
+        paths.append((*path, key) if is_single else (*path, key, index))
+        joined = "joined"
+    for name, value in group.items():
+        if name != key or declared is None:
+            tools.append(_hosted({name: value}, joined))
+            # What stands beside functions is a part of their group.
+            paths.append((*path, name) if declared else path)
+            joined = "joined"
+
+
+def _are_named(declared: Any) -> bool:
+    return (
+        type(declared) is list
+        and bool(declared)
+        and all(type(item) is dict and _is_name(item.get("name")) for item in declared)
+    )
+
+
+def _is_name(value: Any) -> bool:
+    return type(value) is str and bool(value)
+
+
+def _hosted(group: Any, joined: str) -> Tool:
+    name = next(iter(group), "") if type(group) is dict else ""
+    residue = Residue(NAME, None, None, write_form(["hosted", joined]))
+    return new_tool(camel(name) or "unknown", hosted=write_json(group), residue=residue)  # type: ignore[no-any-return]
+
+
+def _read_declaration(item: Object, shapes: list[str]) -> Tool:
+    name = item.pop("name")
+    description: Any = item.pop("description", absent)
+    if type(description) is not str and description is not absent:
+        item["description"] = description
+        description = absent
+    key = spelled(item, "parametersJsonSchema")
+    schema: Any = absent
+    renamed = None
+    if type(item.get(key)) is dict:
+        schema = write_json(item.pop(key))
+        renamed = {"parametersJsonSchema": key} if key != "parametersJsonSchema" else None
+    elif type(item.get("parameters")) is dict:
+        standard = StandardSchema(whole_value(item["parameters"]))
+        schema = write_json(standard.value)
+        shapes += ["parameters", "capitals" if standard.is_capital else ""]
+        if standard.is_exact:
+            del item["parameters"]
+    form = write_form(shapes)
+    patch = nested(item, {}, (), renamed)
+    residue = None
+    if form is not None or patch is not None:
+        residue = Residue(NAME, None if patch is None else write_json(patch), None, form)
+    return new_tool(name, description, schema, residue=residue)  # type: ignore[no-any-return]
+
+
+def read_choice(section: Section) -> Any:
+    """Take the choice of tools from ``functionCallingConfig``, or absent if it makes none that is known."""
+    choice = _choice(section)
+    if choice is not absent:
+        config = _written_choice(choice)
+        section.take("mode", config["mode"])
+        if "allowedFunctionNames" in config:
+            section.take("allowedFunctionNames")
+    return choice
+
+
+def _choice(section: Section) -> Any:
+    mode, allowed = section.get("mode"), section.get("allowedFunctionNames")
+    if type(mode) is not str:
+        return absent
+    names: tuple[str, ...] = ()
+    if type(allowed) is list and all(type(name) is str for name in allowed):
+        names = tuple(allowed)
+    match mode.upper():
+        case "NONE":
+            return new_tool_choice("none")
+        case "ANY" if names:
+            if len(names) == 1:
+                return new_tool_choice("named", names)
+            return new_tool_choice("allowed", names, must_call=True)
+        case "ANY":
+            return new_tool_choice("required")
+        case "AUTO" | "VALIDATED":
+            return new_tool_choice("allowed", names) if names else new_tool_choice("auto")
+        case _:
+            return absent
+
+
+# --- writing -----------------------------------------------------------------------------------
+
+
+def write_tools(request: Request, body: Object, report: Report) -> None:
+    """Put the tools of a request into a body."""
+    groups: list[Any] = []
+    for place, tool in distinct(request, NAME, report):
+        residue = own_residue(tool, NAME)
+        shapes, _ = read_form(residue)
+        if residue is None:
+            report_residue(tool, report, place)
+        if isinstance(tool.hosted, str):
+            if residue is None and request.source not in (None, NAME):
+                report.lose("TOOL_DROPPED", place, f"Gemini has no hosted tool {tool.name!r}")
+                continue
+            _add_hosted(groups, decode_json(tool.hosted), is_joined="joined" in shapes)
+            continue
+        if request.source != NAME:
+            _report_tool(tool, request, report, place)
+        declaration = _write_declaration(tool, shapes)
+        if residue is not None:
+            declaration = _restored(declaration, tool, residue.part, shapes)
+        elif request.source != NAME:
+            _make_object(declaration, tool)
+        is_new = residue is not None and "joined" not in shapes
+        _add_declaration(groups, declaration, shapes, is_new=is_new)
+    if groups:
+        body["tools"] = groups
+
+
+def _restored(declaration: Object, tool: Tool, part: str | None, shapes: frozenset[str]) -> Object:
+    """A declaration as it was read; a schema that was kept to the letter goes when the tool got another."""
+    if part is None:
+        return declaration
+    patch = decode_json(part)
+    kept = patch.get("s", {})
+    own = kept.get("parameters") if "parameters" in shapes else None
+    if type(own) is dict and StandardSchema(own).value != decode_json(str(tool.schema)):
+        del kept["parameters"]
+    return restore(declaration, patch)  # type: ignore[no-any-return]
+
+
+def _make_object(declaration: Object, tool: Tool) -> None:
+    """Say that the parameters are an object, where their schema does not."""
+    if isinstance(tool.schema, str) and not tool.is_freeform and not names_object(tool.schema):
+        schema = {**decode_json(tool.schema), "type": "object"}
+        declaration["parametersJsonSchema"] = schema
+
+
+def _report_tool(tool: Tool, request: Request, report: Report, place: str) -> None:
+    if tool.is_freeform:
+        report.lose("FREEFORM_WRAPPED", place)
+        report.freeform.add(tool.name)
+    report_grammar(tool, request.source, report, place)
+    if tool.strict is True:
+        within = field_of(tool, request.source, "strict")
+        report.lose("FIELD_DROPPED", place, "Gemini has no 'strict' for a function", within)
+
+
+def _add_hosted(groups: list[Any], entry: Any, *, is_joined: bool) -> None:
+    if is_joined and groups and type(groups[-1]) is dict and type(entry) is dict:
+        groups[-1].update(entry)
+    else:
+        groups.append(entry)
+
+
+def _add_declaration(
+    groups: list[Any], declaration: Object, shapes: frozenset[str], *, is_new: bool
+) -> None:
+    """Put a function beside the others: into its own group, or into the last that has functions."""
+    key = "function_declarations" if "function_declarations" in shapes else "functionDeclarations"
+    if not is_new:
+        for group in reversed(groups):
+            if type(group) is dict and type(get(group, "functionDeclarations")) is list:
+                group[spelled(group, "functionDeclarations")].append(declaration)
+                return
+    groups.append({key: declaration if "single" in shapes else [declaration]})
+
+
+def _write_declaration(tool: Tool, shapes: frozenset[str]) -> Object:
+    declaration: Object = {"name": tool.name}
+    put(declaration, "description", tool.description)
+    if isinstance(tool.schema, str) and not tool.is_freeform:
+        if "parameters" in shapes:
+            schema = decode_json(tool.schema)
+            declaration["parameters"] = to_capitals(schema) if "capitals" in shapes else schema
+        else:
+            declaration["parametersJsonSchema"] = Fragment(tool.schema)
+    elif tool.is_freeform:
+        declaration["parametersJsonSchema"] = _FREEFORM
+    return declaration
+
+
+def write_choice(request: Request, body: Object, report: Report) -> None:
+    """Put the choice of tools into a body that has them."""
+    choice = request.tool_choice
+    if not isinstance(choice, ToolChoice):
+        return
+    if request.source != NAME and not is_possible(choice, _declared(body.get("tools", ()))):
+        drop_choice(choice, report)
+        return
+    body["toolConfig"] = {"functionCallingConfig": _written_choice(choice)}
+
+
+def _written_choice(choice: ToolChoice) -> Object:
+    """The usual form of a choice."""
+    config: Object = {"mode": _MODES.get(choice.mode, "ANY")}
+    if choice.mode == "allowed" and not choice.must_call:
+        config["mode"] = "VALIDATED"
+    if choice.names and choice.mode in ("named", "allowed"):
+        config["allowedFunctionNames"] = list(choice.names)
+    return config
+
+
+def _declared(groups: Iterable[Object]) -> list[str]:
+    """The names of the functions that a body declares."""
+    listed = (get(group, "functionDeclarations") for group in groups if type(group) is dict)
+    return [str(item.get("name")) for items in listed for item in items or () if type(item) is dict]
+
+
+# --- schemas -----------------------------------------------------------------------------------
+
+
+class _Kind(Struct, gc=False):
+    """What is looked at of a schema that passes as text."""
+
+    type: Any = None
+
+
+_decode_kind = Decoder(_Kind).decode
+
+
+def names_object(schema: str) -> bool:
+    """Whether the text of a JSON Schema says that it is about an object."""
+    try:
+        return bool(_decode_kind(schema).type == "object")
+    except (MsgspecError, UnicodeError, RecursionError):
+        return False
+
+
+class StandardSchema:
+    """A Gemini schema as JSON Schema: ``value``.
+
+    ``is_capital`` tells that it names its types in capitals, ``is_exact`` that writing it so gives it back.
+    """
+
+    __slots__ = ("is_capital", "is_exact", "value")
+
+    def __init__(self, schema: Object) -> None:
+        kind = schema.get("type")
+        self.is_capital = type(kind) is str and kind in _TYPES
+        self.is_exact = True
+        self.value = self._standard(schema)
+
+    def _standard(self, schema: Any) -> Any:
+        if type(schema) is not dict:
+            return schema
+        found: Object = {}
+        for key, value in schema.items():
+            word = str(_KEYWORDS.get(key, key))
+            if word != key:
+                if word in schema:
+                    word = key
+                else:
+                    self.is_exact = False
+            if key in _MAPS and type(value) is dict:
+                found[word] = {name: self._standard(item) for name, item in value.items()}
+            elif key in _LISTS and type(value) is list:
+                found[word] = [self._standard(item) for item in value]
+            elif key in _NESTED:
+                found[word] = self._standard(value)
+            elif word in _COUNTS and _is_quoted(value):
+                found[word] = int(value)
+                self.is_exact = False
+            else:
+                found[word] = value
+        if "type" in found:
+            self._lower(found)
+        return found
+
+    def _lower(self, found: Object) -> None:
+        kind = found["type"]
+        if type(kind) is str and kind in _TYPES:
+            is_nullable = found.get("nullable") is True and kind != "NULL"
+            found["type"] = [kind.lower(), "null"] if is_nullable else kind.lower()
+            if is_nullable:
+                del found["nullable"]
+            if not self.is_capital:
+                self.is_exact = False
+        elif self.is_capital and _raised(kind) is not None:
+            self.is_exact = False
+
+
+def to_capitals(schema: Any) -> Any:
+    """A JSON Schema in the way that Gemini's own schemas are usually spelled."""
+    if type(schema) is not dict:
+        return schema
+    found: Object = {}
+    for key, value in schema.items():
+        if key in _MAPS and type(value) is dict:
+            found[key] = {name: to_capitals(item) for name, item in value.items()}
+        elif key in _LISTS and type(value) is list:
+            found[key] = [to_capitals(item) for item in value]
+        else:
+            found[key] = to_capitals(value) if key in _NESTED else value
+    raised = _raised(found.get("type"))
+    if raised is not None:
+        if type(found["type"]) is list:
+            found["nullable"] = True
+        found["type"] = raised
+    return found
+
+
+def _raised(kind: Any) -> str | None:
+    """The capitals of a type, or of one that may be null; None for anything else."""
+    if type(kind) is list and len(kind) == 2 and kind[1] == "null" and type(kind[0]) is str:
+        return kind[0].upper()
+    return kind.upper() if type(kind) is str and kind.upper() in _TYPES else None
+
+
+def _is_quoted(value: Any) -> bool:
+    """Whether this is a whole number of 64 bits in quotes, as the JSON of protobuf writes it."""
+    return (
+        type(value) is str
+        and value.isdecimal()
+        and value.isascii()
+        and len(value) < _DIGITS
+        and (value == "0" or value[0] != "0")
+    )
