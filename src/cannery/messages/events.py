@@ -135,8 +135,8 @@ Event: TypeAlias = Union[  # noqa: UP007 - a closed set
 _EVENTS = frozenset(get_args(Event))
 
 
-class _Part:
-    """A part under way."""
+class Part:
+    """A part under way, and the canister that it becomes."""
 
     def __init__(self, start: PartStart) -> None:
         self.start = start
@@ -149,6 +149,7 @@ class _Part:
         self.has_ended = False
 
     def add(self, delta: Delta) -> None:
+        """Take more of it."""
         if delta.channel == "citation":
             if delta.citation is not None:
                 self.citations.append(delta.citation)
@@ -159,15 +160,18 @@ class _Part:
             segments.setdefault(delta.segment, []).append(delta.text)
 
     def segments(self, channel: str) -> tuple[str, ...]:
+        """What came of each segment of a channel."""
         pieces = self.pieces.get(channel, {})
         if channel == "text" and self.texts:
             pieces = {0: self.texts, **pieces}
         return tuple("".join(pieces[number]) for number in sorted(pieces))
 
     def joined(self, channel: str) -> str:
+        """All that came of a channel."""
         return "".join(self.segments(channel))
 
     def canister(self, when: datetime, *, joined: bool) -> AnyCanister:
+        """The canister of what came so far."""
         start = self.start
         if start.kind == "invocation":
             call = (start.identifier, start.name, start.is_freeform)
@@ -211,7 +215,7 @@ class Folder:
 
     def __init__(self) -> None:
         self._start = Start()
-        self._parts: dict[int, _Part] = {}
+        self._parts: dict[int, Part] = {}
         self._usage: Absential[Usage] = absent
         self._finish: Absential[FinishReason] = absent
         self._stop_sequence: Absential[str] = absent
@@ -234,7 +238,7 @@ class Folder:
             case PartStart():
                 if event.index in self._parts:
                     raise UpstreamError(f"part {event.index} of the answer starts twice")
-                self._parts[event.index] = _Part(event)
+                self._parts[event.index] = Part(event)
             case PartEnd():
                 part = self._open_part(event)
                 part.has_ended = True
@@ -255,7 +259,7 @@ class Folder:
             case _:
                 assert_never(event)
 
-    def _open_part(self, event: Delta | PartEnd) -> _Part:
+    def _open_part(self, event: Delta | PartEnd) -> Part:
         part = self._parts.get(event.index)
         if part is None or part.has_ended:
             why = "has not started" if part is None else "has ended"
@@ -320,7 +324,7 @@ def unfold(response: Response) -> Iterator[Event]:
     for canister in response.canisters:
         if isinstance(canister, AssistantCanisterClass) and canister.held is absent:
             continue
-        yield from _unfold_part(index, canister)
+        yield from unfold_part(index, canister, joined=canister.joined)
         index += 1
     if isinstance(response.usage, Usage):
         yield UsageReport(response.usage)
@@ -328,9 +332,9 @@ def unfold(response: Response) -> Iterator[Event]:
         yield Finish(response.finish, response.stop_sequence, None, response.residue)
 
 
-def _unfold_part(index: int, canister: AnyCanister) -> Iterator[Event]:
+def unfold_part(index: int, canister: AnyCanister, *, joined: bool) -> Iterator[Event]:
+    """The events of one part."""
     residue = canister.residue
-    joined = canister.joined
     if isinstance(canister, InvocationCanisterClass):
         yield PartStart(
             index,

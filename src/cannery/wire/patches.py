@@ -53,17 +53,22 @@ def restore(ours: Any, patch: dict[str, Any] | None) -> Any:
 
 
 def _restored_object(ours: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
-    result = {key: value for key, value in ours.items() if key not in patch.get("x", ())}
-    for key, inner in patch.get("d", {}).items():
-        if key in result:
-            result[key] = restore(result[key], inner)
-    for key, member in patch.get("h", {}).items():
-        if type(result.get(key)) is dict and member in result[key]:
-            result[key] = result[key][member]
-    renamed = patch.get("r")
-    if renamed is not None:
+    result = {**ours}
+    for key in patch.get("x", ()):
+        result.pop(key, None)
+    if "d" in patch:
+        for key, inner in patch["d"].items():
+            if key in result:
+                result[key] = restore(result[key], inner)
+    if "h" in patch:
+        for key, member in patch["h"].items():
+            if type(result.get(key)) is dict and member in result[key]:
+                result[key] = result[key][member]
+    if "r" in patch:
+        renamed = patch["r"]
         result = {renamed.get(key, key): value for key, value in result.items()}
-    result.update(patch.get("s", {}))
+    if "s" in patch:
+        result.update(patch["s"])
     return result
 
 

@@ -84,15 +84,8 @@ _ROLES = VOCABULARIES["gemini"]
 _SPEAKERS = {"user": new_user, "model": new_assistant, "system": new_supervisor}
 # The fields of which a part has one; text is last, since it stands beside others when it is empty.
 _DATA = (
-    "functionCall",
-    "functionResponse",
-    "inlineData",
-    "fileData",
-    "executableCode",
-    "codeExecutionResult",
-    "toolCall",
-    "toolResponse",
-    "text",
+    *("functionCall", "functionResponse", "inlineData", "fileData"),
+    *("executableCode", "codeExecutionResult", "toolCall", "toolResponse", "text"),
 )
 _RANKS = {spelling: _DATA.index(key) for spelling, key in both(_DATA).items()}
 _CALL, _RESPONSE, _INLINE, _FILE, _TEXT, _UNKNOWN = 0, 1, 2, 3, 8, 9
@@ -163,21 +156,18 @@ class MessageReader:
         is_single = type(value) is dict
         self.unread = contents = [value] if is_single else expect(list, value, ("contents",))
         for index, content in enumerate(contents):
-            self._turn(content, ("contents",) if is_single else ("contents", index), index)
+            path: Path = ("contents",) if is_single else ("contents", index)
+            if type(content) is not dict:
+                expect(dict, content, path)
+            given = content.pop("role", MISSING)
+            role = "user"
+            if given == "user" or given == "model":  # noqa: PLR1714 - a tuple is slower
+                role = given
+            elif given is not MISSING and given is not None:
+                given = read_role(NAME, given, _ROLES, f"contents.{index}.role")
+                role = "model" if given == "model" else "user"
+            self.content(content, role, given, path)
         return ["content"] if is_single else []
-
-    def _turn(self, content: Any, path: Path, index: int) -> None:
-        """One content of a request."""
-        if type(content) is not dict:
-            expect(dict, content, path)
-        given = content.pop("role", MISSING)
-        role = "user"
-        if given == "user" or given == "model":  # noqa: PLR1714 - a tuple is slower
-            role = given
-        elif given is not MISSING and given is not None:
-            given = read_role(NAME, given, _ROLES, f"contents.{index}.role")
-            role = "model" if given == "model" else "user"
-        self.content(content, role, given, path)
 
     # --- system --------------------------------------------------------------------------------
 

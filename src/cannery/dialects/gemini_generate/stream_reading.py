@@ -44,9 +44,8 @@ from cannery.dialects.gemini_generate.spelling import (
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     InvocationCanisterClass,
-    ResultCanisterClass,
 )
-from cannery.messages.content import Origin, ReasoningContentClass
+from cannery.messages.content import Origin
 from cannery.messages.events import (
     Delta,
     Event,
@@ -57,6 +56,7 @@ from cannery.messages.events import (
     Start,
     Unknown,
     UsageReport,
+    unfold_part,
 )
 from cannery.messages.json_text import write_json
 from cannery.messages.requests import FinishReason
@@ -342,7 +342,9 @@ class GeminiStreamReader:
         reader.content({"parts": [part]}, "model", "model", _CONTENT)
         for canister in reader.canisters[start:]:
             if canister.held is not absent:
-                self._whole(canister)
+                self._has_calls = self._has_calls or type(canister) is InvocationCanisterClass
+                self._out.extend(unfold_part(self._count, canister, joined=True))
+                self._count += 1
 
     def _say(self, kind: str, words: str) -> None:
         if self._behind:
@@ -356,33 +358,6 @@ class GeminiStreamReader:
             self._count += 1
         self._words.append(words)
         self._out.append(Delta(self._open[1], words))
-
-    def _whole(self, canister: Any) -> None:
-        """A part that came at once."""
-        out = self._out
-        index, held, residue = self._count, canister.held, canister.residue
-        self._count += 1
-        if isinstance(canister, InvocationCanisterClass):
-            self._has_calls = True
-            call = (canister.identifier, canister.name)
-            out.append(PartStart(index, "invocation", *call, residue=residue))
-            if held:
-                out.append(Delta(index, held, "arguments"))
-        elif isinstance(canister, ResultCanisterClass):
-            out.append(PartStart(index, "canister", content=canister))
-        elif type(held) is str:
-            out.append(PartStart(index, "text", residue=residue))
-            if held:
-                out.append(Delta(index, held))
-        elif isinstance(held, ReasoningContentClass):
-            out.append(PartStart(index, "reasoning", origin=held.origin, residue=residue))
-            if held.text:
-                out.append(Delta(index, held.text))
-            if held.signature is not None:
-                out.append(Delta(index, held.signature, "signature"))
-        else:
-            out.append(PartStart(index, "whole", content=held, residue=residue))
-        out.append(PartEnd(index))
 
     def _end_open(self) -> None:
         if self._open is not None:

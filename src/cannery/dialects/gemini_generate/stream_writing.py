@@ -19,17 +19,14 @@ from cannery.dialects.gemini_generate.spelling import NAME, SIGNATURE, get, spel
 from cannery.dialects.gemini_generate.stream_reading import BLOCKED
 from cannery.dialects.gemini_generate.writing import MessageWriter
 from cannery.messages.absence import absent
-from cannery.messages.canisters import (
-    new_assistant,
-    new_invocation,
-)
 from cannery.messages.checked import now
-from cannery.messages.content import Citation, Origin, new_reasoning
+from cannery.messages.content import Origin
 from cannery.messages.events import (
     Delta,
     Event,
     Failure,
     Finish,
+    Part,
     PartEnd,
     PartStart,
     Start,
@@ -54,21 +51,17 @@ from cannery.wire.streams import (
 _BARE = frozenset({"text", "thought"})
 
 
-class _Part:
+class _Part(Part):
     """A part on its way out."""
 
     def __init__(self, start: PartStart) -> None:
-        self.start = start
+        super().__init__(start)
+        # What has not been written yet of a part that is written as it comes.
         self.deltas: list[Delta] = []
-        self.citations: list[Citation] = []
         self.length = 0
-        self.is_ended = False
-        own = own_residue(start, NAME)
         # What has to be written as one part waits for its end.
-        self.waits = start.kind in ("invocation", "canister", "whole") or own is not None
-
-    def joined(self, channel: str) -> str:
-        return "".join(delta.text for delta in self.deltas if delta.channel == channel)
+        is_own = own_residue(start, NAME) is not None
+        self.waits = start.kind in ("invocation", "canister", "whole") or is_own
 
 
 class GeminiStreamWriter:
@@ -103,10 +96,14 @@ class GeminiStreamWriter:
                     self._parts[event.index] = _Part(event)
                     return self._flush()
                 case Delta():
-                    self._parts[event.index].deltas.append(event)
+                    part = self._parts[event.index]
+                    if part.waits:
+                        part.add(event)
+                        return b""
+                    part.deltas.append(event)
                     return self._flush()
                 case PartEnd():
-                    self._parts[event.index].is_ended = True
+                    self._parts[event.index].has_ended = True
                     return self._flush()
                 case UsageReport():
                     self._usage = event
@@ -162,15 +159,15 @@ class GeminiStreamWriter:
         complete: list[int] = []
         for index, part in self._parts.items():
             if part.waits:
-                if not part.is_ended:
+                if not part.has_ended:
                     break
-                parts = list(self._complete(part))
+                parts = self._complete(part)
                 for written_part in parts:
                     self._count(written_part)
                 written += [self._chunk(parts)] if parts else []
             else:
                 written += self._spoken(part)
-                if not part.is_ended:
+                if not part.has_ended:
                     break
                 self._cite(part)
             complete.append(index)
@@ -233,33 +230,18 @@ class GeminiStreamWriter:
         elif delta.channel == "signature" and is_own:
             yield self._words({"text": "", "thought": True, SIGNATURE: delta.text})
 
-    def _complete(self, part: _Part) -> Iterator[Object]:
-        """A part that was waited for."""
+    def _complete(self, part: _Part) -> list[Object]:
+        """A part that was waited for; a canister that is not the model's only if it is this dialect's."""
         start = part.start
-        residue = own_residue(start, NAME)
-        if start.kind == "canister":
-            if own_residue(start.content, NAME) is None:
-                return
-            canister = start.content
-        elif start.kind == "invocation":
-            own = (start.identifier, start.name, start.is_freeform)
-            canister = new_invocation(part.joined("arguments"), now(), True, residue, None, *own)
-        elif start.kind == "reasoning":
-            words = part.joined("text")
-            origin, signature = start.origin, part.joined("signature") or None
-            held = new_reasoning((words,) if words else (), (), signature, None, origin)
-            canister = new_assistant(held, now(), True, residue)
-        else:
-            held = start.content if start.kind == "whole" else part.joined("text")
-            canister = new_assistant(held, now(), True, residue)
         parts: list[Object] = []
-        self._writer.add_parts(Piece(canister, None), parts)
-        yield from parts
+        if start.kind != "canister" or own_residue(start.content, NAME) is not None:
+            self._writer.add_parts(Piece(part.canister(now(), joined=True), None), parts)
+        return parts
 
     def _finish(self, event: Finish) -> bytes:
         self._is_over = True
         for part in self._parts.values():
-            part.is_ended = True
+            part.has_ended = True
         written = self._flush()
         word = own_word(event, NAME)
         if word == BLOCKED:

@@ -20,7 +20,7 @@ from cannery.dialects.openai_responses.forms import (
     after,
     read_citation,
 )
-from cannery.dialects.openai_responses.settings import NAME, SettingsReader, patch_of
+from cannery.dialects.openai_responses.settings import NAME, patch_of, read_settings
 from cannery.errors import DialectError
 from cannery.families.openai.shared import cache_mark
 from cannery.messages.absence import absent
@@ -47,7 +47,7 @@ from cannery.messages.content import (
 from cannery.messages.conversation import Conversation
 from cannery.messages.json_text import write_json
 from cannery.messages.payload import Base64, new_location
-from cannery.messages.requests import Request, new_request
+from cannery.messages.requests import DEFAULT_CONTROLS, Request, new_controls, new_request
 from cannery.messages.residue import Residue
 from cannery.roles.vocabularies import VOCABULARIES
 from cannery.wire.bodies import Fields, Object, decode, is_named, kind_of, read_fields
@@ -70,6 +70,9 @@ _DEVELOPER_ITEMS = frozenset({"additional_tools", "configuration_update"})
 # The second stays on calls that are finished, image and all (github.com/Wei-Shaw/sub2api/issues/4051, 2026-07-11).
 _MADE_STATES = ("completed", "generating")
 _MISSING: Any = object()
+# What instructions and an input that is one string remember.
+_INSTRUCTIONS = Residue(NAME, None, None, "instructions")
+_INPUT = Residue(NAME, None, None, "input")
 # A content with the patch that gives back what else its part said.
 _Part = tuple[Any, Object | None]
 
@@ -80,28 +83,31 @@ def read_request(body: bytes, places: Places) -> Request:
 
 
 def _read_request(fields: Fields, places: Places) -> Request:
-    settings = SettingsReader(fields)
-    reader = ItemReader(places.canisters, settings.model)
-    instructions = fields.get("instructions")
-    if instructions is not None:
-        text = decode(instructions)
+    values, patches = read_settings(fields)
+    model, stream = values.pop("model", absent), values.pop("stream", absent)
+    tools, choice = values.pop("tools", ()), values.pop("tool_choice", absent)
+    reader = ItemReader(places.canisters, model)
+    if "instructions" in fields:
+        text = decode(fields["instructions"])
         if type(text) is str and text:
             del fields["instructions"]
-            reader.instructions(text)
+            reader.add(new_supervisor(text, reader.when, False, _INSTRUCTIONS), ("instructions",))
         elif text is not None and type(text) is not str:
             fail(("instructions",), f"expected a string, got {kind_of(text)}")
+    form = None
     given = decode(fields.pop("input")) if "input" in fields else _MISSING
-    form = reader.input(given)
-    return new_request(  # type: ignore[no-any-return]
-        Conversation.trusted(reader.canisters),
-        settings.model,
-        settings.tools,
-        settings.tool_choice,
-        settings.controls,
-        settings.stream,
-        _kept(None, settings.envelope(), form),
-        NAME,
+    if type(given) is str:
+        reader.add(new_user(given, reader.when, False, _INPUT), ("input",))
+    elif given is None or given is _MISSING:
+        form = "null" if given is None else "absent"
+    else:
+        reader.items(given, "input")
+    controls = new_controls(**values) if values else DEFAULT_CONTROLS
+    residue = (
+        _kept(None, patch_of(fields, (), patches), form) if fields or patches or form else None
     )
+    conversation = Conversation.trusted(reader.canisters)
+    return new_request(conversation, model, tools, choice, controls, stream, residue, NAME)  # type: ignore[no-any-return]
 
 
 def fail(path: Path, problem: str) -> NoReturn:
@@ -152,30 +158,15 @@ class ItemReader:
         self.paths = paths
         self.model: str | None = model if type(model) is str else None
         self._is_answer = is_answer
-        self._when = now()
+        self.when = now()
         self._reasoning_id: str | None = None
         # Whether the last item is the model's, and no target could send it as a turn of its own.
         self._is_lone = False
 
-    def _add(self, canister: AnyCanister, path: Path) -> None:
+    def add(self, canister: AnyCanister, path: Path) -> None:
+        """Add a canister that was found at a path."""
         self.canisters.append(canister)
         self.paths.append(path)
-
-    def instructions(self, text: str) -> None:
-        """The instructions stand before everything else."""
-        residue = Residue(NAME, None, None, "instructions")
-        self._add(new_supervisor(text, self._when, False, residue), ("instructions",))
-
-    def input(self, given: Any) -> str | None:
-        """The input of a request; gives its form where it is no list and no text."""
-        if given is _MISSING or given is None:
-            return "null" if given is None else "absent"
-        if type(given) is str:
-            residue = Residue(NAME, None, None, "input")
-            self._add(new_user(given, self._when, False, residue), ("input",))
-        else:
-            self.items(given, "input")
-        return None
 
     def items(self, given: Any, key: str) -> None:
         """All items of a list."""
@@ -228,13 +219,13 @@ class ItemReader:
         held = new_opaque(NAME, kind, write_json(item))
         if kind in _CLIENT_ITEMS:
             self._end_turn()
-            self._add(new_user(held, self._when), path)
+            self.add(new_user(held, self.when), path)
         elif kind in _DEVELOPER_ITEMS:
             self._end_turn()
-            self._add(new_supervisor(held, self._when, False, None, None, "developer"), path)
+            self.add(new_supervisor(held, self.when, False, None, None, "developer"), path)
         else:
             joined = self._follow(is_lone=True)
-            self._add(new_assistant(held, self._when, joined), path)
+            self.add(new_assistant(held, self.when, joined), path)
 
     def message(self, item: Object, path: Path) -> None:
         role = item.pop("role", _MISSING)
@@ -245,7 +236,7 @@ class ItemReader:
             joined = self._is_lone and self._follow()
             mark = after(self._reasoning_id)
         else:
-            self._end_turn()
+            self._is_lone, self._reasoning_id = False, None
         content = item.pop("content", _MISSING)
         envelope = write_json({"s": item}) if item else None
         place: Path = (*path, "content")
@@ -264,12 +255,12 @@ class ItemReader:
     def _say(self, role: str, held: Any, joined: bool, residue: Any, path: Path) -> None:  # noqa: FBT001 - as the makers
         """Add the canister of what a role says."""
         if role == "user":
-            canister = new_user(held, self._when, joined, residue)
+            canister = new_user(held, self.when, joined, residue)
         elif role == "assistant":
-            canister = new_assistant(held, self._when, joined, residue)
+            canister = new_assistant(held, self.when, joined, residue)
         else:
-            canister = new_supervisor(held, self._when, joined, residue, None, role)
-        self._add(canister, path)
+            canister = new_supervisor(held, self.when, joined, residue, None, role)
+        self.add(canister, path)
 
     def _parts(
         self, content: list[Any], role: str, shared: tuple[bool, str, str | None], path: Path
@@ -282,17 +273,20 @@ class ItemReader:
             place = (*path, index)
             if type(part) is not dict:
                 _refuse_item(part, place)
-            held, patch = read_part(part, place, is_output=is_output)
+            held, patch = read_part(part, place, is_output)
             form = word
             if type(held) is not str and (
                 held.kind == "opaque" or (is_output and held.kind == "image")
             ):
-                form = f"{form} {PART}"
-            form = (f"{form} {mark}" if mark else form).lstrip()
+                form = f"{form} {PART}".lstrip()
+            if mark:
+                form = f"{form} {mark}".lstrip()
             if self._is_answer and not (index or envelope or form):
                 form = BARE
-            text = None if patch is None else write_json(patch)
-            residue = _kept(text, envelope, form or None, cache_mark(part))
+            residue = None
+            if patch is not None or envelope or form or part:
+                text = None if patch is None else write_json(patch)
+                residue = _kept(text, envelope, form or None, cache_mark(part))
             self._say(role, held, joined, residue, place)
             joined, envelope = True, None
 
@@ -316,7 +310,7 @@ class ItemReader:
             form = BARE
         residue = _kept(patch, None, form)
         own = (identifier, name, is_freeform)
-        self._add(new_invocation(arguments, self._when, joined, residue, None, *own), path)
+        self.add(new_invocation(arguments, self.when, joined, residue, None, *own), path)
 
     def _call_id(self, item: Object) -> tuple[str, list[str]]:
         """Take the id that pairs calls and results; another one stands for it, where the item has none."""
@@ -356,7 +350,7 @@ class ItemReader:
         form = _form("custom", word) if is_custom else word or None
         residue = _kept(patch, envelope, form, cache)
         own = (identifier, error)
-        self._add(new_result(held, self._when, False, residue, None, *own), path)
+        self.add(new_result(held, self.when, False, residue, None, *own), path)
 
     def reasoning(self, item: Object, path: Path) -> None:
         joined = self._follow(is_lone=True)
@@ -376,7 +370,7 @@ class ItemReader:
         if self._is_answer and encrypted is None:
             form = _form(form or "", "answered")
         residue = Residue(NAME, patch_of(item, dropped, inner), None, form, self.model)
-        self._add(new_assistant(held, self._when, joined, residue), path)
+        self.add(new_assistant(held, self.when, joined, residue), path)
 
     def image(self, item: Object, path: Path) -> None:
         """The call that made an image; without an image that can be shown it is like any other item."""
@@ -393,7 +387,7 @@ class ItemReader:
         if type(item.get("output_format")) is str:
             del item["output_format"]
         residue = Residue(NAME, patch_of(item, dropped), None, MADE)
-        self._add(new_assistant(made, self._when, joined, residue), path)
+        self.add(new_assistant(made, self.when, joined, residue), path)
 
 
 _ITEMS = {
@@ -423,7 +417,7 @@ def _other_role(role: Any, path: Path) -> str:
     return found
 
 
-def read_part(part: Object, path: Path, *, is_output: bool) -> _Part:
+def read_part(part: Object, path: Path, is_output: bool) -> _Part:  # noqa: FBT001 - one signature for all parts
     """What one part says, and the patch for the rest of it; ``is_output`` where the writer gives ``output_text``."""
     kind = part.get("type")
     if type(kind) is not str:
@@ -518,7 +512,7 @@ def _result_parts(output: list[Any], path: Path) -> tuple[Any, Object | None]:
     for index, part in enumerate(output):
         if type(part) is not dict:
             _refuse_item(part, (*path, index))
-        held, patch = read_part(part, (*path, index), is_output=False)
+        held, patch = read_part(part, (*path, index), False)
         contents.append(held)
         if patch is not None:
             patches[str(index)] = patch

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import msgspec
@@ -23,12 +23,10 @@ from cannery.families.openai.shared import put_shared, shared_settings
 from cannery.messages.absence import absent
 from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import (
-    DEFAULT_CONTROLS,
     Request,
     Thinking,
     Tool,
     ToolChoice,
-    new_controls,
     new_thinking,
     new_tool,
     new_tool_choice,
@@ -39,7 +37,6 @@ from cannery.wire.controls import (
     distinct,
     drop_choice,
     drop_control,
-    flag,
     given_controls,
     is_possible,
     put,
@@ -47,7 +44,7 @@ from cannery.wire.controls import (
 )
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
-from cannery.wire.residues import nested, own_residue, recall
+from cannery.wire.residues import nested, own_residue, recall, set_again
 from cannery.wire.schemas import lists_properties, object_schema
 
 NAME = "openai_responses"
@@ -92,124 +89,9 @@ MODELLED = frozenset(
 )
 _SUMMARIES = frozenset({"auto", "concise", "detailed"})
 _NO_PARAMETERS = {"type": "object", "properties": {}}
+_THINKING = ("effort", "summary")
 _CHOICES = frozenset({"auto", "none", "required"})
 _split_tools = msgspec.json.Decoder(list[dict[str, Raw]]).decode
-
-
-class SettingsReader:
-    """Takes the settings from the fields of a request; what it does not understand stays there."""
-
-    def __init__(self, fields: Fields) -> None:
-        self.fields = fields
-        self.tools: tuple[Tool, ...] = ()
-        self.tool_choice: Any = absent
-        self._values: Object = {}
-        self._patches: Object = {}
-        for key in [key for key in fields if key in _READERS]:
-            _READERS[key](self, key)
-        if "tool_choice" in fields:
-            # Only now, since which tools are custom ones decides how the choice of one is written.
-            self._read_choice(decode(fields["tool_choice"]))
-        self.model: Any = self._values.pop("model", absent)
-        self.stream: Any = self._values.pop("stream", absent)
-        self.controls = new_controls(**self._values) if self._values else DEFAULT_CONTROLS
-
-    def envelope(self) -> str | None:
-        """The patch of all fields that were not taken."""
-        return patch_of(self.fields, (), self._patches)
-
-    def read_scalar(self, key: str) -> None:
-        """A setting that is one value; a value of any other type is residue."""
-        name, types = _SCALARS[key]
-        value = decode(self.fields[key])
-        if type(value) in types:
-            self._values[name] = value
-            del self.fields[key]
-
-    def read_metadata(self, key: str) -> None:
-        """Metadata, if there are any."""
-        value = decode(self.fields[key])
-        if type(value) is dict and value:
-            self._values["metadata"] = write_json(value)
-            del self.fields[key]
-
-    def read_thinking(self, key: str) -> None:
-        """The effort and the summary of reasoning."""
-        value = decode(self.fields[key])
-        if type(value) is not dict:
-            return
-        effort, summary = text(value.get("effort")), text(value.get("summary"))
-        if effort is absent and summary is absent:
-            return
-        self._values["thinking"] = new_thinking(effort=effort, summary=summary)
-        taken = [] if effort is absent else ["effort"]
-        if summary is not absent and summary not in UNSHOWN:
-            taken.append("summary")
-        for name in taken:
-            del value[name]
-        # Thoughts that are not shown are the default, which is not written.
-        if taken:
-            self._leave(key, value)
-
-    def read_text(self, key: str) -> None:
-        """The output format."""
-        value = decode(self.fields[key])
-        output, patch = take_output(value.get("format")) if type(value) is dict else (absent, None)
-        if output is not absent:
-            self._values["output"] = output
-            del value["format"]
-            self._leave(key, value, {"format": patch})
-
-    def _leave(
-        self, key: str, left: Object, inner: Object | None = None, dropped: Sequence[str] = ()
-    ) -> None:
-        """Keep what is left of an object of which something was taken."""
-        del self.fields[key]
-        self._patches[key] = nested(left, inner or {}, dropped)
-
-    def read_tools(self, key: str) -> None:
-        """The tools; what they take as parameters is not decoded."""
-        raw = self.fields[key]
-        try:
-            tools = _split_tools(raw)
-        except msgspec.ValidationError:
-            _refuse_tools(decode(raw))
-            return
-        if tools:
-            del self.fields[key]
-            self.tools = tuple(map(_read_tool, tools))
-
-    def _read_choice(self, value: Any) -> None:
-        if type(value) is str:
-            if value in _CHOICES:
-                self.tool_choice = new_tool_choice(value)
-                del self.fields["tool_choice"]
-        elif type(value) is dict:
-            freeform = {tool.name for tool in self.tools if tool.is_freeform}
-            if value.get("type") == "allowed_tools":
-                self._read_allowed(value, freeform)
-            elif (name := _chosen(value)) is not None:
-                is_freeform = value["type"] == "custom"
-                self.tool_choice = new_tool_choice("named", (name,), is_freeform=is_freeform)
-                _take_chosen(value, {*freeform, name} if is_freeform else freeform)
-                self._leave("tool_choice", value)
-
-    def _read_allowed(self, value: Object, freeform: set[str]) -> None:
-        tools: Any = value.get("tools")
-        mode = value.get("mode")
-        names = [_chosen(tool) for tool in tools] if type(tools) is list else []
-        if None in names or not names:
-            return
-        must_call = mode == "required"
-        self.tool_choice = new_tool_choice("allowed", tuple(map(str, names)), must_call)
-        del value["type"], value["tools"]
-        if must_call or mode == "auto":
-            del value["mode"]
-        for tool in tools:
-            _take_chosen(tool, freeform)
-        left = {str(index): {"s": tool} for index, tool in enumerate(tools) if tool}
-        inner = {"tools": {"i": left}} if left else None
-        self._leave("tool_choice", value, inner, () if "mode" in value or mode else ("mode",))
 
 
 # The settings that are one value: their names in the model, and the types that are read.
@@ -223,13 +105,139 @@ _SCALARS: dict[str, tuple[str, tuple[type, ...]]] = {
     "user": ("user", (str,)),
 }
 _KEYS = {name: key for key, (name, _) in _SCALARS.items()}
-_READERS: dict[str, Callable[[SettingsReader, str], None]] = {
-    "metadata": SettingsReader.read_metadata,
-    "reasoning": SettingsReader.read_thinking,
-    "text": SettingsReader.read_text,
-    "tools": SettingsReader.read_tools,
-    **dict.fromkeys(_SCALARS, SettingsReader.read_scalar),
-}
+# Of an object from which nothing was taken: all of it stays where it is.
+_UNTAKEN: Object = {}
+
+
+def read_settings(fields: Fields) -> tuple[Object, Object]:
+    """The settings by their names in the model, and the patches of objects of which a part was taken.
+
+    They are taken from the fields of a request; what is not understood stays there.
+    """
+    values: Object = {}
+    patches: Object = {}
+    for key in [*fields]:
+        if key in _SCALARS:
+            name, types = _SCALARS[key]
+            value = decode(fields[key])
+            if type(value) in types:
+                values[name] = value
+                del fields[key]
+        elif key in _OBJECTS:
+            _take(key, fields, values, patches)
+        elif key == "tools":
+            values[key] = _take_tools(fields)
+    if "tool_choice" in fields:
+        # Only now, since which tools are custom ones decides how the choice of one is written.
+        _take("tool_choice", fields, values, patches)
+    return values, patches
+
+
+def _take(key: str, fields: Fields, values: Object, patches: Object) -> None:
+    """Take what is understood of a setting that is an object, and keep the patch of the rest."""
+    patch = _OBJECTS.get(key, _take_choice)(decode(fields[key]), values)
+    if patch is not _UNTAKEN:
+        del fields[key]
+        if patch is not None:
+            patches[key] = patch
+
+
+def _take_metadata(value: Any, values: Object) -> Object | None:
+    if type(value) is not dict or not value:
+        return _UNTAKEN
+    values["metadata"] = write_json(value)
+    return None
+
+
+def _take_thinking(value: Any, values: Object) -> Object | None:
+    """Take the effort and the summary of reasoning; thoughts that are not shown are the default, which is not said."""
+    effort, summary = map(text, map(value.get, _THINKING)) if type(value) is dict else (absent,) * 2
+    if effort is absent and summary is absent:
+        return _UNTAKEN
+    values["thinking"] = new_thinking(effort=effort, summary=summary)
+    is_shown = summary is not absent and summary not in UNSHOWN
+    if effort is absent and not is_shown:
+        return _UNTAKEN
+    if effort is not absent:
+        del value["effort"]
+    if is_shown:
+        del value["summary"]
+    return set_again(value)
+
+
+def _take_text(value: Any, values: Object) -> Object | None:
+    """Take the output format."""
+    output, patch = take_output(value.get("format")) if type(value) is dict else (absent, None)
+    if output is absent:
+        return _UNTAKEN
+    values["output"] = output
+    del value["format"]
+    return nested(value, {"format": patch})
+
+
+_OBJECTS = {"metadata": _take_metadata, "reasoning": _take_thinking, "text": _take_text}
+
+
+def _take_choice(value: Any, values: Object) -> Object | None:
+    if type(value) is str and value in _CHOICES:
+        values["tool_choice"] = new_tool_choice(value)
+        return None
+    if type(value) is not dict:
+        return _UNTAKEN
+    freeform = {tool.name for tool in values.get("tools", ()) if tool.is_freeform}
+    if value.get("type") == "allowed_tools":
+        return _take_allowed(value, values, freeform)
+    name = _chosen(value)
+    if name is None:
+        return _UNTAKEN
+    is_freeform = value["type"] == "custom"
+    values["tool_choice"] = new_tool_choice("named", (name,), is_freeform=is_freeform)
+    _take_chosen(value, {*freeform, name} if is_freeform else freeform)
+    return set_again(value)
+
+
+def _take_allowed(value: Object, values: Object, freeform: set[str]) -> Object | None:
+    tools, mode = value.get("tools"), value.get("mode")
+    names = [_chosen(tool) for tool in tools] if type(tools) is list else []
+    if None in names or not names:
+        return _UNTAKEN
+    must_call = mode == "required"
+    values["tool_choice"] = new_tool_choice("allowed", tuple(names), must_call)
+    del value["type"], value["tools"]
+    if must_call or mode == "auto":
+        del value["mode"]
+    for tool in tools:  # type: ignore[union-attr]
+        _take_chosen(tool, freeform)
+    left = {str(index): {"s": tool} for index, tool in enumerate(tools) if tool}  # type: ignore[arg-type]
+    inner = {"tools": {"i": left}} if left else {}
+    return nested(value, inner, () if "mode" in value or mode else ("mode",))
+
+
+def _chosen(choice: Any) -> str | None:
+    """The name of a chosen function or custom tool."""
+    if type(choice) is not dict or choice.get("type") not in ("function", "custom"):
+        return None
+    name = choice.get("name")
+    return name if type(name) is str else None
+
+
+def _take_chosen(choice: Object, freeform: set[str]) -> None:
+    """Take what will be written of a chosen tool."""
+    name = choice.pop("name")
+    if choice["type"] == ("custom" if name in freeform else "function"):
+        del choice["type"]
+
+
+def _take_tools(fields: Fields) -> tuple[Tool, ...]:
+    """Take the tools; what they take as parameters is not decoded."""
+    try:
+        tools = _split_tools(fields["tools"])
+    except msgspec.ValidationError:
+        _refuse_tools(decode(fields["tools"]))
+        return ()
+    if tools:
+        del fields["tools"]
+    return tuple(map(_read_tool, tools))
 
 
 def patch_of(left: Object, dropped: Sequence[str] = (), inner: Object | None = None) -> str | None:
@@ -258,24 +266,24 @@ def _read_tool(item: dict[str, Raw]) -> Tool:
         kind = kind if type(kind) is str and kind else "unknown"
         return new_tool(kind, hosted=write_json(item))  # type: ignore[no-any-return]
     del item["type"], item["name"]
-    description: Any = absent
-    if "description" in item:
-        description = text(decode(item["description"]))
-        if description is not absent:
-            del item["description"]
+    description: Any = _take_typed(item, "description", str)
     if kind == "custom":
         grammar = _take_object(item, "format")
         residue = Residue(NAME, patch_of(item)) if item else None
         return new_tool(name, description, absent, absent, True, grammar, absent, residue)  # type: ignore[no-any-return]
     dropped = [key for key in ("parameters", "strict") if key not in item]
-    schema = _take_object(item, "parameters")
-    strict: Any = absent
-    if "strict" in item:
-        strict = flag(decode(item["strict"]))
-        if strict is not absent:
-            del item["strict"]
+    schema, strict = _take_object(item, "parameters"), _take_typed(item, "strict", bool)
     residue = Residue(NAME, patch_of(item, dropped)) if item or dropped else None
     return new_tool(name, description, schema, strict, False, absent, absent, residue)  # type: ignore[no-any-return]
+
+
+def _take_typed(item: dict[str, Raw], key: str, kind: type) -> Any:
+    """Take a value of a type, or absent for anything else."""
+    value = decode(item[key]) if key in item else absent
+    if type(value) is not kind:
+        return absent
+    del item[key]
+    return value
 
 
 def _take_object(item: dict[str, Raw], key: str) -> Any:
@@ -285,21 +293,6 @@ def _take_object(item: dict[str, Raw], key: str) -> Any:
         return absent
     del item[key]
     return found
-
-
-def _chosen(choice: Any) -> str | None:
-    """The name of a chosen function or custom tool."""
-    if type(choice) is not dict or choice.get("type") not in ("function", "custom"):
-        return None
-    name = choice.get("name")
-    return name if type(name) is str else None
-
-
-def _take_chosen(choice: Object, freeform: set[str]) -> None:
-    """Take what will be written of a chosen tool."""
-    name = choice.pop("name")
-    if choice["type"] == ("custom" if name in freeform else "function"):
-        del choice["type"]
 
 
 def write_settings(request: Request, report: Report) -> Object:
