@@ -182,7 +182,7 @@ def rendered_fields(rendered: cannery.Rendered) -> dict[str, Any]:
     """A rendering as values of JSON; the body stays as it was written."""
     aliases = rendered.aliases
     return {
-        "body": orjson.Fragment(_one_line(rendered.body)),
+        "body": _spelled(rendered.body),
         "losses": [[loss.code, loss.severity, loss.path, loss.detail] for loss in rendered.losses],
         "repairs": [[repair.name, repair.path, repair.detail] for repair in rendered.repairs],
         "aliases": {
@@ -193,8 +193,13 @@ def rendered_fields(rendered: cannery.Rendered) -> dict[str, Any]:
     }
 
 
-def _one_line(body: bytes) -> bytes:
-    return spell(json.loads(body)) if b"\n" in body else body
+def _spelled(body: bytes) -> Any:
+    """A body as it was written; as a string where it has half a surrogate pair, which decoders refuse."""
+    try:
+        msgspec.json.decode(body, type=msgspec.Raw)
+    except msgspec.MsgspecError:
+        return body.decode()
+    return orjson.Fragment(spell(json.loads(body)) if b"\n" in body else body)
 
 
 def result_of(item: Item, target: str, model: str | None) -> dict[str, Any]:

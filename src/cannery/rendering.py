@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Sequence
 from itertools import count
-from operator import is_
+from operator import attrgetter, is_
 from typing import Any
 
 import msgspec
+from msgspec import Struct
 from orjson import Fragment
 
 from cannery import growth
 from cannery.dialects import find_dialect
 from cannery.errors import EmptyConversationError
-from cannery.messages.absence import absent
 from cannery.messages.canisters import AnyCanister, SupervisorCanisterClass, hold
 from cannery.messages.content import OpaqueContentClass, TextualContentClass, new_text
 from cannery.messages.conversation import Conversation
@@ -21,13 +21,16 @@ from cannery.messages.requests import Request, Response
 from cannery.repairs import repair
 from cannery.repairs.aliases import renamed_tools
 from cannery.repairs.pairing import is_paired
+from cannery.repairs.survey import DEVELOPER, OPAQUE, SAID, survey
 from cannery.wire.bodies import encode, escaped_paths, with_escapes
 from cannery.wire.contract import UNKNOWN_MODEL, Dialect, Piece, Rules
 from cannery.wire.foreign import report_settings
-from cannery.wire.losses import Rendered, Report, enforce
+from cannery.wire.losses import Locate, Rendered, Report, enforce
 from cannery.wire.parting import parted_texts
-from cannery.wire.places import Locate, Places, locator
+from cannery.wire.places import Places, locator
 from cannery.wire.turns import changed
+
+_held = attrgetter("held")
 
 
 def write_request(
@@ -43,11 +46,15 @@ def write_request(
     ``places`` are those that a reader noted. A request that was not read just now may be written again with more, so
     its canisters remember what was written for them (``growth``).
     """
-    writing = Writing(request, target, without, rules)
     # A record of a data set is written once.
     is_new = places is not None or rules is not None or not target.routes
+    if rules is None:
+        rules = target.rules_of(request.model if type(request.model) is str else None)
+    writing = Writing(
+        request, target, rules, without, Report(without), request.source == target.name
+    )
     written = writing.body(pieces_of(request.conversation)) if is_new else writing.grown()
-    if request.source != target.name and _says_nothing(request, written, target):
+    if not writing.is_same and (not writing.facts & SAID or not written.get(target.messages, True)):
         # A reference that is missing is why nothing is said, so it is told first.
         losses = writing.report.losses(locate_in(request.source, places))
         enforce("warn" if policy == "strict" else policy, request.source, target.name, losses)
@@ -56,44 +63,51 @@ def write_request(
     return render(encoded, request, target.name, policy, writing.report, places)
 
 
-class Writing:
-    """One request on its way into a body of the target."""
+class Writing(Struct):
+    """One request on its way into a body of the target; ``facts`` are those of its conversation (``survey``)."""
 
-    def __init__(
-        self, request: Request, target: Dialect, without: Collection[str], rules: Rules | None
-    ) -> None:
-        self._request = request
-        self._target = target
-        self._without = without
-        self._is_same = request.source == target.name
-        model = request.model if isinstance(request.model, str) else None
-        self._rules = rules or target.rules_of(model)
-        self.report = Report(without)
-        self._kept: tuple[bytes, ...] = ()
+    request: Request
+    target: Dialect
+    rules: Rules
+    without: Collection[str]
+    report: Report
+    is_same: bool
+    facts: int = 0
+    kept: tuple[bytes, ...] = ()
 
     def body(self, pieces: list[Piece]) -> Any:
         """The body of all pieces, arranged as the target takes them."""
-        return self._write(self._arranged(pieces), self.report)
+        if not self.is_same:
+            pieces = self._arranged(pieces)
+        return self._write(pieces, self.report)
 
     def _arranged(self, pieces: list[Piece]) -> list[Piece]:
-        if self._is_same:
-            return pieces
-        self.report.request = self._request
-        off = {*self._without} - self._target.fixed_repairs if self._without else ()
-        parted = parted_texts(pieces, self._target.name, self.report)
-        return repair(parted, self._rules, self.report, off)
+        """The pieces as another dialect takes them."""
+        report = self.report
+        report.request = self.request
+        facts = survey(pieces)
+        # Repairs may put in sentences where nothing was said.
+        said = facts & SAID
+        if facts & OPAQUE:
+            pieces = parted_texts(pieces, self.target.name, report)
+            facts = survey(pieces)
+        off = {*self.without} - self.target.fixed_repairs if self.without else ()
+        pieces, facts = repair(pieces, facts, self.rules, report, off)
+        self.facts = facts & ~SAID | said
+        return pieces
 
     def _write(self, pieces: list[Piece], report: Report) -> Any:
-        request, target = self._request, self._target
-        if not self._is_same:
-            if not self._rules.knows_developer:
+        request, target = self.request, self.target
+        if not self.is_same:
+            rules = self.rules
+            if self.facts & DEVELOPER and not rules.knows_developer:
                 pieces = _lowered(pieces, report)
-            report.takes_reasoning = self._rules.takes_reasoning_text
-            if request.tools and "function_names" not in self._without:
-                request = renamed_tools(request, self._rules, report)
+            report.takes_reasoning = rules.takes_reasoning_text
+            if request.tools and "function_names" not in self.without:
+                request = renamed_tools(request, rules, report)
             if request.residue is not None:
                 report_lost_settings(request, report, target)
-            if request.source is not None:
+            if self.facts & OPAQUE and request.source is not None:
                 _report_references(pieces, find_dialect(request.source), report)
             if target.names_model and not request.model:
                 report.lose("MODEL_UNKNOWN", None)
@@ -102,32 +116,32 @@ class Writing:
 
     def grown(self) -> Any:
         """The body of the whole conversation; what is kept of an earlier writing is not written again."""
-        conversation = self._request.conversation
+        conversation = self.request.conversation
         # The record of a data set may have images beside its messages, and has no routes.
-        end = growth.boundary(conversation) if self._target.routes else 0
+        end = growth.boundary(conversation) if self.target.routes else 0
         if end:
             written = self._continued(conversation, end)
             if written is not None:
                 return written
-            self.report = Report(self._without)
+            self.report = Report(self.without)
         return self.body(pieces_of(conversation))
 
     def _continued(self, conversation: Conversation, end: int) -> Any:
         """The body with a gap for the text of the messages before ``end``; None if they depend on what comes later."""
-        request = self._request
-        key = (self._target.name, request.source, request.model, *sorted(self._without))
+        request = self.request
+        key = (self.target.name, request.source, request.model, *sorted(self.without))
         kept = growth.find(conversation, key)
         lead = pieces_of(conversation[: growth.leading(conversation)])
         start = 0 if kept is None else kept.length
         fresh = pieces_of(conversation[start:], start)
         whole = [*lead, *fresh] if start else fresh
-        arranged = self._arranged(whole)
+        arranged = whole if self.is_same else self._arranged(whole)
         # The first piece behind what is kept: repairs may change only what follows it.
         first = len(whole) - len(conversation) + end
         is_settled = len(arranged) > first and all(map(is_, arranged, whole[: first + 1]))
         if not is_settled or not is_paired(whole[:first]) or _has_late(whole[len(lead) : first]):
             return None
-        if not growth.fits(kept, fresh, self._rules.cache_marks):
+        if not growth.fits(kept, fresh, self.rules.cache_marks):
             return None
         if start < end:
             added = self._added(whole[: first + 1], lead, is_first=not start)
@@ -137,9 +151,10 @@ class Writing:
         written = self._write([*lead, *arranged[first:]], self.report)
         if kept is None or self.report.names:
             return None
-        self.report.add(kept.notes)
-        self._kept = kept.pieces
-        field = self._target.messages
+        self.facts |= SAID
+        self.report.lost.extend(kept.notes)
+        self.kept = kept.pieces
+        field = self.target.messages
         gap = [Fragment(growth.GAP)] if kept.pieces else []
         written[field] = [*gap, *written[field][kept.skip :]]
         return written
@@ -148,12 +163,12 @@ class Writing:
         self, pieces: list[Piece], lead: list[Piece], *, is_first: bool
     ) -> growth.Written | None:
         """The messages of pieces but for the last one, which is written with them to see that it stays alone."""
-        report = Report(self._without)
+        report = Report(self.without)
         listed = self._listed(pieces, report)
-        alone = self._listed([*lead, pieces[-1]], Report(self._without))
+        alone = self._listed([*lead, pieces[-1]], Report(self.without))
         # Where a turn before it is left out, the last one may be joined to what stands before that.
         is_alone = bool(alone) and encode(listed[-1:]) == encode(alone[-1:])
-        if not is_alone or report.has_repairs:
+        if not is_alone or report.repaired:
             return None
         skip = len(alone) - 1
         return growth.Written(encode(listed[0 if is_first else skip : -1])[1:-1], report, skip)
@@ -161,28 +176,21 @@ class Writing:
     def encoded(self, written: Any) -> bytes:
         """The text of a body, with what was kept of it."""
         encoded = encode(written)
-        if not self._kept:
+        if not self.kept:
             return encoded
         before, _, behind = encoded.partition(growth.GAP)
-        return b"".join((before, *self._kept, behind))
+        return b"".join((before, *self.kept, behind))
 
     def _listed(self, pieces: list[Piece], report: Report) -> list[Any]:
-        listed: list[Any] = self._write(pieces, report)[self._target.messages]
+        listed: list[Any] = self._write(pieces, report)[self.target.messages]
         return listed
 
 
-def _says_nothing(request: Request, written: Any, target: Dialect) -> bool:
-    """Whether nothing was said in a conversation, or nothing of it is left in its body."""
-    is_silent = all(canister.held is absent for canister in request.conversation)
-    return is_silent or not written.get(target.messages, True)
-
-
-def pieces_of(canisters: Iterable[AnyCanister], start: int = 0) -> list[Piece]:
+def pieces_of(canisters: Sequence[AnyCanister], start: int = 0) -> list[Piece]:
     """Canisters with their places, each with its text at hand."""
-    pieces = [*map(Piece, canisters, count(start))]
-    if TextualContentClass in {type(piece.canister.held) for piece in pieces}:
-        return [Piece(at_hand(piece.canister), piece.place) for piece in pieces]
-    return pieces
+    if TextualContentClass in {*map(type, map(_held, canisters))}:
+        canisters = [*map(at_hand, canisters)]
+    return [*map(Piece, canisters, count(start))]
 
 
 def _has_late(pieces: list[Piece]) -> bool:
@@ -242,7 +250,7 @@ def render(
     """What was written, with what a report has to say; the policy may forbid it."""
     if value.residue is not None and value.residue.escapes is not None:
         encoded = _spell_broken(encoded, value, name, report)
-    if report.is_empty:
+    if not (report.lost or report.repaired):
         return Rendered(encoded)
     locate = locate_in(value.source, places)
     losses = report.losses(locate)

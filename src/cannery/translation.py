@@ -178,7 +178,7 @@ def translate(
         request = find_dialect(source).read_request(data, places)
         if model is not None:
             request = request.replace(model=model)
-        return _nativize_request(request, target, policy, without, None, places)
+        return write_request(request, find_dialect(target), policy, without, None, places)
     if kind == "response":
         response = find_dialect(source).read_response(data, places)
         return _nativize_response(response, target, policy, None, places)

@@ -2,8 +2,7 @@
 
 Each pass takes the pieces of a conversation, a provider's rules and a report, and returns pieces again. It is
 deterministic and idempotent, has a name that switches it off, and reports what it did. The stored conversation never
-changes. The order of ``PASSES`` is the order in which they run; ``survey`` finds which of
-them a conversation may need.
+changes. The order of ``PASSES`` is the order in which they run; ``survey`` finds which of them a conversation may need.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ from cannery.repairs.survey import (
     LATE,
     LEADING,
     MARKS,
+    MEDIA,
     NEIGHBOURS,
-    OBJECTS,
     OPENER,
     TRAILING,
     UNPAIRED,
-    facts_of,
+    survey,
 )
 from cannery.wire.contract import Piece, Rules
 from cannery.wire.losses import Report
@@ -47,7 +46,7 @@ from cannery.wire.losses import Report
 Pass = Callable[[list[Piece], Rules, Report], list[Piece]]
 
 # Each pass with the fact without which it has nothing to do.
-PASSES: Mapping[str, tuple[Pass, str]] = {
+PASSES: Mapping[str, tuple[Pass, int]] = {
     "single_system": (single_system, LEADING),
     "orphaned_results": (orphaned_results, UNPAIRED),
     "duplicate_results": (duplicate_results, UNPAIRED),
@@ -61,23 +60,30 @@ PASSES: Mapping[str, tuple[Pass, str]] = {
     "call_ids": (call_ids, CALLS),
     "function_names": (function_names, CALLS),
     "cache_marks": (cache_marks, MARKS),
-    "media_types": (media_types, OBJECTS),
+    "media_types": (media_types, MEDIA),
 }
 
 
+_ASKED_FOR = LEADING | LATE | CALLS | BLANK | OPENER | TRAILING | NEIGHBOURS | MARKS | MEDIA
+
+
 def repair(
-    pieces: list[Piece], rules: Rules, report: Report, off: Collection[str] = ()
-) -> list[Piece]:
+    pieces: list[Piece], facts: int, rules: Rules, report: Report, off: Collection[str] = ()
+) -> tuple[list[Piece], int]:
     """Run every pass that is not switched off and that the conversation gives something to do.
 
-    Pieces that need no repair come back as the same list.
+    ``facts`` are those of the pieces (``survey``); the facts of the result come with it. Pieces that need no repair
+    come back as the same list.
     """
-    facts = facts_of(pieces)
-    if not facts:
-        return pieces
+    if not facts & _ASKED_FOR:
+        return pieces, facts
     for name, (run, fact) in PASSES.items():
-        if fact in facts and name not in off:
+        if facts & fact and name not in off:
             arranged = run(pieces, rules, report)
-            if len(arranged) != len(pieces) or not all(map(is_, arranged, pieces)):
-                pieces, facts = arranged, facts_of(arranged)
-    return pieces
+            if arranged is not pieces and not _is_same(arranged, pieces):
+                pieces, facts = arranged, survey(arranged)
+    return pieces, facts
+
+
+def _is_same(arranged: list[Piece], pieces: list[Piece]) -> bool:
+    return len(arranged) == len(pieces) and all(map(is_, arranged, pieces))

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
-from operator import itemgetter
 from typing import Any
 
 from msgspec import Struct
@@ -112,8 +111,11 @@ ALWAYS_ON = frozenset({"broken_unicode"})
 
 
 Place = int | str | None
-# A loss as it is noted: its code, its place, the detail, and the path below the place.
+# A loss as it is noted: its code, its place, the detail, and the path below the place; a repair the same way.
 Lost = tuple[str, Place, str, str]
+Repaired = tuple[str, Place, str]
+# How a place becomes the path of the source.
+Locate = Callable[[int | str], str]
 
 
 class Loss(Struct, frozen=True, gc=False):
@@ -179,70 +181,69 @@ class Rendered(Struct, frozen=True, gc=False):
     aliases: Aliases = NO_ALIASES
 
 
-class Report:
+class Report(Struct):
     """Collects losses and repairs while a body is written.
 
-    A place is the position of a canister in the source conversation, the
-    path of a request field, or ``@`` and the name of a control. Places become paths of the source only when there is
-    something to report. ``off`` are the repairs that are switched off, for writers that would make one of them, and
-    ``takes_reasoning`` says that an endpoint hears thoughts as text. ``request`` is what is written, whose function
-    names no alias may have.
+    A place is the position of a canister in the source conversation, the path of a request field, or ``@`` and the name
+    of a control. Places become paths of the source only when there is something to report. ``off`` are the repairs that
+    are switched off, for writers that would make one of them, and ``takes_reasoning`` says that an endpoint hears
+    thoughts as text. ``request`` is what is written, whose function names no alias may have.
     """
 
-    takes_reasoning = False
+    off: Collection[str] = ()
     request: Any = None
+    takes_reasoning: bool = False
     taken_names: Collection[str] | None = None
-
-    def __init__(self, off: Collection[str] = ()) -> None:
-        self.off = off
-        self._losses: list[Lost] = []
-        self._repairs: list[tuple[str, Place, str]] = []
-        self.names: dict[str, str] = {}
-        self.ids: dict[str, str] = {}
-        self.freeform: set[str] = set()
+    lost: list[Lost] = []
+    repaired: list[Repaired] = []
+    names: dict[str, str] = {}
+    ids: dict[str, str] = {}
+    freeform: set[str] = set()
 
     def lose(self, code: str, place: Place, detail: str = "", within: str = "") -> None:
         """Record a loss; ``within`` is the path below the place."""
-        self._losses.append((code, place, detail, within))
+        self.lost.append((code, place, detail, within))
 
     def place_citations(self, place: Place) -> None:
         """Tell of citations at one place, for a source that keeps them beside its texts."""
-        self._losses = [
+        self.lost = [
             (code, place if code in _ABOUT_CITATIONS else told_of, detail, within)
-            for code, told_of, detail, within in self._losses
+            for code, told_of, detail, within in self.lost
         ]
 
     def repair(self, name: str, place: Place, detail: str = "") -> None:
         """Record a repair."""
-        self._repairs.append((name, place, detail))
-
-    def add(self, losses: Iterable[Lost]) -> None:
-        """Take losses over that were noted when the same was written before."""
-        self._losses.extend(losses)
+        self.repaired.append((name, place, detail))
 
     def between(self, start: int, end: int) -> tuple[Lost, ...]:
         """The losses of canisters at some places."""
-        return tuple(
-            each for each in self._losses if type(each[1]) is int and start <= each[1] < end
-        )
+        return tuple(each for each in self.lost if type(each[1]) is int and start <= each[1] < end)
 
-    @property
-    def has_repairs(self) -> bool:
-        """Whether something was repaired."""
-        return bool(self._repairs)
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether nothing was lost or repaired."""
-        return not (self._losses or self._repairs)
-
-    def losses(self, locate: Callable[[int | str], str]) -> tuple[Loss, ...]:
+    def losses(self, locate: Locate) -> tuple[Loss, ...]:
         """The losses, each once, with paths."""
-        return told(self._losses, locate)[0] if self._losses else ()
+        if not self.lost:
+            return ()
+        if len(self.lost) > 1:
+            self.lost.sort(key=_order)
+        found: dict[Loss, None] = {}
+        for code, place, detail, within in self.lost:
+            severity, usual = CODES[code]
+            path = "$" if place is None else _path(place, within, locate)
+            found[Loss(code, severity, path, detail or usual)] = None
+        return (*found,)
 
-    def repairs(self, locate: Callable[[int | str], str]) -> tuple[Repair, ...]:
+    def repairs(self, locate: Locate) -> tuple[Repair, ...]:
         """The repairs, each once, with paths."""
-        return told(self._repairs, locate)[1] if self._repairs else ()
+        if not self.repaired:
+            return ()
+        self.repaired.sort(key=_order)
+        found = [
+            Repair(
+                name, "$" if place is None else _path(place, "", locate), detail or REPAIRS[name]
+            )
+            for name, place, detail in self.repaired
+        ]
+        return (*dict.fromkeys(found),)
 
     @property
     def aliases(self) -> Aliases:
@@ -252,34 +253,10 @@ class Report:
         return Aliases(self.names, self.ids, frozenset(self.freeform))
 
 
-def told(
-    notes: Iterable[tuple[Any, ...]],
-    locate: Callable[[int | str], str],
-) -> tuple[tuple[Loss, ...], tuple[Repair, ...]]:
-    """The losses and the repairs of notes (code or name, place, detail, path below the place), each once, with paths.
-
-    What is about settings stands before what is about messages, and that in their order.
-    """
-    losses: list[tuple[int, Loss]] = []
-    repairs: list[tuple[int, Repair]] = []
-    for name, place, detail, *within in notes:
-        inner = within[0] if within else ""
-        path = _path(place, inner, locate) if inner or place is None else locate(place) or "$"
-        order = place if type(place) is int else -1
-        found = CODES.get(name)
-        if found is not None:
-            losses.append((order, Loss(name, found[0], path, detail or found[1])))
-        else:
-            repairs.append((order, Repair(name, path, detail or REPAIRS[name])))
-    return _in_order(losses), _in_order(repairs)
-
-
-def _in_order(found: list[tuple[int, Any]]) -> tuple[Any, ...]:
-    """What was found, each once, by its place."""
-    if len(found) > 1:
-        found.sort(key=itemgetter(0))
-        return tuple(dict.fromkeys([each for _, each in found]))
-    return (found[0][1],) if found else ()
+def _order(note: tuple[Any, ...]) -> int:
+    """What is about settings stands before what is about messages, and that in their order."""
+    place = note[1]
+    return place if type(place) is int else -1
 
 
 def enforce(policy: str, source: str | None, target: str, losses: tuple[Loss, ...]) -> None:
@@ -287,9 +264,10 @@ def enforce(policy: str, source: str | None, target: str, losses: tuple[Loss, ..
     if policy == "allow":
         return
     forbidden = (LOST, BLOCKED) if policy == "strict" else (BLOCKED,)
-    serious = [loss for loss in losses if loss.severity in forbidden]
-    if serious:
-        raise LossError(source, target, serious)
+    for loss in losses:
+        if loss.severity in forbidden:
+            serious = [loss for loss in losses if loss.severity in forbidden]
+            raise LossError(source, target, serious)
 
 
 def real_losses(losses: Iterable[Loss]) -> tuple[Loss, ...]:
@@ -297,9 +275,7 @@ def real_losses(losses: Iterable[Loss]) -> tuple[Loss, ...]:
     return tuple(loss for loss in losses if loss.severity != INFO)
 
 
-def _path(place: Any, within: str, locate: Callable[[int | str], str]) -> str:
-    if place is None:
-        return "$"
+def _path(place: int | str, within: str, locate: Locate) -> str:
     path = locate(place)
     if not within:
         return path or "$"

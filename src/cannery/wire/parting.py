@@ -37,8 +37,6 @@ def parted_texts(
 
     All texts of an answer stand in one message; in a request only those that were in one.
     """
-    if OpaqueContentClass not in {type(piece.canister.held) for piece in pieces}:
-        return pieces
     parted: list[Piece] = []
     before: str | None = None
     is_gap = False

@@ -7,12 +7,14 @@ a tuple of keys and positions; its text is made only when there is something to 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from cannery.wire.losses import Locate
 
 Path = tuple[str | int, ...]
 ControlPaths = Mapping[str, str | tuple[str, ...]]
-# How a place of a report becomes the text of a path.
-Locate = Callable[[int | str], str]
 # The parts of a setting that a request has as one.
 _PARTS = {
     "@effort": "thinking.effort",
@@ -22,19 +24,16 @@ _PARTS = {
 _TOOL = re.compile(r"tools\[(\d+)\]")
 
 
-class Places:
+class Places(Struct):
     """The paths of the canisters and tools of a body, in their order, and of settings by the name of the control.
 
     ``tools`` may stay empty where each tool stands at its position in ``tools``, ``settings`` may leave out what stands
     where the dialect's table says.
     """
 
-    __slots__ = ("canisters", "settings", "tools")
-
-    def __init__(self) -> None:
-        self.canisters: list[Path] = []
-        self.tools: list[Path] = []
-        self.settings: dict[str, Path] = {}
+    canisters: list[Path] = []
+    tools: list[Path] = []
+    settings: dict[str, Path] = {}
 
     def clear(self) -> None:
         """Forget everything, before a body is read from its start."""
@@ -49,9 +48,10 @@ class Places:
 
 def path_text(path: Path) -> str:
     """A path as text: ``messages[0].content``."""
-    return "".join(f"[{step}]" if type(step) is int else f".{step}" for step in path).removeprefix(
-        "."
-    )
+    text = ""
+    for step in path:
+        text += f"[{step}]" if type(step) is int else f".{step}"
+    return text.removeprefix(".")
 
 
 def locator(places: Places | None, control_paths: ControlPaths | None) -> Locate:
