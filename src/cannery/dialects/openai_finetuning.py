@@ -18,7 +18,7 @@ from cannery.messages.conversation import Conversation
 from cannery.messages.json_text import write_json
 from cannery.messages.requests import Request, new_controls, new_request
 from cannery.messages.residue import Residue
-from cannery.wire.bodies import Fields, Object, decode, read_fields
+from cannery.wire.bodies import Object, read_listed
 from cannery.wire.contract import Piece, Rules
 from cannery.wire.controls import flag, put
 from cannery.wire.losses import Report
@@ -33,20 +33,19 @@ _KNOWN = frozenset({"parallel_calls"})
 
 def read_request(body: bytes, places: Places) -> Request:
     """The conversation of an example."""
-    return read_fields(NAME, body, places, _read_request)
+    return read_listed(NAME, body, places, _read_request)
 
 
-def _read_request(fields: Fields, places: Places) -> Request:
-    messages = fields.pop("messages", None)
-    if messages is None:
+def _read_request(left: Object, places: Places) -> Request:
+    if "messages" not in left:
         raise DialectError(NAME, "messages", "is required")
+    messages = left.pop("messages")
     reader = ChatReader(NAME, places.canisters)
-    tools = take_tools(NAME, fields, places.tools)
-    left = {key: decode(field) for key, field in fields.items()}
+    tools = take_tools(NAME, left, places.tools)
     parallel = flag(left.get("parallel_tool_calls"))
     if parallel is not absent:
         del left["parallel_tool_calls"]
-    reader.messages(decode(messages))
+    reader.messages(messages)
     residue = Residue(NAME, envelope=write_json({"s": left})) if left else None
     controls = new_controls(parallel_calls=parallel)
     conversation = Conversation.trusted(reader.canisters)

@@ -128,6 +128,22 @@ def decode(field: Raw) -> Any:
         return decode_vast(str(field, "utf-8"))
 
 
+def decoded(fields: Object) -> Object:
+    """Fields with the values of those that were not decoded yet."""
+    return {
+        key: decode(field) if type(field) is Raw else field for key, field in fields.items()
+    }
+
+
+def spelled_text(field: Raw) -> str:
+    """The JSON text of a field as the body spells it; an error where an escape means nothing, as for any other text."""
+    found = str(field, "utf-8")
+    # One character is found much faster than two.
+    if "\\" in found and "\\u" in found:
+        _decode(field)
+    return found
+
+
 def mend(dialect: str, body: bytes) -> tuple[Object, str | None]:
     """The object of a body with broken Unicode as U+FFFD, and the strings that were broken (``Residue.escapes``)."""
     value = _read_tolerantly(dialect, body)
@@ -273,6 +289,41 @@ def read_fields(
 ) -> T:
     """Run a reader over the top-level fields of a body, which it decodes one by one (``decode``)."""
     return read_body(dialect, body, places, _split, read, lambda value: _split(encode(value)))
+
+
+_Scalar = bool | int | float | str | None
+_Inner = _Scalar | list[Any] | dict[str, Raw]
+_Item = _Scalar | list[Any] | dict[str, _Inner]
+_decode_levels = msgspec.json.Decoder(dict[str, _Scalar | list[_Item] | dict[str, Any]]).decode
+
+
+def read_listed(
+    dialect: str, body: bytes, places: Places, read: Callable[[Object, Places], T]
+) -> T:
+    """Run a reader over a body decoded in one go, but for the fields of objects in objects of its lists.
+
+    These (``tools[0].function.parameters``) are ``Raw``, to be passed on as text or decoded one by one (``decoded``).
+    """
+    return read_body(dialect, body, places, _decode_levels, read, _undecoded)
+
+
+def _undecoded(body: Object) -> Object:
+    """A body that was decoded whole, at the same level."""
+    return {
+        key: [*map(_undecoded_item, value)] if type(value) is list else value
+        for key, value in body.items()
+    }
+
+
+def _undecoded_item(item: Any) -> Any:
+    if type(item) is not dict:
+        return item
+    return {
+        key: {inner: Raw(encode(held)) for inner, held in value.items()}
+        if type(value) is dict
+        else value
+        for key, value in item.items()
+    }
 
 
 def read_body(

@@ -13,25 +13,23 @@ from cannery.families.chat.settings import read_settings
 from cannery.families.chat.tools import take_tools
 from cannery.messages.conversation import Conversation
 from cannery.messages.requests import Request, new_request
-from cannery.wire.bodies import Fields, decode, read_fields
+from cannery.wire.bodies import Object, read_listed
 from cannery.wire.places import Places
 
 
 def read_request(body: bytes, places: Places) -> Request:
     """The request that a body asks for."""
-    return read_fields(NAME, body, places, _read_request)
+    return read_listed(NAME, body, places, _read_request)
 
 
-def _read_request(fields: Fields, places: Places) -> Request:
-    messages = fields.pop("messages", None)
-    if messages is None:
+def _read_request(body: Object, places: Places) -> Request:
+    if "messages" not in body:
         raise DialectError(NAME, "messages", "is required")
-    tools = (
-        take_tools(NAME, fields, places.tools) if "tools" in fields or "functions" in fields else ()
-    )
-    settings = read_settings(TABLE, fields, places)
+    messages = body.pop("messages")
+    tools = take_tools(NAME, body, places.tools) if "tools" in body or "functions" in body else ()
+    settings = read_settings(TABLE, body, places)
     reader = ChatReader(NAME, places.canisters, settings.model)
-    reader.messages(decode(messages))
+    reader.messages(messages)
     return new_request(  # type: ignore[no-any-return]
         Conversation.trusted(reader.canisters),
         settings.model,

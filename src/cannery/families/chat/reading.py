@@ -7,7 +7,7 @@ are normalized first, so a client's odd spelling never comes back.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import msgspec
@@ -40,7 +40,7 @@ from cannery.messages.payload import Base64, Location
 from cannery.messages.residue import Residue
 from cannery.messages.role import Role
 from cannery.roles.vocabularies import VOCABULARIES
-from cannery.wire.bodies import Object, Reader, is_named
+from cannery.wire.bodies import Object, Reader, decoded, is_named
 from cannery.wire.markers import flag_error, read_error_flag, read_media_label
 from cannery.wire.media import data_url_patch, split_data_url
 from cannery.wire.places import Path, path_text
@@ -59,23 +59,26 @@ Held = tuple[Any, Object | None]
 class ChatReader(Reader):
     """Reads the messages of one body, in order; ``places`` takes the path of each canister."""
 
+    # In an answer: what the ids begin with that are made for calls without one.
+    call_stem = ""
+    _legacy_count = 0
+    _listed: Sequence[Any] = ()
+
     def __init__(self, dialect: str, places: list[Path], model: Any = None) -> None:
-        super().__init__(dialect)
+        self.dialect = dialect
         self.model = model if type(model) is str else None
         self.canisters: list[AnyCanister] = []
         self.places = places
         self.when = now()
-        # In an answer: what the ids begin with that are made for calls without one.
-        self.call_stem = ""
-        self._listed: list[Any] = []
         self._legacy: dict[str, list[str]] = {}
-        self._legacy_count = 0
 
     def messages(self, listed: Any) -> None:
         """All messages of a body."""
-        self._listed = self.list(listed, "messages")
+        if type(listed) is not list:
+            self.list(listed, "messages")
+        self._listed = listed
         readers = self.readers
-        for index, message in enumerate(self._listed):
+        for index, message in enumerate(listed):
             if type(message) is not dict:
                 self.object(message, f"messages[{index}]")
             role = message.pop("role", absent)
@@ -83,6 +86,10 @@ class ChatReader(Reader):
             if read is None:
                 role = self._role(role, index)
                 read = readers[role]
+            if len(message) > 1 or "content" not in message:
+                for key, value in message.items():
+                    if type(value) is dict:
+                        message[key] = decoded(value)
             read(self, message, role, ("messages", index))
 
     def _role(self, role: Any, index: int) -> str:

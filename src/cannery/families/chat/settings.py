@@ -23,7 +23,7 @@ from cannery.messages.requests import (
     new_tool_choice,
 )
 from cannery.messages.residue import Residue
-from cannery.wire.bodies import Fields, Object, decode
+from cannery.wire.bodies import Object
 from cannery.wire.places import Places
 from cannery.wire.residues import nested, set_again, take_usual
 
@@ -73,14 +73,13 @@ class SettingTable(Struct, frozen=True):
     first: Callable[[Unread], None]
 
 
-def read_settings(table: SettingTable, fields: Fields, places: Places) -> Settings:
+def read_settings(table: SettingTable, body: Object, places: Places) -> Settings:
     """All fields of a request but its messages and tools; what is not understood becomes the residue."""
     found = Settings()
     controls: Object = {}
     left: Object = {}
     plain = table.plain
-    for key, field in fields.items():
-        value = decode(field)
+    for key, value in body.items():
         row = plain.get(key)
         if row is not None and type(value) in row[1]:
             controls[row[0]] = value

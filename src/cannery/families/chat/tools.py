@@ -1,11 +1,10 @@
-"""Tools of the Chat Completions shape, both ways. Schemas stay the text that they came as."""
+"""Tools of the Chat Completions shape, both ways. Schemas stay the text that they came as (``bodies.read_levels``)."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import msgspec
-from msgspec import Raw
 from orjson import Fragment
 
 from cannery.errors import DialectError
@@ -14,7 +13,7 @@ from cannery.messages.absence import absent
 from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import Request, Tool, new_tool
 from cannery.messages.residue import Residue
-from cannery.wire.bodies import Fields, Object, decode, kind_of
+from cannery.wire.bodies import Fields, Object, decode, decoded, kind_of, spelled_text
 from cannery.wire.controls import distinct, put
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
@@ -22,70 +21,47 @@ from cannery.wire.places import Path
 from cannery.wire.residues import nested, recall, set_again, take_usual
 from cannery.wire.schemas import lists_properties, object_schema
 
-# Tools, the fields of what each of them holds not decoded yet.
 _Item = dict[str, Any]
-_split_tools = msgspec.json.Decoder(
-    list[dict[str, dict[str, Raw] | list[Any] | str | bool | int | float | None]]
-).decode
-_BRACE, _QUOTE = b'{"'
+_decode = msgspec.json.Decoder().decode
 
 # --- reading -----------------------------------------------------------------------------------
 
 
-def take_tools(dialect: str, fields: Fields, places: list[Path]) -> tuple[Tool, ...]:
-    """The tools of a request, legacy functions included; null is left to the residue."""
+def take_tools(dialect: str, body: Object, places: list[Path]) -> tuple[Tool, ...]:
+    """The tools of a request, legacy functions included; null and an empty list are left to the residue."""
     tools: list[Tool] = []
-    if "tools" in fields:
-        listed = _listed(dialect, "tools", fields)
-        tools += [_tool(dialect, item) for item in listed]
-        places.extend([("tools", index) for index in range(len(listed))])
-    if "functions" in fields:
-        listed = _listed(dialect, "functions", fields)
-        tools += [_function(dialect, item) for item in listed]
-        places.extend([("functions", index) for index in range(len(listed))])
+    for key, read in (("tools", _tool), ("functions", _function)):
+        listed = body.get(key)
+        if listed is None:
+            continue
+        if type(listed) is not list:
+            raise DialectError(dialect, key, f"expected a list, got {kind_of(listed)}")
+        for index, item in enumerate(listed):
+            if type(item) is not dict:
+                problem = f"expected an object, got {kind_of(item)}"
+                raise DialectError(dialect, f"{key}[{index}]", problem)
+            tools.append(read(dialect, item))
+            places.append((key, index))
+        if listed:
+            del body[key]
     return tuple(tools)
-
-
-def _listed(dialect: str, key: str, fields: Fields) -> list[_Item]:
-    """The tools under a key, which is taken if there are any."""
-    field = fields[key]
-    try:
-        listed: list[_Item] = _split_tools(field)
-    except msgspec.ValidationError:
-        value = decode(field)
-        if value is None:
-            return []
-        raise _refusal(dialect, key, value) from None
-    if listed:
-        del fields[key]
-    return listed
-
-
-def _refusal(dialect: str, key: str, value: Any) -> DialectError:
-    if type(value) is not list:
-        return DialectError(dialect, key, f"expected a list, got {kind_of(value)}")
-    index = next(index for index, item in enumerate(value) if type(item) is not dict)
-    problem = f"expected an object, got {kind_of(value[index])}"
-    return DialectError(dialect, f"{key}[{index}]", problem)
 
 
 def _tool(dialect: str, item: _Item) -> Tool:
     kind = item.get("type")
     function = item.get(kind) if kind in ("function", "custom") else None
-    if type(function) is not dict or not _is_named(function):
+    name = function.get("name") if type(function) is dict else None
+    # The name is not decoded yet.
+    name = None if name is None else _decode(name)
+    if type(name) is not str:
         return _hosted(item)
-    del item["type"], item[str(kind)]
-    made, patch = _custom(function) if kind == "custom" else _named(function)
+    del item["type"], item[str(kind)], function["name"]  # type: ignore[union-attr]
+    made, patch = _custom(name, function) if kind == "custom" else _named(name, function)  # type: ignore[arg-type]
     if patch is None and not item:
         return new_tool(*made)  # type: ignore[no-any-return]
     part = nested(_plain(item), {str(kind): patch})
     residue = None if part is None else Residue(dialect, write_json(part))
     return new_tool(*made, residue=residue)  # type: ignore[no-any-return]
-
-
-def _is_named(function: Fields) -> bool:
-    name = function.get("name")
-    return name is not None and memoryview(name)[0] == _QUOTE
 
 
 def _function(dialect: str, item: _Item) -> Tool:
@@ -114,10 +90,7 @@ def _function(dialect: str, item: _Item) -> Tool:
 
 def _plain(item: _Item) -> Object:
     """An object with all its fields decoded."""
-    return {
-        key: {inner: decode(field) for inner, field in held.items()} if type(held) is dict else held
-        for key, held in item.items()
-    }
+    return {key: decoded(held) if type(held) is dict else held for key, held in item.items()}
 
 
 def _hosted(item: _Item) -> Tool:
@@ -127,20 +100,18 @@ def _hosted(item: _Item) -> Tool:
     return new_tool(name=tag if type(tag) is str else "unknown", hosted=write_json(value))  # type: ignore[no-any-return]
 
 
-def _named(function: Fields) -> tuple[tuple[Any, ...], Object | None]:
+def _named(name: str, function: Fields) -> tuple[tuple[Any, ...], Object | None]:
     """The fields of a function tool, and the patch of what is left."""
-    name = decode(function.pop("name"))
-    schema: Any = function.get("parameters", absent)
-    if schema is not absent:
-        if memoryview(schema)[0] == _BRACE:
-            del function["parameters"]
-            schema = str(schema, "utf-8")
-        else:
-            schema = absent
     description: Any = absent
+    schema: Any = absent
     strict: Any = absent
     left: Object = {}
     for key, field in function.items():
+        if key == "parameters":
+            spelled = spelled_text(field)
+            if spelled[0] == "{":
+                schema = spelled
+                continue
         value = decode(field)
         if key == "description" and type(value) is str:
             description = value
@@ -151,10 +122,9 @@ def _named(function: Fields) -> tuple[tuple[Any, ...], Object | None]:
     return (name, description, schema, strict), {"s": left} if left else None
 
 
-def _custom(custom: Fields) -> tuple[tuple[Any, ...], Object | None]:
+def _custom(name: str, custom: Fields) -> tuple[tuple[Any, ...], Object | None]:
     """The same for a custom tool, whose format may be a grammar."""
-    left = {key: decode(field) for key, field in custom.items()}
-    name = left.pop("name")
+    left = decoded(custom)
     description, grammar = left.get("description", absent), left.get("format")
     if type(description) is str:
         del left["description"]
