@@ -85,12 +85,12 @@ class Writing(Struct):
         """The pieces as another dialect takes them."""
         report = self.report
         report.request = self.request
-        facts = survey(pieces)
+        facts = survey(pieces, self.rules)
         # Repairs may put in sentences where nothing was said.
         said = facts & SAID
         if facts & OPAQUE:
             pieces = parted_texts(pieces, self.target.name, report)
-            facts = survey(pieces)
+            facts = survey(pieces, self.rules)
         off = {*self.without} - self.target.fixed_repairs if self.without else ()
         pieces, facts = repair(pieces, facts, self.rules, report, off)
         self.facts = facts & ~SAID | said

@@ -70,13 +70,13 @@ def repaired(
     given_pieces: list[Piece], rules: Rules, report: Report, off: Collection[str] = ()
 ) -> list[Piece]:
     """The pieces after all passes."""
-    return repair(given_pieces, survey(given_pieces), rules, report, off)[0]
+    return repair(given_pieces, survey(given_pieces, rules), rules, report, off)[0]
 
 
 @given(canisters=CANISTERS, rules=st.sampled_from([STRICT, STRICT_ABOUT_ONE, Rules()]))
 def test_a_pass_that_the_survey_rules_out_changes_nothing(canisters: list[Any], rules: Rules):
     given_pieces = pieces(canisters)
-    facts = survey(given_pieces)
+    facts = survey(given_pieces, rules)
     for run, fact in PASSES.values():
         if not facts & fact:
             report = Report()

@@ -8,7 +8,8 @@ changes. The order of ``PASSES`` is the order in which they run; ``survey`` find
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from operator import is_
+from functools import reduce
+from operator import is_, or_
 
 from cannery.repairs.aliases import call_ids, function_names
 from cannery.repairs.arrangement import (
@@ -29,12 +30,13 @@ from cannery.repairs.pairing import (
 )
 from cannery.repairs.survey import (
     BLANK,
-    CALLS,
     LATE,
     LEADING,
     MARKS,
     MEDIA,
     NEIGHBOURS,
+    ODD_IDS,
+    ODD_NAMES,
     OPENER,
     TRAILING,
     UNPAIRED,
@@ -57,14 +59,16 @@ PASSES: Mapping[str, tuple[Pass, int]] = {
     "first_user": (first_user, OPENER),
     "prefill": (prefill, TRAILING),
     "alternation": (alternation, NEIGHBOURS),
-    "call_ids": (call_ids, CALLS),
-    "function_names": (function_names, CALLS),
+    "call_ids": (call_ids, ODD_IDS),
+    "function_names": (function_names, ODD_NAMES),
     "cache_marks": (cache_marks, MARKS),
     "media_types": (media_types, MEDIA),
 }
 
 
-_ASKED_FOR = LEADING | LATE | CALLS | BLANK | OPENER | TRAILING | NEIGHBOURS | MARKS | MEDIA
+_ASKED_FOR = reduce(or_, (fact for _, fact in PASSES.values()))
+# Passes that change nothing which a later one asks for.
+_LAST = frozenset({"alternation", "call_ids", "function_names", "cache_marks", "media_types"})
 
 
 def repair(
@@ -81,7 +85,9 @@ def repair(
         if facts & fact and name not in off:
             arranged = run(pieces, rules, report)
             if arranged is not pieces and not _is_same(arranged, pieces):
-                pieces, facts = arranged, survey(arranged)
+                pieces = arranged
+                if name not in _LAST:
+                    facts = survey(pieces, rules)
     return pieces, facts
 
 

@@ -22,13 +22,14 @@ _HASH_LENGTH = 8
 
 
 @lru_cache(maxsize=64)
-def _matcher(pattern: str) -> Callable[[str], object]:
+def matcher(pattern: str) -> Callable[[str], object]:
+    """What tells whether a whole text fits a pattern."""
     return re.compile(pattern).fullmatch
 
 
 def is_legal(text: str, pattern: str, length: int) -> bool:
     """Whether an id or name fits a provider's alphabet and length."""
-    return len(text) <= length and _matcher(pattern)(text) is not None
+    return len(text) <= length and matcher(pattern)(text) is not None
 
 
 def alias_of(text: str, pattern: str, length: int, salt: str = "") -> str:
@@ -55,7 +56,7 @@ def call_ids(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:
         if isinstance(piece.canister, InvocationCanisterClass)
     ]
     taken = {*given}
-    is_fine, length = _matcher(rules.call_id_pattern), rules.call_id_length
+    is_fine, length = matcher(rules.call_id_pattern), rules.call_id_length
     if len(taken) == len(given) and all(len(each) <= length and is_fine(each) for each in given):
         return pieces
     used: set[str] = set()
@@ -170,7 +171,7 @@ def names_of(request: Request) -> frozenset[str]:
 def renamed_tools(request: Request, rules: Rules, report: Report) -> Request:
     """The request with the names of tools and tool choice as the provider accepts them."""
     tools = request.tools
-    is_fine, length = _matcher(rules.name_pattern), rules.name_length
+    is_fine, length = matcher(rules.name_pattern), rules.name_length
     if not all(
         tool.hosted is not absent or (len(tool.name) <= length and is_fine(tool.name))
         for tool in tools

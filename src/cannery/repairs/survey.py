@@ -25,16 +25,19 @@ from cannery.messages.content import (
     TextualContentClass,
     VideoContentClass,
 )
+from cannery.repairs.aliases import matcher
 from cannery.repairs.pairing import is_paired
-from cannery.wire.contract import Piece
+from cannery.wire.contract import Piece, Rules
 from cannery.wire.turns import MODEL, SIDES, SUPERVISOR, USER
 
 # Several supervisors stand before anybody speaks.
 LEADING = 1
 # A supervisor message follows a message of another role.
 LATE = 2
-# Calls and results, and those that are not answered right behind their turn, in call order.
-CALLS, UNPAIRED = 4, 8
+# Calls and results that are not answered right behind their turn, in call order.
+UNPAIRED = 4
+# Call ids and function names that come twice or that the provider may forbid.
+ODD_IDS, ODD_NAMES = 8, 8192
 # A text without a visible character, or a turn that says nothing.
 BLANK = 16
 # The user does not speak first; the model speaks last.
@@ -67,9 +70,10 @@ _KINDS: dict[type, int] = {
 }
 
 
-def survey(pieces: list[Piece]) -> int:  # noqa: C901, PLR0912 - one walk instead of one for each fact
-    """What there is in a conversation that some provider may not take as it is."""
+def survey(pieces: list[Piece], rules: Rules) -> int:  # noqa: C901, PLR0912 - one walk instead of one for each fact
+    """What there is in a conversation that some provider may not take as it is; of ids and names, this provider."""
     facts = leading = 0
+    has_calls = False
     before = first = ""
     # Whether the piece before says nothing, unless it calls for something.
     is_silent = False
@@ -100,7 +104,7 @@ def survey(pieces: list[Piece]) -> int:  # noqa: C901, PLR0912 - one walk instea
         else:
             facts |= BLANK | SAID if not held or held.isspace() else SAID
         if kind in _CALLING:
-            facts |= CALLS
+            has_calls = True
         residue = canister.residue
         if residue is not None and residue.cache:
             facts |= MARKS
@@ -112,6 +116,26 @@ def survey(pieces: list[Piece]) -> int:  # noqa: C901, PLR0912 - one walk instea
         facts |= LEADING
     if is_silent:
         facts |= BLANK
-    if facts & CALLS and not is_paired(pieces):
-        facts |= UNPAIRED
+    if has_calls:
+        facts |= _call_facts(pieces, rules)
+    return facts
+
+
+def _call_facts(pieces: list[Piece], rules: Rules) -> int:
+    facts = 0 if is_paired(pieces) else UNPAIRED
+    is_id, is_name = matcher(rules.call_id_pattern), matcher(rules.name_pattern)
+    known: set[str] = set()
+    for piece in pieces:
+        canister = piece.canister
+        if type(canister) is InvocationCanisterClass:
+            identifier, name = canister.identifier, canister.name
+            if (
+                identifier in known
+                or len(identifier) > rules.call_id_length
+                or not is_id(identifier)
+            ):
+                facts |= ODD_IDS
+            if len(name) > rules.name_length or not is_name(name):
+                facts |= ODD_NAMES
+            known.add(identifier)
     return facts

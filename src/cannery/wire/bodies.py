@@ -130,9 +130,7 @@ def decode(field: Raw) -> Any:
 
 def decoded(fields: Object) -> Object:
     """Fields with the values of those that were not decoded yet."""
-    return {
-        key: decode(field) if type(field) is Raw else field for key, field in fields.items()
-    }
+    return {key: decode(field) if type(field) is Raw else field for key, field in fields.items()}
 
 
 def spelled_text(field: Raw) -> str:

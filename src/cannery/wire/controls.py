@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from itertools import compress, repeat
+from operator import is_not
 from typing import Any
 
 from msgspec.structs import astuple
@@ -98,11 +100,8 @@ def drop_choice(choice: ToolChoice, report: Report) -> None:
 
 def given_controls(controls: Controls) -> list[tuple[str, Any]]:
     """The controls that a request gives, by name."""
-    return [
-        (name, value)
-        for name, value in zip(_NAMES, astuple(controls), strict=True)
-        if value is not absent
-    ]
+    values = astuple(controls)
+    return [*compress(zip(_NAMES, values, strict=True), map(is_not, values, repeat(absent)))]
 
 
 def drop_control(name: str, value: Any, report: Report) -> None:

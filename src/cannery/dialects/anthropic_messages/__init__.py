@@ -31,7 +31,6 @@ from cannery.roles.vocabularies import ANTHROPIC
 from cannery.wire.aliasing import aliased
 from cannery.wire.contract import Dialect, Piece, Route
 from cannery.wire.losses import Report
-from cannery.wire.residues import own_residue
 from cannery.wire.service import Headers, Models, Replies, Service, Streams, TokenFields
 from cannery.wire.settled import settle
 from cannery.wire.signs import (
@@ -49,17 +48,20 @@ from cannery.wire.signs import (
 
 def write_request(request: Request, pieces: list[Piece], report: Report) -> dict[str, Any]:
     """The body of a request."""
-    model = request.model if isinstance(request.model, str) else None
-    is_foreign = request.source not in (None, NAME)
+    source, model = request.source, request.model
     writer = MessageWriter(
-        report, is_same=request.source == NAME, is_foreign=is_foreign, model=model
+        report,
+        is_same=source == NAME,
+        is_foreign=source is not None and source != NAME,
+        model=model if isinstance(model, str) else None,
     )
     leading, others = writer.split(pieces)
     system = writer.system(leading)
     messages = writer.messages(others)
     body = write_settings(request, report, messages)
-    residue = own_residue(request, NAME)
-    body = settle(body, request, residue, "messages", read_request)
+    residue = request.residue
+    if residue is not None and residue.dialect == NAME:
+        body = settle(body, request, residue, "messages", read_request)
     if writer.displaced:
         system = writer.system([*leading, *writer.displaced])
     if system is not absent:

@@ -54,6 +54,9 @@ class BlockWriter:
     are for a client and not for the server.
     """
 
+    # Of the canister under way.
+    residue: Residue | None = None
+
     def __init__(
         self,
         report: Report,
@@ -68,14 +71,14 @@ class BlockWriter:
         self.is_foreign = is_foreign
         self.for_answer = for_answer
         self.model = model
-        # Of the canister under way.
-        self.residue: Residue | None = None
 
     def blocks(self, content: Any, place: Place) -> list[Any]:
         """The blocks of a content: one, or none and a loss; several for several parts."""
         if type(content) is str:
-            if not self.is_same and self._is_refused(content, place):
-                return []
+            if not self.is_same and (not content or content.isspace()):
+                return (
+                    [] if self._is_refused(content, place) else [{"type": "text", "text": content}]
+                )
             return [{"type": "text", "text": content}]
         if not self.is_same and isinstance(content, BinaryContentStruct) and is_broken(content):
             self.report.lose("MEDIA_DROPPED", place, NOT_BASE64)
@@ -87,7 +90,7 @@ class BlockWriter:
 
     def _is_refused(self, text: str, place: Place) -> bool:
         """Whether the server refuses a text because there is nothing to see in it."""
-        if (text and not text.isspace()) or "empty_text" in self.report.off:
+        if text.strip() or "empty_text" in self.report.off:
             return False
         if text:
             if not self.for_answer:

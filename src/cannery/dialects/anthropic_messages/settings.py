@@ -81,6 +81,7 @@ class _Parameters(Struct, frozen=True, gc=False):
     type: Any = None
 
 
+_OBJECT = '{"type":"object",'
 _decode_parameters = msgspec.json.Decoder(_Parameters).decode
 MODELLED = frozenset(
     {
@@ -488,7 +489,7 @@ def _make_legal(written: Object, tool: Tool, place: str, request: Request, repor
         written["input_schema"] = _FREEFORM_PARAMETERS
     elif not isinstance(tool.schema, str):
         written["input_schema"] = _NO_PARAMETERS
-    elif _decode_parameters(tool.schema).type != "object":
+    elif not (tool.schema.startswith(_OBJECT) or _decode_parameters(tool.schema).type == "object"):
         written["input_schema"] = {**decode_json(tool.schema), "type": "object"}
     if tool.grammar is not absent:
         report_grammar(tool, request.source, report, place)

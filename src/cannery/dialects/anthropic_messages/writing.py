@@ -79,11 +79,15 @@ class MessageWriter(BlockWriter):
             if self.is_same and _is_inline(canister):
                 break
             count += 1
-        self._has_lead = count > 0
+        if not count:
+            return [], pieces
+        self._has_lead = True
         return pieces[:count], pieces[count:]
 
     def system(self, pieces: list[Piece]) -> Any:
         """The system field, or absent."""
+        if not pieces:
+            return absent
         blocks = self._system_blocks(pieces)
         if not blocks:
             return absent
@@ -224,16 +228,16 @@ class MessageWriter(BlockWriter):
 
     def piece_blocks(self, piece: Piece) -> list[Any]:
         """The blocks of one piece, with this dialect's residue."""
-        canister = piece.canister
+        canister: Any = piece.canister
         self.residue = residue = canister.residue
         kind = type(canister)
-        held: Any = canister.held
+        held = canister.held
         if kind is InvocationCanisterClass:
-            blocks = [self._call(canister, piece)]  # type: ignore[arg-type]
+            blocks = [self._call(canister, piece)]
         elif kind is ResultCanisterClass:
-            blocks = [self._result(canister, piece)]  # type: ignore[arg-type]
+            blocks = [self._result(canister, piece)]
         elif kind is DocumentCanisterClass:
-            blocks = self.blocks(_document(canister), piece.place)  # type: ignore[arg-type]
+            blocks = self.blocks(_document(canister), piece.place)
         else:
             blocks = [] if held is absent else self.blocks(held, piece.place)
         if residue is None:
@@ -271,19 +275,21 @@ class MessageWriter(BlockWriter):
         block["cache_control"] = {**mark, "ttl": "1h"} if is_long else mark
 
     def _call(self, canister: InvocationCanisterClass, piece: Piece) -> Object:
+        given = None if canister.is_freeform else object_text(canister.held)
         return {
             "type": "tool_use",
             "id": canister.identifier,
             "name": canister.name,
-            "input": self._input(canister, piece),
+            "input": self._odd_input(canister, piece) if given is None else given,
         }
 
-    def _input(self, canister: InvocationCanisterClass, piece: Piece) -> Any:
+    def _odd_input(self, canister: InvocationCanisterClass, piece: Piece) -> Any:
+        """The input of a call whose arguments do not begin as an object does."""
         held = canister.held
         if canister.is_freeform:
             self.report.lose("FREEFORM_WRAPPED", piece.place)
             return {FREEFORM_INPUT: held}
-        found = object_text(held) or object_input(held)
+        found = object_input(held)
         if found is not None:
             return found
         if not self.is_same:
@@ -293,12 +299,17 @@ class MessageWriter(BlockWriter):
         return wrapped_input(held)
 
     def _result(self, canister: ResultCanisterClass, piece: Piece) -> Object:
-        residue = own_residue(canister, NAME)
+        residue = canister.residue
+        is_error = canister.is_error
+        if type(canister.held) is str and residue is None and not is_error:
+            content: Any = canister.held
+        else:
+            is_own = residue is not None and residue.dialect == NAME
+            content = self._result_content(canister, piece, residue.form if is_own else None)  # type: ignore[union-attr]
         ours: Object = {"type": "tool_result", "tool_use_id": canister.invocation_id}
-        content = self._result_content(canister, piece, None if residue is None else residue.form)
         if content is not absent:
             ours["content"] = content
-        if canister.is_error:
+        if is_error:
             ours["is_error"] = True
         return ours
 
