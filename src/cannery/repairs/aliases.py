@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection
 from functools import lru_cache
+from operator import is_
 
 from cannery.messages import digests
 from cannery.messages.absence import absent
@@ -171,19 +172,18 @@ def names_of(request: Request) -> frozenset[str]:
 def renamed_tools(request: Request, rules: Rules, report: Report) -> Request:
     """The request with the names of tools and tool choice as the provider accepts them."""
     tools = request.tools
-    is_fine, length = matcher(rules.name_pattern), rules.name_length
-    if not all(
-        tool.hosted is not absent or (len(tool.name) <= length and is_fine(tool.name))
-        for tool in tools
-    ):
+    names = [tool.name for tool in tools]
+    if not all(map(matcher(rules.name_pattern), names)) or max(map(len, names)) > rules.name_length:
         tools = tuple(
             _renamed_tool(tool, rules, report, f"tools[{index}]")
             for index, tool in enumerate(tools)
         )
+        if all(map(is_, tools, request.tools)):
+            tools = request.tools
     choice = request.tool_choice
     if isinstance(choice, ToolChoice) and choice.names:
-        names = tuple(name_alias(name, rules, report, "@tool_choice") for name in choice.names)
-        choice = ToolChoice(choice.mode, names, choice.must_call, choice.is_freeform)
+        chosen = tuple(name_alias(name, rules, report, "@tool_choice") for name in choice.names)
+        choice = ToolChoice(choice.mode, chosen, choice.must_call, choice.is_freeform)
     if tools is request.tools and choice == request.tool_choice:
         return request
     return request.replace(tools=tools, tool_choice=choice)

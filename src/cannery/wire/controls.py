@@ -62,10 +62,11 @@ def put(body: dict[str, Any], key: str, value: Any) -> None:
 def distinct(request: Request, dialect: str, report: Report) -> Iterator[tuple[str, Tool]]:
     """The tools of a request with their places; another dialect gets only the first tool of a name."""
     names: set[str] = set()
+    is_same = request.source == dialect
     for index, tool in enumerate(request.tools):
         place = f"tools[{index}]"
-        if tool.hosted is absent:
-            if request.source != dialect and tool.name in names:
+        if not is_same and tool.hosted is absent:
+            if tool.name in names:
                 report.lose("TOOL_DROPPED", place, f"another tool is named {tool.name!r}")
                 continue
             names.add(tool.name)

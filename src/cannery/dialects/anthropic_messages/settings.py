@@ -450,47 +450,51 @@ def _write_tools(request: Request, body: Object, report: Report, *, is_same: boo
     written: list[Any] = []
     names: set[str] = set()
     for place, tool in distinct(request, NAME, report):
-        if allowed is not None and tool.name not in allowed:
-            report.lose("TOOL_DROPPED", place, f"{tool.name!r} is not among the allowed tools")
+        name, residue = tool.name, tool.residue
+        if allowed is not None and name not in allowed:
+            report.lose("TOOL_DROPPED", place, f"{name!r} is not among the allowed tools")
             continue
-        residue = tool.residue
         if residue is not None and residue.dialect != NAME:
             report_residue(tool, report, place)
             residue = None
-        is_foreign = tool.hosted is not absent and request.source not in (None, NAME)
-        if residue is None and is_foreign:
-            report.lose("TOOL_DROPPED", place, f"Messages have no tool {tool.name!r}")
-            continue
-        ours = _write_tool(tool)
-        if not is_same and tool.hosted is absent:
-            _make_legal(ours, tool, place, request, report)
+        if isinstance(tool.hosted, str):
+            if residue is None and not is_same and request.source is not None:
+                report.lose("TOOL_DROPPED", place, f"Messages have no tool {name!r}")
+                continue
+            ours: Any = Fragment(tool.hosted)
+        else:
+            ours = _write_tool(tool)
+            if not is_same:
+                _make_legal(ours, tool, place, request, report)
         written.append(ours if residue is None else recall(ours, residue.part))
-        names.add(tool.name)
+        names.add(name)
     if written:
         body["tools"] = written
     return names
 
 
-def _write_tool(tool: Tool) -> Any:
-    if isinstance(tool.hosted, str):
-        return Fragment(tool.hosted)
+def _write_tool(tool: Tool) -> Object:
     written: Object = {"name": tool.name}
-    put(written, "description", tool.description)
-    if isinstance(tool.schema, str):
-        written["input_schema"] = Fragment(tool.schema)
-    put(written, "strict", tool.strict)
+    description, schema, strict = tool.description, tool.schema, tool.strict
+    if description is not absent:
+        written["description"] = description
+    if schema is not absent:
+        written["input_schema"] = Fragment(schema)
+    if strict is not absent:
+        written["strict"] = strict
     return written
 
 
 def _make_legal(written: Object, tool: Tool, place: str, request: Request, report: Report) -> None:
+    schema = tool.schema
     if tool.is_freeform:
         report.lose("FREEFORM_WRAPPED", place)
         report.freeform.add(tool.name)
         written["input_schema"] = _FREEFORM_PARAMETERS
-    elif not isinstance(tool.schema, str):
+    elif schema is absent:
         written["input_schema"] = _NO_PARAMETERS
-    elif not (tool.schema.startswith(_OBJECT) or _decode_parameters(tool.schema).type == "object"):
-        written["input_schema"] = {**decode_json(tool.schema), "type": "object"}
+    elif not (schema.startswith(_OBJECT) or _decode_parameters(schema).type == "object"):
+        written["input_schema"] = {**decode_json(schema), "type": "object"}
     if tool.grammar is not absent:
         report_grammar(tool, request.source, report, place)
     if tool.strict is None:

@@ -29,34 +29,38 @@ _decode = msgspec.json.Decoder().decode
 
 def take_tools(dialect: str, body: Object, places: list[Path]) -> tuple[Tool, ...]:
     """The tools of a request, legacy functions included; null and an empty list are left to the residue."""
-    tools: list[Tool] = []
-    for key, read in (("tools", _tool), ("functions", _function)):
-        listed = body.get(key)
-        if listed is None:
-            continue
-        if type(listed) is not list:
-            raise DialectError(dialect, key, f"expected a list, got {kind_of(listed)}")
-        for index, item in enumerate(listed):
-            if type(item) is not dict:
-                problem = f"expected an object, got {kind_of(item)}"
-                raise DialectError(dialect, f"{key}[{index}]", problem)
-            tools.append(read(dialect, item))
-            places.append((key, index))
-        if listed:
-            del body[key]
-    return tuple(tools)
+    tools = [_tool(dialect, item) for item in _take_listed(dialect, body, "tools")]
+    if "functions" in body:
+        places += [("tools", index) for index in range(len(tools))]
+        functions = _take_listed(dialect, body, "functions")
+        tools += [_function(dialect, item) for item in functions]
+        places += [("functions", index) for index in range(len(functions))]
+    return (*tools,)
+
+
+def _take_listed(dialect: str, body: Object, key: str) -> list[_Item]:
+    listed = body.get(key)
+    if listed is None or listed == []:
+        return []
+    if type(listed) is not list:
+        raise DialectError(dialect, key, f"expected a list, got {kind_of(listed)}")
+    for index, item in enumerate(listed):
+        if type(item) is not dict:
+            problem = f"expected an object, got {kind_of(item)}"
+            raise DialectError(dialect, f"{key}[{index}]", problem)
+    del body[key]
+    return listed
 
 
 def _tool(dialect: str, item: _Item) -> Tool:
     kind = item.get("type")
-    function = item.get(kind) if kind in ("function", "custom") else None
-    name = function.get("name") if type(function) is dict else None
-    # The name is not decoded yet.
-    name = None if name is None else _decode(name)
+    function: Any = item.get(kind) if kind == "function" or kind == "custom" else None  # noqa: PLR1714 - faster
+    # The fields of a function are not decoded yet.
+    name = _decode(function["name"]) if type(function) is dict and "name" in function else None
     if type(name) is not str:
         return _hosted(item)
-    del item["type"], item[str(kind)], function["name"]  # type: ignore[union-attr]
-    made, patch = _custom(name, function) if kind == "custom" else _named(name, function)  # type: ignore[arg-type]
+    del item["type"], item[str(kind)], function["name"]
+    made, patch = (_custom if kind == "custom" else _named)(name, function)
     if patch is None and not item:
         return new_tool(*made)  # type: ignore[no-any-return]
     part = nested(_plain(item), {str(kind): patch})
@@ -105,21 +109,22 @@ def _named(name: str, function: Fields) -> tuple[tuple[Any, ...], Object | None]
     description: Any = absent
     schema: Any = absent
     strict: Any = absent
-    left: Object = {}
-    for key, field in function.items():
-        if key == "parameters":
-            spelled = spelled_text(field)
-            if spelled[0] == "{":
-                schema = spelled
-                continue
-        value = decode(field)
-        if key == "description" and type(value) is str:
+    if "description" in function:
+        value = decode(function["description"])
+        if type(value) is str:
             description = value
-        elif key == "strict" and type(value) is bool:
+            del function["description"]
+    if "parameters" in function:
+        spelled = spelled_text(function["parameters"])
+        if spelled[0] == "{":
+            schema = spelled
+            del function["parameters"]
+    if function and "strict" in function:
+        value = decode(function["strict"])
+        if type(value) is bool:
             strict = value
-        else:
-            left[key] = value
-    return (name, description, schema, strict), {"s": left} if left else None
+            del function["strict"]
+    return (name, description, schema, strict), {"s": decoded(function)} if function else None
 
 
 def _custom(name: str, custom: Fields) -> tuple[tuple[Any, ...], Object | None]:
