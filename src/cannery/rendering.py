@@ -50,9 +50,8 @@ def write_request(
     is_new = places is not None or rules is not None or not target.routes
     if rules is None:
         rules = target.rules_of(request.model if type(request.model) is str else None)
-    writing = Writing(
-        request, target, rules, without, Report(without), request.source == target.name
-    )
+    is_same = request.source == target.name or target.is_archive
+    writing = Writing(request, target, rules, without, Report(without), is_same)
     written = writing.body(pieces_of(request.conversation)) if is_new else writing.grown()
     if not writing.is_same and (not writing.facts & SAID or not written.get(target.messages, True)):
         # A reference that is missing is why nothing is said, so it is told first.

@@ -123,7 +123,7 @@ def _nativize_response(
         canisters = Conversation.trusted(map(at_hand, response.canisters))
         response = response.replace(canisters=canisters)
     target = find_dialect(name)
-    if response.source != target.name:
+    if response.source != target.name and not target.is_archive:
         response = _typed(response, target, report)
         report_lost_settings(response, report)
     written = target.write_response(response, report)

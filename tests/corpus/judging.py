@@ -30,6 +30,7 @@ KNOWN: dict[str, dict[str, str]] = {
     "folded envelopes": {},
     "same dialect envelopes": {},
     "spoiled items": {},
+    "archive": {},
 }
 
 

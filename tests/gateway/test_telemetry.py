@@ -13,6 +13,9 @@ from typing import Any
 
 import pytest
 
+import cannery
+from cannery.gateway.telemetry import captures_content
+
 from .running import Running, rows
 from .test_contract import ask, chat
 from .upstream import Upstream
@@ -23,6 +26,7 @@ service = pytest.importorskip(
 )
 
 CHAT = "/v1/chat/completions"
+CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 PARENT = "00f067aa0ba902b7"
 CLIENT, ERROR = 3, 2  # Span.SpanKind and Status.StatusCode
@@ -101,18 +105,20 @@ def collector() -> Iterator[Collector]:
     made.close()
 
 
-@pytest.fixture(scope="module")
-def traced(
-    upstream: Upstream, collector: Collector, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Running]:
-    environment = {
+def exporting(collector: Collector) -> dict[str, str]:
+    return {
         "OTEL_EXPORTER_OTLP_ENDPOINT": collector.url,
         "OTEL_EXPORTER_OTLP_COMPRESSION": "gzip",
         "OTEL_BSP_SCHEDULE_DELAY": "50",
     }
-    running = Running(
-        tmp_path_factory.mktemp("traced"), rows(upstream.url), environment=environment
-    )
+
+
+@pytest.fixture(scope="module")
+def traced(
+    upstream: Upstream, collector: Collector, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Running]:
+    folder = tmp_path_factory.mktemp("traced")
+    running = Running(folder, rows(upstream.url), environment=exporting(collector))
     yield running
     assert running.stop() == 0
 
@@ -187,6 +193,30 @@ def test_an_exchange_is_a_span_with_the_attributes_of_the_conventions(
         assert found["gen_ai.response.id"]
     assert "error.type" not in found
     assert "private matter" not in str(found)
+
+
+@pytest.mark.parametrize("wanted", ["true", "SPAN_ONLY", "span_and_event"])
+def test_what_is_said_is_in_the_span_where_it_is_wanted(
+    tmp_path: Path, collector: Collector, upstream: Upstream, wanted: str
+) -> None:
+    variables = {**exporting(collector), CAPTURE: wanted}
+    running = Running(tmp_path, rows(upstream.url), environment=variables)
+    try:
+        body = {**chat("anthropic-model", ("system", "Be brief."), ("user", "a private matter"))}
+        _, found = call(running, collector, CHAT, body, f"said-{wanted}")
+    finally:
+        running.stop()
+    names = ("gen_ai.input.messages", "gen_ai.output.messages")
+    request = cannery.normalize_request(json.dumps({names[0]: found[names[0]]}), "otel_genai")
+    assert [canister.text for canister in request.conversation] == ["Be brief.", "a private matter"]
+    answer = cannery.normalize_response(json.dumps({names[1]: found[names[1]]}), "otel_genai")
+    assert answer.canisters[0].text
+
+
+@pytest.mark.parametrize("wanted", ["", "false", "NO_CONTENT", "EVENT_ONLY"])
+def test_what_is_said_is_in_no_span_otherwise(wanted: str) -> None:
+    assert not captures_content({CAPTURE: wanted})
+    assert not captures_content({})
 
 
 def test_an_error_is_one_in_the_span_too(traced: Running, collector: Collector) -> None:

@@ -1,8 +1,8 @@
 """OpenTelemetry: a span for each exchange with the GenAI attributes, if the SDK is here and an exporter is configured.
 
-Names are those of the conventions for inference spans as of November 2026; what is said never becomes an attribute. A
-span belongs to the trace that the caller names in ``traceparent``. Bodies are read once more for it, so that calls
-cost nothing while nobody asks for traces.
+Names are those of the conventions for inference spans as of November 2026. What is said becomes an attribute, as JSON
+text, only where ``OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT`` asks for it. A span belongs to the trace that
+the caller names in ``traceparent``. Bodies are read once more for it, so that calls cost nothing without traces.
 
 https://github.com/open-telemetry/semantic-conventions-genai/blob/main/docs/gen-ai/gen-ai-spans.md
 """
@@ -17,40 +17,36 @@ from time import perf_counter, time_ns
 from typing import Any
 from urllib.parse import urlsplit
 
+import msgspec
+from msgspec import Raw
+
 from cannery.errors import CanneryError
 from cannery.gateway.calls import Call
 from cannery.gateway.logs import Log
 from cannery.gateway.routing import vendor_of
 from cannery.gateway.upstreams import Upstream
-from cannery.messages import Controls, FinishReason, Request, Response, Usage, absent
-from cannery.wire.contract import Dialect
+from cannery.messages import Response
+from cannery.translation import nativize_request, nativize_response
+from cannery.wire.contract import Dialect, Rendered
 from cannery.wire.places import Places
 
 _KINDS = frozenset({"generate", "stream"})
-_FINISHES = {
-    FinishReason.StopSequence: "stop",
-    FinishReason.Tool: "tool_call",
-    FinishReason.Filter: "content_filter",
-    FinishReason.Refusal: "content_filter",
-}
-_CONTROLS = {
-    "max_tokens": "gen_ai.request.max_tokens",
-    "temperature": "gen_ai.request.temperature",
-    "top_p": "gen_ai.request.top_p",
-    "top_k": "gen_ai.request.top_k",
-    "seed": "gen_ai.request.seed",
-    "presence_penalty": "gen_ai.request.presence_penalty",
-    "frequency_penalty": "gen_ai.request.frequency_penalty",
-}
-_USAGE = {
-    "input": "gen_ai.usage.input_tokens",
-    "output": "gen_ai.usage.output_tokens",
-    "cache_read": "gen_ai.usage.cache_read.input_tokens",
-    "cache_write": "gen_ai.usage.cache_creation.input_tokens",
-    "reasoning": "gen_ai.usage.reasoning.output_tokens",
-}
+# The dialect that has the attributes of the conventions, and those of them that hold what was said.
+_CONVENTIONS = "otel_genai"
+_CONTENT = frozenset(
+    {
+        "gen_ai.input.messages",
+        "gen_ai.output.messages",
+        "gen_ai.system_instructions",
+        "gen_ai.tool.definitions",
+    }
+)
+_CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
+_CAPTURING = frozenset({"true", "span_only", "span_and_event"})
 _PORTS = {"http": 80, "https": 443}
 _FAREWELL_SECONDS = 2.0
+_split = msgspec.json.Decoder(dict[str, Raw]).decode
+_decode = msgspec.json.Decoder().decode
 
 
 def is_configured(environment: Mapping[str, str]) -> bool:
@@ -64,11 +60,17 @@ def is_configured(environment: Mapping[str, str]) -> bool:
     return any(environment.get(name) for name in endpoints)
 
 
+def captures_content(environment: Mapping[str, str]) -> bool:
+    """Whether somebody asked for what is said in spans."""
+    return environment.get(_CAPTURE, "").strip().lower() in _CAPTURING
+
+
 class Telemetry:
     """Makes spans of exchanges that have ended."""
 
-    def __init__(self, provider: Any) -> None:
+    def __init__(self, provider: Any, *, has_content: bool = False) -> None:
         self._provider = provider
+        self._has_content = has_content
         self._tracer = provider.get_tracer("cannery.gateway")
         trace = import_module("opentelemetry.trace")
         self._client = trace.SpanKind.CLIENT
@@ -90,7 +92,7 @@ class Telemetry:
             problem = f"traces need the extra 'telemetry': {error}"
             log.write("warning", "telemetry_unavailable", problem=problem)
             return None
-        return cls(provider)
+        return cls(provider, has_content=captures_content(environment))
 
     def end(self, call: Call, upstream: Upstream | None) -> None:
         """Make the span of an exchange; other calls have none."""
@@ -98,7 +100,7 @@ class Telemetry:
             return
         now = time_ns()
         begun = now - int((perf_counter() - call.started) * 1e9)
-        found = attributes(call, upstream)
+        found = attributes(call, upstream, has_content=self._has_content)
         operation = found["gen_ai.operation.name"]
         span = self._tracer.start_span(
             f"{operation} {call.model}" if call.model else operation,
@@ -118,8 +120,10 @@ class Telemetry:
         sending.join(_FAREWELL_SECONDS)
 
 
-def attributes(call: Call, upstream: Upstream | None) -> dict[str, Any]:
-    """What the conventions want to know of an exchange."""
+def attributes(
+    call: Call, upstream: Upstream | None, *, has_content: bool = False
+) -> dict[str, Any]:
+    """What the conventions want to know of an exchange; what was said only where that is wanted."""
     target = call.dialect if upstream is None else upstream.dialect_for(call.dialect)
     provider = target.service.provider or vendor_of(target)
     is_echo = upstream is not None and upstream.is_echo
@@ -141,8 +145,8 @@ def attributes(call: Call, upstream: Upstream | None) -> dict[str, Any]:
         "cannery.losses": len(call.losses) or None,
         "error.type": str(call.status) if call.status >= 400 else None,
         **_server_of(upstream),
-        **_asked(call),
-        **_answered(call, target),
+        **_asked(call, has_content=has_content),
+        **_answered(call, target, has_content=has_content),
     }
     return {name: value for name, value in found.items() if value is not None}
 
@@ -155,50 +159,37 @@ def _server_of(upstream: Upstream | None) -> dict[str, Any]:
     return {"server.address": parts.hostname, "server.port": port}
 
 
-def _asked(call: Call) -> dict[str, Any]:
-    """What the request asks for beside the conversation."""
+def _asked(call: Call, *, has_content: bool) -> dict[str, Any]:
+    """What the request asks for; what it says only where that is wanted."""
     try:
-        request: Request = call.dialect.read_request(call.body, Places())
+        request = call.dialect.read_request(call.body, Places())
+        return _said(nativize_request(request, _CONVENTIONS, policy="allow"), has_content)
     except CanneryError:
         return {}
-    controls: Controls = request.controls
-    found: dict[str, Any] = {
-        attribute: getattr(controls, name)
-        for name, attribute in _CONTROLS.items()
-        if getattr(controls, name) is not absent
-    }
-    if controls.stop is not absent:
-        found["gen_ai.request.stop_sequences"] = list(controls.stop)
-    if isinstance(controls.candidates, int) and controls.candidates != 1:
-        found["gen_ai.request.choice.count"] = controls.candidates
-    if controls.output is not absent:
-        found["gen_ai.output.type"] = "text" if controls.output.kind == "text" else "json"
-    return found
 
 
-def _answered(call: Call, target: Dialect) -> dict[str, Any]:
-    """What the answer says of itself."""
+def _answered(call: Call, target: Dialect, *, has_content: bool) -> dict[str, Any]:
+    """What the answer says of itself; its words only where they are wanted."""
     response = call.answered
-    if isinstance(response, bytes):
-        try:
+    try:
+        if isinstance(response, bytes):
             response = target.read_response(response, Places())
-        except CanneryError:
+        if not isinstance(response, Response):
             return {}
-    if not isinstance(response, Response):
+        return _said(nativize_response(response, _CONVENTIONS, policy="allow"), has_content)
+    except CanneryError:
         return {}
+
+
+def _said(rendered: Rendered, has_content: bool) -> dict[str, Any]:  # noqa: FBT001 - the only one
+    """The attributes of a rendered request or answer; what is no attribute by its type becomes JSON text."""
     found: dict[str, Any] = {}
-    if isinstance(response.identifier, str):
-        found["gen_ai.response.id"] = response.identifier
-    if isinstance(response.model, str):
-        found["gen_ai.response.model"] = response.model
-    if isinstance(response.finish, FinishReason):
-        reason = _FINISHES.get(response.finish, response.finish.value)
-        found["gen_ai.response.finish_reasons"] = [reason]
-    if isinstance(response.usage, Usage):
-        for name, attribute in _USAGE.items():
-            value = getattr(response.usage, name)
-            if value is not absent:
-                found[attribute] = value
+    for name, value in _split(rendered.body).items():
+        if name in _CONTENT or name.startswith("cannery."):
+            if has_content:
+                found[name] = str(value, "utf-8")
+        else:
+            found[name] = _decode(value)
     return found
 
 

@@ -154,6 +154,8 @@ class Dialect(Struct, frozen=True, gc=False):
     # Whether a request body must name its model; elsewhere the URL does.
     names_model: bool = True
     rules_for: Callable[[str | None], Rules] | None = None
+    # Whether it has room for everything that any dialect says, so that nothing is repaired and nothing is lost.
+    is_archive: bool = False
     # Repairs that cannot be switched off, since the format cannot say what they change.
     fixed_repairs: frozenset[str] = frozenset()
 

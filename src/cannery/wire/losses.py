@@ -19,7 +19,9 @@ _ABOUT_CITATIONS = ("CITATION_APPROXIMATED", "CITATION_DROPPED")
 POLICIES = ("allow", "warn", "strict")
 # Before a path within: it starts at the wire message that holds the place, not at the place itself.
 ENVELOPE = "^"
-_MESSAGE = re.compile(r"choices\[\d+\]\.message|candidates\[\d+\]\.content|\w+(?:\[\d+\])?")
+_MESSAGE = re.compile(
+    r"choices\[\d+\]\.message|candidates\[\d+\]\.content|gen_ai\.[\w.]+\[\d+\]|\w+(?:\[\d+\])?"
+)
 
 CODES: Mapping[str, tuple[str, str]] = {
     "ARGUMENTS_WRAPPED": (INFO, "arguments that are not a JSON object were wrapped in one"),

@@ -38,7 +38,7 @@ from cannery.wire.media import NOT_BASE64, context_path, is_broken, is_text_file
 def data_set(
     name: str, rules: Rules, read_request: Any, write_request: Any, **more: Any
 ) -> Dialect:
-    """The dialect of a data set: requests only."""
+    """The dialect of a data set: requests only, unless ``more`` has what reads and writes answers."""
 
     def refuse(what: str) -> Callable[..., NoReturn]:
         def refused(*_: Any) -> NoReturn:
@@ -46,21 +46,23 @@ def data_set(
 
         return refused
 
+    usual: dict[str, Any] = {
+        "read_response": refuse("responses"),
+        "write_response": refuse("responses"),
+        "stream_reader": refuse("streams"),
+        "stream_writer": refuse("streams"),
+        "read_error": refuse("errors"),
+        "write_error": refuse("errors"),
+        "control_paths": {"parallel_calls": "parallel_tool_calls"},
+        "names_model": False,
+    }
     return Dialect(
         name=name,
         rules=rules,
         read_request=read_request,
         write_request=write_request,
-        read_response=refuse("responses"),
-        write_response=refuse("responses"),
-        stream_reader=refuse("streams"),
-        stream_writer=refuse("streams"),
-        read_error=refuse("errors"),
-        write_error=refuse("errors"),
         routes=(),
-        control_paths={"parallel_calls": "parallel_tool_calls"},
-        names_model=False,
-        **more,
+        **{**usual, **more},
     )
 
 

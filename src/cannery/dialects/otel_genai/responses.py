@@ -1,0 +1,142 @@
+"""Answers of the OpenTelemetry conventions: a message for each choice, with ids, finish reasons and tokens."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cannery.dialects.otel_genai.reading import MessageReader
+from cannery.dialects.otel_genai.settings import (
+    NAME,
+    OUTPUT,
+    around,
+    respell,
+    spellings,
+    take,
+    take_list,
+    take_usage,
+    write_around,
+    write_usage,
+)
+from cannery.dialects.otel_genai.writing import write_answer
+from cannery.messages.absence import absent
+from cannery.messages.conversation import Conversation
+from cannery.messages.requests import FinishReason, Response, new_response
+from cannery.wire.bodies import Fields, Object, decode, read_fields
+from cannery.wire.controls import integer, put, text
+from cannery.wire.losses import Report
+from cannery.wire.places import Places
+
+_ID, _MODEL = "gen_ai.response.id", "gen_ai.response.model"
+_FINISHES = "gen_ai.response.finish_reasons"
+_FINISH = "finish_reason"
+# Further choices, in the residue.
+_OTHERS = f"{OUTPUT}[1:]"
+_STOPPED_BY, _CREATED = "cannery.stop_sequence", "cannery.created"
+_EXACTLY = "cannery.finish"
+_REASONS = {
+    "stop": FinishReason.Stop,
+    "length": FinishReason.Length,
+    "content_filter": FinishReason.Filter,
+    "tool_call": FinishReason.Tool,
+    "error": FinishReason.Error,
+}
+# The words of the conventions; where they are not exact, an attribute of ours has the reason itself.
+_WORDS = {
+    **dict.fromkeys(FinishReason, "error"),
+    **{reason: word for word, reason in _REASONS.items()},
+    FinishReason.StopSequence: "stop",
+    FinishReason.Pause: "stop",
+    FinishReason.Other: "stop",
+    FinishReason.Refusal: "content_filter",
+    FinishReason.ContextWindow: "length",
+}
+
+
+def read_response(body: bytes, places: Places) -> Response:
+    """The answer that the attributes of a span tell of."""
+    return read_fields(NAME, body, places, _read_response)
+
+
+def _read_response(fields: Fields, places: Places) -> Response:
+    left = {key: decode(raw) for key, raw in fields.items()}
+    reader = MessageReader(places.canisters, is_answer=True)
+    spelled: dict[str, str] = {}
+    messages = take_list(reader, left, OUTPUT, spelled)
+    if messages is None:
+        reader.fail(OUTPUT, "is required")
+    finish = _take_finish(left, messages, spelled)
+    # Of several choices the first is the answer; the others stay as they are.
+    reader.messages(messages[:1], OUTPUT)
+    if len(messages) > 1:
+        left[_OTHERS] = messages[1:]
+    usage = take_usage(left)
+    model, identifier = take(left, _MODEL, text), take(left, _ID, text)
+    stopped_by, created = take(left, _STOPPED_BY, text), take(left, _CREATED, integer)
+    source, residue = around(left, spelled)
+    return new_response(  # type: ignore[no-any-return]
+        Conversation.trusted(reader.canisters),
+        finish,
+        usage,
+        model,
+        identifier,
+        stopped_by,
+        residue,
+        source,
+        created,
+    )
+
+
+def _take_finish(left: Object, messages: list[Any], spelled: dict[str, str]) -> Any:
+    """Why the answer ended, if the conventions or we have a word for it.
+
+    The message said so until 2026 and an attribute says so since; ``spelled`` takes which of them did, if only one did.
+    """
+    first = messages[0] if len(messages) == 1 and type(messages[0]) is dict else {}
+    reasons = left.get(_FINISHES)
+    listed = reasons[0] if type(reasons) is list and len(reasons) == 1 else None
+    said = first.get(_FINISH)
+    word = said if listed is None else listed
+    finish = _REASONS.get(word, absent) if type(word) is str else absent
+    if finish is absent or (_FINISHES in left and word != listed):
+        return absent
+    if word != said and messages:
+        spelled[_FINISH] = "attribute"
+    elif _FINISHES not in left:
+        spelled[_FINISH] = "message"
+    left.pop(_FINISHES, None)
+    if word == said:
+        del first[_FINISH]
+    exact = next((reason for reason in FinishReason if reason.value == left.get(_EXACTLY)), None)
+    if exact is not None and _WORDS[exact] == word and exact is not finish:
+        del left[_EXACTLY]
+        return exact
+    return finish
+
+
+def write_response(response: Response, report: Report) -> Object:  # noqa: ARG001 - nothing is lost
+    """The attributes of an answer."""
+    body: Object = {}
+    put(body, _ID, response.identifier)
+    put(body, _MODEL, response.model)
+    body[OUTPUT] = [write_answer(response.canisters)] if response.canisters else []
+    spelled = spellings(response)
+    if isinstance(response.finish, FinishReason):
+        _write_finish(body, _WORDS[response.finish], spelled.get(_FINISH))
+        if response.finish not in _REASONS.values():
+            body[_EXACTLY] = response.finish.value
+    put(body, _STOPPED_BY, response.stop_sequence)
+    put(body, _CREATED, response.created)
+    if response.usage is not absent:
+        body.update(write_usage(response.usage))
+    whole = write_around(body, response)
+    whole[OUTPUT] += whole.pop(_OTHERS, [])
+    respell(whole, spelled)
+    return whole
+
+
+def _write_finish(body: Object, word: str, where: str | None) -> None:
+    """Say why an answer ended in the message and in an attribute, or where its source said so."""
+    if where != "message":
+        body[_FINISHES] = [word]
+    if where != "attribute" and body[OUTPUT]:
+        body[OUTPUT][0][_FINISH] = word
