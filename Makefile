@@ -59,10 +59,10 @@ $(VENV)/bin/python:
 
 $(VENV)/.runs: pyproject.toml | $(VENV)/bin/python
 	@echo "Installing Cannery into $(VENV) ..."
-	@$(PIP) install --editable '.[cli,gateway]'
+	@$(PIP) install --editable '.[cli,gateway,viewer]'
 	@touch $@
 
 $(VENV)/.develops: pyproject.toml | $(VENV)/bin/python
 	@echo "Installing Cannery and its development tools into $(VENV) ..."
-	@$(PIP) install --editable '.[cli,gateway,telemetry,dev]'
+	@$(PIP) install --editable '.[cli,gateway,viewer,telemetry,dev]'
 	@touch $(VENV)/.runs $@

@@ -33,6 +33,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
     },
     "Around it": {
         "serve": "run the gateway",
+        "view": "conversations in a browser",
         "config": "every setting, and where it comes from",
         "completion": "completion for bash, zsh and fish",
     },

@@ -22,6 +22,7 @@ _OWN = {
     "/metrics": "Counters and histograms for Prometheus.",
     "/openapi.json": "This interface as an OpenAPI document.",
     "/docs": "This page.",
+    "/ui": "The viewer: conversations as pages.",
 }
 _CONVERSATIONS = {
     "/v1/conversations": {

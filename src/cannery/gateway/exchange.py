@@ -29,6 +29,7 @@ from cannery.gateway.prices import Prices
 from cannery.gateway.recorder import Recorder
 from cannery.gateway.refusals import CallError, Header, NoAnswerError, not_a_reply
 from cannery.gateway.rsgi import ProtocolClosed, Transport
+from cannery.gateway.running import Running
 from cannery.gateway.sending import Answer, Opened, Sender
 from cannery.gateway.settings import Settings
 from cannery.gateway.speaking import Speaker
@@ -54,6 +55,7 @@ class Lasting(NamedTuple):
     metrics: Metrics
     prices: Prices
     stickiness: Stickiness
+    running: Running
 
 
 class Exchanges:
@@ -89,6 +91,7 @@ class Exchanges:
         self._metrics = lasting.metrics
         self._note_failure = note_failure
         self._prices = lasting.prices
+        self._running = lasting.running
         self._acknowledges = recorder.acknowledges
         self._reply_bytes = settings.limits.reply_bytes
         self._ping_seconds = settings.server.ping_seconds
@@ -271,6 +274,9 @@ class Exchanges:
     ) -> None:
         """Say what an upstream says, as it says it; a caller that hangs up leaves an answer broken off."""
         transport = call.begin(200, [*call.headers(call.stream_type), *_STREAM_HEADERS])
+        name = call.conversation
+        if entry is not None and name is not None:
+            self._running.enter(name, entry, voice.folder)
         try:
             last = await self._speak(call, opened, voice, transport)
             if last and not self._acknowledges:
@@ -289,6 +295,9 @@ class Exchanges:
             if entry is not None:
                 entry.abort()
             raise
+        finally:
+            if entry is not None and name is not None:
+                self._running.leave(name, entry)
 
     async def _speak(
         self, call: Call, opened: Opened, voice: Relay | Translation, transport: Transport

@@ -27,6 +27,7 @@ from cannery.gateway.recorder import Recorder
 from cannery.gateway.refusals import CallError, NoAnswerError, body_of, refuse, to_refusal
 from cannery.gateway.routing import Match, Router
 from cannery.gateway.rsgi import HTTPProtocol, ProtocolClosed, Scope
+from cannery.gateway.running import Running
 from cannery.gateway.settings import Settings
 from cannery.gateway.telemetry import Telemetry
 from cannery.gateway.upstreams import Upstreams
@@ -49,7 +50,7 @@ class Gateway:
         self.is_draining = False
         self.telemetry = Telemetry.of(log)
         self.roles = RoleGate(None, development=False)
-        self.lasting = Lasting(self.metrics, Prices(), Stickiness())
+        self.lasting = Lasting(self.metrics, Prices(), Stickiness(), Running())
         self.quotas = Quotas(recorder.beside("spending.json"))
         self.sentry = Sentry(settings.limits.body_seconds)
         self.exchanges = self._apply(settings)

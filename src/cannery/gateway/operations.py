@@ -24,7 +24,9 @@ from cannery.wire.contract import Dialect
 
 if TYPE_CHECKING:
     from cannery.gateway.gateway import Gateway
+    from cannery.gateway.viewing import Viewing
 
+_VIEWER = "/ui"
 _TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -35,6 +37,7 @@ class Operations:
         self._gateway = gateway
         self._conversations = Conversations(gateway)
         self._passage = Passage(gateway)
+        self._viewing: Viewing | None = None
         self._pages = {
             "/healthz": self._health,
             "/readyz": self._ready,
@@ -46,6 +49,8 @@ class Operations:
 
     async def answer(self, scope: Scope, proto: HTTPProtocol, missed: NoMatch) -> None:
         """Answer a path that no dialect has."""
+        if await self._viewed(scope, proto):
+            return
         page = self._pages.get(f"/{scope.path.strip('/')}")
         if page is not None and scope.method in ("GET", "HEAD"):
             status, kind, body = page()
@@ -57,6 +62,27 @@ class Operations:
             self._tell_options(call, missed.allowed)
             return
         await self._tell(call, self._missed(call, missed))
+
+    async def _viewed(self, scope: Scope, proto: HTTPProtocol) -> bool:
+        """Answer what belongs to the viewer, and send a browser that only knows the address there."""
+        path = scope.path
+        if path == "/" and "text/html" in str(scope.headers.get("accept") or ""):
+            proto.response_bytes(302, [("location", _VIEWER), ("vary", "accept")], b"")
+            return True
+        if path != _VIEWER and not path.startswith((f"{_VIEWER}/", f"{_VIEWER}.")):
+            return False
+        if self._viewing is None:
+            # Pages need an extra, and time to load, which a gateway that nobody looks at need not have.
+            try:
+                from cannery.gateway.showing import GatewaySource
+                from cannery.gateway.viewing import Viewing
+            except ImportError:
+                problem = b"the viewer is not installed: pip install 'cannery[viewer]'\n"
+                proto.response_bytes(501, [("content-type", "text/plain; charset=utf-8")], problem)
+                return True
+            self._viewing = Viewing(GatewaySource(self._gateway))
+        await self._viewing.answer(scope, proto)
+        return True
 
     async def refuse(self, scope: Scope, proto: HTTPProtocol, refusal: CallError) -> None:
         """Answer a request that is refused whatever it asks for."""

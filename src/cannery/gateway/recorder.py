@@ -253,6 +253,15 @@ class Recorder:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._lookups, work, filer.store)
 
+    def view(self, scope: str | None) -> Store:
+        """The store as a scope sees it, for reading beside everything else."""
+        if self._filer is None:
+            off = "recording is off: there is nothing to show"
+            raise StoreUnavailableError(
+                off if self.location is None else self._problem or "it is not open"
+            )
+        return self._filer.within(scope).store
+
     def continue_at(
         self, identifier: str, scope: str | None, position: int, history: Conversation
     ) -> None:

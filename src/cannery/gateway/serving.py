@@ -11,7 +11,6 @@ import gc
 import logging
 import os
 import signal
-import socket
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -26,6 +25,7 @@ from cannery.gateway.listening import Listener
 from cannery.gateway.logs import Bridge, Log
 from cannery.gateway.recorder import Recorder
 from cannery.gateway.settings import Settings, is_loopback, load_settings
+from cannery.gateway.sockets import address_of, take_port
 from cannery.gateway.tunnels import Tunnels
 from cannery.roles.normalization import LOGGER_NAME
 
@@ -92,7 +92,7 @@ async def _run(
     library.setLevel(logging.INFO)
     recorder = Recorder.of(settings, log)
     gateway = Gateway(settings, log, recorder)
-    taken = _take_port(_address_of(settings.server.host), settings.server.port)
+    taken = take_port(address_of(settings.server.host), settings.server.port)
     port = int(taken.getsockname()[1])
     limits = settings.limits
     # Beyond this a head is refused at once; up to it the refusal is in the caller's dialect.
@@ -179,29 +179,6 @@ def _reload(gateway: Gateway, read: Callable[[], Settings]) -> None:
     gateway.log.write("info", "reloaded", upstreams=len(settings.upstreams))
 
 
-def _address_of(host: str) -> str:
-    """The address that a host's name stands for."""
-    try:
-        found = socket.getaddrinfo(host.strip("[]"), None, type=socket.SOCK_STREAM)
-    except OSError as error:
-        raise ConfigurationError("server.host", f"{host}: {error.strerror or error}") from None
-    return str(found[0][4][0])
-
-
-def _take_port(address: str, port: int) -> socket.socket:
-    """A socket that has a port; ConfigurationError if somebody else has it."""
-    taken = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET)
-    taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        taken.bind((address, port))
-        taken.listen(_BACKLOG)
-    except OSError as error:
-        taken.close()
-        problem = f"cannot listen on {address}, port {port}: {error.strerror or error}"
-        raise ConfigurationError("server.port", problem) from None
-    return taken
-
-
 def banner(settings: Settings, port: int, gateway: Gateway) -> str:
     """Base URLs, ready to paste."""
     host = settings.server.host
@@ -229,6 +206,7 @@ Claude Code     ANTHROPIC_BASE_URL={base}/anthropic claude
 Cline           API provider "OpenAI Compatible", base URL {base}/openai/v1
 curl            curl {base}/v1/chat/completions -H 'content-type: application/json' \\
                   -d '{body}'
+viewer          {base}/ui
 docs            {base}/docs
 """
 

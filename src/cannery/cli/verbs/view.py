@@ -1,0 +1,68 @@
+"""``cannery view``: the conversations of a store in a browser."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from cannery.cli.complaints import DONE, Complaint
+from cannery.cli.parser import Parser, port
+from cannery.cli.stores import find, find_place, opened
+
+DESCRIPTION = (
+    "Show the conversations of a store in a browser: search, branches side by side, and any of them as another "
+    "provider would get it. It only reads, listens on this machine alone, and ends with Ctrl-C. `cannery serve` shows "
+    "the same at /ui while it records."
+)
+EXAMPLES = """
+cannery view
+cannery view ~/backup/cannery --no-browser
+cannery view --open @
+"""
+USES_STORE = True
+
+
+def add_arguments(parser: Parser) -> None:
+    """What the verb takes."""
+    add = parser.add_argument
+    add(
+        "place",
+        metavar="STORE",
+        nargs="?",
+        help="the store (else --store, CANNERY_STORE or the default)",
+    )
+    add("--open", dest="first", metavar="ID", help="begin with this conversation (@ is the newest)")
+    add("--port", metavar="PORT", type=port, default=0, help="the port to listen on (any free one)")
+    add("--no-browser", action="store_true", help="only print the address")
+
+
+def run(options: argparse.Namespace) -> int:
+    """Show pages until told to stop."""
+    try:
+        from cannery.gateway.showing import view
+    except ImportError as error:
+        raise Complaint(
+            f"the viewer is not installed ({error.name} is missing)",
+            "pip install 'cannery[viewer]'",
+        ) from None
+    options.store = options.place or options.store
+    with opened(options) as store:
+        path = f"/ui/c/{find(store, options.first).identifier}" if options.first else "/ui"
+        view(
+            store,
+            host="127.0.0.1",
+            port=options.port,
+            path=path,
+            journal=_journal(find_place(options.store)[0]),
+            announce=sys.stdout,
+            is_opened=not options.no_browser,
+        )
+    return DONE
+
+
+def _journal(place: str) -> Path | None:
+    """Where a gateway keeps what it knows of exchanges, if the store is a folder."""
+    if "://" in place or place.startswith("sqlite:"):
+        return None
+    return Path(place).expanduser() / "gateway" / "exchanges.jsonl"

@@ -1,0 +1,108 @@
+"""Messages as they stand on a page: calls with what answered them, calls of one turn side by side.
+
+A block has one or several messages; each message of a window is in exactly one block, so that every position can be
+linked to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from msgspec import Struct
+
+from cannery.messages import AnyCanister, InvocationCanisterClass, ResultCanisterClass, absent
+
+
+class Placed(Struct, frozen=True):
+    """A message with its position in the conversation."""
+
+    position: int
+    canister: AnyCanister
+
+
+class Call(Struct, frozen=True):
+    """A call and what answered it, in a window that may have no answer."""
+
+    placed: Placed
+    results: tuple[Placed, ...]
+
+
+class Calls(Struct, frozen=True):
+    """Calls that the model made at once."""
+
+    calls: tuple[Call, ...]
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """The positions of all its messages."""
+        found = []
+        for call in self.calls:
+            found += [call.placed.position, *(each.position for each in call.results)]
+        return tuple(found)
+
+
+class Single(Struct, frozen=True):
+    """One message that is no call."""
+
+    placed: Placed
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """Its position."""
+        return (self.placed.position,)
+
+
+class Silent(Struct, frozen=True):
+    """A message that says nothing: the model only called tools."""
+
+    placed: Placed
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """Its position."""
+        return (self.placed.position,)
+
+
+Block = Single | Calls | Silent
+
+
+def placed(canisters: Iterable[AnyCanister], start: int = 0) -> list[Placed]:
+    """Canisters with their positions."""
+    return [Placed(start + index, canister) for index, canister in enumerate(canisters)]
+
+
+def arrange(window: Sequence[Placed]) -> Iterator[Block]:
+    """The blocks of a window of messages, in order."""
+    answers = _paired(window)
+    paired = {each.position for results in answers.values() for each in results}
+    group: list[Call] = []
+    is_answered = False
+    for each in window:
+        is_call = isinstance(each.canister, InvocationCanisterClass)
+        if each.position in paired:
+            is_answered = True
+            continue
+        # A call behind an answer, or behind anything said, was not made at once with those before it.
+        if group and (is_answered or not is_call):
+            yield Calls(tuple(group))
+            group = []
+        is_answered = False
+        if is_call:
+            group.append(Call(each, tuple(answers.get(each.position, ()))))
+        else:
+            yield Silent(each) if each.canister.held is absent else Single(each)
+    if group:
+        yield Calls(tuple(group))
+
+
+def _paired(window: Sequence[Placed]) -> dict[int, list[Placed]]:
+    """What answers each call, by the call's position; several calls may have the same id, one after the other."""
+    calls: dict[str, int] = {}
+    answers: dict[int, list[Placed]] = {}
+    for each in window:
+        canister = each.canister
+        if isinstance(canister, InvocationCanisterClass):
+            calls[canister.identifier] = each.position
+        elif isinstance(canister, ResultCanisterClass) and canister.invocation_id in calls:
+            answers.setdefault(calls[canister.invocation_id], []).append(each)
+    return answers

@@ -1,0 +1,72 @@
+"""Where the branches of a conversation part, and what there is to choose from at each of these places."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from cannery.storage import Tree
+
+
+class Option(Struct, frozen=True):
+    """One way on from a place where branches part."""
+
+    identifier: str
+    title: str
+    is_current: bool
+
+
+class Parting(Struct, frozen=True):
+    """A position from which branches go on differently."""
+
+    position: int
+    options: tuple[Option, ...]
+
+    @property
+    def current(self) -> int:
+        """Which of the options is looked at, from 0."""
+        return next((at for at, option in enumerate(self.options) if option.is_current), 0)
+
+
+def partings(tree: Tree, identifier: str) -> dict[int, Parting]:
+    """The places along a conversation where others part from it, by position."""
+    path = _path(tree, identifier)
+    found = {}
+    for node, following in zip(path, [*path[1:], None], strict=True):
+        for position in sorted({fork.position for fork in node.forks}):
+            if following is not None and position > following.position:
+                break
+            options = tuple(_options(node, following, position))
+            if len(options) > 1 and any(option.is_current for option in options):
+                found[position] = Parting(position, options)
+    return found
+
+
+def _options(node: Tree, following: Tree | None, position: int) -> Iterator[Option]:
+    """The conversation itself, then its forks at a position."""
+    leaves = following is not None and following.position == position
+    if not node.is_deleted:
+        yield Option(node.identifier, node.title, not leaves)
+    for fork in node.forks:
+        if fork.position == position and not fork.is_deleted:
+            is_current = (
+                leaves and following is not None and fork.identifier == following.identifier
+            )
+            yield Option(fork.identifier, fork.title, is_current)
+
+
+def _path(tree: Tree, identifier: str) -> list[Tree]:
+    """The conversations from the oldest ancestor to one."""
+    waiting: list[list[Tree]] = [[tree]]
+    while waiting:
+        path = waiting.pop()
+        if path[-1].identifier == identifier:
+            return path
+        waiting += [[*path, fork] for fork in path[-1].forks]
+    return []
+
+
+def is_branched(tree: Tree) -> bool:
+    """Whether there is more than one conversation in a tree that can be looked at."""
+    return sum(not each.is_deleted for each in tree.walk()) > 1

@@ -1,0 +1,282 @@
+"""What a message says, as HTML: one function for each kind of content.
+
+Media are shown from the store's own addresses only, and only as types that cannot run; what lies elsewhere is a link.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, assert_never
+
+from htpy import (
+    Node,
+    a,
+    audio,
+    blockquote,
+    details,
+    div,
+    fragment,
+    img,
+    p,
+    pre,
+    span,
+    summary,
+    video,
+)
+from msgspec import Struct
+
+from cannery.messages import (
+    AnyContent,
+    AudioContentClass,
+    Base64,
+    Citation,
+    DataContentClass,
+    FileContentClass,
+    ImageContentClass,
+    Location,
+    OpaqueContentClass,
+    PartsContentClass,
+    ReasoningContentClass,
+    RefusalContentClass,
+    TextualContentClass,
+    VideoContentClass,
+)
+from cannery.viewer.highlighting import highlight
+from cannery.viewer.json_lines import pretty
+from cannery.viewer.markdown import markdown
+from cannery.viewer.spoken import passages
+from cannery.viewer.visible import counted, one_line, size_text, visible
+from cannery.wire.media import is_text_file
+
+# Types that browsers show without running anything.
+SHOWN_IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"})
+PLAYED = frozenset(
+    {
+        *("audio/mpeg", "audio/wav", "audio/ogg", "audio/flac", "audio/mp4", "audio/aac"),
+        *("video/mp4", "video/webm", "video/ogg"),
+    }
+)
+_SPELLINGS = {"image/jpg": "image/jpeg", "audio/mp3": "audio/mpeg", "audio/x-wav": "audio/wav"}
+_FOLDED_LINES = 24
+_FOLDED_CHARACTERS = 2_400
+_LONGEST = 60_000
+
+
+class Links(Struct, frozen=True):
+    """Where things are: media by their content, messages by their position. "" where there is no such place.
+
+    ``whole`` is a page of one message that leaves nothing out; without one, nothing is left out.
+    """
+
+    media: Callable[[Any], str]
+    message: Callable[[int], str]
+    whole: Callable[[int], str]
+
+
+class Place(Struct, frozen=True):
+    """Where something is rendered: the position of its message, and whether all of it is wanted."""
+
+    links: Links
+    position: int
+    is_whole: bool = False
+
+
+def content_html(content: AnyContent, place: Place, *, is_plain: bool = False) -> Node:
+    """A content; ``is_plain`` for text that is not meant as Markdown, such as the output of a tool."""
+    match content:
+        case TextualContentClass():
+            return _text(content, place, is_plain=is_plain)
+        case ImageContentClass() | AudioContentClass() | VideoContentClass():
+            return _media(content, place)
+        case FileContentClass():
+            return _file(content, place)
+        case ReasoningContentClass():
+            return _reasoning(content)
+        case RefusalContentClass():
+            return div(".refusal")[span(".badge.error")["refused"], markdown(content.text)]
+        case DataContentClass():
+            return json_html(content.json)
+        case OpaqueContentClass():
+            return _folded(
+                f"{content.tag or 'block'} of {content.dialect}", json_html(content.json)
+            )
+        case PartsContentClass():
+            return fragment[
+                (content_html(part, place, is_plain=is_plain) for part in content.parts)
+            ]
+        case _:
+            assert_never(content)
+
+
+def _text(content: TextualContentClass, place: Place, *, is_plain: bool) -> Node:
+    text = content.text
+    shown = plain_text(text, place) if is_plain else marked_text(text, place)
+    return fragment[shown, citations(content.citations)]
+
+
+def marked_text(text: str, place: Place) -> Node:
+    """Text that somebody wrote, as Markdown; blocks that a program put into it are folded."""
+    return fragment[_passages(text, place)]
+
+
+def _passages(text: str, place: Place) -> Iterator[Node]:
+    for passage in passages(text):
+        if not passage.tag:
+            shown, left = _shortened(passage.text, place)
+            yield markdown(shown)
+            yield left
+            continue
+        told = f"{passage.tag} · {counted(len(passage.text), 'character')}"
+        yield details(".setup")[summary[told], plain_text(passage.text, place)]
+
+
+def plain_text(text: str, place: Place) -> Node:
+    """Text as it is; JSON pretty, and much of it folded."""
+    shown, left = _shortened(text, place)
+    if shown[:1] in ("{", "[") and left is None:
+        laid_out = pretty(text)
+        if laid_out is not None:
+            return fold(pre(".plain", tabindex="0")[highlight(laid_out, "json")], laid_out, place)
+    return fragment[fold(pre(".plain", tabindex="0")[visible(shown)], shown, place), left]
+
+
+def _shortened(text: str, place: Place) -> tuple[str, Node]:
+    """The beginning of a text that is too long for a page, and a link to all of it."""
+    whole = place.links.whole(place.position)
+    if len(text) <= _LONGEST or place.is_whole or not whole:
+        return text, None
+    left = counted(len(text) - _LONGEST, "character")
+    return text[:_LONGEST], p(".left-out")[
+        f"{left} more. ", a(href=whole)["Show all of this message"]
+    ]
+
+
+def fold(shown: Node, text: str, place: Place) -> Node:
+    """Long text behind its first line; nothing is folded where all of it is wanted."""
+    lines = text.count("\n") + 1
+    if place.is_whole or (lines <= _FOLDED_LINES and len(text) <= _FOLDED_CHARACTERS):
+        return shown
+    first = one_line(text.lstrip()[:400], 90)
+    count = counted(lines, "line") if lines > 1 else counted(len(text), "character")
+    return details(".long")[summary[span(".first")[first], span(".count")[count]], shown]
+
+
+def _folded(words: str, shown: Node) -> Node:
+    return details(".long")[summary[span(".first")[visible(words)]], shown]
+
+
+def json_html(text: str) -> Node:
+    """JSON, laid out and coloured; as it is if it is too long or cannot be read."""
+    laid_out = pretty(text)
+    if laid_out is None:
+        return pre(".plain", tabindex="0")[visible(text)]
+    return pre(".code", {"data-language": "json"}, tabindex="0")[highlight(laid_out, "json")]
+
+
+def citations(cited: tuple[Citation, ...]) -> Node:
+    """Where a text got its words from."""
+    if not cited:
+        return None
+    items = [_citation(each) for each in cited]
+    told = counted(len(cited), "source")
+    return details(".citations")[summary[told], div[(p[item] for item in items)]]
+
+
+def _citation(each: Citation) -> Node:
+    name = visible(each.title or each.url or "source")
+    shown: Node = name
+    if each.url and each.url.startswith(("http://", "https://")):
+        shown = a(href=each.url, target="_blank", rel="noopener noreferrer nofollow")[name]
+    return fragment[shown, blockquote[visible(each.cited_text)] if each.cited_text else None]
+
+
+def _reasoning(content: ReasoningContentClass) -> Node:
+    words = content.shown
+    if words:
+        return markdown(words)
+    origin = content.origin.dialect if content.origin is not None else "its provider"
+    return p(".quiet")[f"Encrypted: only {origin} can read this."]
+
+
+# --- media -------------------------------------------------------------------------------------
+
+
+def payload_size(payload: Any) -> int:
+    """How many bytes a payload has, without loading it."""
+    if isinstance(payload, bytes):
+        return len(payload)
+    if isinstance(payload, Base64):
+        return len(payload.text) * 3 // 4
+    size: int = getattr(payload, "size", -1)
+    return size
+
+
+def shown_type(content: Any) -> str:
+    """The type as which media say they may be shown; "" for any other. Who serves them looks at their bytes."""
+    declared = str(content.mime_type).partition(";")[0].strip().lower()
+    declared = _SPELLINGS.get(declared, declared)
+    return declared if declared in SHOWN_IMAGES or declared in PLAYED else ""
+
+
+def _media(content: Any, place: Place) -> Node:
+    payload = content.payload
+    if isinstance(payload, Location):
+        return _elsewhere(content.kind, payload)
+    kind = shown_type(content)
+    address = place.links.media(content)
+    label = (
+        f"{content.kind}, {content.mime_type or 'unknown type'}, {size_text(payload_size(payload))}"
+    )
+    if not address:
+        return p(".quiet")[f"[{visible(label)}]"]
+    if kind in SHOWN_IMAGES and content.kind == "image":
+        return a(".media", href=address)[
+            img(src=address, alt=visible(label), loading="lazy", decoding="async")
+        ]
+    if kind in PLAYED and content.kind == "audio":
+        return audio(controls=True, preload="none", src=address, aria_label=visible(label))
+    if kind in PLAYED and content.kind == "video":
+        return video(controls=True, preload="none", src=address, aria_label=visible(label))
+    return _card(visible(label), address)
+
+
+def _elsewhere(kind: str, payload: Location) -> Node:
+    """What lies elsewhere is not loaded: whoever keeps it would know that it was looked at."""
+    name = visible(payload.value)
+    if payload.kind == "url" and payload.value.startswith(("http://", "https://")):
+        link = a(href=payload.value, target="_blank", rel="noopener noreferrer nofollow")[
+            one_line(name, 120)
+        ]
+        return p(".file")[
+            span(".badge")[kind], " ", link, span(".quiet")[" not loaded: it lies elsewhere"]
+        ]
+    return p(".file")[
+        span(".badge")[kind], f" {one_line(name, 120)}", span(".quiet")[" kept by its provider"]
+    ]
+
+
+def _card(label: str, address: str) -> Node:
+    return p(".file")[
+        span(".badge")["file"], f" {label} ", a(href=address, download=True)["Download"]
+    ]
+
+
+def _file(content: FileContentClass, place: Place) -> Node:
+    payload = content.payload
+    if content.chunks:
+        inner = fragment[(content_html(chunk, place, is_plain=True) for chunk in content.chunks)]
+        return div(".file-text")[_file_head(content), inner]
+    if isinstance(payload, Location):
+        return _elsewhere(content.name or "file", payload)
+    if is_text_file(content):
+        text = content.data.decode("utf-8", "replace")
+        return div(".file-text")[_file_head(content), plain_text(text, place)]
+    label = f"{content.name or 'file'}, {content.mime_type}, {size_text(payload_size(payload))}"
+    address = place.links.media(content)
+    return _card(visible(label), address) if address else p(".file")[visible(label)]
+
+
+def _file_head(content: FileContentClass) -> Node:
+    name = visible(content.name or content.mime_type or "file")
+    note = span(".quiet")[f" {visible(content.context)}"] if content.context else None
+    return p(".file")[span(".badge")["file"], f" {name}", note]

@@ -1,0 +1,44 @@
+"""Answers that are being given now, as the viewer sees them.
+
+Who serves the viewer says what runs; nothing is kept for it and nothing is copied while nobody looks. A page that looks
+asks again every moment and is sent what has come since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from cannery.messages import AnyCanister
+
+
+class Running(Protocol):
+    """The exchanges under way."""
+
+    def identifiers(self) -> Sequence[str]:
+        """The conversations in which something is being said, the latest first."""
+
+    def asked(self, identifier: str) -> Sequence[AnyCanister] | None:
+        """What was asked in a conversation and is not filed yet; None if nothing runs there."""
+
+    def said(self, identifier: str) -> Sequence[AnyCanister]:
+        """What has come of the answer."""
+
+
+class NothingRuns:
+    """No exchange is under way here."""
+
+    def identifiers(self) -> Sequence[str]:
+        """None."""
+        return ()
+
+    def asked(self, identifier: str) -> Sequence[AnyCanister] | None:  # noqa: ARG002 - the same for all
+        """Nothing."""
+        return None
+
+    def said(self, identifier: str) -> Sequence[AnyCanister]:  # noqa: ARG002 - the same for all
+        """Nothing."""
+        return ()
+
+
+NOTHING_RUNS = NothingRuns()

@@ -1,0 +1,208 @@
+"""A conversation as one provider gets it: the body, and every loss and repair at its message and its place in the body.
+
+The place in the body is found by reading the body again: the reader notes where each message stands, and messages are
+aligned with those of the conversation by their digests. What is lost is marked where it would have stood.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from cannery.dialects import dialect_names, find_dialect
+from cannery.errors import CanneryError
+from cannery.messages import AnyCanister, Conversation, Request, absent, digest
+from cannery.translation import nativize_request
+from cannery.viewer.json_lines import Line, laid_out
+from cannery.viewer.messages import Mark
+from cannery.viewer.visible import counted
+from cannery.wire.losses import CODES, REPAIRS, Loss, Repair
+from cannery.wire.places import Path, Places, path_text
+
+_PLACE = re.compile(r"^conversation\[(\d+)\]")
+# What is said about a last word of the model, which a request must not have and a conversation mostly has.
+_UNANSWERED = frozenset({"PREFILL_DROPPED", "prefill"})
+_LONGEST_TEXT = 2_000
+_KINDS = {"info": "info", "lost": "loss", "blocked": "broken"}
+
+
+class Noted(Struct, frozen=True):
+    """A mark with the message that it is about, None for what is about the request as a whole."""
+
+    mark: Mark
+    position: int | None
+    path: str
+
+
+class Spoken(Struct, frozen=True):
+    """A conversation as a request of one dialect; ``refusal`` says why there is none."""
+
+    dialect: str
+    model: str
+    body: bytes = b""
+    notes: tuple[Noted, ...] = ()
+    # The path in the body of each message that is there, by its position.
+    places: Mapping[int, Path] = {}
+    refusal: str = ""
+
+    @property
+    def by_message(self) -> dict[int, list[Mark]]:
+        """The marks of each message."""
+        found: dict[int, list[Mark]] = {}
+        for note in self.notes:
+            if note.position is not None:
+                found.setdefault(note.position, []).append(note.mark)
+        return found
+
+    @property
+    def elsewhere(self) -> list[Noted]:
+        """What is about no single message."""
+        return [note for note in self.notes if note.position is None]
+
+    def count(self, *kinds: str) -> int:
+        """How many notes are of some kinds."""
+        return sum(note.mark.kind in kinds for note in self.notes)
+
+
+def served_dialects() -> list[str]:
+    """The dialects of providers, not those of data sets."""
+    return [name for name in dialect_names() if find_dialect(name).routes]
+
+
+def speak(history: Conversation, dialect: str, model: str | None) -> Spoken:
+    """A conversation as a request of a dialect."""
+    name = find_dialect(dialect).name
+    try:
+        rendered = nativize_request(
+            Request(history, model or absent), name, policy="allow", without=("prefill",)
+        )
+    except CanneryError as error:
+        return Spoken(name, model or "", refusal=str(error))
+    notes = [*map(_of_loss, rendered.losses), *map(_of_repair, rendered.repairs)]
+    kept = tuple(note for note in notes if note.mark.label not in _UNANSWERED)
+    return Spoken(name, model or "", rendered.body, kept, _places(history, name, rendered.body))
+
+
+def _of_loss(loss: Loss) -> Noted:
+    told = loss.detail or CODES.get(loss.code, ("", ""))[1]
+    return _noted(Mark(_KINDS.get(loss.severity, "loss"), loss.code, told), loss.path)
+
+
+def _of_repair(repair: Repair) -> Noted:
+    told = repair.detail or REPAIRS.get(repair.name, "")
+    return _noted(Mark("repair", repair.name, told), repair.path)
+
+
+def _noted(mark: Mark, path: str) -> Noted:
+    found = _PLACE.match(path)
+    return Noted(mark, int(found[1]) if found else None, path)
+
+
+def _places(history: Sequence[AnyCanister], dialect: str, body: bytes) -> dict[int, Path]:
+    """Where each message of a conversation stands in a body."""
+    places = Places()
+    try:
+        again = find_dialect(dialect).read_request(body, places).conversation
+    except CanneryError:
+        return {}
+    paths = places.canisters
+    mine, yours = [digest(each) for each in history], [digest(each) for each in again]
+    found: dict[int, Path] = {}
+    for tag, i1, i2, j1, j2 in SequenceMatcher(None, mine, yours, autojunk=False).get_opcodes():
+        if tag == "equal" or (tag == "replace" and i2 - i1 == j2 - j1):
+            found |= {
+                i1 + step: paths[j1 + step] for step in range(i2 - i1) if j1 + step < len(paths)
+            }
+        elif tag == "replace":
+            # Messages were joined or split: each is near where the run begins.
+            found |= {
+                at: paths[min(j1 + at - i1, j2 - 1)] for at in range(i1, i2) if j2 <= len(paths)
+            }
+    return found
+
+
+# --- the body in lines -------------------------------------------------------------------------
+
+
+class Run(Struct, frozen=True):
+    """Lines of a body under what is marked at the first of them; ``positions`` are the messages that begin there."""
+
+    lines: tuple[str, ...]
+    notes: tuple[Noted, ...]
+    positions: tuple[int, ...]
+
+
+def body_runs(spoken: Spoken) -> list[Run]:
+    """The lines of a body, cut where something is marked or a message begins."""
+    lines = list(laid_out(_shortened(msgspec.json.decode(spoken.body))))
+    starts: dict[int, tuple[list[Noted], list[int]]] = {}
+    index = _index(lines)
+    for position, path in spoken.places.items():
+        at = _line_of(index, path)
+        starts.setdefault(at, ([], []))[1].append(position)
+    for note in spoken.notes:
+        at = _line_of(index, _place_of(spoken, note))
+        starts.setdefault(at, ([], []))[0].append(note)
+    cuts = sorted({0, *starts, len(lines)})
+    runs = []
+    for first, last in pairwise(cuts):
+        notes, positions = starts.get(first, ([], []))
+        text = tuple(line.text for line in lines[first:last])
+        runs.append(Run(text, tuple(notes), tuple(positions)))
+    return runs
+
+
+def _index(lines: Iterable[Line]) -> dict[Path, int]:
+    found: dict[Path, int] = {}
+    for number, line in enumerate(lines):
+        if line.path is not None:
+            found.setdefault(line.path, number)
+    return found
+
+
+def _line_of(index: Mapping[Path, int], path: Path) -> int:
+    """The line on which a path begins; what is not in the body is marked at what would hold it."""
+    while path and path not in index:
+        path = path[:-1]
+    return index.get(path, 0)
+
+
+def _place_of(spoken: Spoken, note: Noted) -> Path:
+    if note.position is None:
+        return ()
+    if note.position in spoken.places:
+        return spoken.places[note.position]
+    # Lost altogether: it is marked at the message behind it, or at the last one.
+    behind = [at for at in spoken.places if at > note.position]
+    before = [at for at in spoken.places if at < note.position]
+    if behind:
+        return spoken.places[min(behind)]
+    return spoken.places[max(before)] if before else ()
+
+
+def _shortened(value: Any) -> Any:
+    """A value whose long texts are cut: a page shows where they are, and the copy has all of them."""
+    if isinstance(value, dict):
+        return {key: _shortened(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_shortened(item) for item in value]
+    if isinstance(value, str) and len(value) > _LONGEST_TEXT:
+        return f"{value[:400]}… [{counted(len(value) - 400, 'character')} more]"
+    return value
+
+
+def place_text(spoken: Spoken, position: int) -> str:
+    """Where a message stands in a body, as text; "" if it is not there."""
+    path = spoken.places.get(position)
+    return "" if path is None else path_text(path)
+
+
+def all_spoken(history: Conversation, model: str | None) -> Iterator[Spoken]:
+    """A conversation as every provider gets it."""
+    return (speak(history, name, model) for name in served_dialects())

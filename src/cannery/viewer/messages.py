@@ -1,0 +1,337 @@
+"""Messages as HTML: one article for each, with its role, time, permalink, what it says and what is known of it.
+
+Pure functions: the same messages and surroundings give the same HTML, whoever serves it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from htpy import (
+    Element,
+    Node,
+    a,
+    article,
+    details,
+    div,
+    fragment,
+    h3,
+    header,
+    li,
+    p,
+    pre,
+    section,
+    span,
+    summary,
+    time,
+    ul,
+)
+from msgspec import Struct
+
+from cannery.errors import CanneryError
+from cannery.messages import (
+    AnyCanister,
+    DocumentCanisterClass,
+    InvocationCanisterClass,
+    ReasoningContentClass,
+    ResultCanisterClass,
+    Role,
+    SupervisorCanisterClass,
+    absent,
+)
+from cannery.viewer.arrangement import Block, Call, Calls, Placed, Silent, Single
+from cannery.viewer.contents import (
+    Links,
+    Place,
+    content_html,
+    fold,
+    json_html,
+    marked_text,
+    plain_text,
+)
+from cannery.viewer.differences import line_changes, patch
+from cannery.viewer.edits import Deed, deed_of, is_patch
+from cannery.viewer.facts import Exchange, facts_html
+from cannery.viewer.highlighting import highlight, language_of_path
+from cannery.viewer.markdown import code_block
+from cannery.viewer.spoken import is_setup
+from cannery.viewer.visible import counted, one_line, visible
+
+_NAMES = {
+    Role.User: "User",
+    Role.Assistant: "Assistant",
+    Role.Supervisor: "System",
+    Role.Document: "Document",
+    Role.Invocation: "Call",
+    Role.Result: "Result",
+}
+_SHORT_SUPERVISOR = 300
+
+
+class Mark(Struct, frozen=True):
+    """Something to know about a message: ``kind`` is loss, repair, info or broken; ``about`` names providers."""
+
+    kind: str
+    label: str
+    detail: str
+    link: str = ""
+
+
+class Surroundings(Struct, frozen=True):
+    """What is known around the messages of a page."""
+
+    links: Links
+    facts: Mapping[int, Exchange] = {}
+    marks: Mapping[int, Sequence[Mark]] = {}
+    # What stands before the message at a position: where branches part, where children began.
+    before: Mapping[int, Node] = {}
+    is_whole: bool = False
+
+    def place(self, position: int) -> Place:
+        """Where the message at a position is rendered."""
+        return Place(self.links, position, self.is_whole)
+
+
+def blocks_html(blocks: Iterable[Block], around: Surroundings) -> Iterator[Node]:
+    """Blocks one after the other, each with what stands before it."""
+    for block in blocks:
+        for position in block.positions:
+            if position in around.before:
+                yield around.before[position]
+        yield block_html(block, around)
+
+
+def block_html(block: Block, around: Surroundings) -> Node:
+    """A block, with the facts of the exchanges that end in it."""
+    facts = [facts_html(around.facts[at]) for at in block.positions if at in around.facts]
+    match block:
+        case Single(placed):
+            return fragment[message_html(placed, around), facts]
+        case Calls(calls):
+            return fragment[calls_html(calls, around), facts]
+        case Silent(placed):
+            return fragment[span(f"#m{placed.position}.silent"), facts]
+
+
+# --- messages ----------------------------------------------------------------------------------
+
+
+def message_html(placed: Placed, around: Surroundings) -> Element:
+    """One message."""
+    canister, position = placed.canister, placed.position
+    kind = _kind(canister)
+    return article(
+        f"#m{position}.message.{kind}",
+        {"data-position": str(position), "data-role": canister.role.value},
+    )[
+        _head(placed, _title(canister), around),
+        _marks(position, around),
+        div(".said")[_said(canister, around.place(position))],
+    ]
+
+
+def _kind(canister: AnyCanister) -> str:
+    if isinstance(getattr(canister, "held", None), ReasoningContentClass):
+        return "reasoning"
+    if isinstance(canister, ResultCanisterClass) and canister.is_error:
+        return "result.failed"
+    joined = ".joined" if canister.joined else ""
+    if canister.role is Role.User and isinstance(canister.held, str) and is_setup(canister.held):
+        return f"user.setup-only{joined}"
+    return f"{canister.role.value}{joined}"
+
+
+def _title(canister: AnyCanister) -> Node:
+    if isinstance(canister.held, ReasoningContentClass):
+        return "Thinking"
+    name = _NAMES[canister.role]
+    if isinstance(canister, SupervisorCanisterClass) and canister.rank == "developer":
+        return "Developer"
+    if isinstance(canister, DocumentCanisterClass) and canister.title is not absent:
+        return fragment[name, span(".of")[one_line(str(canister.title), 120)]]
+    if isinstance(canister, ResultCanisterClass):
+        failed = span(".badge.error")["failed"] if canister.is_error else None
+        return fragment[name, span(".of")["without its call"], failed]
+    return name
+
+
+def _head(placed: Placed, title: Node, around: Surroundings) -> Element:
+    return header[h3[title], _time(placed.canister.timestamp), _permalink(placed.position, around)]
+
+
+def _time(when: datetime) -> Node:
+    return time(datetime=when.isoformat())[when.strftime("%H:%M")]
+
+
+def _permalink(position: int, around: Surroundings) -> Node:
+    address = around.links.message(position)
+    return a(".permalink", href=address, aria_label=f"Link to message {position}")[f"#{position}"]
+
+
+def _marks(position: int, around: Surroundings) -> Node:
+    marks = around.marks.get(position)
+    if not marks:
+        return None
+    return ul(".marks", aria_label="What providers make of this message")[
+        (mark_html(mark) for mark in marks)
+    ]
+
+
+def mark_html(mark: Mark) -> Node:
+    """A mark beside a message."""
+    label: Node = span(".badge")[visible(mark.label)]
+    if mark.link:
+        label = a(".badge", href=mark.link)[visible(mark.label)]
+    return li(f".mark.{mark.kind}")[label, " ", visible(mark.detail)]
+
+
+def _said(canister: AnyCanister, place: Place) -> Node:
+    try:
+        return _spoken(canister, place)
+    except CanneryError as error:
+        return p(".bad")[f"This message cannot be read: {visible(str(error))}"]
+
+
+def _spoken(canister: AnyCanister, place: Place) -> Node:
+    held: Any = canister.held
+    if isinstance(canister, ResultCanisterClass):
+        return _result(canister, place)
+    if isinstance(canister, InvocationCanisterClass):
+        return _arguments(canister, place)
+    content = canister.content
+    if isinstance(held, ReasoningContentClass):
+        return _folded_reasoning(held, content_html(content, place))
+    shown = marked_text(held, place) if isinstance(held, str) else content_html(content, place)
+    if canister.role in (Role.Supervisor, Role.Document) and not place.is_whole:
+        return _folded_setup(canister.text, shown)
+    return shown
+
+
+def _folded_reasoning(content: ReasoningContentClass, shown: Node) -> Node:
+    words = one_line(content.shown, 100) or "encrypted"
+    return details(".thought")[summary[span(".first")[words]], shown]
+
+
+def _folded_setup(text: str, shown: Node) -> Node:
+    if len(text) <= _SHORT_SUPERVISOR:
+        return shown
+    told = counted(len(text), "character")
+    return details(".long")[
+        summary[span(".first")[one_line(text, 110)], span(".count")[told]], shown
+    ]
+
+
+# --- calls -------------------------------------------------------------------------------------
+
+
+def calls_html(calls: Sequence[Call], around: Surroundings) -> Element:
+    """Calls of one turn: several that were made at once are drawn together."""
+    if len(calls) == 1:
+        return _call(calls[0], around)
+    told = f"{len(calls)} calls at once"
+    return section(".parallel", aria_label=told)[
+        p(".group")[told], (_call(call, around) for call in calls)
+    ]
+
+
+def _call(call: Call, around: Surroundings) -> Element:
+    placed = call.placed
+    canister: Any = placed.canister
+    deed = (
+        deed_of(canister.arguments)
+        if canister.is_object
+        else Deed(one_line(canister.arguments_text, 90))
+    )
+    is_failed = any(getattr(each.canister, "is_error", False) for each in call.results)
+    failed = ".failed" if is_failed else ""
+    return article(
+        f"#m{placed.position}.message.invocation{failed}",
+        {"data-position": str(placed.position), "data-role": "invocation"},
+    )[
+        header[
+            h3[span(".tool")[visible(canister.name)], span(".of")[one_line(deed.subject, 110)]],
+            span(".badge.error")["failed"] if is_failed else None,
+            _time(placed.canister.timestamp),
+            _permalink(placed.position, around),
+        ],
+        _marks(placed.position, around),
+        div(".said")[_deed(canister, deed, around.place(placed.position))],
+        (_answer(each, around) for each in call.results),
+        None if call.results else p(".quiet.unanswered")["No result"],
+    ]
+
+
+def _answer(placed: Placed, around: Surroundings) -> Element:
+    canister: Any = placed.canister
+    kind = ".failed" if canister.is_error else ""
+    return div(
+        f"#m{placed.position}.answer{kind}",
+        {"data-position": str(placed.position), "data-role": "result"},
+    )[
+        span(".answer-name")["Result", _permalink(placed.position, around)],
+        _marks(placed.position, around),
+        _said(canister, around.place(placed.position)),
+    ]
+
+
+def _result(canister: ResultCanisterClass, place: Place) -> Node:
+    stated = canister.stated_error
+    error = None if stated is absent else p(".bad")[visible(str(stated))]
+    text = canister.text
+    if text and is_patch(text):
+        return fragment[error, fold(patch(text), text, place)]
+    return fragment[error, content_html(canister.content, place, is_plain=True)]
+
+
+def _arguments(canister: InvocationCanisterClass, place: Place) -> Node:
+    text = canister.arguments_text
+    return json_html(text) if canister.is_object else plain_text(text, place)
+
+
+def _deed(canister: InvocationCanisterClass, deed: Deed, place: Place) -> Node:
+    if not canister.is_object:
+        text = canister.arguments_text
+        if not text:
+            return None
+        shown: Node = patch(text) if is_patch(text) else plain_text(text, place)
+        return fragment[
+            span(".badge")["not an object"] if not canister.is_freeform else None, shown
+        ]
+    return fragment[_deed_parts(deed, place), _raw(canister)]
+
+
+def _deed_parts(deed: Deed, place: Place) -> Iterator[Node]:
+    if deed.command:
+        yield fold(code_block(deed.command, "bash"), deed.command, place)
+    for change in deed.changes:
+        both = f"{change.old}\n{change.new}"
+        yield fold(line_changes(change.old, change.new), both, place)
+    if deed.patch:
+        yield fold(patch(deed.patch), deed.patch, place)
+    if deed.written is not None:
+        shown = pre(".code", tabindex="0")[highlight(deed.written, language_of_path(deed.path))]
+        yield fold(shown, deed.written, place)
+    if deed.rest and not (len(deed.rest) == 1 and deed.subject in deed.rest.values()):
+        text = json.dumps(_plain(deed.rest), ensure_ascii=False)
+        yield fold(json_html(text), text, place)
+
+
+def _plain(value: Any) -> Any:
+    """A deeply immutable value as JSON's own."""
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return value
+
+
+def _raw(canister: InvocationCanisterClass) -> Node:
+    text = canister.arguments_text
+    if not text or text == "{}":
+        return None
+    return details(".raw")[
+        summary["Arguments as written"], pre(".plain", tabindex="0")[visible(text)]
+    ]

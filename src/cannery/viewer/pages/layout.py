@@ -1,0 +1,150 @@
+"""What all pages share: the frame, the bar at the top, and how a page is sent in pieces."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+import htpy
+from htpy import (
+    Element,
+    Node,
+    a,
+    body,
+    button,
+    dd,
+    dialog,
+    div,
+    dl,
+    dt,
+    footer,
+    form,
+    fragment,
+    h2,
+    head,
+    header,
+    kbd,
+    label,
+    link,
+    main,
+    meta,
+    nav,
+    script,
+    span,
+    title,
+)
+from markupsafe import Markup
+
+from cannery.viewer.addresses import ROOT, list_address
+from cannery.viewer.assets import asset_address
+
+_KEYS = (
+    ("j / k", "next / previous message"),
+    ("[ / ]", "previous / next prompt"),
+    ("t", "open or close all thinking"),
+    ("o", "open or close all calls and results"),
+    ("b", "branches"),
+    ("y", "copy the message"),
+    ("/", "search"),
+    ("g", "list of conversations"),
+    ("?", "this help"),
+)
+
+
+def document(
+    name: str, content: Iterable[Node], *, kind: str, query: str = "", twin: str = ""
+) -> Iterator[bytes]:
+    """A whole page, in pieces: what is ready is sent before the rest is made."""
+    opening = fragment[
+        Markup('<!doctype html><html lang="en">'),
+        _head(name, twin),
+        Markup(f'<body class="{kind}">'),  # noqa: S704 - a word of ours
+        a(".skip", href="#content")["Skip to content"],
+        _bar(query),
+        Markup('<main id="content" tabindex="-1">'),
+    ]
+    yield _encoded(opening)
+    for node in content:
+        yield _encoded(node)
+    yield _encoded(fragment[Markup("</main>"), _foot(twin), _help(), Markup("</body></html>")])
+
+
+def part(content: Iterable[Node]) -> Iterator[bytes]:
+    """A piece of a page that a script puts in its place."""
+    for node in content:
+        yield _encoded(node)
+
+
+def _encoded(node: Node) -> bytes:
+    return str(fragment[node]).encode("utf-8", "replace")
+
+
+def _head(name: str, twin: str) -> Element:
+    return head[
+        meta(charset="utf-8"),
+        meta(name="viewport", content="width=device-width, initial-scale=1"),
+        meta(name="color-scheme", content="light dark"),
+        meta(name="robots", content="noindex"),
+        title[f"{name} · Cannery"],
+        link(rel="icon", href=asset_address("icon.svg"), type="image/svg+xml"),
+        link(rel="stylesheet", href=asset_address("viewer.css")),
+        link(rel="alternate", type="application/json", href=twin) if twin else None,
+        script(type="module", src=asset_address("viewer.js")),
+    ]
+
+
+def _bar(query: str) -> Element:
+    return header(".bar")[
+        a(".brand", href=ROOT)["Cannery"],
+        form(".search", action=ROOT, method="get", role="search")[
+            label(".hidden", for_="search")["Search all conversations"],
+            htpy.input(
+                "#search",
+                name="q",
+                type="search",
+                value=query,
+                placeholder="Search all conversations",
+                autocomplete="off",
+                spellcheck="false",
+            ),
+        ],
+        nav(".tools", aria_label="Page")[
+            button(".scripted", {"data-action": "theme"}, type="button", title="Dark or light")[
+                "Theme"
+            ],
+            button(".scripted", {"data-action": "help"}, type="button", title="Keyboard shortcuts")[
+                "Keys"
+            ],
+        ],
+    ]
+
+
+def _foot(twin: str) -> Element:
+    return footer(".foot")[a(href=twin)["This page as JSON"] if twin else None]
+
+
+def _help() -> Element:
+    rows = [fragment[dt[kbd[keys]], dd[words]] for keys, words in _KEYS]
+    return fragment[
+        dialog("#help", aria_labelledby="help-title")[
+            h2("#help-title")["Keyboard"],
+            dl[rows],
+            form(method="dialog")[button(type="submit")["Close"]],
+        ],
+        div("#toast", role="status", aria_live="polite"),
+    ]  # type: ignore[return-value]
+
+
+def crumbs(*items: Node) -> Element:
+    """The way back."""
+    return nav(".crumbs", aria_label="Breadcrumb")[
+        a(href=list_address())["Conversations"],
+        (fragment[span(".sep")["/"], item] for item in items),
+    ]
+
+
+def empty(words: str, *advice: Node) -> Element:
+    """A page or a part of one that has nothing to show, and what to do about it."""
+    return div(".empty")[h2[words], advice]
+
+
+__all__ = ["body", "crumbs", "document", "empty", "main", "part"]

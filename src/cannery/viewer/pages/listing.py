@@ -1,0 +1,347 @@
+"""The list of conversations: newest first, filtered by the address, a page at a time; or the messages of a search."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import htpy
+from htpy import (
+    Element,
+    Node,
+    a,
+    button,
+    code,
+    div,
+    form,
+    fragment,
+    h1,
+    h2,
+    label,
+    li,
+    mark,
+    nav,
+    ol,
+    option,
+    p,
+    pre,
+    select,
+    span,
+    strong,
+    time,
+)
+from msgspec import Struct
+
+from cannery.errors import CanneryError, InputError
+from cannery.storage import Hit, Store, Summary
+from cannery.titles import title_of
+from cannery.viewer.addresses import ROOT, conversation_address, list_address
+from cannery.viewer.answers import Asked
+from cannery.viewer.facts import Totals, money, short_count, totals
+from cannery.viewer.pages.layout import document, empty, part
+from cannery.viewer.visible import counted, one_line, visible
+
+_PAGE = 50
+_HITS = 60
+_BEGINNING = 12
+ROLES = ("user", "assistant", "supervisor", "document", "invocation", "result")
+FILTERS = ("tag", "model", "role", "since", "until", "scope")
+_WORD = re.compile(r"\w+")
+
+
+class Row(Struct, frozen=True):
+    """A conversation in the list, with what has to be asked for apart."""
+
+    summary: Summary
+    title: str
+    branches: int
+    totals: Totals
+    is_running: bool
+
+
+def list_page(asked: Asked) -> Iterator[bytes]:
+    """The list, or the part of it that moves when something happens."""
+    chosen = _chosen(asked.query)
+    words = asked.query.get("q", "").strip()
+    twin = list_address({**asked.query}).replace(ROOT, f"{ROOT}.json", 1)
+    if asked.query.get("part") == "rows":
+        return part([_results(asked, chosen, words)])
+    content = [
+        div(".page")[
+            div(".page-head")[
+                h1["Search" if words else "Conversations"],
+                _filters(asked, chosen, words),
+            ],
+            div("#rows", {"data-live": "" if words else "list"})[_results(asked, chosen, words)],
+        ]
+    ]
+    name = f"{words} · Search" if words else "Conversations"
+    return document(visible(name), content, kind="listing", query=words, twin=twin)
+
+
+def list_data(asked: Asked) -> dict[str, Any]:
+    """The same as values."""
+    chosen = _chosen(asked.query)
+    words = asked.query.get("q", "").strip()
+    if words:
+        return {"hits": [_hit_data(hit) for hit in _search(asked, chosen, words)]}
+    found, following = _rows(asked, chosen)
+    return {"conversations": [_row_data(row) for row in found], "after": following}
+
+
+def _results(asked: Asked, chosen: Mapping[str, str], words: str) -> Node:
+    if words:
+        return _hits(_search(asked, chosen, words), words, asked)
+    found, following = _rows(asked, chosen)
+    if not found:
+        return _nothing(asked, chosen)
+    more = {**chosen, "after": following or ""}
+    return fragment[
+        ol(".rows")[(_row(row, asked) for row in found)],
+        nav(".pager", aria_label="Pages")[
+            a(href=list_address(chosen))["Newest"] if asked.query.get("after") else None,
+            a(href=list_address(more), rel="next")["Older conversations"] if following else None,
+        ],
+    ]
+
+
+# --- choosing ----------------------------------------------------------------------------------
+
+
+def _chosen(query: Mapping[str, str]) -> dict[str, str]:
+    return {name: query[name].strip() for name in FILTERS if query.get(name, "").strip()}
+
+
+def _selection(chosen: Mapping[str, str]) -> dict[str, Any]:
+    selection: dict[str, Any] = {
+        name: chosen[name] for name in ("tag", "model", "role") if name in chosen
+    }
+    for name in ("since", "until"):
+        if name in chosen:
+            selection[name] = _moment(name, chosen[name])
+    return selection
+
+
+def _moment(name: str, text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise InputError(f"{name}: not a date: {text[:40]!r}; write it as 2026-11-18") from None
+    if name == "until" and len(text) <= 10:
+        moment = moment.replace(hour=23, minute=59, second=59, microsecond=999_999)
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+
+
+def _within(asked: Asked, chosen: Mapping[str, str]) -> Store:
+    scope = chosen.get("scope")
+    if scope is None:
+        return asked.store
+    if not asked.sees_all:
+        return asked.store
+    return asked.store.within("" if scope == "-" else scope)
+
+
+def _rows(asked: Asked, chosen: Mapping[str, str]) -> tuple[list[Row], str | None]:
+    store = _within(asked, chosen)
+    found = store.list(
+        limit=_PAGE + 1, after=asked.query.get("after") or None, **_selection(chosen)
+    )
+    shown = found[:_PAGE]
+    following = shown[-1].cursor if len(found) > _PAGE else None
+    return [_full(asked, summary) for summary in shown], following
+
+
+def _full(asked: Asked, summary: Summary) -> Row:
+    store, name = asked.store, summary.identifier
+    branches = 1
+    title = summary.title
+    try:
+        branches = sum(not each.is_deleted for each in store.tree(name).walk())
+        if not title:
+            title = title_of(store.handle(name).read(0, _BEGINNING).canisters)
+    except CanneryError:
+        # It was deleted since it was listed, or is damaged; its own page says so.
+        pass
+    is_running = asked.running.asked(name) is not None
+    return Row(summary, title, branches, totals(asked.exchanges.of(name)), is_running)
+
+
+def _search(asked: Asked, chosen: Mapping[str, str], words: str) -> Sequence[Hit]:
+    return _within(asked, chosen).search(words, limit=_HITS, **_selection(chosen))
+
+
+# --- drawing -----------------------------------------------------------------------------------
+
+
+def _filters(asked: Asked, chosen: Mapping[str, str], words: str) -> Element:
+    def field(name: str, told: str, kind: str = "text", hint: str = "") -> Node:
+        return label[
+            span[told],
+            htpy.input(name=name, type=kind, value=chosen.get(name, ""), placeholder=hint),
+        ]
+
+    roles = [
+        option(value="")["any"],
+        *(option(value=role, selected=chosen.get("role") == role)[role] for role in ROLES),
+    ]
+    return form(".filters", action=ROOT, method="get")[
+        htpy.input(type="hidden", name="q", value=words) if words else None,
+        field("model", "Model"),
+        field("tag", "Tag"),
+        label[span["Said by"], select(name="role")[roles]],
+        field("since", "From", "date"),
+        field("until", "To", "date"),
+        field("scope", "Key") if asked.sees_all else None,
+        button(type="submit")["Filter"],
+        a(".reset", href=list_address({"q": words}))["Reset"] if chosen else None,
+    ]
+
+
+def _row(row: Row, asked: Asked) -> Element:
+    summary = row.summary
+    title = one_line(row.title, 120) or "Untitled"
+    facts: list[Node] = [counted(summary.count, "message")]
+    if row.branches > 1:
+        facts.append(span(".branches")[f"{row.branches} branches"])
+    if row.totals.tokens:
+        facts.append(f"{short_count(row.totals.tokens)} tokens")
+    if row.totals.cost is not None:
+        facts.append(money(row.totals.cost))
+    if summary.model:
+        facts.append(a(href=list_address({"model": summary.model}))[one_line(summary.model, 40)])
+    if row.totals.client:
+        facts.append(one_line(row.totals.client, 30))
+    if summary.scope and asked.sees_all:
+        facts.append(
+            a(href=list_address({"scope": summary.scope}))[f"key {one_line(summary.scope, 24)}"]
+        )
+    return li(".row")[
+        div(".row-title")[
+            a(href=conversation_address(summary.identifier))[title],
+            span(".badge.live")["running"] if row.is_running else None,
+            (
+                a(".tag", href=list_address({"tag": tag}))[one_line(tag, 24)]
+                for tag in summary.tags[:6]
+            ),
+        ],
+        time(".when", datetime=summary.updated.isoformat())[
+            summary.updated.strftime("%Y-%m-%d %H:%M")
+        ],
+        div(".row-facts")[
+            (span(".fact")[fact] for fact in facts),
+            (
+                a(".tag", href=list_address({"tag": tag}))[one_line(tag, 24)]
+                for tag in summary.tags[:6]
+            ),
+        ],
+    ]
+
+
+def _nothing(asked: Asked, chosen: Mapping[str, str]) -> Node:
+    if chosen:
+        return empty(
+            "No conversation fits these filters",
+            p[a(href=list_address())["Show all conversations"]],
+        )
+    base = asked.base or "http://127.0.0.1:8484"
+    served = f"""curl {base}/v1/chat/completions -H 'content-type: application/json' \\
+  -d '{{"model": "echo", "messages": [{{"role": "user", "content": "Hello"}}]}}'"""
+    return empty(
+        "No conversations yet",
+        p["Send something through the gateway, and it appears here while it is being said:"],
+        pre(".code", tabindex="0")[served],
+        p["Or bring in chats of other programs: ", code["cannery import conversations.json"]],
+    )
+
+
+def _hits(hits: Sequence[Hit], words: str, asked: Asked) -> Node:
+    if not hits:
+        return empty(
+            f"Nothing was said with “{one_line(words, 60)}”",
+            p[
+                "All words must occur in one message. ",
+                code["word*"],
+                " finds words that begin so, ",
+                code['"two words"'],
+                " a phrase.",
+            ],
+        )
+    del asked
+    grouped: dict[str, list[Hit]] = {}
+    for hit in hits:
+        grouped.setdefault(hit.identifier, []).append(hit)
+    more = (
+        p(".quiet")[f"The best {_HITS} messages. More words find fewer."]
+        if len(hits) >= _HITS
+        else None
+    )
+    told = f"{counted(len(hits), 'message')} in {counted(len(grouped), 'conversation')}"
+    return fragment[
+        p(".quiet")[told],
+        ol(".rows.hits")[(_found(name, found, words) for name, found in grouped.items())],
+        more,
+    ]
+
+
+def _found(identifier: str, hits: Sequence[Hit], words: str) -> Element:
+    title = one_line(hits[0].title, 120) or "Untitled"
+    return li(".row")[
+        h2(".row-title")[a(href=conversation_address(identifier))[title]],
+        ol(".snippets")[
+            (
+                li[
+                    a(".snippet", href=conversation_address(identifier, hit.position))[
+                        strong(f".who.{hit.role}")[hit.role], span[marked(hit.snippet, words)]
+                    ]
+                ]
+                for hit in hits
+            )
+        ],
+    ]
+
+
+def marked(text: str, words: str) -> Node:
+    """A text with the words of a search marked."""
+    wanted = [re.escape(word) for word in _WORD.findall(words)]
+    if not wanted:
+        return visible(text)
+    pieces = re.split(f"({'|'.join(wanted)})", visible(text), flags=re.IGNORECASE)
+    return fragment[(mark[piece] if at % 2 else piece for at, piece in enumerate(pieces))]
+
+
+# --- values ------------------------------------------------------------------------------------
+
+
+def _row_data(row: Row) -> dict[str, Any]:
+    summary = row.summary
+    return {
+        "id": summary.identifier,
+        "title": row.title,
+        "tags": list(summary.tags),
+        "model": summary.model,
+        "key": summary.scope or None,
+        "client": row.totals.client or None,
+        "messages": summary.count,
+        "branches": row.branches,
+        "parent": summary.parent,
+        "created": summary.created.isoformat(),
+        "updated": summary.updated.isoformat(),
+        "tokens": row.totals.tokens,
+        "cost": row.totals.cost,
+        "is_running": row.is_running,
+        "address": conversation_address(summary.identifier),
+    }
+
+
+def _hit_data(hit: Hit) -> dict[str, Any]:
+    return {
+        "id": hit.identifier,
+        "title": hit.title,
+        "position": hit.position,
+        "role": hit.role,
+        "snippet": hit.snippet,
+        "time": hit.timestamp.isoformat(),
+        "address": conversation_address(hit.identifier, hit.position),
+    }

@@ -1,0 +1,126 @@
+"""Messages as text, Markdown and values, for copying."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Any, assert_never
+
+from cannery.messages import (
+    AnyCanister,
+    AnyContent,
+    AudioContentClass,
+    DataContentClass,
+    DocumentCanisterClass,
+    FileContentClass,
+    ImageContentClass,
+    InvocationCanisterClass,
+    Location,
+    OpaqueContentClass,
+    PartsContentClass,
+    ReasoningContentClass,
+    RefusalContentClass,
+    ResultCanisterClass,
+    TextualContentClass,
+    VideoContentClass,
+    absent,
+    digest,
+)
+from cannery.viewer.arrangement import Placed
+from cannery.viewer.contents import payload_size
+from cannery.viewer.visible import size_text
+
+_FENCE = re.compile(r"^\s*(`{3,})", re.MULTILINE)
+
+
+def message_text(canister: AnyCanister) -> str:
+    """What a message says, as text."""
+    if isinstance(canister, InvocationCanisterClass):
+        return f"{canister.name}({canister.arguments_text})"
+    return "" if canister.held is absent else content_text(canister.content)
+
+
+def content_text(content: AnyContent) -> str:
+    """A content as text; media as type and size."""
+    match content:
+        case TextualContentClass() | RefusalContentClass():
+            return content.text
+        case ImageContentClass() | AudioContentClass() | VideoContentClass() | FileContentClass():
+            return _media(content)
+        case ReasoningContentClass():
+            return content.shown or "[encrypted reasoning]"
+        case DataContentClass() | OpaqueContentClass():
+            return content.json
+        case PartsContentClass():
+            return "\n".join(content_text(part) for part in content.parts)
+        case _:
+            assert_never(content)
+
+
+def _media(content: Any) -> str:
+    payload = content.payload
+    name = getattr(content, "name", None)
+    words = [content.kind, *([name] if name else []), content.mime_type or "unknown type"]
+    where = payload.value if isinstance(payload, Location) else size_text(payload_size(payload))
+    return f"[{' '.join(words)}, {where}]"
+
+
+def message_markdown(canister: AnyCanister) -> str:
+    """A message under a heading with its role."""
+    text = message_text(canister)
+    role = canister.role.value.capitalize()
+    if isinstance(canister, InvocationCanisterClass):
+        return f"## {role} {canister.name}\n\n{_fenced(canister.arguments_text or '{}', 'json')}"
+    if isinstance(canister, ResultCanisterClass):
+        return f"## {role}{' (failed)' if canister.is_error else ''}\n\n{_fenced(text)}"
+    if isinstance(canister.held, ReasoningContentClass):
+        quoted = "\n".join(f"> {line}".rstrip() for line in text.split("\n"))
+        return f"## {role} (reasoning)\n\n{quoted}"
+    if isinstance(canister, DocumentCanisterClass) and canister.title is not absent:
+        return f"## {role} {canister.title}\n\n{text}"
+    return f"## {role}\n\n{text}"
+
+
+def _fenced(text: str, language: str = "") -> str:
+    longest = max((len(mark) for mark in _FENCE.findall(text)), default=2)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}{language}\n{text}\n{fence}"
+
+
+def all_text(canisters: Iterable[AnyCanister]) -> str:
+    """Messages as text, each under its role."""
+    said = (f"{canister.role.value}: {message_text(canister)}" for canister in canisters)
+    return "\n\n".join(said) + "\n"
+
+
+def all_markdown(title: str, canisters: Iterable[AnyCanister]) -> str:
+    """Messages as Markdown under a title."""
+    return "\n\n".join([f"# {' '.join(title.split())}", *map(message_markdown, canisters)]) + "\n"
+
+
+def message_data(placed: Placed) -> dict[str, Any]:
+    """A message as values."""
+    canister = placed.canister
+    told: dict[str, Any] = {
+        "position": placed.position,
+        "role": canister.role.value,
+        "time": canister.timestamp.isoformat(),
+        "digest": digest(canister).hex(),
+        "text": message_text(canister),
+    }
+    if canister.joined:
+        told["joined"] = True
+    if isinstance(canister, InvocationCanisterClass):
+        told |= {
+            "call": canister.identifier,
+            "name": canister.name,
+            "arguments": canister.arguments_text,
+        }
+    elif isinstance(canister, ResultCanisterClass):
+        told |= {"answers": canister.invocation_id, "is_error": canister.is_error}
+    elif canister.held is not absent:
+        told["kind"] = canister.content.kind
+        known = getattr(canister.content, "content_id", absent)
+        if known is not absent:
+            told["content_id"] = known
+    return told

@@ -1,0 +1,52 @@
+"""Text that shows what it is: characters that reorder, hide or control the display are written out.
+
+A page must not let a message reorder the text around it (https://www.unicode.org/reports/tr9/, CVE-2021-42574). Marks
+that ordinary Arabic and Hebrew text needs (U+200E, U+200F, U+061C) stay.
+"""
+
+from __future__ import annotations
+
+import re
+
+_REORDERING = "\u202a-\u202e\u2066-\u2069"
+_INVISIBLE = "\ufff9-\ufffb\U000e0000-\U000e007f"
+_CONTROL = "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f"
+_LONE = "\ud800-\udfff"
+_HIDDEN = re.compile(f"[{_REORDERING}{_INVISIBLE}{_CONTROL}{_LONE}]")
+_SPACE = re.compile(r"\s+")
+
+
+def visible(text: str) -> str:
+    """A text in which nothing acts on the display."""
+    if text.isascii() and text.isprintable():
+        return text
+    return _HIDDEN.sub(_written_out, text)
+
+
+def _written_out(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    if code < 0x20:
+        return chr(0x2400 + code)
+    return f"[U+{code:04X}]"
+
+
+def one_line(text: str, longest: int) -> str:
+    """The beginning of a text on one line."""
+    words = _SPACE.sub(" ", visible(text[: longest * 4])).strip()
+    return words if len(words) <= longest else words[: longest - 1].rstrip() + "…"
+
+
+def size_text(count: int) -> str:
+    """A number of bytes for a person."""
+    if count < 0:
+        return "unknown size"
+    for unit, limit in (("B", 1000), ("KB", 1000_000), ("MB", 1000_000_000)):
+        if count < limit:
+            amount = count * 1000 / limit
+            return f"{amount:.0f} {unit}" if unit == "B" or amount >= 10 else f"{amount:.1f} {unit}"
+    return f"{count / 1000_000_000:.1f} GB"
+
+
+def counted(count: int, noun: str, plural: str = "") -> str:
+    """A number of things: ``1 message``, ``12,000 messages``."""
+    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
