@@ -10,6 +10,8 @@ from tests.house.sources import PACKAGE, ROOT, imported, label, modules
 
 # Of the standard library from Python 3.14, where it takes the place of backports.zstd.
 NEWER = {"compression"}
+# Packages that are imported under another name.
+IMPORTED = {"markdown_it_py": "markdown_it"}
 
 
 def declared(*extras):
@@ -19,13 +21,16 @@ def declared(*extras):
     for extra in extras:
         requirements += project["optional-dependencies"][extra]
     names = re.findall(r"^[\w.-]+", "\n".join(requirements), re.MULTILINE)
-    return {name.replace("-", "_").partition(".")[0] for name in names}
+    found = {name.replace("-", "_").partition(".")[0] for name in names}
+    return {IMPORTED.get(name, name) for name in found}
 
 
 def allowed(path):
     part = path.relative_to(PACKAGE).parts[0]
     # The command line also starts the gateway.
-    extras = {"gateway": ("gateway",), "cli": ("cli", "gateway")}.get(part, ())
+    extras = {"gateway": ("gateway",), "cli": ("cli", "gateway"), "viewer": ("viewer",)}.get(
+        part, ()
+    )
     return declared(*extras) | sys.stdlib_module_names | NEWER | {"cannery"}
 
 
