@@ -10,7 +10,7 @@ import pytest
 
 from tests.house.sources import PACKAGE, ROOT, imported
 
-PURE = ("messages", "roles", "wire", "repairs", "families", "dialects")
+PURE = ("messages", "roles", "wire", "repairs", "families", "dialects", "doctor")
 FAMILIES = ("dialects", "backends")
 
 

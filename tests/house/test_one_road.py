@@ -27,12 +27,16 @@ OTHERS = {"takes_over", "rules_for"}
 
 # Families that are found by the names of their files, and programs.
 FOUND_BY_FILE = re.compile(
-    r"cannery\.(?:dialects|backends|cli\.verbs|importers\.formats)\.\w+"
+    r"cannery\.(?:dialects|backends|cli\.verbs|importers\.formats|exporters\.formats)\.\w+"
+    r"|cannery\.doctor\.(?:providers|sessions)\.\w+"
     r"|cannery(?:\.\w+)*\.__main__|cannery\.cli\.manual"
 )
 
 # Who may name a dialect, how often, and why.
 NAMED = {
+    "doctor/sessions/claude_code.py": (1, "the dialect that the agent's session is in"),
+    "doctor/sessions/codex.py": (1, "the same"),
+    "doctor/sessions/gemini_cli.py": (1, "the same"),
     "gateway/routing.py": (2, "the default of the gateway; Conversations belong to Responses"),
     "gateway/settings.py": (1, "the default of a row in a configuration"),
     "gateway/telemetry.py": (1, "spans have the attributes of one dialect"),

@@ -1,0 +1,128 @@
+"""Running a provider's table of checks over a body, or over a conversation as the provider would hear it.
+
+A body is judged as it is. A conversation of the model is written in the dialect first: in its own dialect without
+repairs, so that what is broken shows; for another provider with them, so that only what no repair can mend is left.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from typing import Any
+
+import msgspec
+
+from cannery.dialects import find_dialect
+from cannery.doctor.contract import MESSAGES, Check, Finding, Judged, Object
+from cannery.doctor.shared import has_lone_surrogate
+from cannery.errors import DialectError
+from cannery.messages.json_text import decode_json
+from cannery.messages.requests import Request
+from cannery.translation import nativize_request
+from cannery.wire.places import Path, Places, path_text
+
+_PACKAGE = f"{__package__}.providers"
+
+
+@cache
+def checks_of(dialect: str) -> tuple[Check, ...]:
+    """The table of a dialect; empty for one that has none."""
+    name = find_dialect(dialect).name
+    if importlib.util.find_spec(f"{_PACKAGE}.{name}") is None:
+        return ()
+    table: tuple[Check, ...] = importlib.import_module(f"{_PACKAGE}.{name}").CHECKS
+    return table
+
+
+def has_checks(dialect: str) -> bool:
+    """Whether there is anything to judge a body of a dialect by."""
+    return bool(checks_of(dialect))
+
+
+def read_body(body: bytes | Object, dialect: str) -> tuple[Object, int]:
+    """The JSON object of a body and its size in bytes, with half surrogate pairs as they are."""
+    if isinstance(body, dict):
+        return body, 0
+    try:
+        value: Any = json.loads(body) if has_lone_surrogate(body) else decode_json(body)
+    except (ValueError, RecursionError) as error:
+        raise DialectError(dialect, "", f"the body is not JSON: {error}") from None
+    if not isinstance(value, dict):
+        raise DialectError(dialect, "", "the body is not a JSON object")
+    return value, len(body)
+
+
+def examine_body(
+    body: bytes | Object,
+    dialect: str,
+    *,
+    model: str | None = None,
+    is_request: bool = True,
+    makers: Mapping[int, str] | None = None,
+) -> tuple[Finding, ...]:
+    """What is known to break the provider of a dialect in a body.
+
+    Of a conversation that is not a request (``is_request=False``) only the messages are judged. ``makers`` says which
+    model made a message, by its position.
+    """
+    value, size = read_body(body, dialect)
+    return judge(Judged(value, model, size, makers), dialect, is_request=is_request)
+
+
+def judge(
+    judged: Judged,
+    dialect: str,
+    *,
+    is_request: bool = True,
+    place: Callable[[Path], str] = path_text,
+) -> tuple[Finding, ...]:
+    """Everything that the table of a dialect finds; ``place`` names a path."""
+    return tuple(
+        finding
+        for check in checks_of(dialect)
+        if is_request or check.about == MESSAGES
+        for finding in check.findings(judged, place)
+    )
+
+
+def examine(
+    request: Request, dialect: str, *, model: str | None = None, is_request: bool = False
+) -> tuple[Finding, ...]:
+    """What is known to break a provider in a conversation; ``message`` is the position of the canister."""
+    name = find_dialect(dialect).name
+    rendered = nativize_request(request, name)
+    places = Places()
+    find_dialect(name).read_request(rendered.body, places)
+    paths = [path_text(path) for path in places.canisters]
+    is_own = request.source == name and len(paths) == len(request.conversation)
+    makers = dict(_makers(request, paths)) if is_own else None
+    found = examine_body(rendered.body, name, model=model, is_request=is_request, makers=makers)
+    return tuple(_located(finding, paths) if is_own else finding for finding in found)
+
+
+def _makers(request: Request, paths: list[str]) -> Iterator[tuple[int, str]]:
+    """The model that made each message of a body, as its canisters tell."""
+    for canister, path in zip(request.conversation, paths, strict=True):
+        residue = canister.residue
+        first = path.partition("[")[2].partition("]")[0]
+        if residue is not None and residue.model and first.isdecimal():
+            yield int(first), residue.model
+
+
+def _located(finding: Finding, paths: list[str]) -> Finding:
+    """The finding with the position of the canister that it is about: the one whose path it continues."""
+    if finding.message is None:
+        return finding
+    own = [
+        (len(path), -index)
+        for index, path in enumerate(paths)
+        if finding.path == path or finding.path.startswith((f"{path}.", f"{path}["))
+    ]
+    inside = [index for index, path in enumerate(paths) if path.startswith(finding.path)]
+    place = -max(own)[1] if own else inside[0] if inside else None
+    if place is None:
+        return finding
+    return msgspec.structs.replace(finding, message=place)

@@ -1,0 +1,84 @@
+"""Mending a body: each check that can mends what it found, from the end to the beginning, and every change is listed.
+
+Only what breaks a rule is changed. A change may bring up another rule (a message that became empty), so that the table
+is run again until nothing more can be mended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from cannery.doctor.contract import MESSAGES, PROBLEM, Finding, Judged, Object
+from cannery.doctor.examination import checks_of, judge, read_body
+from cannery.messages.json_text import utf8
+from cannery.wire.places import Path, path_text
+
+_ROUNDS = 6
+
+
+class Change(Struct, frozen=True):
+    """One change: the rule that was broken, where, and what was done."""
+
+    code: str
+    path: str
+    text: str
+
+
+class Mended(Struct, frozen=True):
+    """A mended body, what was changed, and what is still broken."""
+
+    body: Object
+    changes: tuple[Change, ...]
+    left: tuple[Finding, ...]
+
+
+def mend_body(
+    body: bytes | Object, dialect: str, *, model: str | None = None, is_request: bool = True
+) -> Mended:
+    """A body in which everything is mended that can be; values that broke no rule are as they were."""
+    value, size = read_body(body, dialect)
+    judged = Judged(value, model, size)
+    return mend(judged, dialect, is_request=is_request)
+
+
+def mend(
+    judged: Judged,
+    dialect: str,
+    *,
+    is_request: bool = True,
+    place: Callable[[Path], str] = path_text,
+) -> Mended:
+    """Mend the body of what is judged, in place; ``place`` names a path before it is changed."""
+    changes: list[Change] = []
+    for _ in range(_ROUNDS):
+        made = _round(judged, dialect, is_request=is_request, place=place)
+        changes += made
+        if not made:
+            break
+        judged.size = _size(judged.body) if judged.size else 0
+    return Mended(judged.body, tuple(changes), judge(judged, dialect, is_request=is_request))
+
+
+def _round(
+    judged: Judged, dialect: str, *, is_request: bool, place: Callable[[Path], str]
+) -> list[Change]:
+    changes = []
+    for check in checks_of(dialect):
+        if check.fix is None or check.severity != PROBLEM:
+            continue
+        if not is_request and check.about != MESSAGES:
+            continue
+        for path, _ in reversed(list(check.find(judged))):
+            where = place(path)
+            done = check.fix(judged, path)
+            if done is not None:
+                changes.append(Change(check.code, where, done))
+    return changes
+
+
+def _size(body: Object) -> int:
+    import json  # the standard library writes half surrogate pairs, which may still be there
+
+    return len(utf8(json.dumps(body, ensure_ascii=False)))

@@ -1,0 +1,184 @@
+"""Rules that OpenAI's two APIs share: names, tools, schemas, images, files, metadata."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from cannery.doctor.contract import Broken, Judged, Object
+from cannery.doctor.pictures import decoded, look_at, split_data_url
+from cannery.doctor.shared import broken_picture, is_image, open_objects, schema_problems
+from cannery.doctor.walking import at, put, shown, walk
+from cannery.wire.places import Path
+
+NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+API = "https://platform.openai.com/docs/api-reference"
+MOST_TOOLS = 128
+_MARKS = 4
+# Files that the server was recorded to refuse, or that its list does not have: sound and moving pictures.
+_NO_FILES = ("audio/", "video/")
+Found = Iterable[tuple[Path, Any]]
+
+
+def image_problems(
+    code: str, images: Callable[[Judged], Found]
+) -> Callable[[Judged], Iterator[Broken]]:
+    """What is wrong with the images of a body, of one kind of problem."""
+
+    def find(judged: Judged) -> Iterator[Broken]:
+        for path, url in images(judged):
+            yield from (broken for found, broken in _image(url, path) if found == code)
+
+    return find
+
+
+def _image(url: Any, path: Path) -> Iterator[tuple[str, Broken]]:
+    if not isinstance(url, str) or not url:
+        yield "image-url", (path, "an image has neither a URL nor data")
+    elif url[:5].lower() != "data:":
+        if "://" not in url:
+            yield "image-url", (path, f"{shown(url)} is neither a URL nor a data URL")
+        elif not url.lower().startswith(("http://", "https://", "gs://")):
+            yield "image-url", (path, f"the server cannot fetch {shown(url)}")
+    else:
+        parsed = split_data_url(url)
+        if parsed is None:
+            yield "image-url", (path, "not of the form data:<type>;base64,<data>")
+            return
+        media_type, data = parsed
+        if not is_image(media_type) and media_type != "image/jpg":
+            yield "media-type", (path, f"{shown(media_type)} is not JPEG, PNG, GIF or WebP")
+            return
+        broken = list(broken_picture(data, media_type, path, compares=False))
+        if not broken and not is_image(look_at(data).media_type):
+            yield "media-type", (path, "the bytes are not those of a JPEG, PNG, GIF or WebP image")
+        yield from broken
+
+
+def file_problems(part: Object, key: str, path: Path) -> Iterator[tuple[str, Broken]]:
+    """What is wrong with a file in base64."""
+    data = part.get(key)
+    if data is None:
+        return
+    parsed = split_data_url(data)
+    media_type, text = parsed or ("", data)
+    if media_type.startswith(_NO_FILES):
+        yield "media-type", ((*path, key), f"files of the type {shown(media_type)} are not taken")
+    elif not text or decoded(text) is None:
+        yield "base64", ((*path, key), "the data are empty or not base64")
+
+
+def too_many_tools(judged: Judged) -> Iterator[Broken]:
+    """More tools than a request may have."""
+    tools = judged.body.get("tools")
+    if isinstance(tools, list) and len(tools) > MOST_TOOLS:
+        yield ("tools",), f"{len(tools)} tools; {MOST_TOOLS} are allowed"
+
+
+def tool_schemas(functions: Callable[[Judged], Found]) -> Callable[[Judged], Iterator[Broken]]:
+    """Schemas of functions that are not those of an object."""
+
+    def find(judged: Judged) -> Iterator[Broken]:
+        for path, function in functions(judged):
+            schema, where = function.get("parameters"), (*path, "parameters")
+            # A schema without anything says that there are no parameters.
+            if schema not in (None, {}):
+                yield from schema_problems(schema, where, needs_type=True)
+
+    return find
+
+
+def arrays_without_items(
+    functions: Callable[[Judged], Found],
+) -> Callable[[Judged], Iterator[Broken]]:
+    """Lists in schemas that do not say of what."""
+
+    def find(judged: Judged) -> Iterator[Broken]:
+        for path, function in functions(judged):
+            for where, schema in walk(function.get("parameters"), (*path, "parameters")):
+                is_schema = where[-1] not in ("properties", "$defs", "definitions")
+                if is_schema and schema.get("type") == "array" and _has_no_items(schema):
+                    yield where, "a list in a schema needs items"
+
+    return find
+
+
+def _has_no_items(schema: Object) -> bool:
+    return not any(key in schema for key in ("items", "prefixItems", "contains", "$ref"))
+
+
+def strict_schemas(functions: Callable[[Judged], Found]) -> Callable[[Judged], Iterator[Broken]]:
+    """Strict functions whose objects are open, or leave a property out of ``required``."""
+
+    def find(judged: Judged) -> Iterator[Broken]:
+        for path, function in functions(judged):
+            if function.get("strict") is True:
+                where = (*path, "parameters")
+                yield from open_objects(function.get("parameters"), where)
+
+    return find
+
+
+def unrequired(functions: Callable[[Judged], Found]) -> Callable[[Judged], Iterator[Broken]]:
+    """Properties of strict functions that are not in ``required``."""
+
+    def find(judged: Judged) -> Iterator[Broken]:
+        for path, function in functions(judged):
+            if function.get("strict") is not True:
+                continue
+            for where, schema in walk(function.get("parameters"), (*path, "parameters")):
+                inner = schema.get("properties")
+                if where[-1] != "properties" and isinstance(inner, dict):
+                    left = [name for name in inner if name not in (schema.get("required") or ())]
+                    if left:
+                        yield (
+                            where,
+                            f"a strict schema requires every property; {shown(left[0])} is not",
+                        )
+
+    return find
+
+
+def require_all(judged: Judged, path: Path) -> str | None:
+    """Require every property of an object."""
+    schema = at(judged.body, path)
+    schema["required"] = list(schema["properties"])
+    return "required every property"
+
+
+def metadata_limits(judged: Judged) -> Iterator[Broken]:
+    """At most 16 pairs, keys up to 64 and values up to 512 characters."""
+    metadata = judged.body.get("metadata")
+    if not isinstance(metadata, dict):
+        return
+    if len(metadata) > 16:
+        yield ("metadata",), f"{len(metadata)} pairs of metadata; 16 are allowed"
+    for key, value in metadata.items():
+        if len(key) > 64 or not isinstance(value, str) or len(value) > 512:
+            yield (
+                ("metadata", key),
+                "a key has at most 64 characters, a value is text of at most 512",
+            )
+
+
+def stream_options(judged: Judged) -> Iterator[Broken]:
+    """``stream_options`` without a stream."""
+    if judged.body.get("stream_options") is not None and not judged.body.get("stream"):
+        yield ("stream_options",), "stream_options is only allowed with stream: true"
+
+
+def breakpoints(judged: Judged) -> Iterator[Broken]:
+    """More explicit cache marks than four."""
+    marked = [
+        path for path, held in walk(judged.body) if held.get("prompt_cache_breakpoint") is not None
+    ]
+    for path in marked[: max(0, len(marked) - _MARKS)]:
+        yield (*path, "prompt_cache_breakpoint"), f"{len(marked)} cache marks; {_MARKS} are allowed"
+
+
+def set_media_note(judged: Judged, path: Path, kind: str) -> str | None:
+    """Put a line of text in the place of a part that cannot be sent."""
+    part = at(judged.body, path)
+    put(judged.body, path, {"type": kind, "text": f"[{part.get('type')} left out]"})
+    return f"replaced the {part.get('type')} part by a line of text"
