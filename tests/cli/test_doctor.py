@@ -25,14 +25,22 @@ def broken(tmp_path):
     return path
 
 
+@pytest.fixture
+def sound(chat):
+    """A request with a setting that reasoning models refuse, for one that takes it."""
+    chat.write_text(chat.read_text().replace("gpt-5", "gpt-4o"))
+    return chat
+
+
 def test_message_that_breaks_a_provider_is_named(run, broken):
     ran = run("doctor", broken, "--json")
     told = {finding["dialect"]: finding for finding in ran.json["findings"]}
 
     assert ran.code == 1
     assert next(iter(told)) == "openai_chat"
-    (repair,) = told["openai_chat"]["repairs"]
-    assert (repair["name"], repair["path"]) == ("orphaned_results", "messages[2]")
+    (problem,) = told["openai_chat"]["problems"]
+    assert (problem["code"], problem["path"]) == ("result-orphan", "messages[2]")
+    assert problem["source"].startswith("https://")
     assert "alternation" in {each["name"] for each in told["anthropic_messages"]["repairs"]}
     assert "sharegpt" not in told
 
@@ -41,15 +49,22 @@ def test_report_for_people(run, broken):
     ran = run("doctor", broken)
 
     assert "✗ openai_chat" in ran.out
-    assert "a result without a call became user text" in ran.out
+    assert "its own provider: 1 problem" in ran.out
+    assert "messages[2]: a result for 'nope', which the message before does not call" in ran.out
+    assert "accepted" not in ran.out
 
 
-def test_repaired_copy_is_accepted_at_home_and_keeps_the_rest(run, broken, tmp_path):
+def test_verdict_is_that_no_problem_is_known(run, sound):
+    assert "✓ openai_chat          its own provider: no known problem" in run("doctor", sound).out
+
+
+def test_repaired_copy_has_no_problem_and_keeps_the_rest(run, broken, tmp_path):
     assert run("doctor", broken, "--fix", "-o", "fixed.json").code == 0
     fixed = json.loads((tmp_path / "fixed.json").read_text())
 
     assert [message["role"] for message in fixed["messages"]] == ["user"] * 4
-    assert fixed["odd"] == BROKEN["odd"]
+    assert fixed == {**BROKEN, "messages": fixed["messages"]}
+    assert fixed["messages"][3] == BROKEN["messages"][3]
     assert run("doctor", "fixed.json").code == 0
     assert json.loads(broken.read_text()) == BROKEN
 
@@ -69,16 +84,43 @@ def test_a_request_a_line_is_examined_body_by_body(run, tmp_path):
     assert second["odd"] == BROKEN["odd"]
 
 
-def test_sound_request_is_repaired_into_itself(run, chat):
-    ran = run("doctor", chat, "--fix")
+def test_sound_request_is_repaired_into_itself(run, sound):
+    ran = run("doctor", sound, "--fix")
 
-    assert json.loads(ran.out) == json.loads(chat.read_text())
+    assert ran.out.strip() == sound.read_text().strip()
 
 
-def test_named_provider_decides_the_exit_code(run, chat):
-    assert run("doctor", chat).code == 0
-    assert run("doctor", chat, "--to", "openai_chat").code == 0
-    assert run("doctor", chat, "--to", "anthropic_messages").code == 1
+def test_body_that_no_reader_takes_is_still_judged(run, tmp_path):
+    path = tmp_path / "odd.json"
+    body = {"model": "gpt-5", "messages": [{"role": "user", "content": 3}]}
+    path.write_text(json.dumps(body))
+    ran = run("doctor", path, "--json")
+    told = {finding["dialect"]: finding for finding in ran.json["findings"]}
+
+    assert ran.code == 1
+    assert told["openai_chat"]["problems"][0]["path"] == "messages[0].content"
+    assert told["anthropic_messages"]["refusal"]
+
+
+def test_what_translation_cannot_mend_is_a_problem_of_the_other_provider(run, tmp_path):
+    from tests.doctor.broken_bodies import png
+
+    path = tmp_path / "wide.json"
+    url = f"data:image/png;base64,{png(9000, 10)}"
+    parts = [{"type": "image_url", "image_url": {"url": url}}]
+    body = {"model": "gpt-5.5", "messages": [{"role": "user", "content": parts}]}
+    path.write_text(json.dumps({**body, "max_completion_tokens": 64}))
+
+    assert run("doctor", path).code == 0
+    ran = run("doctor", path, "--to", "anthropic_messages")
+    assert ran.code == 1
+    assert "9000×10 pixels" in ran.out
+
+
+def test_named_provider_decides_the_exit_code(run, sound):
+    assert run("doctor", sound).code == 0
+    assert run("doctor", sound, "--to", "openai_chat").code == 0
+    assert run("doctor", sound, "--to", "anthropic_messages").code == 1
 
 
 def test_stored_conversation(run, store, names):
@@ -148,19 +190,73 @@ def test_transcript_is_examined_without_a_store(run, session, tmp_path):
 
     assert ran.code == 1
     assert next(iter(told)) == "anthropic_messages"
-    (repair,) = told["anthropic_messages"]["repairs"]
-    assert (repair["name"], repair["path"]) == ("unanswered_calls", "message b")
+    (problem,) = told["anthropic_messages"]["problems"]
+    assert (problem["code"], problem["path"]) == ("call-unanswered", "line 2: content[0]")
     assert not (tmp_path / "store").exists()
 
 
-def test_repaired_copy_of_a_transcript_is_a_request(run, session, tmp_path):
-    ran = run("doctor", session, "--fix", "-o", "fixed.json")
+def test_mended_transcript_is_a_transcript_with_its_other_lines_untouched(run, session, tmp_path):
+    ran = run("doctor", session, "--fix", "-o", "fixed.jsonl")
 
     assert ran.code == 0
-    assert "unanswered_calls" in ran.err
-    assert run("doctor", "fixed.json", "--from", "anthropic_messages").code == 0
+    assert "changed  call-unanswered  line 2: content[0]" in ran.err
+    assert run("doctor", "fixed.jsonl").code == 0
+    fixed = (tmp_path / "fixed.jsonl").read_text().splitlines()
+    assert fixed[:2] == session.read_text().splitlines()[:2]
+    assert json.loads(fixed[2])["message"]["content"][0]["type"] == "tool_result"
+    assert json.loads(fixed[3])["parentUuid"] == json.loads(fixed[2])["uuid"]
+
+
+def test_transcript_as_a_repaired_request_of_a_named_provider(run, session, tmp_path):
+    assert run("doctor", session, "--to", "openai_chat", "--fix", "-o", "fixed.json").code == 0
     fixed = json.loads((tmp_path / "fixed.json").read_text())
-    assert fixed["messages"][2]["content"][0]["type"] == "tool_result"
+    assert [message["role"] for message in fixed["messages"]] == [
+        "user",
+        "assistant",
+        "tool",
+        "user",
+    ]
+
+
+@pytest.mark.parametrize("tail", [b'{"cut', b"\0\0\0\n"])
+def test_torn_or_nul_line_of_a_transcript_is_a_problem(run, session, tail):
+    lines = session.read_bytes().splitlines(keepends=True)
+    session.write_bytes(lines[0] + tail)
+    ran = run("doctor", session)
+    assert ran.code == 1
+    assert "line-damaged" in ran.out
+
+
+def test_torn_line_of_any_other_file_is_a_problem(run, tmp_path):
+    sound = {"model": "gpt-5", "messages": [{"role": "user", "content": "Hi"}]}
+    path = tmp_path / "requests.jsonl"
+    path.write_text(f'{json.dumps(sound)}\n{json.dumps(sound)}\n{{"model": "gpt')
+    ran = run("doctor", path)
+    assert ran.code == 1
+    assert "problem: " in ran.err
+
+
+def test_folder_is_judged_and_mended_file_by_file(run, session, tmp_path):
+    folder = tmp_path / "sessions"
+    (folder / "deep").mkdir(parents=True)
+    (folder / "broken.jsonl").write_bytes(session.read_bytes())
+    (folder / "deep" / "sound.jsonl").write_text(json.dumps(ASKED) + "\n")
+
+    ran = run("doctor", folder)
+    assert ran.code == 1
+    assert f"✗ {folder / 'broken.jsonl'}: 1 problem" in ran.out
+    assert f"✓ {folder / 'deep' / 'sound.jsonl'}: no known problem" in ran.out
+    assert run("doctor", folder, "--fix").code == 2
+    assert run("doctor", folder, "--fix", "-o", "mended").code == 0
+    mended = tmp_path / "mended"
+    assert (mended / "deep" / "sound.jsonl").read_text() == json.dumps(ASKED) + "\n"
+    assert run("doctor", mended).code == 0
+
+
+def test_export_that_cannot_be_mended_in_place_says_what_to_do(run):
+    ran = run("doctor", IMPORTS / "chatgpt/chatgpt-tree.json", "--fix")
+    assert ran.code == 1
+    assert "--to DIALECT" in ran.err
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,20 @@
-"""What ``cannery doctor`` says about a request."""
+"""What ``cannery doctor`` says: for each file what its own provider refuses, then what the others would lose."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from cannery.cli.diagnosis import Finding, Patient
-from cannery.cli.reports import describe_either, loss_data
-from cannery.cli.tables import counted
-from cannery.cli.terminal import harmless, paint
+import msgspec
 
-_MOST = 10
+from cannery.cli.diagnosis import Diagnosis, Patient
+from cannery.cli.reports import describe_either, loss_data, summary
+from cannery.cli.tables import counted
+from cannery.cli.terminal import columns, harmless, paint
+from cannery.doctor import PROBLEM, Finding
+
+_MOST = 40
+_FINE = "no known problem"
 
 
 class Report:
@@ -20,19 +24,22 @@ class Report:
         self._first = ""
         self._count = 0
         self._canisters = 0
-        self._findings: dict[str, list[tuple[str, Finding]]] = {}
+        self._files: dict[str, list[tuple[Patient, Diagnosis]]] = {}
+        self._findings: dict[str, list[tuple[str, Diagnosis]]] = {}
         self.is_fine = True
 
-    def take(self, patient: Patient, findings: list[Finding], *, is_named: bool) -> None:
+    def take(self, patient: Patient, found: list[Diagnosis], *, is_named: bool) -> None:
         """Take in what was found; whether all is fine is asked of its own provider, or of those that were named."""
         kind = f"{patient.dialect} ({patient.reason})" if patient.dialect else patient.reason
         self._first = self._first or f"{patient.name}: {kind}".removesuffix(": ")
         self._count += 1
-        self._canisters += len(patient.request.conversation)
-        for finding in findings:
-            self._findings.setdefault(finding.dialect, []).append((patient.name, finding))
-            if is_named or finding.is_home:
-                self.is_fine &= finding.is_fine
+        self._canisters += 0 if patient.request is None else len(patient.request.conversation)
+        for diagnosis in found:
+            self._findings.setdefault(diagnosis.dialect, []).append((patient.name, diagnosis))
+            if is_named or diagnosis.is_home:
+                self.is_fine &= diagnosis.is_fine
+            if diagnosis.is_home:
+                self._files.setdefault(patient.file, []).append((patient, diagnosis))
 
     def text(self) -> str:
         """The whole report."""
@@ -42,47 +49,100 @@ class Report:
             harmless(f"{self._first}{many}, {size}" if self._count else "nothing to look at"),
             "",
         ]
+        if len(self._files) > 1:
+            for file, judged in self._files.items():
+                lines += _file(file, judged)
+            lines.append("")
         for dialect, found in self._findings.items():
             lines += self._provider(dialect, found)
         return "\n".join(lines).rstrip()
 
-    def _provider(self, dialect: str, found: list[tuple[str, Finding]]) -> Iterator[str]:
-        broken = [(name, finding) for name, finding in found if not finding.is_fine]
+    def _provider(self, dialect: str, found: list[tuple[str, Diagnosis]]) -> Iterator[str]:
+        broken = [(name, each) for name, each in found if not each.is_fine]
         is_home = found[0][1].is_home
         mark, colour = ("✓", "green") if not broken else ("✗", "red")
-        if broken and not is_home and not any(finding.refusal for _, finding in broken):
+        if broken and not is_home and not any(each.refusal or each.broken for _, each in broken):
             mark, colour = "~", "yellow"
-        said = [(name, finding.losses, finding.repairs) for name, finding in found]
-        verdict, _, details = describe_either(said).partition("\n")
-        refusals = [f"{name}: {finding.refusal}" for name, finding in broken if finding.refusal]
+        verdict, details = _verdict(found)
+        refusals = [f"{name}: {each.refusal}" for name, each in broken if each.refusal]
         if len(found) == 1 and refusals:
             verdict, refusals = broken[0][1].refusal, []
         if is_home:
-            verdict = f"at home: {verdict if broken else 'accepted as it is'}"
+            verdict = f"its own provider: {verdict}"
         yield f"{paint(mark, colour)} {dialect:20} {harmless(verdict)}"
         yield from (harmless(f"  refused   {refusal}") for refusal in refusals[:_MOST])
+        if is_home and len(self._files) > 1:
+            # Told file by file above.
+            return
+        yield from _problems([(name, each.problems) for name, each in found])
         if details:
             yield details
 
 
-def as_data(patient: Patient, findings: list[Finding]) -> dict[str, Any]:
+def _file(file: str, found: list[tuple[Patient, Diagnosis]]) -> Iterator[str]:
+    """One file of many: its verdict, and what breaks it."""
+    is_fine = all(each.is_fine for _, each in found)
+    mark = paint("✓", "green") if is_fine else paint("✗", "red")
+    verdict, _ = _verdict([(patient.name, each) for patient, each in found])
+    refusals = [each.refusal for _, each in found if each.refusal]
+    yield f"{mark} {harmless(file)}: {harmless('; '.join(refusals) or verdict)}"
+    yield from _problems([(patient.name, each.problems) for patient, each in found])
+
+
+def _verdict(found: Sequence[tuple[str, Diagnosis]]) -> tuple[str, str]:
+    """How it stands in a few words, and the losses and repairs in full."""
+    broken = sum(len(each.broken) for _, each in found)
+    said = [(name, each.losses, each.repairs) for name, each in found]
+    _, _, details = describe_either(said).partition("\n")
+    parts = [counted(broken, "problem")] if broken else []
+    losses = sum(len(each.serious) for _, each in found)
+    repairs = sum(len(each.repairs) for _, each in found)
+    if losses or repairs:
+        parts.append(summary(losses, repairs))
+    many = f"{counted(len(found), 'conversation')}, " if len(found) > 1 else ""
+    return many + (", ".join(parts) or _FINE), details
+
+
+def _problems(found: Iterable[tuple[str, Sequence[Finding]]]) -> Iterator[str]:
+    """Each broken rule on a line of its own, and once for each rule who says so."""
+    everything = [(name, each) for name, problems in found for each in problems]
+    is_many = len({name for name, _ in everything}) > 1
+    width = max((columns(each.code) for _, each in everything), default=0)
+    told: set[str] = set()
+    for name, each in everything[:_MOST]:
+        colour = "red" if each.severity == PROBLEM else "yellow"
+        place = f"{name}, {each.path}" if is_many else each.path or "the whole request"
+        yield (
+            f"  {paint(f'{each.severity:8}', colour)}  {each.code:{width}}  "
+            f"{harmless(place)}: {harmless(each.text)}"
+        )
+        if each.source not in told:
+            told.add(each.source)
+            yield f"  {'':8}  {'':{width}}  {harmless(each.source)} (read {each.date})"
+    if len(everything) > _MOST:
+        yield f"  … and {len(everything) - _MOST} more (--json has all of them)"
+
+
+def as_data(patient: Patient, found: list[Diagnosis]) -> dict[str, Any]:
     """The same as JSON values."""
     return {
         "name": patient.name,
-        "dialect": patient.dialect or patient.home,
-        "canisters": len(patient.request.conversation),
+        "file": patient.file or None,
+        "dialect": patient.own,
+        "canisters": 0 if patient.request is None else len(patient.request.conversation),
         "findings": [
             {
-                "dialect": finding.dialect,
-                "is_home": finding.is_home,
-                "is_fine": finding.is_fine,
-                "refusal": finding.refusal or None,
-                "losses": [loss_data(loss) for loss in finding.losses],
+                "dialect": each.dialect,
+                "is_home": each.is_home,
+                "is_fine": each.is_fine,
+                "refusal": each.refusal or None,
+                "problems": [msgspec.to_builtins(problem) for problem in each.problems],
+                "losses": [loss_data(loss) for loss in each.losses],
                 "repairs": [
-                    {"name": each.name, "path": each.path, "detail": each.detail}
-                    for each in finding.repairs
+                    {"name": repair.name, "path": repair.path, "detail": repair.detail}
+                    for repair in each.repairs
                 ],
             }
-            for finding in findings
+            for each in found
         ],
     }

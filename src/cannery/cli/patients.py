@@ -1,4 +1,4 @@
-"""What the doctor looks at: a request, the transcripts of a file, or a stored conversation."""
+"""What the doctor looks at: a request, the transcripts of a file or folder, or a stored conversation."""
 
 from __future__ import annotations
 
@@ -8,57 +8,55 @@ from pathlib import Path
 
 from cannery.cli.complaints import Complaint, choose_dialect
 from cannery.cli.diagnosis import Patient, read_patient
-from cannery.cli.files import as_path, note, read, shown
-from cannery.cli.terminal import harmless
-from cannery.errors import CanneryError, InputError
+from cannery.cli.files import as_path, read, shown
+from cannery.errors import InputError
 
 
-def find_patients(options: argparse.Namespace) -> Iterator[Patient]:
-    """Everything to be looked at, read as it is needed."""
-    if options.what != "-" and not Path(options.what).exists():
-        yield _stored(options)
-        return
-    name = shown(options.what)
-    with as_path(options.what) as path:
-        if options.source:
-            yield _request(name, read(path), choose_dialect(options.source), "as told")
+class Patients:
+    """Everything to be looked at, read as it is needed; ``problems`` are told when all were seen."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.problems: list[str] = []
+        self._options = options
+
+    def __iter__(self) -> Iterator[Patient]:
+        options = self._options
+        if options.what != "-" and not Path(options.what).exists():
+            yield _stored(options)
             return
-        yield from _detected(name, Path(path), options)
+        name = shown(options.what)
+        with as_path(options.what) as path:
+            if options.source:
+                dialect = choose_dialect(options.source)
+                yield read_patient(name, read(path), dialect, "as told", is_alone=True)
+                return
+            yield from self._detected(name, Path(path))
 
-
-def _detected(name: str, path: Path, options: argparse.Namespace) -> Iterator[Patient]:
-    from cannery.cli.transcripts import Transcript
-
-    try:
-        transcript = Transcript(str(path))
-    except InputError as error:
-        raise Complaint(f"{name}: {error}") from None
-    if not transcript.is_sure and path.is_file():
-        from cannery.detection import detect
+    def _detected(self, name: str, path: Path) -> Iterator[Patient]:
+        from cannery.cli.transcripts import Transcript
 
         try:
-            body = read(str(path))
-            found = detect(body)
-            if found.kind != "request":
-                raise Complaint(f"{name} is a {found.kind}", "The doctor looks at requests")
-            yield _request(name, body, found.dialect, found.reason)
+            transcript = Transcript(str(path))
         except InputError as error:
-            if not transcript:
-                raise Complaint(f"{name}: {error}", "Say what it is with --from") from None
-        else:
-            return
-    if not transcript:
-        raise Complaint(f"{name}: nothing of a known format", "See `cannery import --formats`")
-    yield from transcript.patients()
-    for problem in transcript.problems:
-        note(f"problem: {harmless(problem)}", quiet=options.quiet)
+            raise Complaint(f"{name}: {error}") from None
+        if not transcript.is_sure and path.is_file():
+            from cannery.detection import detect
 
-
-def _request(name: str, body: bytes, dialect: str, reason: str) -> Patient:
-    try:
-        return read_patient(name, body, dialect, reason, is_alone=True)
-    except CanneryError as error:
-        raise Complaint(f"{name}: {error}", "Say what it is with --from") from None
+            try:
+                body = read(str(path))
+                found = detect(body)
+                if found.kind != "request":
+                    raise Complaint(f"{name} is a {found.kind}", "The doctor looks at requests")
+                yield read_patient(name, body, found.dialect, found.reason, is_alone=True)
+            except InputError as error:
+                if not transcript:
+                    raise Complaint(f"{name}: {error}", "Say what it is with --from") from None
+            else:
+                return
+        if not transcript:
+            raise Complaint(f"{name}: nothing of a known format", "See `cannery import --formats`")
+        yield from transcript.patients()
+        self.problems += transcript.problems
 
 
 def _stored(options: argparse.Namespace) -> Patient:

@@ -3,66 +3,89 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
 
 from cannery.cli.diagnosis import Patient, read_patient
 from cannery.detection import detect
 from cannery.dialects import dialect_names
+from cannery.doctor.sessions import has_session
 from cannery.errors import InputError, NotFoundError
 from cannery.importers import Format, Imported, Source, branches, detect_format, open_sources
 from cannery.messages import Request, absent
 from cannery.titles import title_of
 
 _SURE = 0.6
+# A larger session is judged by what is imported of it.
+_MOST = 256 << 20
 
 
 class Transcript:
     """A file or folder that some program wrote."""
 
     def __init__(self, path: str) -> None:
-        self.told: list[str] = []
         self.problems: list[str] = []
         self.is_sure = False
-        self._found: list[tuple[Source, Format]] = []
+        self._found: list[tuple[Source, Format, str]] = []
         sources = open_sources(path)
         for source in sources:
             try:
                 found, detection = detect_format(source)
             except (InputError, NotFoundError) as error:
-                if len(sources) > 1:
+                if len(sources) > 1 and not _is_request(source):
                     self.problems.append(str(error))
                 continue
-            self._found.append((source, found))
-            self.told.append(f"{found.title} ({detection.reason})")
+            told = f"{found.title} ({detection.reason})"
+            self._found.append((source, found, told))
             is_foreign = found.name not in (*dialect_names(), "requests")
             self.is_sure |= is_foreign and detection.confidence > _SURE
+        self.is_folder = Path(path).is_dir()
 
     def __bool__(self) -> bool:
         return bool(self._found)
 
     def patients(self) -> Iterator[Patient]:
         """Every history, with the place of each message in its file."""
-        for source, found in self._found:
+        for source, found, told in self._found:
+            file = str(source.path or source.name)
             if found.name == "requests":
-                yield from self._requests(source)
+                yield from self._requests(source, file)
                 continue
+            session = source.whole(_MOST) if has_session(found.name) else None
             for each in found.read(source):
-                if isinstance(each, Imported):
-                    yield from _patients(each, found, self.told[0])
-            self.problems += source.problems
+                if not isinstance(each, Imported):
+                    continue
+                for patient in _patients(each, found, told, file):
+                    form = found.name if has_session(found.name) else ""
+                    yield msgspec.structs.replace(patient, session=session, form=form)
+                    # The file is judged once, with the history that goes on.
+                    session = None
+            is_judged = has_session(found.name)
+            damaged = [] if is_judged else [str(each) for each in source.problems]
+            self.problems += [f"{source.name}: {each}" for each in damaged]
 
-    def _requests(self, source: Source) -> Iterator[Patient]:
+    def _requests(self, source: Source, file: str) -> Iterator[Patient]:
         """Every body, with the paths in it."""
         for record in source.records():
             place = source.place_of(record)
             try:
                 told = detect(record.raw)
-                yield read_patient(place, record.raw, told.dialect, told.reason)
+                patient = read_patient(place, record.raw, told.dialect, told.reason)
+                yield msgspec.structs.replace(patient, file=file)
             except InputError as error:
                 self.problems.append(f"{place}: {error}")
-        self.problems += source.problems
+        self.problems += [f"{source.name}: {each}" for each in source.problems]
 
 
-def _patients(imported: Imported, found: Format, reason: str) -> Iterator[Patient]:
+def _is_request(source: Source) -> bool:
+    try:
+        return detect(source.head(1 << 20)).kind == "request"
+    except InputError:
+        return False
+
+
+def _patients(imported: Imported, found: Format, reason: str, file: str) -> Iterator[Patient]:
     everything = list(branches(imported))
     for number, branch in enumerate(everything, 1):
         canisters = [canister for node in branch for canister in node.canisters]
@@ -74,6 +97,7 @@ def _patients(imported: Imported, found: Format, reason: str) -> Iterator[Patien
             reason=reason,
             paths=tuple(places),
             home=found.dialect,
+            file=file,
         )
 
 

@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
 
-from cannery.cli.complaints import DONE, WRONG, Complaint, choose_dialect
-from cannery.cli.diagnosis import Finding, Patient, examine, mend
-from cannery.cli.files import note, pretty, write_json, writing
+from cannery.cli.complaints import DONE, WRONG, choose_dialect
+from cannery.cli.files import note, write_json
 from cannery.cli.parser import Parser
+from cannery.cli.patients import Patients
+from cannery.cli.terminal import harmless
 
 DESCRIPTION = (
     "Which message of a request, a stored conversation or a transcript of another program (`cannery import --formats` "
-    "lists them) breaks which provider, and why. Exits with 1 when its own provider (or one named with --to) would "
-    "refuse it or not hear everything. Alone: the dialects, upstreams, keys (present or not, never shown) and the "
-    "store that Cannery sees."
+    "lists them) breaks which provider, and why: known rules of the providers, each with its source and date. A folder "
+    "is judged file by file. Exits with 1 when its own provider (or one named with --to) is known to refuse it or "
+    "would not hear everything, and when a line is torn. --fix writes the same kind of file with only what is broken "
+    "changed, so that the agent resumes its session. Alone: the dialects, upstreams, keys (present or not, never "
+    "shown) and the store that Cannery sees."
 )
 EXAMPLES = """
 cannery doctor
 cannery doctor request.json
 cannery doctor request.json --to gemini_generate
 cannery doctor broken.json --fix -o repaired.json
-cannery doctor ~/Downloads/conversations.json --to anthropic_messages
+cannery doctor ~/.claude/projects/-home-me-work
+cannery doctor session.jsonl --fix -o mended.jsonl
+cannery doctor --rules --to anthropic_messages
 cannery doctor @
 """
 USES_STORE = True
@@ -32,45 +36,87 @@ def add_arguments(parser: Parser) -> None:
     add = parser.add_argument
     add(
         "what",
-        metavar="FILE|ID",
+        metavar="FILE|FOLDER|ID",
         nargs="?",
-        help="a request or transcript (- is stdin), or a conversation",
+        help="a request or transcript (- is stdin), a folder of them, or a conversation",
     )
     add("--from", dest="source", metavar="DIALECT", help="the dialect it is in (else detected)")
     add("--to", metavar="DIALECT", action="append", default=[], help="only this provider")
     add(
         "--fix",
         action="store_true",
-        help="write a repaired copy, in its own dialect or that of --to; several, one a line",
+        help="write a mended copy of the same kind, or with --to a repaired request; several, one a line",
     )
-    add("-o", "--output", metavar="FILE", help="write the copy there instead of stdout")
+    add("-o", "--output", metavar="FILE", help="write the copy there (a folder for a folder)")
+    add(
+        "--rules",
+        action="store_true",
+        help="list the rules of every provider, or of those with --to",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
     """Examine requests, or the surroundings."""
+    if options.rules:
+        return _rules(options)
     if options.what is None:
         from cannery.cli.surroundings import report
 
         return report(options)
-    from cannery.cli.patients import find_patients
-
     targets = [choose_dialect(name) for name in options.to]
-    patients = find_patients(options)
+    patients = Patients(options)
     if options.fix:
-        return _fix(options, patients, targets)
-    return _examine(options, patients, targets)
+        from cannery.cli.mending import fix
+
+        verdict = fix(options, patients, targets)
+    else:
+        verdict = _examine(options, patients, targets)
+    for problem in patients.problems:
+        note(f"problem: {harmless(problem)}", quiet=options.quiet)
+    return WRONG if patients.problems else verdict
 
 
-def _examine(options: argparse.Namespace, patients: Iterator[Patient], targets: list[str]) -> int:
+def _rules(options: argparse.Namespace) -> int:
+    """List what is known of the providers."""
+    from cannery.dialects import dialect_names
+    from cannery.doctor import checks_of
+
+    names = [choose_dialect(name) for name in options.to] or dialect_names()
+    rules = [(name, check) for name in names for check in checks_of(name)]
+    if options.json:
+        write_json(
+            [
+                {
+                    "dialect": name,
+                    "code": check.code,
+                    "severity": check.severity,
+                    "is_fixable": check.fix is not None,
+                    "source": check.source,
+                    "date": check.date,
+                }
+                for name, check in rules
+            ]
+        )
+        return DONE
+    for name, check in rules:
+        mended = "mended" if check.fix is not None else ""
+        print(
+            f"{name:20} {check.code:20} {check.severity:8} {mended:7} {check.source} ({check.date})"
+        )
+    return DONE
+
+
+def _examine(options: argparse.Namespace, patients: Patients, targets: list[str]) -> int:
+    from cannery.cli.diagnosis import examine
     from cannery.cli.diagnosis_report import Report, as_data
 
     report = Report()
     told = []
     for patient in patients:
-        findings = [examine(patient, name) for name in targets or _providers(patient)]
-        report.take(patient, findings, is_named=bool(targets))
+        found = [examine(patient, name) for name in targets or _providers(patient.own)]
+        report.take(patient, found, is_named=bool(targets))
         if options.json:
-            told.append(as_data(patient, findings))
+            told.append(as_data(patient, found))
     if options.json:
         write_json(told[0] if len(told) == 1 else told)
     else:
@@ -78,32 +124,9 @@ def _examine(options: argparse.Namespace, patients: Iterator[Patient], targets: 
     return DONE if report.is_fine else WRONG
 
 
-def _providers(patient: Patient) -> list[str]:
+def _providers(own: str | None) -> list[str]:
     """The dialects that somebody serves, its own first."""
     from cannery.dialects import dialect_names, find_dialect
 
     served = [name for name in dialect_names() if find_dialect(name).routes]
-    own = patient.dialect or patient.home
     return list(dict.fromkeys([*([own] if own else []), *served]))
-
-
-def _fix(options: argparse.Namespace, patients: Iterator[Patient], targets: list[str]) -> int:
-    from cannery.cli.reports import describe_either
-
-    everything: list[tuple[str, Finding]] = []
-    dialect = ""
-    with writing(options.output) as file:
-        for patient in patients:
-            dialect = targets[0] if targets else patient.dialect or patient.home or ""
-            if not dialect:
-                raise Complaint("it has no dialect of its own", "Add --to DIALECT")
-            finding = examine(patient, dialect)
-            if finding.refusal:
-                raise Complaint(f"{patient.name}: {finding.refusal}")
-            body = mend(patient, dialect).body
-            # Alone it may be read by a person; several are one a line.
-            file.write((pretty(body) if patient.is_alone else body) + b"\n")
-            everything.append((patient.name, finding))
-    told = [(name, finding.losses, finding.repairs) for name, finding in everything]
-    note(f"{dialect}: {describe_either(told)}", quiet=options.quiet)
-    return DONE
