@@ -142,6 +142,29 @@ def spelled_text(field: Raw) -> str:
     return found
 
 
+def opened(value: Any) -> Any:
+    """A value whose fields may not be decoded yet."""
+    return decoded(value) if type(value) is dict else value
+
+
+def spelled_object(fields: Object) -> str:
+    """The JSON text of an object whose fields are not decoded yet; an error as for ``spelled_text``."""
+    found = _encode(fields).decode()
+    if "\\" in found and "\\u" in found:
+        _decode(found)
+    return found
+
+
+def long_text(field: Any) -> Any:
+    """The value of a field that is probably long text without escapes, such as base64."""
+    if type(field) is not Raw:
+        return field
+    found = str(field, "utf-8")
+    if found[0] == '"' and "\\" not in found and found.isascii():
+        return found[1:-1]
+    return decode(field)
+
+
 def mend(dialect: str, body: bytes) -> tuple[Object, str | None]:
     """The object of a body with broken Unicode as U+FFFD, and the strings that were broken (``Residue.escapes``)."""
     value = _read_tolerantly(dialect, body)

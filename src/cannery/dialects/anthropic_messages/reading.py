@@ -11,18 +11,15 @@ from collections.abc import Callable
 from typing import Any, ClassVar
 
 import msgspec
-from msgspec import Raw, ValidationError
+from msgspec import Raw
 
 from cannery.dialects.anthropic_messages.models import NAME
 from cannery.dialects.anthropic_messages.settings import (
     Path,
     left_of,
     read_mark,
-    read_objects,
     read_settings,
     refuse,
-    refuse_blocks,
-    spelled,
 )
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
@@ -52,7 +49,18 @@ from cannery.messages.requests import Request, new_request
 from cannery.messages.residue import Residue
 from cannery.roles.vocabularies import VOCABULARIES
 from cannery.wire.arguments import RAW_ARGUMENTS, input_text, object_input
-from cannery.wire.bodies import Fields, Object, decode, encode, is_named, kind_of, read_fields
+from cannery.wire.bodies import (
+    Object,
+    decode,
+    decoded,
+    encode,
+    is_named,
+    kind_of,
+    long_text,
+    opened,
+    read_body,
+    spelled_object,
+)
 from cannery.wire.media import SEARCH_RESULT
 from cannery.wire.places import Places
 from cannery.wire.wire_roles import read_role
@@ -67,27 +75,33 @@ Held = tuple[Any, Object | None]
 Source = tuple[Any, str, tuple[Any, ...], Object | None]
 _ROLES = VOCABULARIES["anthropic"]
 _EITHER = "a string or a list of blocks"
-# What the assistant says: the fields of its blocks are not decoded yet, since the input of a call passes through.
-_decode_answer = msgspec.json.Decoder(str | list[dict[str, Raw]]).decode
+# Objects in blocks and tools keep their fields as text: the input of a call and the schema of a tool only pass through.
+_Scalar = bool | int | float | str | None
+_Object = _Scalar | list[Any] | dict[str, Raw]
+_Block = _Scalar | list[Any] | dict[str, _Object]
+_Item = _Scalar | list[Any] | dict[str, _Scalar | list[_Block] | dict[str, Raw]]
+decode_levels = msgspec.json.Decoder(dict[str, _Scalar | list[_Item] | dict[str, Any]]).decode
 
 
 def read_request(body: bytes, places: Places) -> Request:
     """The request that a body asks for."""
-    return read_fields(NAME, body, places, _read_request)
+    return read_body(NAME, body, places, decode_levels, _read_request)
 
 
-def _read_request(fields: Fields, places: Places) -> Request:
-    messages, system = fields.pop("messages", None), fields.pop("system", None)
-    if messages is None:
+def _read_request(body: Object, places: Places) -> Request:
+    if "messages" not in body:
         refuse(("messages",), "is required")
-    leading = None if system is None else decode(system)
-    if system is not None and leading in (None, []):
-        fields["system"] = system
-    settings = read_settings(fields, places)
+    messages = body.pop("messages")
+    system = body.get("system")
+    if system is not None and system != []:
+        del body["system"]
+    settings = read_settings(body, places)
     reader = MessageReader(settings[0], places)
-    if leading is not None and leading != []:
-        reader.content(leading, "system", ("system",), None, None)
-    for index, message in enumerate(read_objects(messages, ("messages",))):
+    if system is not None and system != []:
+        reader.content(system, "system", ("system",), None, None)
+    if type(messages) is not list:
+        refuse(("messages",), f"expected a list, got {kind_of(messages)}")
+    for index, message in enumerate(messages):
         reader.message(message, ("messages", index))
     return new_request(Conversation.trusted(reader.canisters), *settings, NAME)  # type: ignore[no-any-return]
 
@@ -103,29 +117,27 @@ class MessageReader:
 
     # --- messages ------------------------------------------------------------------------------
 
-    def message(self, message: Fields, place: Path) -> None:
+    def message(self, message: Any, place: Path) -> None:
         """One message of a body."""
-        role = message.pop("role", None)
-        if role is None:
+        if type(message) is not dict:
+            refuse(place, f"expected an object, got {kind_of(message)}")
+        if "role" not in message:
             refuse((*place, "role"), "is required")
-        said_by = decode(role)
-        if type(said_by) is not str or said_by not in _ROLES.readings:
-            said_by = read_role(NAME, said_by, _ROLES, ".".join(map(str, (*place, "role"))))
-        raw = message.pop("content", None)
+        role = message.pop("role")
+        if type(role) is not str or role not in _ROLES.readings:
+            role = read_role(NAME, role, _ROLES, ".".join(map(str, (*place, "role"))))
+        content = message.pop("content", absent)
         envelope = encode({"s": message}).decode() if message else None
-        if raw is None:
-            self._without_content("absent", said_by, place, envelope)
-            return
-        path = (*place, "content")
-        if said_by == "assistant":
-            self.answer(decode_answer(raw, path), path, envelope)
-            return
-        content = decode(raw)
-        form = INLINE if said_by == "system" else None
-        if content is None and form is not None:
-            self._without_content("null", said_by, place, envelope)
+        if content is absent:
+            self._without_content("absent", role, place, envelope)
+        elif role == "assistant":
+            self.answer(content, (*place, "content"), envelope)
+        elif role != "system":
+            self.content(content, role, (*place, "content"), envelope, None)
+        elif content is None:
+            self._without_content("null", role, place, envelope)
         else:
-            self.content(content, said_by, path, envelope, form)
+            self.content(content, role, (*place, "content"), envelope, INLINE)
 
     def _without_content(self, form: str, role: str, place: Path, envelope: str | None) -> None:
         if role != "system":
@@ -156,35 +168,35 @@ class MessageReader:
                 else:
                     self.add_block(block, role, where, index > 0, *first, form)
 
-    def answer(self, content: str | list[Fields], path: Path, envelope: str | None) -> None:
+    def answer(self, content: Any, path: Path, envelope: str | None) -> None:
         """What the assistant says: a canister for each block, and a silent one before a call that comes first."""
         if type(content) is str:
             residue = None if envelope is None else Residue(NAME, None, envelope)
             self._add("assistant", content, path, False, residue)
+        elif type(content) is not list:
+            refuse(path, f"expected {_EITHER}, got {kind_of(content)}")
         elif not content:
             self._add("assistant", absent, path, False, Residue(NAME, None, envelope, "empty"))
         else:
-            self.blocks(content, path, envelope, is_single=len(content) == 1)  # type: ignore[arg-type]
+            self.blocks(content, path, envelope, is_single=len(content) == 1)
 
     def blocks(
-        self, content: list[Fields], path: Path, envelope: str | None, *, is_single: bool
+        self, content: list[Any], path: Path, envelope: str | None, *, is_single: bool
     ) -> None:
         """The blocks of the assistant; a single one may be the text for which a string could stand."""
-        for index, fields in enumerate(content):
+        for index, block in enumerate(content):
             where = (*path, index)
-            tag = fields.pop("type", None)
-            kind = None if tag is None else decode(tag)
-            if kind == "tool_use":
+            if type(block) is not dict:
+                refuse(where, f"expected an object, got {kind_of(block)}")
+            if block.get("type") == "tool_use":
                 if not index:
                     silent = None if envelope is None else Residue(NAME, None, envelope)
                     self._add("assistant", absent, path[:-1], False, silent)
-                self._call(fields, where)
+                self._call(block, where)
+            elif index:
+                self.add_block(block, "assistant", where, True, None, False, None)
             else:
-                block = {"type": kind}
-                for key, value in fields.items():
-                    block[key] = decode(value)
-                first = (envelope, is_single) if not index else (None, False)
-                self.add_block(block, "assistant", where, index > 0, *first, None)
+                self.add_block(block, "assistant", where, False, envelope, is_single, None)
 
     def add_block(
         self,
@@ -197,7 +209,7 @@ class MessageReader:
         form: str | None,
     ) -> None:
         """Add the canister of one block."""
-        mark = read_mark(block)
+        mark = _read_mark(block)
         held, patch = self.block(block, path, is_answer=role == "assistant")
         if is_single and patch is None and type(held) is str:
             # One text and nothing else, for which a string could stand.
@@ -227,32 +239,30 @@ class MessageReader:
 
     # --- calls and results ---------------------------------------------------------------------
 
-    def _call(self, fields: Fields, path: Path) -> None:
-        known: Object = {key: decode(fields.pop(key)) for key in ("id", "name") if key in fields}
-        identifier, name = _check(known, "id", path), _check(known, "name", path)
-        raw = fields.pop("input", None)
-        text = "" if raw is None else spelled(raw)
-        form = None
-        patch: Object = {"s": fields} if fields else {}
-        if raw is None:
+    def _call(self, block: Object, path: Path) -> None:
+        identifier, name = _take(block, "id", path), _take(block, "name", path)
+        del block["type"]
+        given = block.pop("input", absent)
+        text, form = "", None
+        patch: Object = {"s": block} if block else {}
+        if type(given) is dict:
+            text = spelled_object(given)
+            if RAW_ARGUMENTS in text:
+                unwrapped = input_text(decoded(given))
+                text = unwrapped if object_input(unwrapped) is None else text
+        elif given is absent:
             patch["x"] = ["input"]
-        elif text == "null":
-            text = ""
-            patch["s"] = {**fields, "input": None}
-        elif not text.startswith("{"):
-            form = BARE
-        elif RAW_ARGUMENTS in text:
-            unwrapped = input_text(decode(raw))
-            text = unwrapped if object_input(unwrapped) is None else text
+        elif given is None:
+            patch["s"] = {**block, "input": None}
+        else:
+            text, form = write_json(given), BARE
         if not identifier:
             identifier = f"call_{len(self.canisters)}"
             patch["s"] = {**patch.get("s", {}), "id": ""}
         residue = None
         if patch or form:
-            mark = fields.get("cache_control")
-            cache = None if mark is None else read_mark({"cache_control": decode(mark)})
             part = encode(patch).decode() if patch else None
-            residue = Residue(NAME, part, None, form, None, cache)
+            residue = Residue(NAME, part, None, form, None, _read_mark(block))
         self.canisters.append(
             new_invocation(text, self.when, True, residue, None, identifier, name, False)
         )
@@ -279,7 +289,7 @@ class MessageReader:
         residue = None
         if patch or form or envelope:
             part = encode(patch).decode() if patch else None
-            residue = Residue(NAME, part, envelope, form, None, read_mark(block))
+            residue = Residue(NAME, part, envelope, form, None, _read_mark(block))
         self.canisters.append(new_result(held, self.when, joined, residue, None, identifier, error))
         self._paths.append(path)
 
@@ -324,6 +334,9 @@ class MessageReader:
             refuse((*path, "type"), "expected a string")
         if kind == "text":
             return self._text(block, path)
+        for key, value in block.items():
+            if type(value) is dict and key != "source":
+                block[key] = decoded(value)
         read = self._blocks.get(kind) or (self._thoughts.get(kind) if is_answer else None)
         held = None if read is None else read(self, block, path)
         return (new_opaque(NAME, kind, write_json(block)), None) if held is None else held
@@ -358,7 +371,7 @@ class MessageReader:
         return new_reasoning((), (), None, data, self.origin), left_of(block)
 
     def _image(self, block: Object, path: Path) -> Held | None:
-        source = _take(block, "source", path, dict)
+        source = _take_source(block, path)
         found = self._payload(source, (*path, "source"))
         if found is None:
             block["source"] = source
@@ -383,7 +396,7 @@ class MessageReader:
         return Location("url" if key == "url" else "file", place), ""
 
     def _document(self, block: Object, path: Path) -> Held | None:
-        source = _take(block, "source", path, dict)
+        source = _take_source(block, path)
         found = self._document_source(source, (*path, "source"))
         if found is None:
             block["source"] = source
@@ -450,12 +463,19 @@ class MessageReader:
     }
 
 
-def decode_answer(raw: Raw, path: Path) -> str | list[Fields]:
-    """The content of an assistant: text, or the fields of its blocks."""
-    try:
-        return _decode_answer(raw)  # type: ignore[no-any-return]
-    except ValidationError:
-        refuse_blocks(decode(raw), path, _EITHER)
+def _take_source(block: Object, path: Path) -> Object:
+    source = _take(block, "source", path, dict)
+    return {
+        key: long_text(value) if key == "data" else decode(value) if type(value) is Raw else value
+        for key, value in source.items()
+    }
+
+
+def _read_mark(block: Object) -> str | None:
+    if "cache_control" not in block:
+        return None
+    block["cache_control"] = opened(block["cache_control"])
+    return read_mark(block)
 
 
 def read_citation(item: Object) -> Citation:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from cannery.dialects.anthropic_messages.models import NAME
-from cannery.dialects.anthropic_messages.reading import MessageReader, decode_answer
+from cannery.dialects.anthropic_messages.reading import MessageReader, decode_levels
 from cannery.dialects.anthropic_messages.settings import Path, refuse
 from cannery.dialects.anthropic_messages.writing import MessageWriter
 from cannery.errors import DialectError
@@ -20,7 +20,7 @@ from cannery.messages.conversation import Conversation
 from cannery.messages.requests import FinishReason, Response, Usage, new_response, new_usage
 from cannery.messages.residue import Residue
 from cannery.wire.answers import answer_pieces, refuse_error
-from cannery.wire.bodies import Fields, Object, decode, encode, read_fields, read_value
+from cannery.wire.bodies import Object, encode, read_body, read_value
 from cannery.wire.contract import WireError
 from cannery.wire.controls import text
 from cannery.wire.endings import report_ending
@@ -59,7 +59,7 @@ _INPUT = ("input_tokens", *_CACHED.values())
 
 def read_response(body: bytes, places: Places) -> Response:
     """The answer that a body gives."""
-    return read_fields(NAME, body, places, _read_response)
+    return read_body(NAME, body, places, decode_levels, _read_response)
 
 
 class _AnswerReader(MessageReader):
@@ -86,23 +86,21 @@ def take_files(citations: Any) -> Object:
     return files
 
 
-def _read_response(fields: Fields, places: Places) -> Response:
-    raw = fields.pop("content", None)
-    body = {key: decode(value) for key, value in fields.items()}
-    if raw is None:
+def _read_response(body: Object, places: Places) -> Response:
+    if "content" not in body:
         refuse_error(NAME, body, "content")
         refuse(("content",), "is required")
+    content = body.pop("content")
     if "stop_reason" not in body:
         # What the answer does not say is told at its root.
         places.settings["finish"] = ()
     reader = _AnswerReader(body.get("model"), places)
-    content = decode_answer(raw, ("content",))
     form = None
-    if type(content) is str:
+    if type(content) is list:
+        reader.blocks(content, ("content",), None, is_single=False)
+    else:
         form = "string"
         reader.answer(content, ("content",), None)
-    else:
-        reader.blocks(content, ("content",), None, is_single=False)  # type: ignore[arg-type]
     model, identifier, finish, stop, usage, envelope = take_envelope(body, reader.apart)
     residue = Residue(NAME, None, envelope, form) if envelope or form else None
     canisters = Conversation.trusted(reader.canisters)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import msgspec
-from msgspec import Raw, Struct, ValidationError
+from msgspec import Struct
 from orjson import Fragment
 
 from cannery.dialects.anthropic_messages.models import NAME, samplers
@@ -38,7 +38,7 @@ from cannery.messages.requests import (
     new_tool_choice,
 )
 from cannery.messages.residue import Residue
-from cannery.wire.bodies import Fields, Object, decode, encode, kind_of
+from cannery.wire.bodies import Object, encode, kind_of, opened, spelled_object
 from cannery.wire.controls import (
     FORMAT_NAME,
     distinct,
@@ -69,10 +69,8 @@ CONTROL_PATHS: dict[str, str | tuple[str, ...]] = {
     "user": "metadata.user_id",
     "finish": "stop_reason",
 }
-_BRACE = ord("{")
-_decode_objects = msgspec.json.Decoder(list[dict[str, Raw]]).decode
-# What is decoded of a tool; its schema only passes through.
-_TOOL_FIELDS = ("type", "name", "description", "strict", "cache_control")
+# The types of tools that are functions.
+_FUNCTIONS = (None, "custom")
 
 
 class _Parameters(Struct, frozen=True, gc=False):
@@ -119,28 +117,24 @@ _FREEFORM_PARAMETERS = {
 # --- reading -----------------------------------------------------------------------------------
 
 
-def read_settings(fields: Fields, places: Places) -> tuple[Any, ...]:
+def read_settings(body: Object, places: Places) -> tuple[Any, ...]:
     """The fields of a request behind its conversation: model, tools, choice, controls, stream and residue."""
     found: Object = {}
     patch: Object = {}
-    left: Fields = {}
-    for key, raw in fields.items():
+    left: Object = {}
+    for key, value in body.items():
         kinds = _SCALARS.get(key)
-        if kinds is not None:
-            value = decode(raw)
-            if type(value) in kinds:
-                found[key] = value
-            else:
-                left[key] = raw
+        if kinds is not None and type(value) in kinds:
+            found[key] = value
             continue
         take = _TAKERS.get(key)
-        rest = take(key, raw, found, places) if take is not None else raw
-        if rest is raw:
-            left[key] = raw
+        rest = value if take is None else take(key, value, found, places)
+        if rest is value:
+            left[key] = value
         elif rest:
             patch.setdefault("d", {})[key] = rest
-    if "output_format" in fields and "output" not in found:
-        _take_old_format(fields, found, patch, places)
+    if "output_format" in body and "output" not in found:
+        _take_old_format(body, found, patch, places)
     if left:
         patch["s"] = left
     if "mode" in found or "effort" in found:
@@ -154,26 +148,23 @@ def read_settings(fields: Fields, places: Places) -> tuple[Any, ...]:
     return model, tools, choice, controls, stream, residue
 
 
-def _take_stop(_key: str, raw: Raw, found: Object, _: Places) -> Any:
-    value = decode(raw)
+def _take_stop(_key: str, value: Any, found: Object, _: Places) -> Any:
     if type(value) is not list or not value or not all(type(item) is str for item in value):
-        return raw
+        return value
     found["stop"] = tuple(value)
     return None
 
 
-def _take_metadata(_key: str, raw: Raw, found: Object, _: Places) -> Any:
-    value = decode(raw)
+def _take_metadata(_key: str, value: Any, found: Object, _: Places) -> Any:
     if type(value) is not dict or type(value.get("user_id")) is not str:
-        return raw
+        return value
     found["user"] = value.pop("user_id")
     return left_of(value)
 
 
-def _take_choice(_key: str, raw: Raw, found: Object, _: Places) -> Any:
-    value = decode(raw)
+def _take_choice(_key: str, value: Any, found: Object, _: Places) -> Any:
     if type(value) is not dict:
-        return raw
+        return value
     single = value.get("disable_parallel_tool_use")
     if type(single) is bool:
         found["parallel_calls"] = not single
@@ -184,27 +175,25 @@ def _take_choice(_key: str, raw: Raw, found: Object, _: Places) -> Any:
     elif type(kind) is str and kind in _CHOICES:
         found["tool_choice"] = new_tool_choice(_CHOICES[kind])
     else:
-        return raw
+        return value
     del value["type"]
     if type(single) is bool and kind != "none":
         del value["disable_parallel_tool_use"]
     return left_of(value)
 
 
-def _take_thinking(_key: str, raw: Raw, found: Object, places: Places) -> Any:
+def _take_thinking(_key: str, value: Any, found: Object, places: Places) -> Any:
     places.settings["thinking"] = ("thinking",)
-    value = decode(raw)
     mode = take_mode(value) if type(value) is dict else None
     if mode is None:
-        return raw
+        return value
     found["mode"] = mode
     return left_of(value)
 
 
-def _take_output_config(key: str, raw: Raw, found: Object, places: Places) -> Any:
-    value = decode(raw)
+def _take_output_config(key: str, value: Any, found: Object, places: Places) -> Any:
     if type(value) is not dict:
-        return raw
+        return value
     if "effort" in value:
         places.settings.setdefault("thinking", (key, "effort"))
         if type(value["effort"]) is str:
@@ -216,7 +205,7 @@ def _take_output_config(key: str, raw: Raw, found: Object, places: Places) -> An
         if rest is not None:
             del value["format"]
     if rest is None and "effort" not in found:
-        return raw
+        return value
     patch = left_of(value) or {}
     return {"d": {"format": rest}, **patch} if rest else patch
 
@@ -232,78 +221,63 @@ def _take_format(value: Any, found: Object) -> Object | None:
     return left_of(value) or {}
 
 
-def _take_old_format(fields: Fields, found: Object, patch: Object, places: Places) -> None:
+def _take_old_format(body: Object, found: Object, patch: Object, places: Places) -> None:
     """Take a format under its former name; written anew it stands in ``output_config``."""
     if places.settings.setdefault("output", ("output_format",)) != ("output_format",):
         return
-    if _take_format(decode(fields["output_format"]), found) is None:
+    if _take_format(_copied(body["output_format"]), found) is None:
         return
-    if "output_config" not in fields:
+    if "output_config" not in body:
         patch["x"] = ["output_config"]
     elif "output_config" in patch.get("d", {}) or "effort" in found:
         inner = patch.setdefault("d", {}).setdefault("output_config", {})
         inner["x"] = ["format"]
 
 
-def _take_tools(key: str, raw: Raw, found: Object, _: Places) -> Any:
-    if bytes(raw) == b"null":
-        return raw
-    listed = read_objects(raw, (key,))
-    if not listed:
-        return raw
-    found["tools"] = tuple(map(_read_tool, listed))
+def _copied(value: Any) -> Any:
+    return {**value} if type(value) is dict else value
+
+
+def _take_tools(key: str, value: Any, found: Object, _: Places) -> Any:
+    if value is None or value == []:
+        return value
+    if type(value) is not list:
+        refuse((key,), f"expected a list, got {kind_of(value)}")
+    for index, item in enumerate(value):
+        if type(item) is not dict:
+            refuse((key, index), f"expected an object, got {kind_of(item)}")
+    found["tools"] = tuple(map(_read_tool, value))
     return None
 
 
-def _read_tool(item: Fields) -> Tool:
-    known = {key: decode(item[key]) for key in _TOOL_FIELDS if key in item}
-    mark = read_mark(known)
-    name, schema = known.get("name"), item.get("input_schema")
-    is_function = known.get("type") in (None, "custom") and type(name) is str
-    if not is_function or schema is None or not _is_object(schema):
-        words = [word for word in (name, known.get("type")) if type(word) is str and word]
-        hosted = encode(item).decode()
+def _read_tool(item: Object) -> Tool:
+    name, schema, mark = item.get("name"), item.get("input_schema"), None
+    if "cache_control" in item:
+        item["cache_control"] = opened(item["cache_control"])
+        mark = read_mark(item)
+    if item.get("type") not in _FUNCTIONS or type(name) is not str or type(schema) is not dict:
+        words = [word for word in (name, item.get("type")) if type(word) is str and word]
         own = Residue(NAME, None, None, "hosted", None, mark)
+        hosted = spelled_object(item)
         return new_tool(words[0] if words else "unknown", hosted=hosted, residue=own)  # type: ignore[no-any-return]
     del item["name"], item["input_schema"]
-    description, strict = text(known.get("description")), flag(known.get("strict"))
+    description, strict = text(item.get("description")), flag(item.get("strict"))
     if description is not absent:
         del item["description"]
     if strict is not absent:
         del item["strict"]
-    part = encode({"s": item}).decode() if item else None
-    residue = Residue(NAME, part, None, None, None, mark) if item else None
+    residue = None
+    if item:
+        residue = Residue(NAME, encode({"s": item}).decode(), None, None, None, mark)
     return new_tool(  # type: ignore[no-any-return]
-        name, description, spelled(schema), strict, residue=residue
+        name, description, spelled_object(schema), strict, residue=residue
     )
-
-
-def _is_object(raw: Raw) -> bool:
-    return memoryview(raw)[0] == _BRACE
 
 
 def read_mark(block: Object) -> str | None:
     """The cache mark of a block or tool in words that every dialect understands."""
     mark = block.get("cache_control")
     return CACHE.get(str(mark.get("ttl")), "short") if type(mark) is dict else None
-
-
-def read_objects(raw: Raw, path: Path) -> list[Fields]:
-    """A list of objects whose fields are not decoded yet."""
-    try:
-        return _decode_objects(raw)
-    except ValidationError:
-        refuse_blocks(decode(raw), path)
-
-
-def refuse_blocks(value: Any, path: Path, expected: str = "a list") -> NoReturn:
-    """Refuse what is not a list of objects."""
-    if type(value) is not list:
-        refuse(path, f"expected {expected}, got {kind_of(value)}")
-    for index, item in enumerate(value):
-        if type(item) is not dict:
-            refuse((*path, index), f"expected an object, got {kind_of(item)}")
-    raise AssertionError(path)
 
 
 def refuse(path: Path, problem: str) -> NoReturn:
@@ -316,14 +290,6 @@ def left_of(value: Object) -> Object | None:
     return {"s": value} if value else None
 
 
-def spelled(raw: Raw) -> str:
-    """The JSON text of a value as the body spells it; an error where an escape means nothing, as for any other text."""
-    found = str(raw, "utf-8")
-    if "\\u" in found:
-        decode(raw)
-    return found
-
-
 _SCALARS: dict[str, tuple[type, ...]] = {
     "model": (str,),
     "stream": (bool,),
@@ -332,7 +298,7 @@ _SCALARS: dict[str, tuple[type, ...]] = {
     "top_p": (int, float),
     "top_k": (int,),
 }
-_TAKERS: dict[str, Callable[[str, Raw, Object, Places], Any]] = {
+_TAKERS: dict[str, Callable[[str, Any, Object, Places], Any]] = {
     "stop_sequences": _take_stop,
     "metadata": _take_metadata,
     "tool_choice": _take_choice,
