@@ -8,7 +8,7 @@ changes. The order of ``PASSES`` is the order in which they run; ``survey`` find
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
-from functools import reduce
+from functools import lru_cache, reduce
 from operator import is_, or_
 
 from cannery.repairs.aliases import call_ids, function_names
@@ -66,7 +66,8 @@ PASSES: Mapping[str, tuple[Pass, int]] = {
 }
 
 
-_ASKED_FOR = reduce(or_, (fact for _, fact in PASSES.values()))
+_ROWS = tuple((name, run, fact) for name, (run, fact) in PASSES.items())
+_ASKED_FOR = reduce(or_, (fact for _, _, fact in _ROWS))
 # Passes that change nothing which a later one asks for.
 _LAST = frozenset({"alternation", "call_ids", "function_names", "cache_marks", "media_types"})
 
@@ -81,14 +82,25 @@ def repair(
     """
     if not facts & _ASKED_FOR:
         return pieces, facts
-    for name, (run, fact) in PASSES.items():
-        if facts & fact and name not in off:
-            arranged = run(pieces, rules, report)
-            if arranged is not pieces and not _is_same(arranged, pieces):
-                pieces = arranged
-                if name not in _LAST:
-                    facts = survey(pieces, rules)
+    position = _next(facts & _ASKED_FOR, 0)
+    while position < len(_ROWS):
+        name, run, _ = _ROWS[position]
+        arranged = pieces if name in off else run(pieces, rules, report)
+        if arranged is not pieces and not _is_same(arranged, pieces):
+            pieces = arranged
+            if name not in _LAST:
+                facts = survey(pieces, rules)
+        position = _next(facts & _ASKED_FOR, position + 1)
     return pieces, facts
+
+
+@lru_cache(maxsize=1024)
+def _next(facts: int, start: int) -> int:
+    """The position of the next pass that some facts ask for."""
+    for position in range(start, len(_ROWS)):
+        if facts & _ROWS[position][2]:
+            return position
+    return len(_ROWS)
 
 
 def _is_same(arranged: list[Piece], pieces: list[Piece]) -> bool:

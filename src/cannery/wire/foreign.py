@@ -111,7 +111,7 @@ def lost_keys(patch: str | None, *, is_marked: bool) -> Iterator[tuple[str, str,
 
 def report_settings(
     value: Request | Response,
-    modelled: Collection[str],
+    modelled: frozenset[str],
     paths: ControlPaths,
     report: Report,
     taken: Collection[str] = (),
@@ -135,10 +135,10 @@ def report_settings(
             continue
         if isinstance(value, Response) and _FURTHER.fullmatch(place):
             report.lose("CHOICE_DROPPED", "", "", path)
-        elif type(held) is dict and any(known.startswith(f"{place}.") for known in taken):
+        elif type(held) is dict and taken and place in _holders(frozenset(taken)):
             waiting += [(f"{path}.{key}", held[key]) for key in reversed(held)]
         elif place not in modelled or (place in _OF_ANSWERS and isinstance(value, Request)):
-            if type(held) is dict and any(known.startswith(f"{place}.") for known in modelled):
+            if type(held) is dict and place in _holders(modelled):
                 waiting += [(f"{path}.{key}", held[key]) for key in reversed(held)]
             else:
                 report_field(
@@ -149,8 +149,16 @@ def report_settings(
                 unread = _unread(value, paths)
             if place in unread and _says_something(held):
                 _report_unread(place, unread[place], report)
-            elif type(held) is dict and any(known.startswith(f"{place}.") for known in modelled):
+            elif type(held) is dict and place in _holders(modelled):
                 waiting += [(f"{path}.{key}", held[key]) for key in reversed(held)]
+
+
+@lru_cache(maxsize=256)
+def _holders(places: frozenset[str]) -> frozenset[str]:
+    """The places of objects that hold some places."""
+    return frozenset(
+        place[:end] for place in places for end, sign in enumerate(place) if sign == "."
+    )
 
 
 def _report_unread(place: str, name: str, report: Report) -> None:

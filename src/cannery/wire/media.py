@@ -34,6 +34,7 @@ _MAGIC: tuple[tuple[bytes, str], ...] = (
     (b"fLaC", "audio/flac"),
     (b"\x1aE\xdf\xa3", "video/webm"),
 )
+_FIRST = frozenset(magic[0] for magic, _ in _MAGIC)
 _RIFF = {b"WEBP": "image/webp", b"WAVE": "audio/wav", b"AVI ": "video/x-msvideo"}
 # The major brand of an ISO base media file (mp4ra.org registers them): exact ones, then families by their beginning.
 # Any other brand tells nothing.
@@ -171,9 +172,10 @@ def contradiction(declared: str, payload: Payload) -> str | None:
 def sniff(payload: Payload) -> str | None:
     """The MIME type that the first bytes give away, or None; see ``contradiction`` for what else they may be."""
     head = _head(payload)
-    for magic, mime_type in _MAGIC:
-        if head.startswith(magic):
-            return mime_type
+    if head and head[0] in _FIRST:
+        for magic, mime_type in _MAGIC:
+            if head.startswith(magic):
+                return mime_type
     if head[:4] == b"RIFF":
         return _RIFF.get(head[8:12])
     if head[4:8] == b"ftyp":

@@ -51,7 +51,7 @@ def path_text(path: Path) -> str:
     text = ""
     for step in path:
         text += f"[{step}]" if type(step) is int else f".{step}"
-    return text.removeprefix(".")
+    return text[1:]
 
 
 def locator(places: Places | None, control_paths: ControlPaths | None) -> Locate:
