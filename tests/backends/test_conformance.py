@@ -26,10 +26,13 @@ from cannery.errors import (
     ContentNotFoundError,
     InputError,
 )
+from tests.locations import new_database
 
 LOCATIONS = {
     "directory": lambda path: str(path / "store"),
     "sqlite": lambda path: f"sqlite:{path}/store.sqlite",
+    "postgresql": lambda _: new_database(),
+    "postgresql-s3": lambda _: new_database(with_bucket=True),
 }
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -50,7 +53,7 @@ def open_backend(location):
 
 
 def test_every_backend_is_tested():
-    assert set(LOCATIONS) == set(backend_names())
+    assert {name.partition("-")[0] for name in LOCATIONS} == set(backend_names())
 
 
 @pytest.fixture(params=sorted(LOCATIONS))
@@ -810,7 +813,7 @@ def test_an_id_that_is_none_is_refused(backend, bad):
 
 
 def test_unknown_schemes_are_named():
-    with pytest.raises(ConfigurationError, match="directory, sqlite"):
+    with pytest.raises(ConfigurationError, match="directory, postgresql, sqlite"):
         open_backend("carrier-pigeon://x".replace("-", ""))
 
 

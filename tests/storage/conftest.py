@@ -1,4 +1,4 @@
-"""Stores to test with: in memory, and in a directory.
+"""Stores to test with, of every backend.
 
 What must survive the loss of power is tested on a simulated disk; the other tests keep their files in memory, where a
 sync costs nothing. ``CANNERY_TEST_FOLDER`` names another place.
@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from cannery.storage import open_store
+from tests.locations import new_database
 
 _MEMORY = "/dev/shm"  # noqa: S108 - a folder of our own is made in it
 _ROOM = 1 << 30
@@ -38,9 +39,11 @@ def module_path():
     shutil.rmtree(folder, ignore_errors=True)
 
 
-@pytest.fixture(params=["directory", "sqlite"])
+@pytest.fixture(params=["directory", "postgresql", "sqlite"])
 def location(request, tmp_path):
     """Where a store may lie, of every backend that several processes can use."""
+    if request.param == "postgresql":
+        return new_database()
     return f"sqlite:{tmp_path}/store.sqlite" if request.param == "sqlite" else f"{tmp_path}/store"
 
 

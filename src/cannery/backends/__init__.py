@@ -1,8 +1,8 @@
 """Where bytes lie: every module here is a backend, found by the scheme of its URL.
 
-``sqlite:`` is the module ``sqlite``; a path without a scheme, and ``file:``, is ``directory``. To add
-a backend, add a module with a function ``open_backend(location, describe, read_only)``; ``tests/backends`` says what it
-must do.
+``sqlite:`` is the module ``sqlite``, ``postgresql:`` the module ``postgresql``; a path without a scheme, and ``file:``,
+is ``directory``. To add a backend, add a module with a function ``open_backend(location, describe, read_only)``;
+``tests/backends`` says what it must do.
 """
 
 from __future__ import annotations
@@ -93,7 +93,9 @@ __all__ = [
     "sortable",
 ]
 
-_ALIASES = {"file": "directory"}
+_ALIASES = {"file": "directory", "postgres": "postgresql"}
+# A store on a server is told by the whole URL.
+_ON_SERVERS = {"postgresql"}
 
 
 def backend_names() -> tuple[str, ...]:
@@ -114,7 +116,7 @@ def locate(location: str | os.PathLike[str]) -> tuple[str, str]:
     if name not in backend_names():
         known = ", ".join(backend_names())
         raise ConfigurationError(text, f"no backend {scheme!r}; known: {known}")
-    return name, path
+    return name, text if name in _ON_SERVERS else path
 
 
 def open_backend(

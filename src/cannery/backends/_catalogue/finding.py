@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from itertools import islice
 from typing import Any, NamedTuple
@@ -30,24 +30,26 @@ def list_rows(
     connection: sqlite3.Connection, selection: Selection, after: Cursor | None, limit: int | None
 ) -> list[Summary]:
     """Conversations, most recently changed first, from behind a cursor on."""
-    return [summary(row) for row in rows(connection, *list_query(selection, after, limit))]
+    query = list_query(selection, after, limit)
+    # The order comes from the index of tags.
+    by_tag = "tags t CROSS JOIN conversations c USING (number)"
+    source = by_tag if query.is_by_tag else "conversations c"
+    return [summary(row) for row in rows(connection, query.where, query.values, source)]
 
 
 class Query(NamedTuple):
-    """What is asked of ``conversations c``: a condition with an order, its values, and the tables to join."""
+    """A condition with an order on ``conversations c``, or with ``is_by_tag`` on ``tags t`` joined with those."""
 
     where: str
     values: list[Any]
-    source: str
+    is_by_tag: bool
 
 
 def list_query(selection: Selection, after: Cursor | None, limit: int | None) -> Query:
     """Conversations, most recently changed first, from behind a cursor on; the same in every SQL."""
-    source, of = "conversations c", "c"
+    of = "c" if selection.tag is None else "t"
     conditions: list[tuple[str, Any]] = [("NOT c.deleted", None)]
     if selection.tag is not None:
-        # The order comes from the index of tags.
-        source, of = "tags t CROSS JOIN conversations c USING (number)", "t"
         conditions.append(("t.tag = ?", selection.tag))
     since, until = times_of(selection)
     conditions += [
@@ -64,7 +66,7 @@ def list_query(selection: Selection, after: Cursor | None, limit: int | None) ->
         values += _decode_cursor(after)
     where += f" ORDER BY {of}.updated DESC, {of}.id DESC LIMIT ?"
     values.append(_ALL if limit is None else limit)
-    return Query(where, values, source)
+    return Query(where, values, selection.tag is not None)
 
 
 def _decode_cursor(cursor: Cursor) -> list[str]:
@@ -165,10 +167,12 @@ def tree(connection: sqlite3.Connection, identifier: str) -> list[Branch]:
     row = row_of(connection, identifier)
     if row is None:
         raise ConversationNotFoundError(identifier)
-    return [
-        Branch(one.id, one.title, one.parent, one.position, bool(one.deleted))
-        for one in rows(connection, "c.root = ?", (row.root,))
-    ]
+    return branches(rows(connection, "c.root = ?", (row.root,)))
+
+
+def branches(found: Iterable[Row]) -> list[Branch]:
+    """The conversations of a tree as others see them."""
+    return [Branch(one.id, one.title, one.parent, one.position, bool(one.deleted)) for one in found]
 
 
 def begin_with(

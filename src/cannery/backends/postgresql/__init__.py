@@ -1,0 +1,236 @@
+"""One PostgreSQL database, and a bucket for large content: a store that many gateways share.
+
+``connections`` has the URL and the pool, ``tables`` the schema and its versions, ``commits`` makes changes,
+``contents`` and ``objects`` keep content, ``catalogue`` and ``rows`` what is known of all conversations, ``words`` what
+is searched, ``feed`` tells what changed, ``collection`` frees what nothing needs.
+
+    postgresql://user@host/database?content=s3://bucket/prefix&pool=10
+
+Truth and catalogue change in one transaction at READ COMMITTED with locks that are taken in one order.
+``docs/scale-out.md`` says how to run it and what each failure does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from cannery.backends._contract import (
+    GRACE,
+    Backup,
+    Change,
+    Collection,
+    ContentTable,
+    Cursor,
+    Damage,
+    Describe,
+    Durability,
+    Expected,
+    Growth,
+    Inspection,
+    Progress,
+    Reading,
+    Receipt,
+    Span,
+    check_identifier,
+)
+from cannery.backends._seals import are_as_written, ordinal_of, unseal
+from cannery.errors import (
+    CanneryError,
+    ConfigurationError,
+    DamageError,
+    StorageError,
+    StoreUnavailableError,
+)
+
+try:
+    import psycopg  # noqa: F401 - asked for here, so that the error says what to install
+except ImportError:
+    raise ConfigurationError(
+        "postgresql", "a store in PostgreSQL needs an extra: pip install 'cannery[postgres]'"
+    ) from None
+
+from cannery.backends.postgresql import feed
+from cannery.backends.postgresql.catalogue import PostgresqlCatalogue
+from cannery.backends.postgresql.collection import Collector, purge
+from cannery.backends.postgresql.commits import Commits
+from cannery.backends.postgresql.connections import Connection, Pool, execute, parse_url
+from cannery.backends.postgresql.contents import PostgresqlContents, inspect
+from cannery.backends.postgresql.objects import Objects
+from cannery.backends.postgresql.tables import prepare
+
+if TYPE_CHECKING:
+    from cannery.backends.postgresql.connections import Cursor as Answer
+
+_PAGE = 1000
+_LINES = (
+    "SELECT c.length, l.position, l.line FROM cannery.conversations c LEFT JOIN cannery.lines l"
+    " ON l.number = c.number AND l.position >= %s AND l.position < %s WHERE c.id = %s ORDER BY l.position"
+)
+_END = 1 << 62
+
+
+class PostgresqlBackend:
+    """One database, any number of threads, processes and machines."""
+
+    recovered: tuple[Damage, ...] = ()
+
+    def __init__(self, url: str, describe: Describe, *, read_only: bool = False) -> None:
+        target = parse_url(url)
+        self._objects = None if target.content is None else Objects(target.content)
+        self._pool = Pool(target)
+        self._identity, self._why_read_only = prepare(self._pool, read_only=read_only)
+        self.is_read_only = self._why_read_only is not None
+        self._commits = Commits(self._pool, self._objects, self._identity)
+        self.catalogue = PostgresqlCatalogue(self._pool, self._objects, describe)
+
+    # Writing
+
+    def commit(self, change: Change, durability: Durability = "sync") -> Receipt:
+        """Do all of a change or nothing of it."""
+        (outcome,) = self.commit_each((change,), durability)
+        if isinstance(outcome, CanneryError):
+            raise outcome
+        return outcome
+
+    def commit_each(
+        self, changes: Iterable[Change], durability: Durability = "sync"
+    ) -> list[Receipt | CanneryError]:
+        """Make several changes in one transaction, in order, each for itself all or nothing."""
+        wanted = list(changes)
+        if self.is_read_only:
+            return [self._refusal() for _ in wanted]
+        return self._commits.submit(wanted, durability)
+
+    def _refusal(self) -> StoreUnavailableError:
+        return StoreUnavailableError(f"{self._pool.name} can only be read: {self._why_read_only}")
+
+    # Reading
+
+    def contents(self, scope: str) -> ContentTable:
+        """The content of a scope."""
+        return PostgresqlContents(self._pool, self._objects, scope)
+
+    def metadata(self, identifier: str) -> bytes | None:
+        """The metadata of a conversation, or None."""
+        return self.metadata_many([identifier]).get(identifier)
+
+    def metadata_many(self, identifiers: Iterable[str]) -> dict[str, bytes]:
+        """The metadata of those that are there."""
+        wanted = [check_identifier(one) for one in identifiers]
+        query = "SELECT id, metadata FROM cannery.conversations WHERE id = ANY(%s)"
+        found = {}
+        for start in range(0, len(wanted), _PAGE):
+            for one, sealed in self._pool.rows(query, (wanted[start : start + _PAGE],)):
+                raw = unseal(sealed)
+                if raw is None:
+                    where = f"conversations/{one}/conversation.json"
+                    raise DamageError(where, "the metadata is damaged")
+                found[one] = raw
+        return found
+
+    def identifiers(self, after: str = "") -> Iterator[str]:
+        """Every conversation, in order."""
+        query = "SELECT id FROM cannery.conversations WHERE id > %s ORDER BY id LIMIT %s"
+        while page := [one for (one,) in self._pool.rows(query, (after, _PAGE))]:
+            yield from page
+            after = page[-1]
+
+    def end(self, identifier: str, base: int) -> int:
+        """The position after the last line."""
+        query = "SELECT length FROM cannery.conversations WHERE id = %s"
+        found = self._pool.rows(query, (check_identifier(identifier),))
+        return max(found[0][0], base) if found else base
+
+    def read(self, identifier: str, base: int, start: int, stop: int | None = None) -> Reading:
+        """The lines from one position to before another."""
+        return self.read_many([Span(identifier, base, start, stop)])[0]
+
+    def read_many(self, spans: Sequence[Span]) -> list[Reading]:
+        """The lines of several spans, in one round trip."""
+        for span in spans:
+            check_identifier(span.identifier)
+
+        def ask(connection: Connection) -> list[Reading]:
+            with connection.pipeline():
+                found = [_ask_lines(connection, span) for span in spans]
+            return [_reading(span, answer) for span, answer in zip(spans, found, strict=True)]
+
+        return self._pool.ask(ask)
+
+    def changes(self, cursor: Cursor | None, limit: int = _PAGE) -> Growth:
+        """The conversations that changed behind a cursor."""
+        return self._pool.ask(
+            lambda connection: feed.read(connection, self._identity, cursor, limit)
+        )
+
+    # Keeping
+
+    def manifest(self) -> Mapping[str, Expected]:
+        """Nothing: a transaction keeps lines and what is known of them together."""
+        return {}
+
+    def inspect(self, progress: Progress | None = None) -> Inspection:
+        """Re-derive every hash."""
+        return inspect(self._pool, self._objects, progress)
+
+    def collect(
+        self,
+        *,
+        grace: float = GRACE,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+    ) -> Collection:
+        """Free deleted conversations as far as no fork needs them, and content that nothing refers to."""
+        if self.is_read_only:
+            raise self._refusal()
+        return Collector(self._pool, self._objects, grace).run(dry_run=dry_run, progress=progress)
+
+    def purge(self) -> None:
+        """Have the server take away what was freed."""
+        purge(self._pool)
+
+    def backup(self, path: str, progress: Progress | None = None) -> Backup:
+        """Refused: the server has its own tools, which copy everything at one moment."""
+        del path, progress
+        problem = "is backed up with pg_dump or pg_basebackup, and its bucket beside it"
+        raise StorageError(f"{self._pool.name} {problem}: see docs/scale-out.md")
+
+    def close(self) -> None:
+        """Let go of all connections."""
+        self._pool.close()
+
+
+def _ask_lines(connection: Connection, span: Span) -> Answer:
+    start = max(span.start, span.base)
+    stop = _END if span.stop is None else max(span.stop, start)
+    return execute(connection, _LINES, (start, stop, span.identifier))
+
+
+def _reading(span: Span, answer: Answer) -> Reading:
+    start = max(span.start, span.base)
+    found = answer.fetchall()
+    if not found:
+        return Reading(start, [])
+    end = found[0][0]
+    stop = end if span.stop is None else min(span.stop, end)
+    expected = max(stop - start, 0)
+    lines = [line for _, position, line in found if position is not None]
+    if len(lines) == expected and are_as_written(lines, start):
+        return Reading(start, lines)
+    sound = {at: line for _, at, line in found if at is not None and ordinal_of(line) == at}
+    where = f"conversations/{span.identifier}/messages.jsonl"
+    damages = [
+        Damage(where, "damaged line", at - span.base + 1, at)
+        for at in range(start, start + expected)
+        if at not in sound
+    ]
+    kept = [sound.get(at) for at in range(start, start + expected)]
+    return Reading(start, kept, tuple(damages))
+
+
+def open_backend(
+    location: str, describe: Describe, *, read_only: bool = False
+) -> PostgresqlBackend:
+    """Open the store in a database, or make one there."""
+    return PostgresqlBackend(location, describe, read_only=read_only)

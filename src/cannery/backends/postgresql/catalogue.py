@@ -1,0 +1,300 @@
+"""The catalogue in PostgreSQL: it lies beside the truth and is written in the same transactions.
+
+Recognising histories takes one round trip, however long and however many they are: each is sent with all its digests,
+the longest beginning first, and the first that is held is the answer.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Sequence
+from itertools import islice
+from typing import Any
+
+import msgspec
+
+from cannery.backends._catalogue import finding, writing
+from cannery.backends._catalogue.schema import space_of
+from cannery.backends._contract import (
+    Branch,
+    Cursor,
+    Describe,
+    Entry,
+    Found,
+    Holder,
+    Match,
+    Metadata,
+    Progress,
+    Selection,
+    Summary,
+    Term,
+)
+from cannery.backends._seals import ordinal_of, unseal
+from cannery.backends.postgresql import rows, words
+from cannery.backends.postgresql.connections import Connection, Pool, execute, to_text, translated
+from cannery.backends.postgresql.contents import PostgresqlContents
+from cannery.backends.postgresql.objects import Objects
+from cannery.errors import CanneryError, ConversationNotFoundError
+
+# Of many conversations with the same beginning a few are looked at for one that lives.
+_HOLDERS = 20
+_LONGEST = (
+    f"SELECT d.chain, p.position, {rows.COLUMNS} FROM"  # noqa: S608 - names are ours
+    " (SELECT chain FROM unnest(%s::bytea[]) WITH ORDINALITY u(chain, at) ORDER BY at) d"
+    " CROSS JOIN LATERAL (SELECT p.number, p.position FROM cannery.prefixes p"
+    "  JOIN cannery.conversations c ON c.number = p.number"
+    "  WHERE p.chain = d.chain AND p.{column} = %s AND c.profile = 'archive'"
+    "  ORDER BY c.deleted, p.position >= c.spoken DESC, c.updated DESC LIMIT %s) p"
+    " JOIN cannery.conversations c ON c.number = p.number LIMIT %s"
+)
+_OWN = (
+    f"SELECT d.own, p.position, {rows.COLUMNS} FROM unnest(%s::bytea[]) d(own)"  # noqa: S608 - names are ours
+    " CROSS JOIN LATERAL (SELECT p.number, p.position FROM cannery.prefixes p"
+    "  WHERE p.own = d.own AND p.home = %s ORDER BY p.number DESC, p.position DESC LIMIT %s) p"
+    " JOIN cannery.conversations c ON c.number = p.number"
+)
+_SEARCH = (
+    f"SELECT t.position, {rows.COLUMNS} FROM cannery.texts t"  # noqa: S608 - names are ours
+    " JOIN cannery.conversations c ON c.number = t.number WHERE {where}"
+    " ORDER BY ts_rank(t.vector, %s::tsquery, 1) DESC NULLS LAST, t.number DESC, t.position"
+)
+_PAGE = 200
+
+
+class PostgresqlCatalogue:
+    """Tables beside the truth."""
+
+    def __init__(self, pool: Pool, objects: Objects | None, describe: Describe) -> None:
+        self._pool = pool
+        self._objects = objects
+        self._describe = describe
+
+    def match(
+        self, scope: str, session: str | None, histories: Sequence[Sequence[bytes | None]]
+    ) -> list[Match | None]:
+        """The longest beginning of each history that a living conversation of a scope and session holds."""
+        wanted = [[one for one in reversed(each) if one is not None] for each in histories]
+
+        def ask(connection: Connection) -> list[Match | None]:
+            column = "home" if session is None else "space"
+            query = _LONGEST.replace("{column}", column)
+            space = space_of(scope, session)
+            with connection.pipeline():
+                found = [
+                    execute(connection, query, (digests, space, _HOLDERS, _HOLDERS))
+                    for digests in wanted
+                    if digests
+                ]
+            answers = iter(found)
+            return [
+                _longest(connection, next(answers).fetchall(), each) if digests else None
+                for digests, each in zip(wanted, histories, strict=True)
+            ]
+
+        return self._pool.ask(ask)
+
+    def holders(self, scope: str, digests: Iterable[bytes], limit: int = 16) -> list[Holder]:
+        """Where a scope says what digests of single canisters stand for; the latest few places of each."""
+        wanted = list(dict.fromkeys(digests))
+
+        def ask(connection: Connection) -> list[Holder]:
+            found: list[Holder] = []
+            rest = execute(connection, _OWN, (wanted, space_of(scope), limit)).fetchall()
+            for digest, position, *values in rest:
+                living = rows.living_at(connection, rows.to_row(values), position)
+                if living is not None and living.scope == scope:
+                    found.append(Holder(digest, living.id, position - 1, living.session))
+            return found
+
+        return self._pool.ask(ask) if wanted else []
+
+    def said_before(self, identifier: str, position: int) -> tuple[bytes | None, int] | None:
+        """The digest of a conversation's history before a position, and where the last thing said in it ends."""
+
+        def ask(connection: Connection) -> tuple[bytes | None, int] | None:
+            row = rows.row_of(connection, identifier)
+            while row is not None and not row.unreadable:
+                found = rows.prefix_before(connection, row.number, position)
+                if found is not None:
+                    return found.chain, found.position
+                if row.parent is None:
+                    return None, 0
+                if row.position <= position:
+                    return (row.base_chain, row.base_spoken) if row.base_spoken else (None, 0)
+                row = rows.row_of(connection, row.parent)
+            return None
+
+        return self._pool.ask(ask)
+
+    def list(
+        self, selection: Selection, after: Cursor | None = None, limit: int | None = None
+    ) -> Sequence[Summary]:
+        """Conversations, most recently changed first, from behind a cursor on."""
+        query = finding.list_query(selection, after, limit)
+        by_tag = "cannery.tags t JOIN cannery.conversations c USING (number)"
+        source = by_tag if query.is_by_tag else "cannery.conversations c"
+        values = [to_text(one) if isinstance(one, str) else one for one in query.values]
+
+        def ask(connection: Connection) -> list[Summary]:
+            where = query.where.replace("?", "%s")
+            return [finding.summary(row) for row in rows.rows(connection, where, values, source)]
+
+        return self._pool.ask(ask)
+
+    def search(self, terms: Sequence[Term], selection: Selection, limit: int) -> Sequence[Found]:
+        """The messages that hold all terms, best first; what a deleted conversation said is found in its forks."""
+        with translated(self._pool.name):
+            wanted = words.query_of(terms)
+        if wanted is None:
+            return []
+        where, values = _search_conditions(wanted, selection)
+        query = _SEARCH.replace("{where}", where)
+
+        def ask(connection: Connection) -> list[Found]:
+            found: list[Found] = []
+            with (
+                connection.transaction(),
+                connection.cursor("search", binary=True) as cursor,
+            ):
+                cursor.itersize = _PAGE
+                cursor.execute(query, [*values, wanted.words])
+                while len(found) < limit and (page := cursor.fetchmany(_PAGE)):
+                    found += _chosen(connection, page, selection, limit - len(found))
+            return found
+
+        return self._pool.ask(ask)
+
+    def tree(self, identifier: str) -> Sequence[Branch]:
+        """A conversation, its oldest ancestor and all forks of that one."""
+
+        def ask(connection: Connection) -> list[Branch]:
+            row = rows.row_of(connection, identifier)
+            if row is None:
+                raise ConversationNotFoundError(identifier)
+            return finding.branches(rows.rows(connection, "c.root = %s", (row.root,)))
+
+        return self._pool.ask(ask)
+
+    def begin_with(self, scope: str | None, text: str, limit: int) -> Sequence[str]:
+        """The living conversations whose id begins so, in order."""
+        # No id has a character behind "z".
+        query = (
+            "SELECT id FROM cannery.conversations WHERE NOT deleted AND id >= %s AND id < %s"
+            " AND (%s::text IS NULL OR scope = %s) ORDER BY id LIMIT %s"
+        )
+        start = to_text(text)
+        return [one for (one,) in self._pool.rows(query, (start, start + "{", scope, scope, limit))]
+
+    def rebuild(self, progress: Progress | None = None) -> None:
+        """Derive the rows of each conversation again, each in a short transaction."""
+        numbers = [
+            number
+            for (number,) in self._pool.rows("SELECT number FROM cannery.conversations ORDER BY 1")
+        ]
+        connection = self._pool.connect()
+        try:
+            with translated(self._pool.name):
+                for done, number in enumerate(numbers, 1):
+                    with connection.transaction():
+                        execute(connection, "SET LOCAL synchronous_commit = off")
+                        self._derive(connection, number)
+                    if progress is not None:
+                        progress(done, len(numbers))
+        finally:
+            connection.close()
+
+    def _derive(self, connection: Connection, number: int) -> None:
+        query = (
+            f"SELECT {rows.COLUMNS}, c.metadata FROM cannery.conversations c WHERE c.number = %s"  # noqa: S608 - names are ours
+            " FOR UPDATE"
+        )
+        found = execute(connection, query, (number,)).fetchone()
+        raw = None if found is None else unseal(found[-1])
+        if found is None or raw is None:
+            return
+        before = rows.to_row(found[:-1])
+        metadata = msgspec.json.decode(raw, type=Metadata)
+        above = None if metadata.parent is None else rows.row_of(connection, metadata.parent)
+        for table in ("prefixes", "calls", "roles", "texts"):
+            execute(connection, f"DELETE FROM cannery.{table} WHERE number = %s", (number,))  # noqa: S608 - names are ours
+        root = number if above is None else above.root
+        base = rows.base_of(connection, above, metadata)
+        row = writing.new_row(metadata, base, number, root)
+        row = writing.renamed(row, metadata, zlib.crc32(raw))
+        entries = self._entries(connection, number, metadata)
+        grown = writing.grow(row, entries, lambda call: rows.find_call(connection, row, call))
+        rows.put_grown(connection, [grown])
+        rows.put_words(connection, [(number, row.length, entries)])
+        rows.put_derived(connection, before, grown.row._replace(searched=grown.row.length))
+
+    def _entries(
+        self, connection: Connection, number: int, metadata: Metadata
+    ) -> Sequence[Entry | None]:
+        """What the stored lines of a conversation mean."""
+        query = "SELECT position, line FROM cannery.lines WHERE number = %s ORDER BY position"
+        lines: dict[int, bytes] = dict(execute(connection, query, (number,)).fetchall())
+        contents = PostgresqlContents(self._pool, self._objects, metadata.scope)
+        entries: list[Entry | None] = []
+        for position in range(metadata.position, max(lines, default=metadata.position - 1) + 1):
+            line = lines.get(position)
+            if line is None or ordinal_of(line) != position:
+                entries.append(None)
+                continue
+            try:
+                entries += self._describe(contents, [line])
+            except CanneryError:
+                entries.append(None)
+        return entries
+
+
+def _longest(
+    connection: Connection,
+    held: Sequence[Sequence[Any]],
+    digests: Sequence[bytes | None],
+) -> Match | None:
+    """The first of some holders that lives, or has a living fork, as an answer."""
+    for chain, position, *values in held:
+        living = rows.living_at(connection, rows.to_row(values), position)
+        if living is not None:
+            end = living.length if position >= living.spoken else position
+            return Match(digests.index(chain) + 1, living.id, end, living.length)
+    return None
+
+
+def _search_conditions(wanted: words.Query, selection: Selection) -> tuple[str, list[Any]]:
+    is_plain = wanted.words == wanted.phrases.replace("(", "").replace(")", "")
+    in_vector = "t.vector @@ %s::tsquery"
+    values: list[Any] = [wanted.words]
+    if wanted.needs_text:
+        in_vector += " AND t.words LIKE ALL(%s)"
+        values.append(wanted.patterns)
+    elif not is_plain:
+        in_vector += " AND CASE WHEN t.words IS NULL THEN t.vector @@ %s::tsquery ELSE t.words LIKE ALL(%s) END"
+        values += [wanted.phrases, wanted.patterns]
+    conditions = [f"({in_vector} OR (t.vector IS NULL AND t.words LIKE ALL(%s)))"]
+    values.append(wanted.patterns)
+    since, until = finding.times_of(selection)
+    for condition, value in (
+        ("c.scope = %s", selection.scope),
+        ("t.role = %s", selection.role),
+        ("t.said >= %s", since),
+        ("t.said <= %s", until),
+    ):
+        if value is not None:
+            conditions.append(condition)
+            values.append(value)
+    return " AND ".join(conditions), values
+
+
+def _chosen(
+    connection: Connection, page: Sequence[Sequence[Any]], selection: Selection, limit: int
+) -> list[Found]:
+    found: list[Found] = []
+    for position, *values in page:
+        row = rows.to_row(values)
+        living = rows.living_forks(connection, row, position + 1) if row.deleted else iter((row,))
+        chosen = (one for one in living if finding.is_chosen(one, selection))
+        found += [Found(one.id, one.title, position) for one in islice(chosen, limit - len(found))]
+        if len(found) >= limit:
+            break
+    return found

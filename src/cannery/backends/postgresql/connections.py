@@ -1,0 +1,232 @@
+"""Connections to the server: one pool a store, errors as ours, and a connection that is gone told from a refusal.
+
+Connections are made when they are needed and kept; there is no thread beside those of the caller. One that is lost is
+thrown away together with all that are idle, because a server that was restarted has forgotten them all.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeAlias, TypeVar
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from cannery.errors import (
+    CanneryError,
+    ConfigurationError,
+    DamageError,
+    InputError,
+    StorageError,
+    StoreUnavailableError,
+)
+
+Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
+Cursor: TypeAlias = psycopg.Cursor[tuple[Any, ...]]
+T = TypeVar("T")
+
+_POOL = 10
+_TIMEOUT = 10
+_ATTEMPTS = 20
+_IDLE = psycopg.pq.TransactionStatus.IDLE
+_OURS = ("content", "pool")
+# PostgreSQL's text cannot hold this character; the other is none, and in no text that anybody has written.
+_NUL, _STAND_IN = "\0", "\U0010ffff"
+
+
+class Target(NamedTuple):
+    """What a URL says: where the server is, where large content goes, how many connections to keep."""
+
+    conninfo: str
+    name: str
+    content: str | None
+    pool: int
+
+
+def parse_url(url: str) -> Target:
+    """Read a store's URL; everything but ``content`` and ``pool`` is the server's."""
+    parts = urlsplit(url)
+    pairs = parse_qsl(parts.query, keep_blank_values=True)
+    ours = {name: value for name, value in pairs if name in _OURS}
+    # A socket's folder has slashes, which the server's library takes as they are.
+    query = urlencode([pair for pair in pairs if pair[0] not in _OURS], safe="/")
+    conninfo = urlunsplit(("postgresql", parts.netloc, parts.path, query, ""))
+    name = _name(parts.netloc, parts.path)
+    try:
+        known = conninfo_to_dict(conninfo)
+    except psycopg.ProgrammingError as error:
+        raise ConfigurationError(name, str(error).strip()) from None
+    if not known.get("dbname"):
+        raise ConfigurationError(name, "a store in PostgreSQL names its database: …/NAME")
+    size = ours.get("pool", str(_POOL))
+    if not size.isdecimal() or not int(size):
+        raise ConfigurationError(name, f"pool={size}: how many connections, at least 1")
+    return Target(conninfo, name, ours.get("content"), int(size))
+
+
+def _name(host: str, path: str) -> str:
+    """A URL that can be shown: no password."""
+    return f"postgresql://{host.rpartition('@')[2]}{path}"
+
+
+class Pool:
+    """At most so many connections at once; who asks for one more waits."""
+
+    def __init__(self, target: Target) -> None:
+        self.name = target.name
+        self._conninfo = target.conninfo
+        self._places = threading.BoundedSemaphore(target.pool)
+        self._idle: list[Connection] = []
+        self._lock = threading.Lock()
+        self._process = os.getpid()
+        self._is_open = True
+
+    def _check(self) -> None:
+        if os.getpid() != self._process:
+            raise StorageError("the store was opened before a fork; open it again in this process")
+        if not self._is_open:
+            raise StorageError("the store is closed")
+
+    @contextlib.contextmanager
+    def connection(self) -> Iterator[Connection]:
+        """A connection for one piece of work; errors of the server are ours."""
+        self._check()
+        with self._places, translated(self.name):
+            with self._lock:
+                connection = self._idle.pop() if self._idle else None
+            if connection is None:
+                connection = self.connect()
+            try:
+                yield connection
+            finally:
+                self._take_back(connection)
+
+    def _take_back(self, connection: Connection) -> None:
+        with contextlib.suppress(psycopg.Error):
+            # Whatever was begun and not committed is taken back.
+            connection.rollback()
+        if connection.closed:
+            self.forget_idle()
+        elif connection.info.transaction_status != _IDLE or not self._is_open:
+            connection.close()
+        else:
+            with self._lock:
+                self._idle.append(connection)
+
+    def connect(self) -> Connection:
+        """A connection outside the pool, for work that takes long."""
+        self._check()
+        with translated(self.name):
+            connection = psycopg.connect(
+                self._conninfo,
+                autocommit=True,
+                prepare_threshold=0,
+                connect_timeout=_TIMEOUT,
+                client_encoding="utf-8",
+                cursor_factory=psycopg.Cursor,
+            )
+        try:
+            # A commit that was acknowledged is durable, whatever the server's default says.
+            connection.execute(
+                "SELECT set_config('synchronous_commit', 'on', false)"
+                " WHERE current_setting('synchronous_commit') = 'off'"
+            )
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def forget_idle(self) -> None:
+        """Close all connections that are not in use."""
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    def close(self) -> None:
+        """Let go; closing twice is fine."""
+        if os.getpid() != self._process:
+            return
+        self._is_open = False
+        self.forget_idle()
+
+    def ask(self, work: Callable[[Connection], T]) -> T:
+        """What some work that only reads finds; it is done again if the connection was lost."""
+        try:
+            with self.connection() as connection:
+                return work(connection)
+        except LostError:
+            with self.connection() as connection:
+                return work(connection)
+
+    def again_if_raced(self, work: Callable[[Connection], T]) -> T:
+        """Do some work in a transaction, again if another was faster."""
+        for _ in range(_ATTEMPTS):
+            with (
+                contextlib.suppress(RacedError),
+                self.connection() as connection,
+                connection.transaction(),
+            ):
+                return work(connection)
+        raise StoreUnavailableError(f"{self.name}: others change the same all the time")
+
+    def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
+        """The rows of one query."""
+        return self.ask(lambda connection: execute(connection, query, values).fetchall())
+
+
+class RacedError(StoreUnavailableError):
+    """Another transaction was faster; the same work can be done again."""
+
+
+class LostError(StoreUnavailableError):
+    """The connection was lost; what was under way may or may not have been done."""
+
+
+def execute(connection: Connection, query: str, values: Sequence[Any] = ()) -> Cursor:
+    """Send one statement."""
+    return connection.cursor(binary=True).execute(query, values)
+
+
+@contextlib.contextmanager
+def translated(name: str) -> Iterator[None]:
+    """Errors of the server and its library as ours."""
+    try:
+        yield
+    except CanneryError:
+        raise
+    except UnicodeEncodeError:
+        raise InputError("not valid Unicode: a lone surrogate") from None
+    except (
+        psycopg.errors.UniqueViolation,
+        psycopg.errors.DeadlockDetected,
+        psycopg.errors.SerializationFailure,
+    ) as error:
+        raise RacedError(f"{name}: {_first_line(error)}") from error
+    except psycopg.errors.DataCorrupted as error:
+        raise DamageError(name, _first_line(error)) from error
+    except psycopg.errors.InsufficientPrivilege as error:
+        raise StoreUnavailableError(f"{name}: {_first_line(error)}") from error
+    except psycopg.OperationalError as error:
+        kind = LostError if error.sqlstate is None or error.sqlstate[:2] in {"57", "08"} else None
+        raise (kind or StoreUnavailableError)(f"{name}: {_first_line(error)}") from error
+    except psycopg.Error as error:
+        raise StorageError(f"{name}: {_first_line(error)}") from error
+
+
+def _first_line(error: psycopg.Error) -> str:
+    return str(error).strip().partition("\n")[0]
+
+
+def to_text(text: str) -> str:
+    """Text as PostgreSQL can hold it."""
+    return text.replace(_NUL, _STAND_IN) if _NUL in text else text
+
+
+def from_text(text: str) -> str:
+    """Text as it was."""
+    return text.replace(_STAND_IN, _NUL) if _STAND_IN in text else text

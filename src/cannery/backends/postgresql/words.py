@@ -1,0 +1,108 @@
+"""What is searched: words without case and accents, as a ``tsvector`` of our own making.
+
+PostgreSQL's parser takes addresses, numbers and compounds for one word, depending on the locale; here a word is a run
+of letters and digits, as in the other backends. A vector holds at most 255 places of a word and 16,383 in all, and a
+megabyte. Where that is too little the words are kept as text beside it, and looked at for phrases; where there is no
+vector at all they are found by their trigrams.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from cannery.backends._contract import Term
+
+_WORD = re.compile(r"[^\W_]+")
+_ACCENTS = re.compile("[\u0300-\u036f]")
+_LONGEST_WORD = 500
+_MOST_PLACES = 255
+_LAST_PLACE = 16_383
+_LARGEST = 900_000
+
+
+class Searchable(NamedTuple):
+    """A message as it is searched: a vector, or the words as text, or both."""
+
+    vector: str | None
+    words: str | None
+
+
+def split(text: str) -> list[str]:
+    """The words of a text."""
+    folded = text.lower()
+    if not folded.isascii():
+        decomposed = _ACCENTS.sub("", unicodedata.normalize("NFD", folded))
+        folded = unicodedata.normalize("NFC", decomposed)
+    return _WORD.findall(folded)
+
+
+def searchable(text: str) -> Searchable | None:
+    """A text as it is searched; None if there is no word in it."""
+    words = split(text)
+    if not words:
+        return None
+    places: dict[str, list[int]] = {}
+    for place, word in enumerate(words, 1):
+        places.setdefault(word, []).append(place)
+    is_whole = (
+        len(words) <= _LAST_PLACE
+        and max(map(len, places)) <= _LONGEST_WORD
+        and max(map(len, places.values())) <= _MOST_PLACES
+    )
+    if not is_whole:
+        cut: dict[str, list[int]] = {}
+        for word, found in places.items():
+            cut.setdefault(word[:_LONGEST_WORD], []).extend(found)
+        places = {word: _kept(found) for word, found in cut.items()}
+    size = sum(len(word.encode()) + 2 * len(found) + 4 for word, found in places.items())
+    text_of = None if is_whole else f" {' '.join(words)} "
+    if size > _LARGEST:
+        return Searchable(None, f" {' '.join(words)} ")
+    vector = " ".join([f"'{word}':{','.join(map(str, at))}" for word, at in places.items()])
+    return Searchable(vector, text_of)
+
+
+def _kept(places: Sequence[int]) -> list[int]:
+    return [place for place in sorted(places)[:_MOST_PLACES] if place <= _LAST_PLACE] or [
+        _LAST_PLACE
+    ]
+
+
+class Query(NamedTuple):
+    """What is asked for: words that must all occur; phrases in a vector; patterns in text.
+
+    ``needs_text`` is True if a word is longer than a vector holds.
+    """
+
+    words: str
+    phrases: str
+    patterns: list[str]
+    needs_text: bool
+
+
+def query_of(terms: Sequence[Term]) -> Query | None:
+    """Terms as they are asked for; None if there is no word in one of them."""
+    words: list[str] = []
+    phrases: list[str] = []
+    patterns: list[str] = []
+    needs_text = False
+    for term in terms:
+        # UnicodeEncodeError for half of a surrogate pair, which is no word and must not be taken for none.
+        term.text.encode()
+        found = split(term.text)
+        if not found:
+            return None
+        needs_text = needs_text or max(map(len, found)) > _LONGEST_WORD
+        marks = [""] * len(found)
+        if term.is_start:
+            marks[-1] = ":*"
+        quoted = [
+            f"'{word[:_LONGEST_WORD]}'{mark}" for word, mark in zip(found, marks, strict=True)
+        ]
+        words += quoted
+        phrases.append(f"({' <-> '.join(quoted)})")
+        patterns.append(f"% {' '.join(found)}" + ("%" if term.is_start else " %"))
+    return Query(" & ".join(words), " & ".join(phrases), patterns, needs_text)
