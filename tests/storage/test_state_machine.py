@@ -1,6 +1,8 @@
 """Anything that a program may do with a store, in any order, beside a plain model of it; on every backend."""
 
+import os
 import shutil
+import socket
 import tempfile
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from cannery.backends.directory import commits, journal
 from cannery.messages import user
 from cannery.storage import open_store
 from tests.backends.simulated_disk import Disk, Operations
+from tests.locations import new_database
 from tests.storage.scenarios import Model, Scenario, check, living, open_simulated
 
 
@@ -197,6 +200,23 @@ class SqliteMachine(StoreMachine):
         shutil.rmtree(self.folder)
 
 
+class PostgresqlMachine(StoreMachine):
+    """A database; a process that dies leaves connections that the server must notice."""
+
+    def __init__(self):
+        self.url = new_database(with_bucket=True)
+        super().__init__()
+
+    def open_store(self):
+        return open_store(self.url)
+
+    def end_process(self):
+        for connection in self.store.backend._pool._idle:
+            with socket.socket(fileno=os.dup(connection.fileno())) as cut:
+                cut.shutdown(socket.SHUT_RDWR)
+        self.store.close()
+
+
 _SETTINGS = settings(
     max_examples=40,
     stateful_step_count=25,
@@ -205,5 +225,7 @@ _SETTINGS = settings(
 )
 TestDirectory = DirectoryMachine.TestCase
 TestDirectory.settings = _SETTINGS
+TestPostgresql = PostgresqlMachine.TestCase
+TestPostgresql.settings = settings(_SETTINGS, max_examples=10)
 TestSqlite = SqliteMachine.TestCase
 TestSqlite.settings = _SETTINGS

@@ -39,13 +39,13 @@ from cannery.errors import CanneryError, ConversationNotFoundError
 # Of many conversations with the same beginning a few are looked at for one that lives.
 _HOLDERS = 20
 _LONGEST = (
-    f"SELECT d.chain, p.position, {rows.COLUMNS} FROM"  # noqa: S608 - names are ours
-    " (SELECT chain FROM unnest(%s::bytea[]) WITH ORDINALITY u(chain, at) ORDER BY at) d"
-    " CROSS JOIN LATERAL (SELECT p.number, p.position FROM cannery.prefixes p"
-    "  JOIN cannery.conversations c ON c.number = p.number"
+    f"SELECT d.chain, c.at_position, {rows.COLUMNS} FROM"  # noqa: S608 - names are ours
+    " (SELECT chain, at FROM unnest(%s::bytea[]) WITH ORDINALITY u(chain, at) ORDER BY at) d"
+    " CROSS JOIN LATERAL (SELECT c.*, p.position AS at_position, p.position >= c.spoken AS is_at_end"
+    "  FROM cannery.prefixes p JOIN cannery.conversations c ON c.number = p.number"
     "  WHERE p.chain = d.chain AND p.{column} = %s AND c.profile = 'archive'"
-    "  ORDER BY c.deleted, p.position >= c.spoken DESC, c.updated DESC LIMIT %s) p"
-    " JOIN cannery.conversations c ON c.number = p.number LIMIT %s"
+    "  ORDER BY c.deleted, (p.position >= c.spoken) DESC, c.updated DESC LIMIT %s) c"
+    " ORDER BY d.at, c.deleted, c.is_at_end DESC, c.updated DESC LIMIT %s"
 )
 _OWN = (
     f"SELECT d.own, p.position, {rows.COLUMNS} FROM unnest(%s::bytea[]) d(own)"  # noqa: S608 - names are ours
