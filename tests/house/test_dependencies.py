@@ -26,10 +26,10 @@ def declared(*extras):
 
 
 def allowed(path):
-    part = path.relative_to(PACKAGE).parts[0]
+    part, *inside = path.relative_to(PACKAGE).parts
     # The command line also starts the gateway.
     extras = {"gateway": ("gateway",), "cli": ("cli", "gateway"), "viewer": ("viewer",)}.get(
-        part, ()
+        part, ("postgres", "s3") if inside[:1] == ["postgresql"] else ()
     )
     return declared(*extras) | sys.stdlib_module_names | NEWER | {"cannery"}
 
