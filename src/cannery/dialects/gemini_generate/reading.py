@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import re
 from collections import deque
-from collections.abc import Iterable
-from functools import cached_property
+from collections.abc import Iterable, Sequence
 from typing import Any, Union
 
 import msgspec
@@ -126,29 +125,28 @@ class MessageReader:
     ``model`` is who said what is read, ``stem`` what ids begin with that are made here.
     """
 
+    # What the next canister remembers of the content that it opens.
+    _envelope: str | None = None
+    _shape = ""
+    _opened: Path = ()
+    # The contents that are not read yet: no id is made up that one of them gives.
+    unread: Sequence[Any] = ()
+    _parts: Sequence[Any] = ()
+    _known: CallIds | None = None
+
     def __init__(self, paths: list[Path], model: Any = None, stem: str = "call_") -> None:
         self.when = now()
         self.canisters: list[AnyCanister] = []
         self.paths = paths
         self.model = model if type(model) is str else None
         self._stem = stem
-        # What the next canister remembers of the content that it opens.
-        self._envelope: str | None = None
-        self._shape = ""
-        self._opened: Path = ()
-        # The contents that are not read yet: no id is made up that one of them gives.
-        self.unread: list[Any] = []
-        self._parts: list[Any] = []
 
-    @cached_property
     def _ids(self) -> CallIds:
         """The ids of calls; most bodies have none."""
-        return CallIds(self._stem)
-
-    def _made_id(self) -> str:
-        """An id for a call that has none."""
-        unread, self.unread = self.unread, []
-        return self._ids.make([{"parts": self._parts}, *unread] if unread else ())
+        ids = self._known
+        if ids is None:
+            ids = self._known = CallIds(self._stem)
+        return ids
 
     def contents(self, body: Object) -> list[str]:
         """All contents of a body; gives the shape that they came in."""
@@ -328,14 +326,16 @@ class MessageReader:
             expect(str, name, (*path, key, "name"))
             fail((*path, key, "name"), "must not be empty")
         identifier = plain(call.pop("id", MISSING))
+        ids = self._ids()
         dropped: tuple[str, ...] = ()
         if type(identifier) is not str or not identifier:
             if identifier is MISSING:
                 dropped = ("id",)
             else:
                 call["id"] = identifier
-            identifier = self._made_id()
-        self._ids.call(identifier, name, len(self.canisters))
+            unread, self.unread = self.unread, ()
+            identifier = ids.make([{"parts": self._parts}, *unread] if unread else ())
+        ids.call(identifier, name, len(self.canisters))
         words = _arguments(call)
         model = self._signer(part)
         patch = _beside_data(key, _CALL, nested(call, {}, dropped), part)
@@ -358,7 +358,7 @@ class MessageReader:
             name = None
         elif type(name) is not str:
             expect(str, name, (*place, "name"))
-        identifier = self._ids.answered(given, name)
+        identifier = self._ids().answered(given, name)
         dropped = []
         if given is MISSING:
             dropped.append("id")

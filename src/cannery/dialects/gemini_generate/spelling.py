@@ -9,7 +9,7 @@ object where a list is usual) are words of the residue's form. What is left of a
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NoReturn
 
@@ -36,7 +36,7 @@ _HUMP = re.compile(r"[A-Z]")
 _UNDERSCORE = re.compile(r"_([a-z0-9])")
 _NAME_MARK = "name:"
 _BLANK = frozenset(" \t\r\n")
-_NO_SHAPES: frozenset[str] = frozenset()
+NO_SHAPES: frozenset[str] = frozenset()
 _KINDS: dict[type, str] = {dict: "an object", list: "a list", str: "a string"}
 
 
@@ -73,8 +73,10 @@ def get(holder: Any, key: str) -> Any:
     return plain(holder.get(snake(key)) if found is MISSING else found)
 
 
-def write_form(shapes: Iterable[str], name: str | None = None) -> str | None:
+def write_form(shapes: Sequence[str], name: str | None = None) -> str | None:
     """The shapes of a message and the name on a result as the form of a residue."""
+    if not shapes:
+        return None if name is None else _NAME_MARK + name
     tokens = [shape for shape in shapes if shape]
     if name is not None:
         tokens.append(_NAME_MARK + name)  # always last: a name may hold anything
@@ -85,7 +87,7 @@ def read_form(residue: Any) -> tuple[frozenset[str], str | None]:
     """The shapes and the name in the form of a residue, if there is one."""
     form = None if residue is None else residue.form
     if not form:
-        return _NO_SHAPES, None
+        return NO_SHAPES, None
     before, found, name = form.partition(_NAME_MARK)
     return frozenset(before.split()), (name if found else None)
 

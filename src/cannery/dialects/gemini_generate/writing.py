@@ -13,6 +13,7 @@ from cannery.dialects.gemini_generate.models import STAND_IN, same_family
 from cannery.dialects.gemini_generate.spelling import (
     ERROR,
     NAME,
+    NO_SHAPES,
     OUTPUT,
     SIGNATURE,
     get,
@@ -27,6 +28,7 @@ from cannery.dialects.gemini_generate.spelling import (
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AnyCanister,
+    DocumentCanisterClass,
     InvocationCanisterClass,
     ResultCanisterClass,
     SupervisorCanisterClass,
@@ -207,11 +209,12 @@ class MessageWriter:
     def content(self, turn: list[Piece], role: str) -> Object | None:
         """One content; None for a turn in which nothing was said."""
         content: Object = {"role": role}
-        head = own_residue(turn[0].canister, NAME)
-        shapes, _ = read_form(head)
-        if head is not None:
+        head = turn[0].canister.residue
+        shapes = NO_SHAPES
+        if head is not None and head.dialect == NAME:
+            shapes, _ = read_form(head)
             if head.envelope is not None:
-                content = dict(recall(content, head.envelope))
+                content = recall(content, head.envelope)
             if len(turn) > 1 and not _EMPTY.isdisjoint(shapes):
                 # Something was added to a content without parts.
                 turn, shapes = turn[1:], shapes - _EMPTY
@@ -220,17 +223,17 @@ class MessageWriter:
             self.add_parts(piece, parts)
         if self.signs and role == "model":
             self._sign(turn, parts)
-        if "absent" in shapes:
-            return content
-        if not parts and not shapes:
-            # What an answer does not say is not put into the model's mouth.
-            is_answer = self._cite is not None
-            if is_answer or all(piece.canister.held is absent for piece in turn):
-                return None
-            parts = [{"text": _omission(turn)}]
-        if "null" in shapes or "empty" in shapes:
+        if not shapes:
+            if not parts:
+                # What an answer does not say is not put into the model's mouth.
+                is_answer = self._cite is not None
+                if is_answer or all(piece.canister.held is absent for piece in turn):
+                    return None
+                parts = [{"text": _omission(turn)}]
+            content["parts"] = parts
+        elif "null" in shapes or "empty" in shapes:
             content["parts"] = None if "null" in shapes else []
-        else:
+        elif "absent" not in shapes:
             content["parts"] = parts[0] if _is_single("object", shapes, parts) else parts
         return content
 
@@ -248,21 +251,21 @@ class MessageWriter:
     def add_parts(self, piece: Piece, parts: list[Object]) -> None:
         """Add the parts of one canister, with this dialect's residue, or none and a loss."""
         canister = piece.canister
-        role, held, residue = canister.role, canister.held, canister.residue
+        kind, held, residue = type(canister), canister.held, canister.residue
         if residue is not None and residue.dialect != NAME:
             report_residue(canister, self.report, piece.place)
             if residue.cache:
                 self.report.lose("CACHE_MARK_DROPPED", piece.place, "Gemini has no cache marks")
             residue = None
-        if role is Role.Invocation:
+        if kind is InvocationCanisterClass:
             parts.append(self._call(piece, residue))
-        elif role is Role.Result:
+        elif kind is ResultCanisterClass:
             parts.append(self._result(piece, residue))
-        elif type(held) is str and residue is None and role is not Role.Document:
+        elif type(held) is str and residue is None and kind is not DocumentCanisterClass:
             parts.append({"text": held})
         elif held is not absent:
             self._position = len(parts)
-            is_document = role is Role.Document
+            is_document = kind is DocumentCanisterClass
             written = self._document(piece) if is_document else self._said(held, piece.place)
             if residue is None or residue.part is None or is_document or len(written) != 1:
                 parts.extend(written)
@@ -463,6 +466,8 @@ class MessageWriter:
         held = canister.held
         if type(held) is str and not canister.is_error:
             inner["response"] = {OUTPUT: held} if OUTPUT in shapes else wrap_text(held)
+        elif type(held) is DataContentClass and not canister.is_error:
+            inner["response"] = wrap_data(held.json)
         else:
             media, texts = self._result_media(held, piece.place)
             inner["response"] = self._response(canister, shapes, texts, has_media=bool(media))
