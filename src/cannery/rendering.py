@@ -28,6 +28,7 @@ from cannery.wire.foreign import report_settings
 from cannery.wire.losses import Locate, Rendered, Report, enforce
 from cannery.wire.parting import parted_texts
 from cannery.wire.places import Places, locator
+from cannery.wire.residues import dropped_keys
 from cannery.wire.turns import changed
 
 _held = attrgetter("held")
@@ -229,13 +230,16 @@ def report_lost_settings(
     value: Request | Response, report: Report, target: Dialect | None = None
 ) -> None:
     """Report what another dialect does not take of the fields around a conversation."""
-    if value.residue is not None and (target is None or value.residue.dialect != target.name):
-        source = find_dialect(value.residue.dialect)
-        taken: Collection[str] = ()
+    residue = value.residue
+    if residue is None or (target is not None and residue.dialect == target.name):
+        return
+    left = dropped_keys(residue.envelope)
+    if left:
+        source = find_dialect(residue.dialect)
         if isinstance(value, Request) and target is not None and target.takes_over is not None:
-            taken = target.takes_over(value)
+            report.taken = target.takes_over(value, left)
         references = source.references if isinstance(value, Request) else {}
-        report_settings(value, source.modelled, source.control_paths, report, taken, references)
+        report_settings(value, left, source.modelled, source.control_paths, report, references)
 
 
 def render(

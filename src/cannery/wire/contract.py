@@ -6,7 +6,7 @@ A dialect reads (``normalize``) and writes (``nativize``) requests, responses an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from msgspec import Struct
@@ -15,8 +15,9 @@ from cannery.messages.canisters import AnyCanister
 from cannery.messages.events import Event
 from cannery.messages.requests import Request, Response
 from cannery.roles.vocabularies import OPENAI, Vocabulary
-from cannery.wire.losses import NO_ALIASES, Aliases, Rendered, Report
+from cannery.wire.losses import NO_ALIASES, Aliases, Rendered, Report, TakenOver
 from cannery.wire.places import ControlPaths, Places
+from cannery.wire.residues import Left
 from cannery.wire.service import Service
 from cannery.wire.signs import Sign
 
@@ -149,8 +150,8 @@ class Dialect(Struct, frozen=True, gc=False):
     signs: tuple[Sign, ...] = ()
     # Top-level fields that reading turns into facts of the model, whatever their spelling.
     modelled: frozenset[str] = frozenset()
-    # Which settings of a foreign request it takes from its residue, by their places there; None where it takes none.
-    takes_over: Callable[[Request], Collection[str]] | None = None
+    # Which settings of a foreign request it takes from what its reader left; None where it takes none.
+    takes_over: Callable[[Request, Left], TakenOver] | None = None
     # Whether a request body must name its model; elsewhere the URL does.
     names_model: bool = True
     rules_for: Callable[[str | None], Rules] | None = None

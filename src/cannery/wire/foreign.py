@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
@@ -15,7 +15,7 @@ from cannery.messages.requests import Controls, Request, Response, Thinking, Too
 from cannery.messages.residue import Residue
 from cannery.wire.losses import ENVELOPE, Place, Report
 from cannery.wire.places import ControlPaths
-from cannery.wire.residues import dropped_keys
+from cannery.wire.residues import Left, dropped_keys
 
 _SIGNATURES = ("thoughtSignature", "thought_signature", "signature", "encrypted_content")
 # What stands for the signature of a call that Gemini did not make, as clients send it, plain or in base64
@@ -111,54 +111,56 @@ def lost_keys(patch: str | None, *, is_marked: bool) -> Iterator[tuple[str, str,
 
 def report_settings(
     value: Request | Response,
+    left: Left,
     modelled: frozenset[str],
     paths: ControlPaths,
     report: Report,
-    taken: Collection[str] = (),
     references: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Name the fields of a foreign request or response that its dialect does not read, or could not.
+    """Name the fields that the reader of a foreign request or response left, because its dialect does not model them.
 
-    Those that the target has ``taken`` over are no loss; ``references`` have codes of their own.
+    Those that the target has taken over are no loss; ``references`` have codes of their own.
     """
-    if value.residue is None or value.residue.envelope is None:
-        return
+    is_request = isinstance(value, Request)
+    taken, modelled_in = report.taken.places, holders(modelled)
     unread: dict[str, str] | None = None
-    waiting = [*reversed([*dropped_keys(value.residue.envelope)])]
+    waiting = left[::-1]
     while waiting:
         path, held = waiting.pop()
         place = path.removeprefix(".")
+        is_object = type(held) is dict
         if place in taken:
             continue
         if place in references and _says_something(held):
             report.lose(references[place], place)
-            continue
-        if isinstance(value, Response) and _FURTHER.fullmatch(place):
+        elif not is_request and _FURTHER.fullmatch(place):
             report.lose("CHOICE_DROPPED", "", "", path)
-        elif type(held) is dict and taken and place in _holders(frozenset(taken)):
-            waiting += [(f"{path}.{key}", held[key]) for key in reversed(held)]
-        elif place not in modelled or (place in _OF_ANSWERS and isinstance(value, Request)):
-            if type(held) is dict and place in _holders(modelled):
-                waiting += [(f"{path}.{key}", held[key]) for key in reversed(held)]
+        elif is_object and taken and place in holders(taken):
+            waiting += _inner(path, held)
+        elif place not in modelled or (is_request and place in _OF_ANSWERS):
+            if is_object and place in modelled_in:
+                waiting += _inner(path, held)
             else:
-                report_field(
-                    path, held, report, "", is_marked=False, is_setting=isinstance(value, Request)
-                )
+                report_field(path, held, report, "", is_marked=False, is_setting=is_request)
         else:
             if unread is None:
                 unread = _unread(value, paths)
             if place in unread and _says_something(held):
                 _report_unread(place, unread[place], report)
-            elif type(held) is dict and place in _holders(modelled):
-                waiting += [(f"{path}.{key}", held[key]) for key in reversed(held)]
+            elif is_object and place in modelled_in:
+                waiting += _inner(path, held)
 
 
-@lru_cache(maxsize=256)
-def _holders(places: frozenset[str]) -> frozenset[str]:
-    """The places of objects that hold some places."""
-    return frozenset(
-        place[:end] for place in places for end, sign in enumerate(place) if sign == "."
-    )
+def _inner(path: str, held: dict[str, Any]) -> Left:
+    """The fields of an object, the last one first."""
+    return [(f"{path}.{key}", held[key]) for key in reversed(held)]
+
+
+@lru_cache(maxsize=64)
+def holders(places: frozenset[str]) -> frozenset[str]:
+    """The places of the objects in which some of these places are."""
+    steps = [place.split(".") for place in places]
+    return frozenset(".".join(each[:end]) for each in steps for end in range(1, len(each)))
 
 
 def _report_unread(place: str, name: str, report: Report) -> None:

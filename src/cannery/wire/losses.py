@@ -183,19 +183,34 @@ class Rendered(Struct, frozen=True, gc=False):
     aliases: Aliases = NO_ALIASES
 
 
+class TakenOver(Struct, frozen=True, gc=False):
+    """Settings of a foreign request that a dialect takes from its residue.
+
+    ``fields`` are their values by the paths where they stand here, ``places`` the paths there that are all said.
+    """
+
+    fields: Mapping[str, Any] = {}
+    places: frozenset[str] = frozenset()
+
+
+NOTHING_TAKEN = TakenOver()
+
+
 class Report(Struct):
     """Collects losses and repairs while a body is written.
 
     A place is the position of a canister in the source conversation, the path of a request field, or ``@`` and the name
     of a control. Places become paths of the source only when there is something to report. ``off`` are the repairs that
     are switched off, for writers that would make one of them, and ``takes_reasoning`` says that an endpoint hears
-    thoughts as text. ``request`` is what is written, whose function names no alias may have.
+    thoughts as text. ``request`` is what is written, whose function names no alias may have, and ``taken`` are the
+    settings that the target takes from the residue of the source.
     """
 
     off: Collection[str] = ()
     request: Any = None
     takes_reasoning: bool = False
     taken_names: Collection[str] | None = None
+    taken: TakenOver = NOTHING_TAKEN
     lost: list[Lost] = []
     repaired: list[Repaired] = []
     names: dict[str, str] = {}

@@ -6,13 +6,16 @@ it again with ``recall``, if the residue is of its own dialect.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from cannery.messages.json_text import decode_json
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object
 from cannery.wire.patches import restore
+
+# The fields that a reader left, by their paths.
+Left = list[tuple[str, Any]]
 
 
 def set_again(left: Object) -> Object | None:
@@ -63,24 +66,29 @@ def own_residue(value: Any, dialect: str) -> Residue | None:
     return residue if residue is not None and residue.dialect == dialect else None
 
 
-def dropped_keys(patch: str | None) -> Iterator[tuple[str, Any]]:
+def dropped_keys(patch: str | None) -> Left:
     """The fields that a residue of another dialect sets, with their values: what the writer leaves out."""
     found = None if patch is None else decode_json(patch)
+    fields: Left = []
     # Records of a stored chat keep their content parts as they are, and their fields without a patch around them.
     if type(found) is dict:
-        yield from _keys(found, "")
+        _add_keys(found, "", fields)
+    return fields
 
 
-def _keys(patch: dict[str, Any], path: str) -> Iterator[tuple[str, Any]]:
-    for key, value in patch.get("s", {}).items():
-        if value is not None:
-            yield f"{path}.{key}", value
-    spelled = patch.get("r", {})
-    for key, inner in patch.get("d", {}).items():
-        yield from _keys(inner, f"{path}.{spelled.get(key, key)}")
-    for index, inner in patch.get("i", {}).items():
-        yield from _keys(inner, f"{path}[{index}]")
-    for index, item in patch.get("a", {}).items():
-        yield f"{path}[{index}]", item
-    if "v" in patch and patch["v"] is not None and path:
-        yield path, patch["v"]
+def _add_keys(patch: Object, path: str, fields: Left) -> None:
+    if "s" in patch:
+        fields += [
+            (f"{path}.{key}", value) for key, value in patch["s"].items() if value is not None
+        ]
+    if "d" in patch:
+        spelled = patch.get("r", {})
+        for key, inner in patch["d"].items():
+            _add_keys(inner, f"{path}.{spelled.get(key, key)}", fields)
+    if "i" in patch:
+        for index, inner in patch["i"].items():
+            _add_keys(inner, f"{path}[{index}]", fields)
+    if "a" in patch:
+        fields += [(f"{path}[{index}]", item) for index, item in patch["a"].items()]
+    if path and patch.get("v") is not None:
+        fields.append((path, patch["v"]))

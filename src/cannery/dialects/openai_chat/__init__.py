@@ -17,7 +17,6 @@ from cannery.dialects.openai_chat.settings import (
     CONTROL_PATHS,
     MODELLED,
     NAME,
-    takes_over,
     write_settings,
 )
 from cannery.families.chat.answers import response_reader, response_writer
@@ -25,6 +24,7 @@ from cannery.families.chat.stream_reading import ChatStreamReader
 from cannery.families.chat.stream_writing import ChatStreamWriter
 from cannery.families.chat.writing import ChatWriter
 from cannery.families.openai.service import HEADERS, PASSED
+from cannery.families.openai.shared import shared_settings
 from cannery.messages.absence import absent
 from cannery.messages.requests import Request
 from cannery.wire.aliasing import aliased
@@ -76,7 +76,7 @@ DIALECT = Dialect(
     ),
     control_paths=CONTROL_PATHS,
     modelled=MODELLED,
-    takes_over=takes_over,
+    takes_over=partial(shared_settings, NAME),
     short_names=("openai", "chat", "gpt"),
     service=Service(
         headers=HEADERS,

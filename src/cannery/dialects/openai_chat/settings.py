@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any
 
 from cannery.families.chat.settings import (
@@ -28,7 +27,7 @@ from cannery.families.openai.settings import (
     write_metadata,
     write_output,
 )
-from cannery.families.openai.shared import put_shared, shared_settings
+from cannery.families.openai.shared import put_shared
 from cannery.messages.absence import absent
 from cannery.messages.requests import (
     Request,
@@ -192,7 +191,7 @@ def write_settings(request: Request, report: Report) -> Object:
             # Chat refuses options of a stream without one.
             body.pop("stream_options", None)
         if request.residue is not None:
-            put_shared(request, NAME, body)
+            put_shared(report.taken, body)
     return body
 
 
@@ -227,11 +226,6 @@ def _write_control(name: str, value: Any, body: Object, request: Request, report
             body["stream_options"] = {"include_usage": value}
         case _:
             drop_control(name, value, report)
-
-
-def takes_over(request: Request) -> Collection[str]:
-    """The settings that are taken from the residue of the sibling."""
-    return shared_settings(request, NAME).places
 
 
 def is_old(request: Request, name: str) -> bool:

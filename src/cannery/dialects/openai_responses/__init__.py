@@ -19,7 +19,6 @@ from cannery.dialects.openai_responses.settings import (
     CONTROL_PATHS,
     MODELLED,
     NAME,
-    takes_over,
     write_settings,
 )
 from cannery.dialects.openai_responses.stream_reading import ResponsesStreamReader
@@ -27,6 +26,7 @@ from cannery.dialects.openai_responses.stream_writing import ResponsesStreamWrit
 from cannery.dialects.openai_responses.writing import ItemWriter
 from cannery.families.openai.errors import read_openai_error, write_openai_error
 from cannery.families.openai.service import HEADERS, PASSED
+from cannery.families.openai.shared import shared_settings
 from cannery.messages.canisters import SupervisorCanisterClass, text_of
 from cannery.messages.requests import Request
 from cannery.wire.aliasing import aliased
@@ -124,7 +124,7 @@ DIALECT = Dialect(
         "prompt": "PROMPT_MISSING",
     },
     modelled=MODELLED,
-    takes_over=takes_over,
+    takes_over=partial(shared_settings, NAME),
     needs_roles=False,
     short_names=("responses",),
     service=Service(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -19,7 +19,7 @@ from cannery.families.openai.settings import (
     write_metadata,
     write_output,
 )
-from cannery.families.openai.shared import put_shared, shared_settings
+from cannery.families.openai.shared import put_shared
 from cannery.messages.absence import absent
 from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import (
@@ -319,13 +319,8 @@ def write_settings(request: Request, report: Report) -> Object:
             drop_control(name, value, report)
     put(body, "stream", request.stream)
     if not is_same and request.residue is not None:
-        put_shared(request, NAME, body)
+        put_shared(report.taken, body)
     return body
-
-
-def takes_over(request: Request) -> Collection[str]:
-    """The settings that are taken from the residue of the sibling."""
-    return shared_settings(request, NAME).places
 
 
 def _write_thinking(thinking: Thinking, body: Object, report: Report, *, is_same: bool) -> None:

@@ -6,17 +6,17 @@ where in Responses, and what values both take (openai 3.49.0, 2026-11-15); what 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
-
-from msgspec import Struct
 
 from cannery.messages.absence import absent
 from cannery.messages.requests import Request
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object
 from cannery.wire.controls import flag, integer, text
-from cannery.wire.residues import dropped_keys
+from cannery.wire.foreign import holders
+from cannery.wire.losses import NOTHING_TAKEN, TakenOver
+from cannery.wire.residues import Left, dropped_keys
 
 _CHAT, _RESPONSES = "openai_chat", "openai_responses"
 _LOGPROBS = "message.output_text.logprobs"
@@ -56,32 +56,22 @@ _PLACES: dict[tuple[str, str], _Places] = {
     (_CHAT, _RESPONSES): {chat: (responses, read) for chat, responses, read in _ROWS},
     (_RESPONSES, _CHAT): {responses: (chat, read) for chat, responses, read in _ROWS},
 }
+# The objects in which some of them stand.
+_HOLDERS = holders(frozenset(place for row in _ROWS for place in row[:2]))
 # Where each dialect says that log probabilities are wanted.
 _WISHES = {_CHAT: "logprobs", _RESPONSES: "include"}
 
 
-class Shared(Struct, frozen=True, gc=False):
-    """Settings that a dialect takes over: the paths where they stand here, and the places there that are all said."""
-
-    fields: Object
-    places: frozenset[str]
-
-
-_NOTHING = Shared({}, frozenset())
-
-
-def shared_settings(request: Request, dialect: str) -> Shared:
-    """What a dialect takes over from the residue of a request of its sibling."""
-    residue = request.residue
-    if residue is None or residue.envelope is None:
-        return _NOTHING
-    places = _PLACES.get((residue.dialect, dialect))
+def shared_settings(dialect: str, request: Request, left: Left) -> TakenOver:
+    """What a dialect takes over from the fields that the reader of its sibling left."""
+    source = request.residue.dialect if request.residue is not None else ""
+    places = _PLACES.get((source, dialect))
     if places is None:
-        return _NOTHING
-    wish = _WISHES[residue.dialect]
-    given = dict(_leaves(dropped_keys(residue.envelope), places, wish))
+        return NOTHING_TAKEN
+    wish = _WISHES[source]
+    given = dict(_leaves(left, places, wish))
     if not given:
-        return _NOTHING
+        return NOTHING_TAKEN
     fields = {}
     said = set()
     for place, held in given.items():
@@ -102,24 +92,22 @@ def shared_settings(request: Request, dialect: str) -> Shared:
     elif fields.pop("top_logprobs", None) is not None:
         # How many are wanted says nothing where none are.
         said.discard("top_logprobs")
-    return Shared(fields, frozenset(said))
+    return TakenOver(fields, frozenset(said))
 
 
-def _leaves(
-    found: Iterable[tuple[str, Any]], places: _Places, wish: str
-) -> Iterator[tuple[str, Any]]:
+def _leaves(left: Left, places: _Places, wish: str) -> Iterator[tuple[str, Any]]:
     """The fields that stand at places which are shared, or where log probabilities are wished for."""
-    waiting = [(path.removeprefix("."), held) for path, held in found]
+    waiting = [(path.removeprefix("."), held) for path, held in left]
     for place, held in waiting:
         if place in places or place == wish:
             yield place, held
-        elif type(held) is dict and any(known.startswith(f"{place}.") for known in places):
+        elif type(held) is dict and place in _HOLDERS:
             waiting += [(f"{place}.{key}", inner) for key, inner in held.items()]
 
 
-def put_shared(request: Request, dialect: str, body: Object) -> None:
+def put_shared(taken: TakenOver, body: Object) -> None:
     """Put the settings of a sibling into a body."""
-    for path, value in shared_settings(request, dialect).fields.items():
+    for path, value in taken.fields.items():
         *fields, key = path.split(".")
         place = body
         for field in fields:
