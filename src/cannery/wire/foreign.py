@@ -60,7 +60,9 @@ _OF_ANSWERS = frozenset({"id", "object", "created"})
 def report_residue(value: Any, report: Report, place: Place, taken: str | None = None) -> None:
     """Name what the foreign residue of a canister or tool holds and the target will not see, but for what it took."""
     residue = value.residue
-    if residue is None or isinstance(value, (Request, Response)):
+    if residue is None or not (residue.part or residue.envelope or residue.cache):
+        return
+    if isinstance(value, (Request, Response)):
         return
     is_result = isinstance(value, ResultCanisterClass)
     # The form of a tool names the field that its schema was read from; what is kept of that is only its spelling.

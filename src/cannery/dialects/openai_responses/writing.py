@@ -73,7 +73,7 @@ from cannery.wire.media import (
     is_fetchable,
     standard_base64,
 )
-from cannery.wire.residues import own_residue, recall
+from cannery.wire.residues import keeps_nothing, own_residue, recall
 from cannery.wire.turns import MODEL, side
 
 _FAMILY = re.compile(r"[a-z]+-?\d+|.+", re.IGNORECASE | re.DOTALL)
@@ -194,8 +194,8 @@ class ItemWriter:
             role = "developer" if head.rank == "developer" else "system"
         else:
             role = "assistant" if kind is AssistantCanisterClass else "user"
-        is_bare = residue is None and head.residue is None and type(head.held) is str
-        if is_bare and head.held and len(group) == 1 and kind is not DocumentCanisterClass:
+        is_bare = type(head.held) is str and head.held and kind is not DocumentCanisterClass
+        if is_bare and len(group) == 1 and keeps_nothing(head.residue, NAME):
             return {"role": role, "content": head.held}
         if role == "assistant" and _SHAPES.isdisjoint(words):
             message = self._easy(group)

@@ -50,7 +50,7 @@ from cannery.wire.media import (
     is_text_file,
     standard_base64,
 )
-from cannery.wire.residues import own_residue, recall
+from cannery.wire.residues import keeps_nothing, own_residue, recall
 from cannery.wire.turns import MODEL, SIDES, SUPERVISOR, turns
 
 _PDF = "application/pdf"
@@ -144,7 +144,7 @@ class ChatWriter:
         """A system, developer or user message."""
         canister = turn[0].canister
         is_bare = type(canister.held) is str and type(canister) is not DocumentCanisterClass
-        if is_bare and canister.residue is None and len(turn) == 1:
+        if is_bare and len(turn) == 1 and keeps_nothing(canister.residue, self.dialect):
             return {"role": role, "content": canister.held}
         head = own_residue(canister, self.dialect)
         write = self.parts if role == "user" or self.is_same else self._system_parts
