@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from cannery.errors import CanneryError, InputError
 from cannery.messages import AnyCanister, InvocationCanisterClass, ReasoningContentClass
 from cannery.viewer.answers import Asked
+from cannery.viewer.live import newest_of
 from cannery.viewer.pages.conversation import number
 from cannery.viewer.plain import message_text
 from cannery.viewer.visible import visible
@@ -57,7 +58,7 @@ class Follower:
         self._store = asked.store
         self._running = asked.running
         self._length = number(asked.query, "from") or 0
-        self._seen = "" if self._identifier else self._newest()
+        self._seen = asked.query.get("seen", "") if not self._identifier else ""
         self._sent: list[int] = []
         self._total = 0
         self._is_running = False
@@ -117,7 +118,7 @@ class Follower:
 
     def _look(self) -> list[Event]:
         if not self._identifier:
-            newest = self._newest()
+            newest = newest_of(self._store, self._running)
             if newest == self._seen:
                 return []
             self._seen = newest
@@ -127,11 +128,6 @@ class Follower:
             return []
         self._length, self._total = length, 0
         return [("filed", {"length": length})]
-
-    def _newest(self) -> str:
-        latest = self._store.list(limit=1)
-        running = ",".join(self._running.identifiers())
-        return (f"{latest[0].cursor} {latest[0].count}" if latest else "") + running
 
 
 def _live_text(canister: AnyCanister) -> str:

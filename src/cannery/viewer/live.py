@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from cannery.messages import AnyCanister
+from cannery.storage import Store
 
 
 class Running(Protocol):
@@ -42,3 +43,10 @@ class NothingRuns:
 
 
 NOTHING_RUNS = NothingRuns()
+
+
+def newest_of(store: Store, running: Running) -> str:
+    """What stands at the top of the list: another text when that changes."""
+    latest = store.list(limit=1)
+    top = f"{latest[0].cursor} {latest[0].count}" if latest else ""
+    return " ".join([top, *running.identifiers()])

@@ -215,7 +215,8 @@ const keys = {
   b: () => {
     const picker = one(".parting");
     const path = conversationPath();
-    if (picker && scrollY < picker.offsetTop - 80) picker.scrollIntoView({ block: "center" });
+    const top = picker?.getBoundingClientRect().top ?? 0;
+    if (picker && (top < 60 || top > innerHeight - 60)) picker.scrollIntoView({ block: "center" });
     else if (path) location.href = `${path}/tree`;
   },
   y: () => current?.dataset.position && copyFrom(messageAddress(current, "txt")),
@@ -302,12 +303,26 @@ for (const more of all("[data-more]")) {
   });
 }
 
+// Messages get their true height when they come into view, which moves what is below them: go there until it stays.
+function settleOn(target, frames = 12) {
+  select(target);
+  let last = NaN;
+  const again = () => {
+    const top = target.getBoundingClientRect().top;
+    if (top !== last) target.scrollIntoView({ block: "start", behavior: "instant" });
+    last = target.getBoundingClientRect().top;
+    frames -= 1;
+    if (frames > 0) requestAnimationFrame(again);
+  };
+  requestAnimationFrame(again);
+}
+
 // A link to a message that is not on this page leads to the page that has it.
 function followHash() {
   const found = location.hash.match(/^#m(\d+)$/);
   if (!found || !one("#messages")) return;
   const target = document.getElementById(location.hash.slice(1));
-  if (target) select(target);
+  if (target) settleOn(target);
   else if (new URLSearchParams(location.search).get("at") !== found[1] && Number(found[1]) < Number(one("#messages").dataset.length)) {
     location.replace(`${location.pathname}?at=${found[1]}${location.hash}`);
   }
@@ -384,7 +399,7 @@ function follow(address, on, lost) {
 
 function followList(rows) {
   let isLoading = false;
-  follow("/ui/events", {
+  follow(`/ui/events?seen=${encodeURIComponent(rows.dataset.seen)}`, {
     changed: async () => {
       if (isLoading || document.activeElement?.closest("#rows")) return;
       isLoading = true;

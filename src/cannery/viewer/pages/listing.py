@@ -40,6 +40,7 @@ from cannery.titles import title_of
 from cannery.viewer.addresses import ROOT, conversation_address, list_address
 from cannery.viewer.answers import Asked
 from cannery.viewer.facts import Totals, money, short_count, totals
+from cannery.viewer.live import newest_of
 from cannery.viewer.pages.layout import document, empty, part
 from cannery.viewer.visible import counted, one_line, visible
 
@@ -68,13 +69,17 @@ def list_page(asked: Asked) -> Iterator[bytes]:
     twin = list_address({**asked.query}).replace(ROOT, f"{ROOT}.json", 1)
     if asked.query.get("part") == "rows":
         return part([_results(asked, chosen, words)])
+    # Before the rows are read: what comes meanwhile is told afterwards.
+    seen = "" if words else newest_of(asked.store, asked.running)
     content = [
         div(".page")[
             div(".page-head")[
                 h1["Search" if words else "Conversations"],
                 _filters(asked, chosen, words),
             ],
-            div("#rows", {"data-live": "" if words else "list"})[_results(asked, chosen, words)],
+            div("#rows", {"data-live": "" if words else "list", "data-seen": seen})[
+                _results(asked, chosen, words)
+            ],
         ]
     ]
     name = f"{words} · Search" if words else "Conversations"

@@ -1,0 +1,360 @@
+"""The viewer in a real browser: what a person does, and what no page may do."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.viewer.asking import chat, fetch, in_background
+from tests.viewer.conftest import Filled, Watched
+from tests.viewer.samples import LONG
+from tests.viewer.teller import Teller
+
+pytest.importorskip("playwright", reason="playwright is not installed: make .venv/.develops")
+
+
+def is_in_view(page: Any, selector: str) -> bool:
+    box = page.locator(selector).bounding_box()
+    return box is not None and -5 <= box["y"] <= page.viewport_size["height"] - 10
+
+
+def test_list_and_search_lead_to_the_message(filled: Filled, page: Any):
+    page.goto(f"{filled.url}/ui")
+    assert page.get_by_role("link", name="Fix the failing test").is_visible()
+    assert page.get_by_text("3 branches").first.is_visible()
+    page.keyboard.press("/")
+    page.keyboard.type("sardines")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/ui?q=sardines")
+    assert page.locator("mark").first.text_content() == "sardines"
+    page.locator("a.snippet").first.click()
+    page.wait_for_url("**#m3")
+    assert is_in_view(page, "#m3")
+
+
+def test_filters_are_in_the_address(filled: Filled, page: Any):
+    page.goto(f"{filled.url}/ui")
+    page.get_by_label("Model").fill("gpt-5")
+    page.get_by_role("button", name="Filter").click()
+    page.wait_for_url(re.compile("model=gpt-5"))
+    assert page.locator(".row").count() == 3
+    page.get_by_role("link", name="Reset").click()
+    page.wait_for_url(re.compile("/ui$"))
+
+
+def test_long_results_and_thoughts_open(filled: Filled, page: Any):
+    page.goto(filled.page("agent"))
+    assert page.locator(".parallel .invocation").count() == 2
+    assert page.locator(".answer.failed").count() == 1
+    assert page.locator("ins.line").first.is_visible()
+    long = page.locator("#m6 details.long")
+    inner = long.locator("pre")
+    assert not inner.is_visible()
+    long.locator("summary").click()
+    assert inner.is_visible()
+    thought = page.locator("#m2 .thought")
+    page.keyboard.press("t")
+    assert thought.evaluate("each => each.open")
+    image = page.locator("#m12 img")
+    image.scroll_into_view_if_needed()
+    page.wait_for_function("document.querySelector('#m12 img').naturalWidth === 320")
+
+
+def test_picker_goes_round_the_branches(filled: Filled, page: Any):
+    page.goto(filled.page("chat"))
+    picker = page.locator("#b2")
+    assert "branch 1 / 3" in picker.text_content()
+    assert is_in_view(page, "#b2")
+    seen = []
+    for _ in range(3):
+        seen.append(page.locator("#m2 .said").text_content().strip())
+        page.get_by_label("Next branch").click()
+        page.wait_for_url("**#m2")
+        page.wait_for_load_state()
+    assert sorted(seen) == ["And to drink?", "And to eat?", "And to see?"]
+    assert page.url.startswith(filled.page("chat"))
+    picker.locator("summary").click()
+    picker.get_by_role("link", name=re.compile("And to see")).click()
+    page.wait_for_url("**#m2")
+    assert "And to see?" in page.locator("#m2").text_content()
+
+
+def test_branches_are_mapped_and_compared(filled: Filled, page: Any):
+    page.goto(filled.page("chat"))
+    page.keyboard.press("b")
+    page.keyboard.press("b")
+    page.wait_for_url("**/tree")
+    assert page.locator("svg.lanes").count() == 3
+    page.get_by_role("button", name="Compare").click()
+    page.wait_for_url("**/compare?*")
+    assert page.locator("del").first.text_content()
+    assert page.locator("ins").first.text_content()
+    assert page.locator(".shared").count() == 2
+
+
+def test_losses_are_found_from_the_message_and_in_the_body(filled: Filled, page: Any):
+    page.goto(filled.page("agent"))
+    page.get_by_role("link", name="As a provider gets it").click()
+    page.wait_for_url("**/as")
+    page.get_by_label("Dialect").select_option("gemini_generate")
+    page.get_by_role("button", name="Show").click()
+    page.wait_for_url(re.compile("to=gemini_generate"))
+    assert page.locator(".verdict").is_visible()
+    mark = page.locator(".body .mark a.badge").first
+    code = mark.text_content()
+    mark.click()
+    target = page.evaluate("location.hash")
+    assert code in page.locator(f"{target} .marks").text_content()
+    page.locator(f"{target} a.to").click()
+    assert page.evaluate("location.hash").startswith("#x")
+
+
+def test_doctors_marks_stand_at_the_message(filled: Filled, page: Any):
+    page.goto(filled.page("agent"))
+    note = page.locator(".doctor-note").first
+    note.wait_for()
+    assert "for" in note.text_content()
+    note.click()
+    page.wait_for_url(re.compile("/(doctor|as)"))
+
+
+def test_keyboard_moves_and_copies(filled: Filled, watched: Watched):
+    page = watched.page
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.goto(filled.page("agent"))
+    page.keyboard.press("]")
+    assert page.locator(".message.current").get_attribute("id") == "m1"
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    assert page.locator(".message.current").get_attribute("id") == "m3"
+    page.keyboard.press("k")
+    assert page.locator(".message.current").get_attribute("id") == "m2"
+    page.keyboard.press("]")
+    assert page.locator(".message.current").get_attribute("id") == "m11"
+    page.keyboard.press("y")
+    page.get_by_text("Copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()") == "Thanks! And this picture?"
+    page.keyboard.press("?")
+    assert page.locator("#help").is_visible()
+    page.keyboard.press("Escape")
+    assert not page.locator("#help").is_visible()
+    page.locator("#m10").hover()
+    page.get_by_role("button", name="Markdown").click()
+    page.wait_for_function(
+        "navigator.clipboard.readText().then(text => text.startsWith('## Assistant'))"
+    )
+    assert not watched.problems
+
+
+def test_permalink_survives_appends(filled: Filled, page: Any):
+    name = chat(filled.url, ("user", "Permalink"))
+    filled.running.settle()
+    address = f"{filled.url}/ui/c/{name}?at=0#m0"
+    history = fetch(f"{filled.url}/ui/c/{name}/m/1.txt")[2].decode()
+    said = [("user", "Permalink"), ("assistant", history), ("user", "Second")]
+    assert chat(filled.url, *said) == name
+    filled.running.settle()
+    page.goto(address)
+    assert "Permalink" in page.locator("#m0").text_content()
+    assert page.locator(".message").count() == 4
+
+
+def test_open_page_follows_a_running_answer(filled: Filled, teller: Teller, watched: Watched):
+    page = watched.page
+    name = chat(filled.url, ("user", "Live"))
+    filled.running.settle()
+    answer = fetch(f"{filled.url}/ui/c/{name}/m/1.txt")[2].decode()
+    page.goto(f"{filled.url}/ui/c/{name}")
+    said = [("user", "Live"), ("assistant", answer), ("user", "Tell me slowly")]
+    asking = in_background(chat, filled.url, *said, model="teller", stream=True)
+    teller.say("Once <b>upon</b> ")
+    page.locator(".running", has_text="Once <b>upon</b>").wait_for()
+    assert page.locator("#tail", has_text="Tell me slowly").is_visible()
+    assert page.get_by_text("The answer is being given").is_visible()
+    teller.say("a **time**")
+    page.locator(".running", has_text="a **time**").wait_for()
+    teller.end()
+    asking.join(20)
+    page.locator("#m3 strong", has_text="time").wait_for()
+    assert page.locator(".running").count() == 0
+    assert page.locator("#m2").count() == 1
+    assert not watched.problems
+
+
+def test_page_says_when_the_connection_is_gone(tmp_path: Any, browser: Any):
+    from tests.gateway.running import Running
+
+    running = Running(tmp_path)
+    name = chat(running.url, ("user", "Hello"))
+    running.settle()
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(f"{running.url}/ui/c/{name}")
+    page.wait_for_timeout(300)
+    running.stop()
+    page.get_by_text("The connection is gone").wait_for(timeout=10_000)
+    context.close()
+
+
+def test_running_session_moves_to_the_top(filled: Filled, page: Any):
+    page.goto(f"{filled.url}/ui")
+    name = chat(filled.url, ("user", "I am the newest of all"))
+    page.locator(".row:first-child", has_text="I am the newest of all").wait_for()
+    assert name in page.locator(".row:first-child a").first.get_attribute("href")
+
+
+def test_everything_can_be_read_without_javascript(filled: Filled, browser: Any):
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(filled.page("agent"))
+    assert page.get_by_text("Let me look.").is_visible()
+    page.locator("#m6 summary").click()
+    assert page.get_by_text("def line_79(): ...").is_visible()
+    assert not page.get_by_role("button", name="Keys").is_visible()
+    page.get_by_role("link", name="Branches", exact=True).first.click()
+    assert page.get_by_text("no branches").is_visible()
+    page.goto(filled.page("long", f"?start={LONG - 5}&stop={LONG}"))
+    assert page.locator(".message").count() >= 3
+    page.goto(f"{filled.url}/ui?q=sardines")
+    assert page.locator("mark").first.is_visible()
+    context.close()
+
+
+def test_attacks_do_nothing_in_a_real_browser(filled: Filled, watched: Watched):
+    page = watched.page
+    page.add_init_script(
+        "addEventListener('securitypolicyviolation', event => console.error('CSP ' + event.blockedURI))"
+    )
+    hostile = filled.names["hostile"]
+    for path in (
+        "",
+        f"/c/{hostile}",
+        f"/c/{hostile}/m/5",
+        f"/c/{hostile}/as?to=gemini",
+        f"/c/{hostile}/doctor",
+        f"/c/{hostile}/tree",
+        f"/compare?a={hostile}&b={filled.names['chat']}",
+        "?q=script",
+    ):
+        page.goto(f"{filled.url}/ui{path}")
+        page.evaluate("for (const each of document.querySelectorAll('details')) each.open = true")
+        page.evaluate(
+            "for (const each of document.querySelectorAll('.message, .parallel')) each.style.contentVisibility = 'visible'"
+        )
+        page.wait_for_timeout(250)
+    # The bytes of an SVG that says it is a PNG are not shown.
+    problems = [problem for problem in watched.problems if "Failed to load resource" not in problem]
+    assert problems == []
+    assert watched.dialogs == []
+    assert watched.foreign(filled.url) == []
+    assert page.evaluate("typeof document.getElementById") == "function"
+
+
+def test_dark_and_light_follow_the_preference_and_the_switch(filled: Filled, browser: Any):
+    colours = []
+    for scheme in ("light", "dark"):
+        context = browser.new_context(color_scheme=scheme)
+        page = context.new_page()
+        page.goto(filled.page("chat"))
+        colours.append(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+        page.get_by_role("button", name="Theme").click()
+        colours.append(page.evaluate("getComputedStyle(document.body).backgroundColor"))
+        context.close()
+    assert colours[0] == colours[3]
+    assert colours[1] == colours[2]
+    assert colours[0] != colours[1]
+
+
+PAGES = (
+    "",
+    "?q=lisbon",
+    "/c/{agent}",
+    "/c/{chat}",
+    "/c/{chat}/tree",
+    "/c/{agent}/as?to=gemini",
+    "/c/{agent}/doctor",
+    "/compare?a={agent}&b={chat}",
+    "/c/{agent}/m/4",
+    "/nothing",
+)
+
+
+@pytest.mark.parametrize("path", PAGES)
+def test_nothing_runs_out_of_a_phone(filled: Filled, browser: Any, path: str):
+    context = browser.new_context(viewport={"width": 375, "height": 720})
+    page = context.new_page()
+    page.goto(f"{filled.url}/ui{path.format(**filled.names)}")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 375
+    context.close()
+
+
+@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(filled: Filled, browser: Any, path: str, scheme: str):
+    from axe_playwright_python.sync_playwright import Axe
+
+    context = browser.new_context(color_scheme=scheme, viewport={"width": 1280, "height": 900})
+    page = context.new_page()
+    page.goto(f"{filled.url}/ui{path.format(**filled.names)}")
+    found = Axe().run(page).response["violations"]
+    serious = [
+        (
+            each["id"],
+            [node["html"][:120] for node in each["nodes"][:3]],
+            each["nodes"][0]["any"][:1],
+        )
+        for each in found
+        if each["impact"] in ("serious", "critical")
+    ]
+    assert serious == []
+    context.close()
+
+
+# --- speed -------------------------------------------------------------------------------------
+
+
+def measured(browser: Any, url: str, style: str = "") -> dict[str, float]:
+    """What Chromium's main thread does to show a page, in milliseconds."""
+    context = browser.new_context(
+        viewport={"width": 1280, "height": 900}, java_script_enabled=False
+    )
+    page = context.new_page()
+    if style:
+        page.route(
+            "**/viewer.css*",
+            lambda route: route.fulfill(response=(got := route.fetch()), body=got.text() + style),
+        )
+    session = context.new_cdp_session(page)
+    session.send("Performance.enable", {"timeDomain": "threadTicks"})
+    page.goto(url, wait_until="load")
+    page.wait_for_timeout(200)
+    told = {
+        each["name"]: each["value"] * 1000
+        for each in session.send("Performance.getMetrics")["metrics"]
+    }
+    context.close()
+    return {
+        "layout": told["LayoutDuration"] + told["RecalcStyleDuration"],
+        "all": told["TaskDuration"],
+    }
+
+
+def test_five_thousand_messages_are_laid_out_when_they_are_seen(filled: Filled, browser: Any):
+    address = filled.page("long")
+    plain = measured(
+        browser, address, ".message, .parallel { content-visibility: visible !important; }"
+    )
+    ours = measured(browser, address)
+    assert ours["layout"] <= 0.2 * plain["layout"], (ours, plain)
+    assert ours["layout"] <= 0.2 * plain["all"], (ours, plain)
+
+
+def test_finding_and_permalinks_work_in_five_thousand_messages(filled: Filled, page: Any):
+    page.goto(filled.page("long", f"?at={LONG // 2}#m{LONG // 2}"))
+    page.wait_for_timeout(500)
+    assert 0 <= page.locator(f"#m{LONG // 2}").bounding_box()["y"] <= 100
+    assert page.evaluate(f"find('Prompt {LONG // 5 - 1}:')")
+    found = page.evaluate("getSelection().anchorNode.parentElement.closest('.message').id")
+    assert found == f"m{LONG - 5}"
