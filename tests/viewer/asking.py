@@ -11,9 +11,7 @@ from urllib.parse import urlencode, urlsplit
 Reply = tuple[int, dict[str, str], bytes]
 
 
-def fetch(
-    url: str, method: str = "GET", form: dict[str, str] | None = None, **headers: str
-) -> Reply:
+def fetch(url: str, method: str = "GET", form: Any = None, **headers: Any) -> Reply:
     """One request; names of headers have underscores for hyphens."""
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=20)
@@ -36,7 +34,7 @@ def fetch(
 
 
 def chat(
-    base: str, *said: tuple[str, str], model: str = "echo", stream: bool = False, **headers: str
+    base: str, *said: tuple[str, str], model: str = "echo", stream: bool = False, **headers: Any
 ) -> str:
     """Send a chat; the conversation that it was filed in."""
     messages = [{"role": role, "content": text} for role, text in said]

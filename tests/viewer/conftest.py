@@ -77,7 +77,7 @@ class Watched:
         self.problems: list[str] = []
         self.requests: list[str] = []
         page.on("dialog", self._dialog)
-        page.on("console", lambda message: self._console(message))
+        page.on("console", self._console)
         page.on("pageerror", lambda error: self.problems.append(str(error)))
         page.on("request", lambda request: self.requests.append(request.url))
 

@@ -73,7 +73,8 @@ def agent_session() -> list[AnyCanister]:
         ),
         cannery.result("c3", "The file was updated."),
         cannery.assistant(
-            "Fixed:\n\n| test | before | after |\n|---|:-:|--:|\n| empty | ✗ | ✓ |\n\n```python\nassert parse('') is None\n```"
+            "Fixed:\n\n| test | before | after |\n|---|:-:|--:|\n| empty | ✗ | ✓ |\n\n"
+            "```python\nassert parse('') is None\n```"
         ),
         cannery.user("Thanks! And this picture?"),
         UserCanisterClass(ImageContentClass(picture(), "image/png"), joined=True),

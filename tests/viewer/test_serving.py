@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlencode
 
 import pytest
 
@@ -218,7 +219,9 @@ def rows_of(gateway: Running) -> list[dict[str, object]]:
 
 
 def test_the_list_hears_of_changes(gateway: Running):
-    following = Following(f"{gateway.url}/ui/events?")
+    seen = re.search(r'data-seen="([^"]*)"', fetch(f"{gateway.url}/ui")[2].decode())
+    assert seen
+    following = Following(f"{gateway.url}/ui/events?{urlencode({'seen': seen[1]})}")
     chat(gateway.url, ("user", "Something new in the list"))
     assert following.next() == ("changed", {})
     following.close()

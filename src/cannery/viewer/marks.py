@@ -16,6 +16,7 @@ import msgspec
 from msgspec import Struct
 
 from cannery.dialects import dialect_names, find_dialect
+from cannery.doctor import PROBLEM, examine_body
 from cannery.errors import CanneryError
 from cannery.messages import AnyCanister, Conversation, Request, absent, digest
 from cannery.translation import nativize_request
@@ -85,8 +86,32 @@ def speak(history: Conversation, dialect: str, model: str | None) -> Spoken:
     except CanneryError as error:
         return Spoken(name, model or "", refusal=str(error))
     notes = [*map(_of_loss, rendered.losses), *map(_of_repair, rendered.repairs)]
-    kept = tuple(note for note in notes if note.mark.label not in _UNANSWERED)
-    return Spoken(name, model or "", rendered.body, kept, _places(history, name, rendered.body))
+    kept = [note for note in notes if note.mark.label not in _UNANSWERED]
+    places = _places(history, name, rendered.body)
+    kept += _findings(rendered.body, name, model, places)
+    return Spoken(name, model or "", rendered.body, tuple(kept), places)
+
+
+def _findings(
+    body: bytes, dialect: str, model: str | None, places: Mapping[int, Path]
+) -> Iterator[Noted]:
+    """What the doctor knows to break a provider in the body, at the message that it is about."""
+    found = examine_body(body, dialect, model=model, is_request=False)
+    paths = {path_text(path): position for position, path in places.items()}
+    for finding in found:
+        kind = "broken" if finding.severity == PROBLEM else "info"
+        told = f"{finding.text} ({finding.source}, {finding.date})"
+        mark = Mark(kind, finding.code, told)
+        yield Noted(mark, _position_of(finding.path, paths), finding.path)
+
+
+def _position_of(path: str, paths: Mapping[str, int]) -> int | None:
+    """The message that a path of the body leads into, or that lies inside of it."""
+    around = [each for each in paths if path == each or path.startswith((f"{each}.", f"{each}["))]
+    if around:
+        return paths[max(around, key=len)]
+    inside = [paths[each] for each in paths if each.startswith((f"{path}.", f"{path}["))]
+    return min(inside) if inside else None
 
 
 def _of_loss(loss: Loss) -> Noted:

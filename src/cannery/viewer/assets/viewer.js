@@ -365,7 +365,8 @@ async function showFindings() {
       const found = byMessage.get(note.message) ?? new Map();
       const codes = found.get(provider.dialect) ?? { codes: [], kind: "repair", address: provider.address };
       codes.codes.push(note.code);
-      if (note.kind !== "repair") codes.kind = "loss";
+      if (note.kind === "broken" || codes.kind === "broken") codes.kind = "broken";
+      else if (note.kind !== "repair") codes.kind = "loss";
       found.set(provider.dialect, codes);
       byMessage.set(note.message, found);
     }
@@ -375,10 +376,11 @@ async function showFindings() {
     const head = target && (one(":scope > header", target) ?? one(":scope > .answer-name", target));
     if (!head) continue;
     const providers = [...found];
-    const isLost = providers.some(([, { kind }]) => kind === "loss");
+    const worst = ["broken", "loss", "repair"].find((each) => providers.some(([, { kind }]) => kind === each));
+    const verb = { broken: "breaks", loss: "lost for", repair: "repaired for" }[worst];
     const names = providers.map(([dialect, { codes }]) => `${dialect}: ${[...new Set(codes)].join(", ")}`);
     const told = providers.length === 1 ? providers[0][0] : `${providers.length} providers`;
-    const note = make("a", `doctor-note ${isLost ? "loss" : "repair"}`, `${isLost ? "lost" : "repaired"} for ${told}`);
+    const note = make("a", `doctor-note ${worst}`, `${verb} ${told}`);
     note.href = providers.length === 1 ? `${providers[0][1].address}#c${position}` : `${path}/doctor`;
     note.title = names.join("\n");
     head.insertBefore(note, one("time, .permalink, .toolbar", head));

@@ -155,8 +155,10 @@ def _chooser(identifier: str, spoken: Spoken) -> Element:
 
 
 def _verdict(spoken: Spoken) -> Element:
-    lost, repaired = spoken.count("loss", "broken"), spoken.count("repair")
+    broken, lost, repaired = map(spoken.count, ("broken", "loss", "repair"))
     told: list[Node] = []
+    if broken:
+        told.append(span(".badge.error")[f"breaks in {counted(broken, 'place')}"])
     if spoken.refusal:
         told.append(span(".badge.error")["cannot be sent"])
     if lost:
@@ -334,6 +336,7 @@ def doctor_page(asked: Asked, identifier: str) -> Iterator[bytes]:
                     thead[
                         tr[
                             th(scope="col")["Provider"],
+                            th(scope="col")["Breaks"],
                             th(scope="col")["Losses"],
                             th(scope="col")["Repairs"],
                             th(scope="col")["Messages"],
@@ -359,7 +362,7 @@ def _provider(identifier: str, spoken: Spoken) -> Element:
     if spoken.refusal:
         return tr[
             name,
-            td(colspan="3")[span(".badge.error")["cannot be sent"], f" {visible(spoken.refusal)}"],
+            td(colspan="4")[span(".badge.error")["cannot be sent"], f" {visible(spoken.refusal)}"],
         ]
     positions = sorted(
         {
@@ -372,7 +375,8 @@ def _provider(identifier: str, spoken: Spoken) -> Element:
     more = f"and {len(positions) - 20} more" if len(positions) > 20 else None
     return tr[
         name,
-        td[_codes(spoken, "loss", "broken")],
+        td[_codes(spoken, "broken")],
+        td[_codes(spoken, "loss")],
         td[_codes(spoken, "repair")],
         td[links, more] if positions else td(".quiet")["all fine"],
     ]
