@@ -1,7 +1,8 @@
-"""The title of a conversation without one: the first thing that a person typed.
+"""What a person typed, and the title that a conversation without one gets from it.
 
-Programs put much before that: environments, reminders, folder trees, instructions of a project. Blocks whose tag only a
-program writes are skipped, and so are messages that programs are known to send of their own accord.
+Programs put much around that: environments, reminders, folder trees, instructions of a project, examples with the
+answers that a model should give. Blocks whose tag only a program writes are skipped, and so are messages that programs
+are known to send of their own accord. The tables below are all that is known of such messages.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from cannery.messages import AnyCanister, UserCanisterClass
 
 _LONGEST = 80
 # A longer text is not searched to its end for a title.
-_SEARCHED = 200_000
+SEARCHED = 200_000
 _BLOCK = re.compile(r"<([A-Za-z][\w.:-]*)(?:\s[^<>]*)?>")
 # Blocks in which a program wraps what a person typed.
 _TYPED = frozenset(
@@ -68,11 +69,54 @@ _BEGINNINGS = (
     "your previous response was cut off",
     "[request interrupted by user",
     "showing up to ",
+    # aider: examples, and what it says about files.
+    "change get_factorial() to use math.factorial",
+    "refactor hello() into its own file.",
+    "i switched to a new code base. please don't consider",
+    "i am not sharing any files that you can edit yet",
+    "i am not sharing the full contents of any files",
+    "i have *added these files to the chat*",
+    "here are summaries of some files present in my git repository",
+    "here are some read only files, provided for your reference",
+    "here are the read only files",
 )
+# What programs put behind what a person typed.
+_TAILS = ("\n\n# *SEARCH/REPLACE block* Rules:", "\n\n# File editing rules:")
+# Answers that no model gave: programs put them behind messages of their own.
+_INVENTED = frozenset(
+    {
+        "got it. thanks for the context!",
+        "got it. thanks for the additional context!",
+        "no response requested.",
+        "ok.",
+        "ok, any changes i propose will be to those files.",
+        "ok, i will use these files as references.",
+        "ok, i won't try and edit those files without asking first.",
+    }
+)
+_EXAMPLES = (
+    "to make this change we need to modify `mathweb/flask/app.py` to:",
+    "to make this change we need to modify `main.py` and make a new file `hello.py`:",
+)
+_MOST_BLOCKS = 64
 _TREE = re.compile(r"^[\s│├└─|`+\\-]*[├└│]")
 _COMMAND = re.compile(r"<command-name>\s*([^<]+?)\s*</command-name>")
 _ARGUMENTS = re.compile(r"<command-args>\s*([^<]*?)\s*</command-args>")
 _SPACE = re.compile(r"\s+")
+
+
+def has_setup(text: str) -> bool:
+    """Whether a user's text may hold something that a program put into it."""
+    head = text[:_LONGEST].lstrip()
+    if head.startswith(("<", "#")) or "\n<" in text or "\n\n# " in text:
+        return True
+    return head.lower().startswith(_BEGINNINGS)
+
+
+def is_invented(text: str) -> bool:
+    """Whether an answer is one that programs put into a history, and no model gave."""
+    head = text[:_LONGEST].strip().lower()
+    return head in _INVENTED or head.startswith(_EXAMPLES)
 
 
 def title_of(canisters: Iterable[AnyCanister]) -> str:
@@ -100,7 +144,7 @@ def title_from(text: str) -> str:
 
 def typed_text(text: str) -> str:
     """A user's text without the blocks that a program put into it."""
-    text = text[:_SEARCHED].lstrip()
+    text = text[:SEARCHED].lstrip()
     command = _COMMAND.search(text)
     if command is not None:
         given = _ARGUMENTS.search(text)
@@ -108,8 +152,15 @@ def typed_text(text: str) -> str:
     asked = _HEADING.search(text)
     if asked is not None:
         return text[asked.end() :]
+    for tail in _TAILS:
+        text = text.partition(tail)[0]
     typed: list[str] = []
+    rounds = 0
     while text:
+        rounds += 1
+        if rounds > _MOST_BLOCKS:
+            typed.append(text)
+            break
         lowered = text[:_LONGEST].lower()
         if lowered.startswith(_BEGINNINGS):
             break

@@ -66,23 +66,22 @@ HISTORY = [("system", "Be brief."), ("user", "one"), ("assistant", "echo: one"),
 @pytest.mark.parametrize("model", ["chat-model", "anthropic-model", "echo"])
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_resent_history_is_one_conversation(stateful: Running, model: str, stream: bool) -> None:
-    lead = ("system", f"Be brief, {model}, {stream}.")
-    first = talk(stateful, lead, HISTORY[1], model=model, stream=stream)
+    asked = f"one, {model}, {stream}"
+    lead, question, answer = (
+        ("system", "Be brief."),
+        ("user", asked),
+        ("assistant", f"echo: {asked}"),
+    )
+    first = talk(stateful, lead, question, model=model, stream=stream)
     stateful.settle()
-    second = talk(stateful, lead, *HISTORY[1:], model=model, stream=stream)
+    second = talk(stateful, lead, question, answer, HISTORY[-1], model=model, stream=stream)
     assert first == second
     stateful.settle()
     store = open_store(str(stateful.store))
     texts = words(store.get(first).load())
-    assert texts == [lead[1], "one", "echo: one", "two", "echo: two"]
+    assert texts == [lead[1], asked, f"echo: {asked}", "two", "echo: two"]
     assert (
-        len(
-            [
-                each
-                for each in store.list()
-                if words(store.get(each.identifier).load())[0] == lead[1]
-            ]
-        )
+        len([each for each in store.list() if asked in words(store.get(each.identifier).load())])
         == 1
     )
     store.close()
@@ -307,7 +306,10 @@ def test_previous_response_id_is_served_for_every_upstream(
         assert "previous_response_id" not in sent
     stateful.settle()
     store = open_store(str(stateful.store))
-    assert words(store.get(filed).load()) == ["two", name, f"echo: {name}", "again", "echo: again"]
+    held = store.get(filed)
+    assert words(held.load()) == ["one", name, f"echo: {name}", "again", "echo: again"]
+    versions = [(each.position, words(each.canisters)) for each in held.instructions()]
+    assert versions == [(0, ["one"]), (3, ["two"])]
     store.close()
 
 

@@ -16,7 +16,7 @@ from cannery import normalize_request
 from cannery.dialects import find_dialect
 from cannery.gateway import echo
 from cannery.gateway.identifiers import new_identifier
-from cannery.gateway.ledger import Ledger, Plan
+from cannery.gateway.ledger import Asked, Ledger, Plan, space_of
 from cannery.gateway.logs import Log
 from cannery.gateway.peek import gist
 from cannery.gateway.replies import Replies, Reply
@@ -117,13 +117,14 @@ def test_the_documented_configuration_is_valid() -> None:
 # --- the ledger -------------------------------------------------------------------------------
 
 
-def chain(*words: str) -> list[bytes | None]:
+def chain(*words: str) -> Asked:
+    """A history of a question and what followed."""
     digests: list[bytes | None] = []
     last = b""
     for word in words:
         last = hashlib.sha256(last + word.encode()).digest()
         digests.append(last)
-    return digests
+    return Asked(space_of(""), digests, 1)
 
 
 def test_a_second_call_for_the_same_place_gets_a_fork() -> None:

@@ -18,7 +18,6 @@ from cannery.messages import (
     assistant,
     digest,
     invocation,
-    prefix_digests,
     result,
     supervisor,
     user,
@@ -27,6 +26,7 @@ from cannery.storage import open_store
 from cannery.storage.content import CacheMemory, ContentCache
 from cannery.storage.decoding import Decoder
 from cannery.storage.encoding import Encoder
+from cannery.storage.history import SpokenChain, without_doubles
 from tests.messages.strategies import CANISTERS
 
 WHEN = datetime(2025, 11, 18, 10, 30, tzinfo=UTC)
@@ -75,7 +75,8 @@ def test_what_is_loaded_is_what_was_saved(canisters, threshold, hydrate):
 
 @given(st.lists(CANISTERS, max_size=8), st.integers(0, 8))
 def test_a_chain_can_be_put_down_and_taken_up_anywhere(canisters, cut):
-    """What a catalogue continues is what ``prefix_digests`` says of the whole history."""
+    """What a catalogue continues is what ``SpokenChain`` says of the whole history."""
+    canisters = without_doubles(canisters)
     with open_store("sqlite::memory:") as store:
         conversation = store.create()
         try:
@@ -83,7 +84,7 @@ def test_a_chain_can_be_put_down_and_taken_up_anywhere(canisters, cut):
             conversation.append(canisters[cut:])
         except (ContentNotFoundError, InputError):  # known by an id alone, or by a part of one
             return
-        found = prefix_digests(canisters, reasoning=False)
+        found = SpokenChain().extend(canisters)
         said = [(one, position) for position, one in enumerate(found, 1) if one is not None]
         for position in range(len(canisters) + 1):
             last = [both for both in said if both[1] <= position]

@@ -15,6 +15,7 @@ from urllib.parse import unquote, urlsplit
 
 from cannery.backends._contract import (
     GRACE,
+    VISIBLE,
     Backend,
     Backup,
     Branch,
@@ -54,6 +55,7 @@ from cannery.errors import ConfigurationError
 
 __all__ = [
     "GRACE",
+    "VISIBLE",
     "Backend",
     "Backup",
     "Branch",

@@ -34,6 +34,9 @@ Progress: TypeAlias = Callable[[int, int], object]
 Cursor: TypeAlias = str
 """A place in a change feed or a list; only the backend that gave it out can read it."""
 
+VISIBLE = ("", "compaction", "subagent")
+"""The kinds of conversations that lists show unless others are asked for."""
+
 GRACE = 3600.0
 """Seconds for which content that nothing refers to yet is kept by default: longer than any commit takes."""
 
@@ -63,7 +66,11 @@ class Damage(Struct, frozen=True):
 
 
 class Metadata(Struct, frozen=True, omit_defaults=True):
-    """Title, tags, times, profile, scope and session, and for a fork its parent and position."""
+    """Title, tags, times, profile, scope and session, and for a fork its parent and position.
+
+    ``kind`` is "" for a conversation, and else what it is to its parent (``VISIBLE`` and hidden ones): a child that
+    shares nothing has position 0, and ``began_at`` says where in its parent it began, ``call`` which call began it.
+    """
 
     id: str
     created: datetime
@@ -79,6 +86,13 @@ class Metadata(Struct, frozen=True, omit_defaults=True):
     other_titles: tuple[str, ...] = ()
     scope: str = ""
     session: str = ""
+    kind: str = ""
+    client: str = ""
+    client_version: str = ""
+    began_at: int | None = None
+    call: str | None = None
+    # What tells the instructions and tools that were in force first and last; "" if that has to be derived.
+    setup: str = ""
 
     def encode(self) -> bytes:
         """As it is stored."""
@@ -94,6 +108,9 @@ class Entry(NamedTuple):
 
     ``own`` is the digest of what the line means, None if it adds nothing to a history. ``call`` is the id of the call
     that it makes, ``answers`` of the call that it answers. ``words`` gives what a search finds, when it is needed.
+
+    A history begins with its first entry of a user that is not setup: the chain of digests starts again there, and
+    setup after it adds nothing. So that a history without one can be found, what stands before it is a chain too.
     """
 
     role: str
@@ -102,6 +119,7 @@ class Entry(NamedTuple):
     call: str | None
     answers: str | None
     words: Callable[[], str]
+    is_setup: bool = False
 
 
 class Span(NamedTuple):
@@ -289,6 +307,8 @@ class Summary(Struct, frozen=True):
     count: int
     scope: str = ""
     session: str = ""
+    kind: str = ""
+    client: str = ""
 
     @property
     def cursor(self) -> Cursor:
@@ -299,8 +319,9 @@ class Summary(Struct, frozen=True):
 class Selection(Struct, frozen=True, kw_only=True):
     """Which conversations, or which messages, are asked for; None chooses all.
 
-    ``role``, ``since`` and ``until`` are about the message in a search. In a list a role is one that somebody has
-    spoken in, and the times are those of the last change.
+    ``kinds`` are the kinds that are wanted, ``client`` the name of the program that held the conversation. ``role``,
+    ``since`` and ``until`` are about the message in a search. In a list a role is one that somebody has spoken in,
+    and the times are those of the last change.
     """
 
     scope: str | None = None
@@ -310,6 +331,9 @@ class Selection(Struct, frozen=True, kw_only=True):
     role: str | None = None
     since: datetime | None = None
     until: datetime | None = None
+    kinds: tuple[str, ...] | None = None
+    client: str | None = None
+    session: str | None = None
 
 
 class Term(NamedTuple):
@@ -335,6 +359,7 @@ class Branch(NamedTuple):
     parent: str | None
     position: int
     is_deleted: bool
+    kind: str = ""
 
 
 class Catalogue(Protocol):
@@ -344,9 +369,11 @@ class Catalogue(Protocol):
     """
 
     def match(
-        self, scope: str, session: str, histories: Sequence[Sequence[bytes | None]]
+        self, scope: str, session: str | None, histories: Sequence[Sequence[bytes | None]]
     ) -> list[Match | None]:
         """The longest beginning of each history that a living conversation of a scope and session holds.
+
+        A session of None means every session of the scope.
 
         A history is given by the digests after each of its canisters, None where one shows nothing of its own.
         """

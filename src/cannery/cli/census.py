@@ -49,7 +49,7 @@ def take(store: Store, progress: Callable[[int, int], object]) -> Census:
     models: Counter[str] = Counter()
     contents: dict[bytes, int] = {}
     said: dict[str, list[int]] = {}
-    summaries = sorted(store.list(), key=lambda each: each.created)
+    summaries = sorted(store.list(kinds=None), key=lambda each: each.created)
     for done, summary in enumerate(summaries, 1):
         lines = _own_lines(store, summary)
         for line in lines:

@@ -55,7 +55,7 @@ def _store(options: argparse.Namespace) -> dict[str, Any]:
 
         try:
             with open_store(place) as store:
-                found["conversations"] = len(store.list())
+                found["conversations"] = len(store.list(kinds=None))
         except (CanneryError, OSError) as error:
             found["problem"] = str(error)
     return found

@@ -188,6 +188,7 @@ class Asking:
         entry = self._recorder.open(call)
         if entry is not None:
             entry.request = request
+            entry.body = call.body
             entry.tools = wanted.tools
             entry.named = entry.named or wanted.conversation
         if upstream.is_echo:

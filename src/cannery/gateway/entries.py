@@ -3,28 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from cannery.errors import CanneryError
 from cannery.gateway.calls import Call
+from cannery.gateway.clients import COMPACTION, Identity, identify
 from cannery.gateway.identifiers import is_name, new_identifier
-from cannery.gateway.ledger import Digest, Plan, Spot, named_key
+from cannery.gateway.ledger import ANYWHERE, Asked, Plan, Spot, named_space, space_of
 from cannery.gateway.prices import Cost
 from cannery.gateway.refusals import refuse
 from cannery.gateway.replies import Reply
-from cannery.messages import AnyCanister, Request, Response, Role, Usage
-from cannery.messages.identity import PrefixChain
-from cannery.storage.history import without_setup
+from cannery.messages import AnyCanister, Conversation, Request, Response, Usage
+from cannery.storage import Recognised
+from cannery.storage.history import SpokenChain, recognition_digests, without_doubles
+from cannery.storage.recognition import asked_before
 from cannery.wire.losses import Loss
 from cannery.wire.places import Places
 
 if TYPE_CHECKING:
     from cannery.gateway.recorder import Recorder
 
-_SPOKEN_BY_MODELS = frozenset({Role.Assistant, Role.Invocation, Role.Result})
-_LOOKUP_SECONDS = 0.05
+_LOOKUP_SECONDS = 1.0
+_NOBODY = Identity()
+_NOTHING = Asked(b"", (), 0)
 _ACKNOWLEDGE_SECONDS = 30.0
 
 
@@ -32,21 +37,25 @@ class Entry:
     """An exchange to be filed."""
 
     __slots__ = (
+        "_asked",
         "_call",
         "_chain",
         "_claimed",
-        "_digests",
+        "_history",
         "_is_read",
         "_ledger",
         "_lookup",
         "_recorder",
-        "_reply",
+        "_replied",
+        "asked_model",
         "body",
         "cost",
         "dialect",
         "failed_upstreams",
         "filed",
+        "identity",
         "is_aborted",
+        "is_guess",
         "is_stream",
         "losses",
         "named",
@@ -67,15 +76,19 @@ class Entry:
     def __init__(self, recorder: Recorder, call: Call) -> None:
         self._recorder = recorder
         self._call = call
-        self._digests: list[Digest | None] = []
-        self._reply: list[Digest | None] | None = None
-        self._chain = PrefixChain(reasoning=False)
-        self._lookup: Future[tuple[int, Spot, int] | None] | None = None
+        self._asked = _NOTHING
+        self._replied: Asked | None = None
+        self._chain = SpokenChain()
+        self._history: list[AnyCanister] = []
+        self._lookup: Future[Recognised | None] | None = None
         self._claimed = 0
         self._is_read = False
         self.size = len(call.body)
         self.body = b""
         self.named = _named(call)
+        self.identity = _NOBODY
+        self.is_guess = False
+        self.asked_model = call.model
         self.dialect = call.dialect
         self.upstream = call.upstream
         self.request_id = call.request_id
@@ -113,42 +126,51 @@ class Entry:
             except CanneryError:
                 self._recorder.count("unreadable")
                 return
-        self._recognise()
+        self._recognise(self.request, body)
 
-    def _recognise(self) -> None:
+    def _recognise(self, request: Request, body: bytes) -> None:
         """Recognise the history, or ask the store for it."""
-        if self.request is None or not self._recorder.is_on:
+        if not self._recorder.is_on:
             return
-        history = self.request.conversation
-        digests = self._continue(history)
-        # A caller who names a conversation means that one, whatever else begins so.
-        self._digests = digests if self.named else without_setup(history, digests)
-        if self._ledger.find(self._digests) is None and (
-            self.named or any(canister.role in _SPOKEN_BY_MODELS for canister in history)
-        ):
-            self._lookup = self._recorder.look_up(self._digests, self.named, self.scope)
-
-    def _continue(self, canisters: Iterable[AnyCanister]) -> list[Digest | None]:
-        """The digests after more of the history, by which the ledger knows it; a named one is known by its name."""
-        digests = self._chain.extend(canisters)
-        if self.named is None:
-            return digests
-        return [None if digest is None else named_key(self.named, digest) for digest in digests]
+        self._history = history = without_doubles(request.conversation)
+        if self.named is not None:
+            # A caller who names a conversation means that one, whatever else begins so.
+            digests = self._chain.extend(history)
+            self._asked = Asked(named_space(self.named), digests, 0)
+            if self._ledger.find(self._asked.space, digests) is None:
+                self._lookup = self._recorder.look_in(self.named, digests, self.scope)
+            return
+        self.identity = identity = identify(self._call.header, request, body)
+        digests = recognition_digests(history, self._chain)
+        unanswered = asked_before(history, digests)
+        self._asked = Asked(
+            space_of(identity.session),
+            digests,
+            unanswered,
+            is_apart=identity.is_side,
+            has_session=bool(identity.session),
+        )
+        if unanswered < len(history) and not self._ledger.is_answered(self._asked):
+            conversation = Conversation.trusted(history)
+            self._lookup = self._recorder.look_up(conversation, identity.session, self.scope)
 
     async def ready(self) -> None:
-        """Wait for the store's answer, but not for long."""
+        """Wait for the store's answer, but not for long: what is filed without it is looked up again."""
         self.read()
         if self._lookup is None:
             return
         try:
             found = await asyncio.wait_for(asyncio.wrap_future(self._lookup), _LOOKUP_SECONDS)
         except TimeoutError:
-            return
-        if found is not None:
-            known, spot, end = found
-            digest = self._digests[known - 1]
+            found = None
+        self.is_guess = self.named is None and (found is None or found.match is None)
+        match = None if found is None else found.match
+        if found is not None and match is not None:
+            digest = self._asked.digests[match.known - 1]
+            space = ANYWHERE if found.is_apart else self._asked.space
             if digest is not None:
-                self._ledger.learn(digest, spot, end)
+                spot = Spot(match.identifier, match.position)
+                self._ledger.learn(space, digest, spot, match.length)
 
     # --- before the first byte -----------------------------------------------------------------
 
@@ -159,26 +181,42 @@ class Entry:
         self.response, self.said = response, said
         if self.request is None or not self._recorder.is_on:
             return
-        ledger = self._ledger
-        plan = ledger.plan(self._digests, self._said_before)
+        plan = self._ledger.plan(self._asked, self._said_before)
         if plan is None:
             plan = Plan("new", self.named or new_identifier())
+        if self.named is not None:
+            plan = plan._replace(why="named")
+        if self.identity.is_compacted and plan.known <= self._asked.unanswered:
+            # A summary takes the place of what was said: the questions that it keeps are no beginning to share.
+            self.identity = replace(self.identity, kind=COMPACTION, parent=self.identity.session)
+            plan = Plan("new", new_identifier(), why="compaction")
         self.plan = plan
         if plan.kind != "known":
-            self._claimed = ledger.claim(plan, self._digests, plan.known, is_held=True)
+            self._claimed = self._ledger.claim(plan, self._asked, plan.known, is_held=True)
         call.conversation = plan.identifier
+        self._recorder.tell(self, plan)
 
     def _said_before(self) -> Plan | None:
         """A plan that files nothing, if the same was asked before and the answer is the same."""
         response = self._read_response()
-        if response is None or self.request is None:
+        return None if response is None else self._known_reply(response)
+
+    def _known_reply(self, response: Response) -> Plan | None:
+        """A plan for an answer that is known behind what was asked; None if it is not."""
+        replied = self._continued(response)
+        found = self._ledger.find(replied.space, replied.digests)
+        if found is None or found[0] < _last_spoken(replied.digests):
             return None
-        self._reply = self._continue(response.canisters)
-        digests = self._digests + self._reply
-        found = self._ledger.find(digests)
-        if found is None or found[0] < len(_last_spoken(digests)):
-            return None
-        return Plan("known", found[1].identifier, len(digests), found[1].position)
+        why = "question" if self._asked.unanswered == len(self._history) else "history"
+        spot = found[1]
+        return Plan("known", spot.identifier, len(replied.digests), spot.position, None, why)
+
+    def _continued(self, response: Response) -> Asked:
+        """The history with its answer."""
+        if self._replied is None:
+            digests = [*self._asked.digests, *self._chain.extend(response.canisters)]
+            self._replied = self._asked._replace(digests=digests)
+        return self._replied
 
     def _read_response(self) -> Response | None:
         if self.response is None and self.said is not None and not self.is_stream:
@@ -203,10 +241,7 @@ class Entry:
             return
         position = 0
         if plan is not None and plan.kind != "known":
-            if self._reply is None:
-                self._reply = self._continue(response.canisters)
-            start = len(self._digests)
-            position = self._ledger.claim(plan, self._digests + self._reply, start)
+            position = self._take_place(plan, response)
         elif plan is not None:
             position = plan.position
         if self.reply_id is not None:
@@ -216,6 +251,17 @@ class Entry:
             self._recorder.replies.put(self.reply_id, reply, self.size)
         if plan is not None:
             self._recorder.put(self)
+
+    def _take_place(self, plan: Plan, response: Response) -> int:
+        """Note where the answer goes; an answer that is there already, behind the same question, is not kept twice."""
+        known = None
+        if plan.kind == "fork" and plan.known == len(self._asked.digests):
+            known = self._known_reply(response)
+        if known is not None and known.identifier == plan.parent:
+            position = known.position
+            self.plan = plan._replace(kind="repeat", known=known.known, position=position)
+            return position
+        return self._ledger.claim(plan, self._continued(response), len(self._asked.digests))
 
     def _take(self, call: Call) -> None:
         """Take over what is known at the end of a call."""
@@ -238,19 +284,18 @@ class Entry:
 
     def history(self) -> list[AnyCanister]:
         """What was asked and what was said, as far as it was."""
-        asked = () if self.request is None else self.request.conversation
         said = () if self.response is None or self.is_aborted else self.response.canisters
-        return [*asked, *said]
+        return [*self._history, *said]
 
     def model(self) -> str | None:
-        """The model that answered, or was asked."""
-        told = self.request if self.response is None or self.is_aborted else self.response
-        return told.model if told is not None and isinstance(told.model, str) else None
+        """The model that was asked for."""
+        asked = self.asked_model or (None if self.request is None else self.request.model)
+        return asked if isinstance(asked, str) else None
 
     def retract(self) -> None:
         """Take back what the ledger was told: nothing of it was filed."""
         if self.plan is not None and self.plan.kind != "known":
-            self._ledger.retract(self.plan, self._digests + (self._reply or []))
+            self._ledger.retract(self.plan, self._replied or self._asked)
 
     def abort(self) -> None:
         """File what was asked, and that the answer was broken off."""
@@ -273,9 +318,9 @@ def _named(call: Call) -> str | None:
     return str(named)
 
 
-def _last_spoken(digests: list[Digest | None]) -> list[Digest | None]:
-    """A history without what adds nothing at its end."""
+def _last_spoken(digests: Sequence[bytes | None]) -> int:
+    """How long a history is without what adds nothing at its end."""
     end = len(digests)
     while end and digests[end - 1] is None:
         end -= 1
-    return digests[:end]
+    return end

@@ -1,20 +1,38 @@
-"""Putting planned exchanges into the store, on the recorder's threads.
+"""Putting planned exchanges into the store, on the recorder's threads, and linking them with each other.
 
-A new conversation and its messages, or a fork and its messages, are one change: either all of it
-is there or nothing. A plan that no longer fits, because another process was faster, is carried out
-as a fork; one whose beginning was dropped while the store was down is filed whole.
+A new conversation and its messages, or a fork and its messages, are one change: either all of it is there or nothing.
+A plan that no longer fits, because another process was faster, or because the store had no answer in time, is
+recognised again by the store.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from cannery.errors import ConflictError, ConversationNotFoundError, StorageError
+import msgspec
+
+from cannery.errors import CanneryError, ConflictError, ConversationNotFoundError, StorageError
+from cannery.gateway.clients import SUBAGENT, TITLE, title_in
 from cannery.gateway.entries import Entry
-from cannery.gateway.identifiers import new_identifier
-from cannery.gateway.ledger import Digest, Plan, Spot, named_key
-from cannery.messages import AnyCanister, Conversation, conversation_digest
-from cannery.storage import Filed, Filing, Match, Store
+from cannery.gateway.ledger import Digest, Plan
+from cannery.messages import (
+    AnyCanister,
+    AssistantCanisterClass,
+    Conversation,
+    InvocationCanisterClass,
+    UserCanisterClass,
+    conversation_digest,
+)
+from cannery.storage import Filed, Filing, Link, Match, Recognised, Store, Summary, Turn
+from cannery.storage.history import SpokenChain
+from cannery.storage.instructions import encode_tools
+from cannery.storage.recognition import Spoken, recognise
+from cannery.titles import title_of, typed_text
+
+_LAST_CALLS = 80
+_FIRST = 200
+_SHORTEST_TASK = 8
+REPEAT = "repeat"
 
 
 class Filer:
@@ -36,101 +54,146 @@ class Filer:
     def file_many(self, entries: Iterable[Entry]) -> None:
         """File with one sync a scope what can be done as it is planned, and say in each entry where it is.
 
-        What is refused is left as it is: it needs more than that.
+        What is refused is left as it is, and so is what may belong to a conversation that is filed here.
         """
         by_scope: dict[str | None, list[tuple[Entry, Plan]]] = {}
         for entry in entries:
-            if entry.plan is not None and entry.plan.kind != "known":
+            if entry.plan is not None and entry.plan.kind != "known" and not _needs_more(entry):
                 by_scope.setdefault(entry.scope, []).append((entry, entry.plan))
         for scope, together in by_scope.items():
-            filings = [_filing(entry, plan) for entry, plan in together]
-            many = self.within(scope).store.file_many(filings)
+            filer = self.within(scope)
+            filings = [filer.filing(entry, plan) for entry, plan in together]
+            many = filer.store.file_many(filings)
             for (entry, _), filed in zip(together, many, strict=True):
                 if isinstance(filed, Filed):
                     entry.filed = filed.identifier
 
-    def file(self, plan: Plan, history: Sequence[AnyCanister], model: str | None) -> str:
-        """File a history as planned; the id of its conversation."""
-        rest = history[plan.known :]
+    def file(self, entry: Entry, plan: Plan) -> str:
+        """File an exchange as planned, or where it belongs by now; the id of its conversation."""
         if plan.kind == "known":
             return plan.identifier
-        if plan.kind == "new":
-            return self._create(plan, rest, model)
-        if plan.kind == "append":
-            return self._append(plan, history, rest, model)
-        return self._fork(plan, history, str(plan.parent), plan.identifier, model)
-
-    def _create(self, plan: Plan, rest: Sequence[AnyCanister], model: str | None) -> str:
-        try:
-            made = self.store.create(model=model, identifier=plan.identifier, canisters=rest)
-        except ConflictError:
-            if self._holds(plan.identifier, 0, rest) or self._fill(plan.identifier, rest):
-                return plan.identifier
-            # A conversation of that name is there, and holds something else.
-            made = self.store.create(model=model, canisters=rest)
-        return made.identifier
-
-    def _fill(self, identifier: str, rest: Sequence[AnyCanister]) -> bool:
-        """Put a history into a conversation that was made empty; False if it is not."""
-        try:
-            self.store.handle(identifier).append(rest, revision="0")
-        except (ConflictError, ConversationNotFoundError):
-            return False
-        return True
-
-    def _append(
-        self,
-        plan: Plan,
-        history: Sequence[AnyCanister],
-        rest: Sequence[AnyCanister],
-        model: str | None,
-    ) -> str:
-        if not rest:
+        filing = self.filing(entry, plan)
+        filed = self.store.file_many([filing])[0]
+        if isinstance(filed, Filed):
+            return filed.identifier
+        if not isinstance(filed, ConflictError | ConversationNotFoundError):
+            raise filed
+        if self._is_made(entry, plan):
             return plan.identifier
-        conversation = self.store.handle(plan.identifier)
-        try:
-            conversation.append(rest, revision=str(plan.position))
-        except ConversationNotFoundError:
-            # Its beginning was never filed, so it is filed now.
-            return self._create(plan, history, model)
-        except ConflictError:
-            if self._holds(plan.identifier, plan.position, rest):
-                return plan.identifier
-            if len(conversation) < plan.position:
-                return self.store.file(history, model=model).identifier
-            return self._fork(plan, history, plan.identifier, new_identifier(), model)
-        return plan.identifier
+        is_missing = isinstance(filed, ConversationNotFoundError)
+        again = msgspec.structs.replace(
+            filing,
+            match=msgspec.UNSET,
+            is_exact=False,
+            # Its beginning was never filed, so it is filed now, under the id that callers know.
+            identifier=plan.identifier if is_missing or plan.kind == "fork" else None,
+        )
+        filed = self.store.file_many([again])[0]
+        if isinstance(filed, CanneryError):
+            raise filed
+        return filed.identifier
 
-    def _fork(
-        self,
-        plan: Plan,
-        history: Sequence[AnyCanister],
-        parent: str,
-        identifier: str,
-        model: str | None,
-    ) -> str:
-        try:
-            conversation = self.store.get(parent)
-        except ConversationNotFoundError:
-            return self._create(plan, history, model)
-        try:
-            fork = conversation.branch(
-                history, known=plan.known, at=plan.position, tags=(), identifier=identifier
-            )
-        except ConflictError:
-            if not self._holds(identifier, 0, history):
-                raise
-            return identifier
-        return fork.identifier
+    def filing(self, entry: Entry, plan: Plan) -> Filing:
+        """A plan as the store takes it."""
+        match: Match | msgspec.UnsetType | None = None
+        if plan.kind == "append":
+            match = Match(plan.known, plan.identifier, plan.position, plan.position)
+        elif plan.kind in ("fork", "repeat"):
+            # Something follows there, however much it is.
+            match = Match(plan.known, str(plan.parent), plan.position, plan.position + 1)
+        is_guess = entry.is_guess and plan.kind == "new"
+        history = Conversation.trusted(entry.history())
+        return Filing(
+            history,
+            title="" if entry.identity.is_side else title_of(history),
+            model=entry.model(),
+            identifier=plan.identifier,
+            match=msgspec.UNSET if is_guess else match,
+            is_exact=not is_guess,
+            session=entry.identity.session,
+            is_apart=entry.identity.is_side,
+            link=self._link(entry, plan),
+            turn=_turn(entry, plan),
+        )
 
-    def _holds(self, identifier: str, start: int, said: Sequence[AnyCanister]) -> bool:
-        """Whether a conversation says just this from a position on.
+    def _link(self, entry: Entry, plan: Plan) -> Link:
+        """What a conversation that is made for an exchange is to the one that it belongs to."""
+        identity = entry.identity
+        link = Link(identity.kind, identity.client, identity.version)
+        if plan.kind == "repeat":
+            return msgspec.structs.replace(link, kind=REPEAT)
+        parent = self._latest(identity.parent) if plan.kind == "new" and identity.parent else None
+        if parent is None:
+            return link
+        link = msgspec.structs.replace(link, parent=parent.identifier, began_at=parent.count)
+        if identity.kind != SUBAGENT:
+            return link
+        begun = self._call_of(parent, entry.history())
+        return (
+            link
+            if begun is None
+            else msgspec.structs.replace(link, began_at=begun[0], call=begun[1])
+        )
+
+    def _latest(self, session: str, kind: str | None = None) -> Summary | None:
+        """The conversation of a session that changed last."""
+        if kind is not None:
+            return next(iter(self.store.list(session=session, kinds=(kind,), limit=1)), None)
+        return next(iter(self.store.list(session=session, limit=1)), None)
+
+    def _call_of(self, parent: Summary, history: Sequence[AnyCanister]) -> tuple[int, str] | None:
+        """The call that gave a sub-agent its task: its position and id."""
+        tasks = [
+            typed_text(one.text).strip() for one in history if isinstance(one, UserCanisterClass)
+        ]
+        task = next(filter(None, tasks), "")
+        start = max(parent.count - _LAST_CALLS, 0)
+        said = self.store.handle(parent.identifier).read(start).canisters
+        for at in range(len(said) - 1, -1, -1):
+            one = said[at]
+            if isinstance(one, InvocationCanisterClass) and _is_task(task, one.held):
+                return start + at, one.identifier
+        return None
+
+    # --- after it was filed --------------------------------------------------------------------
+
+    def link(self, entry: Entry, plan: Plan, identifier: str) -> None:
+        """Link a conversation with what came before it: titles are asked for before and while the first turn runs."""
+        identity = entry.identity
+        if identity.kind == TITLE and identity.parent and not entry.is_aborted:
+            main = self._latest(identity.parent)
+            if main is not None:
+                self._take_title(identifier, main.identifier)
+        elif identity.session and not identity.kind and plan.kind in ("new", "fork"):
+            side = self._latest(f"{identity.session}#{TITLE}", TITLE)
+            if side is not None:
+                self._take_title(side.identifier, identifier)
+
+    def _take_title(self, side: str, main: str) -> None:
+        """Give a conversation the title that its program asked for, unless a person gave it another."""
+        asked, metadata = self.store.metadata_of(side), self.store.metadata_of(main)
+        if asked.parent is None:
+            self.store.change_metadata(side, parent=main)
+        said = self.store.get(side).load()
+        title = title_in("".join(map(_answer, said)))
+        first = title_of(self.store.get(main).load(0, _FIRST))
+        if title and metadata.title in ("", first) and title != metadata.title:
+            self.store.change_metadata(main, title=title, updated=metadata.updated)
+
+    def _is_made(self, entry: Entry, plan: Plan) -> bool:
+        """Whether an exchange is in the conversation that was planned for it, or can be put there as it is.
 
         A change that was refused may have been made all the same, if the store broke down meanwhile.
         """
+        start = plan.position if plan.kind == "append" else 0
+        said = entry.history()[plan.known if plan.kind == "append" else 0 :]
         try:
-            held = self.store.get(identifier).load(start)
-        except ConversationNotFoundError:
+            held = self.store.get(plan.identifier).load(start)
+            if not held and plan.kind == "new":
+                # It was made empty, to be named.
+                self.store.handle(plan.identifier).append(said, revision="0")
+                return True
+        except (ConversationNotFoundError, ConflictError):
             return False
         return len(held) == len(said) and conversation_digest(held) == conversation_digest(said)
 
@@ -140,50 +203,66 @@ class Filer:
         if tag not in tags:
             self.store.change_metadata(identifier, tags=(*tags, tag))
 
-    def look_up(self, digests: Sequence[Digest | None]) -> tuple[int, Spot, int] | None:
-        """The longest beginning of a history that the store holds: how much, where, and how long it is there."""
-        match = self.store.match(digests)
-        if match is None:
-            return None
-        return match.known, Spot(match.identifier, match.position), match.length
+    # --- looking -------------------------------------------------------------------------------
 
-    def look_in(
-        self, identifier: str, keys: Sequence[Digest | None]
-    ) -> tuple[int, Spot, int] | None:
-        """The same in one conversation, for keys that carry its name."""
+    def look_up(self, history: Conversation, session: str) -> Recognised:
+        """Where a history goes on in the store."""
+        return recognise(self.store, [Spoken.of(history, session)])[0]
+
+    def look_in(self, identifier: str, digests: Sequence[Digest | None]) -> Recognised | None:
+        """How much of a history is in one conversation."""
         try:
             held = self.store.get(identifier).load()
         except ConversationNotFoundError:
             return None
         places = {
-            named_key(identifier, digest): position
-            for position, digest in enumerate(held.prefix_digests(reasoning=False), 1)
+            digest: position
+            for position, digest in enumerate(SpokenChain().extend(held), 1)
             if digest is not None
         }
-        for index in range(len(keys) - 1, -1, -1):
-            position = places.get(keys[index] or b"")
+        for index in range(len(digests) - 1, -1, -1):
+            position = places.get(digests[index] or b"")
             if position is not None:
                 is_at_end = position == max(places.values())
                 place = len(held) if is_at_end else position
-                return index + 1, Spot(identifier, place), len(held)
+                return Recognised(Match(index + 1, identifier, place, len(held)), "named")
         return None
 
-    def load(self, identifier: str, stop: int | None) -> tuple[Conversation, int] | None:
-        """The first messages of a conversation and how many it has in all, or None if there is none."""
+    def load(self, identifier: str, stop: int | None) -> tuple[Conversation, int, str] | None:
+        """The first messages of a conversation, how many it has in all, and its session; None if there is none."""
         try:
             conversation = self.store.get(identifier)
-            return conversation.load(0, stop), len(conversation)
+            session = conversation.metadata.session
+            return conversation.load(0, stop), len(conversation), session
         except (ConversationNotFoundError, StorageError):
             return None
 
 
-def _filing(entry: Entry, plan: Plan) -> Filing:
-    """A plan as the store takes it."""
-    match = None
-    if plan.kind == "append":
-        match = Match(plan.known, plan.identifier, plan.position, plan.position)
-    elif plan.kind == "fork":
-        # Something follows there, however much it is.
-        match = Match(plan.known, str(plan.parent), plan.position, plan.position + 1)
-    history, model = Conversation.trusted(entry.history()), entry.model()
-    return Filing(history, model=model, identifier=plan.identifier, match=match, is_exact=True)
+def _needs_more(entry: Entry) -> bool:
+    """Whether what an exchange belongs to may be filed in the same batch."""
+    return bool(entry.identity.parent) or entry.is_guess
+
+
+def _turn(entry: Entry, plan: Plan) -> Turn:
+    request = entry.request
+    tools = None if request is None or not request.tools else encode_tools(request.tools)
+    return Turn(entry.request_id, plan.why, entry.model() or "", tools=tools)
+
+
+def _answer(canister: AnyCanister) -> str:
+    held = canister.held if isinstance(canister, AssistantCanisterClass) else ""
+    return held if isinstance(held, str) else ""
+
+
+def _is_task(task: str, arguments: str) -> bool:
+    """Whether a call was made with the task that a sub-agent was given."""
+    try:
+        value = msgspec.json.decode(arguments.encode())
+    except (msgspec.DecodeError, UnicodeError):
+        return False
+    texts = [
+        one.strip()
+        for one in (value.values() if isinstance(value, dict) else ())
+        if isinstance(one, str)
+    ]
+    return any(len(one) >= _SHORTEST_TASK and (one in task or task in one) for one in texts if task)

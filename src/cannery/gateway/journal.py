@@ -39,6 +39,10 @@ class Line(Struct, frozen=True, omit_defaults=True):
     cost: float | None = None
     failed_upstreams: tuple[str, ...] = ()
     key: str | None = None
+    client: str | None = None
+    session: str | None = None
+    kind: str | None = None
+    why: str | None = None
     finish: str | None = None
     losses: tuple[str, ...] = ()
     tools: Any = None

@@ -1,22 +1,23 @@
 """What the running gateway remembers of histories, so that a reply can name its conversation before anything is filed.
 
-Clients send the whole history with every turn. The digest after each message, chained, says which
-conversation holds it and up to where. A call claims its place in a conversation when it comes; a
-second call for the same place gets a fork, with an id of its own from the start. The ledger
-forgets the oldest histories; the store knows all of them.
+Clients send the whole history with every turn. The digest after each message, chained, says which conversation of a
+session holds it and up to where (``storage.recognition`` has the rules). A call claims its place in a conversation when
+it comes; a second call for the same place gets a fork, with an id of its own from the start. The ledger forgets the
+oldest histories; the store knows all of them.
 """
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 from cannery.gateway.identifiers import new_identifier
 
-Kind: TypeAlias = Literal["new", "append", "fork", "known"]
+Kind: TypeAlias = Literal["new", "append", "fork", "known", "repeat"]
 Digest: TypeAlias = bytes
-_MOST = 50_000
+_MOST = 100_000
 
 
 class Spot(NamedTuple):
@@ -29,7 +30,8 @@ class Spot(NamedTuple):
 class Plan(NamedTuple):
     """Where an exchange is filed: the messages of the history from ``known`` on are new, and go to ``position``.
 
-    A fork shares the first ``position`` messages of ``parent``.
+    A fork shares the first ``position`` messages of ``parent``; one that repeats it shares all of them. ``why`` says by
+    what the history was recognised.
     """
 
     kind: Kind
@@ -37,76 +39,107 @@ class Plan(NamedTuple):
     known: int = 0
     position: int = 0
     parent: str | None = None
+    why: str = "new"
+
+
+class Asked(NamedTuple):
+    """A history by its digests: the space of its session, and how much stands before what the model said."""
+
+    space: bytes
+    digests: Sequence[Digest | None]
+    unanswered: int
+    is_apart: bool = False
+    has_session: bool = False
 
 
 class Ledger:
-    """Histories by digest, and how long each conversation is."""
+    """Histories by digest within the space of a session, and how long each conversation is."""
 
     def __init__(self, most: int = _MOST) -> None:
         self._spots: dict[Digest, Spot] = {}
         self._ends: dict[str, int] = {}
         self._most = most
 
-    def find(self, digests: Sequence[Digest | None]) -> tuple[int, Spot] | None:
+    def find(self, space: bytes, digests: Sequence[Digest | None]) -> tuple[int, Spot] | None:
         """The longest known beginning of a history: how many of its messages, and where they lie."""
+        spots = self._spots
         for index in range(len(digests) - 1, -1, -1):
             digest = digests[index]
             if digest is not None:
-                spot = self._spots.get(digest)
+                spot = spots.get(space + digest)
                 if spot is not None:
                     return index + 1, spot
         return None
+
+    def is_answered(self, asked: Asked) -> bool:
+        """Whether something that the model said in a history is known, so that nobody has to look for it."""
+        found = self.find(asked.space, asked.digests)
+        return found is not None and found[0] > asked.unanswered
 
     def is_at_end(self, spot: Spot) -> bool:
         """Whether nothing follows a place in its conversation."""
         return self._ends.get(spot.identifier, 0) <= spot.position
 
     def plan(
-        self,
-        digests: Sequence[Digest | None],
-        said_before: Callable[[], Plan | None] | None = None,
+        self, asked: Asked, said_before: Callable[[], Plan | None] | None = None
     ) -> Plan | None:
         """Where a history goes on; None if nothing of it is known.
 
         One that is known to its last message would be forked; ``said_before`` may have another plan for it.
         """
-        found = self.find(digests)
+        found = self.find(asked.space, asked.digests)
+        if found is None or found[0] <= asked.unanswered:
+            elsewhere = self._elsewhere(asked)
+            if elsewhere is not None:
+                return self.fork(*elsewhere, "history")
         if found is None:
             return None
         known, spot = found
-        if self.is_at_end(spot):
-            return Plan("append", spot.identifier, known, spot.position)
-        if said_before is not None and known == len(digests):
+        why = "session" if asked.has_session else "history"
+        why = why if known > asked.unanswered else "question"
+        if self.is_at_end(spot) and not asked.is_apart:
+            return Plan("append", spot.identifier, known, spot.position, None, why)
+        if said_before is not None and known == len(asked.digests):
             plan = said_before()
             if plan is not None:
                 return plan
-        return self.fork(known, spot)
+        return self.fork(known, spot, why)
 
-    def fork(self, known: int, spot: Spot) -> Plan:
+    def _elsewhere(self, asked: Asked) -> tuple[int, Spot] | None:
+        """What another session holds of a history, if the model said something in it and it goes on."""
+        if not asked.has_session:
+            return None
+        found = self.find(ANYWHERE, asked.digests)
+        if found is None or found[0] <= asked.unanswered:
+            return None
+        return found if any(asked.digests[found[0] :]) else None
+
+    def fork(self, known: int, spot: Spot, why: str) -> Plan:
         """A plan for a history that leaves its conversation at a place."""
-        return Plan("fork", new_identifier(), known, spot.position, spot.identifier)
+        return Plan("fork", new_identifier(), known, spot.position, spot.identifier, why)
 
-    def claim(
-        self, plan: Plan, digests: Sequence[Digest | None], start: int, *, is_held: bool = False
-    ) -> int:
+    def claim(self, plan: Plan, asked: Asked, start: int, *, is_held: bool = False) -> int:
         """Note that messages from ``start`` of a history are where a plan puts them; the position behind the last.
 
         A claim that is held keeps the next place for an answer that is still to come.
         """
-        identifier, spots = plan.identifier, self._spots
+        identifier, spots, space = plan.identifier, self._spots, asked.space
         position = plan.position + start - plan.known
-        for digest in digests[start:]:
+        for index in range(start, len(asked.digests)):
             position += 1
+            digest = asked.digests[index]
             if digest is not None:
-                spots[digest] = Spot(identifier, position)
+                spots[space + digest] = spot = Spot(identifier, position)
+                if index >= asked.unanswered:
+                    spots[ANYWHERE + digest] = spot
         self._ends[identifier] = position + is_held
         if len(spots) > self._most or len(self._ends) > self._most:
             self._forget()
         return position
 
-    def learn(self, digest: Digest, spot: Spot, end: int) -> None:
+    def learn(self, space: bytes, digest: Digest, spot: Spot, end: int) -> None:
         """Note what the store knows."""
-        self._spots[digest] = spot
+        self._spots[space + digest] = spot
         self._ends.setdefault(spot.identifier, end)
 
     def give_up(self, plan: Plan, position: int) -> None:
@@ -114,12 +147,13 @@ class Ledger:
         if self._ends.get(plan.identifier) == position + 1:
             self._ends[plan.identifier] = position
 
-    def retract(self, plan: Plan, digests: Sequence[Digest | None]) -> None:
+    def retract(self, plan: Plan, asked: Asked) -> None:
         """Forget what a plan was to file, because it was not: others are not to go on from there."""
-        for digest in digests[plan.known :]:
-            spot = None if digest is None else self._spots.get(digest)
-            if digest is not None and spot is not None and spot.identifier == plan.identifier:
-                del self._spots[digest]
+        for digest in asked.digests[plan.known :]:
+            for space in (asked.space, ANYWHERE):
+                spot = None if digest is None else self._spots.get(space + digest)
+                if digest is not None and spot is not None and spot.identifier == plan.identifier:
+                    del self._spots[space + digest]
         if plan.kind == "append":
             self._ends[plan.identifier] = plan.position
         else:
@@ -133,6 +167,14 @@ class Ledger:
                     del table[oldest]  # type: ignore[arg-type]
 
 
-def named_key(name: str, digest: Digest) -> Digest:
-    """The key of a history in a conversation with a given name."""
-    return name.encode() + b":" + digest
+ANYWHERE = b"*"
+
+
+def space_of(session: str) -> bytes:
+    """The space of a session; that of the calls that have none is one like any other."""
+    return b"s" + hashlib.sha256(session.encode()).digest()[:8]
+
+
+def named_space(name: str) -> bytes:
+    """The space of a conversation that callers name."""
+    return b"n" + name.encode() + b":"

@@ -13,7 +13,7 @@ import sqlite3
 import threading
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
@@ -24,13 +24,14 @@ from cannery.gateway.calls import Call
 from cannery.gateway.entries import Entry
 from cannery.gateway.filing import Filer
 from cannery.gateway.journal import Journal, Line
-from cannery.gateway.ledger import Digest, Ledger, Spot, named_key
+from cannery.gateway.ledger import Digest, Ledger, Plan, Spot, named_space, space_of
 from cannery.gateway.logs import Log
 from cannery.gateway.metrics import Metrics
 from cannery.gateway.replies import Replies, Reply
 from cannery.gateway.settings import Recording, Settings, default_store
 from cannery.messages import Conversation, FinishReason, Usage, absent
-from cannery.storage import Store, open_store
+from cannery.storage import Recognised, Store, open_store
+from cannery.storage.history import SpokenChain
 
 T = TypeVar("T")
 
@@ -177,21 +178,48 @@ class Recorder:
         return found
 
     def look_up(
-        self, digests: list[Digest | None], named: str | None, scope: str | None
-    ) -> Future[tuple[int, Spot, int] | None] | None:
+        self, history: Conversation, session: str, scope: str | None
+    ) -> Future[Recognised | None] | None:
         """Ask the store for a history that the ledger does not know."""
         if self._filer is None:
             return None
-        filer = self._filer.within(scope)
+        return self._look(lambda filer: filer.look_up(history, session), scope)
 
-        def look() -> tuple[int, Spot, int] | None:
+    def look_in(
+        self, name: str, digests: Sequence[Digest | None], scope: str | None
+    ) -> Future[Recognised | None] | None:
+        """Ask the store how much of a history a conversation has."""
+        if self._filer is None:
+            return None
+        return self._look(lambda filer: filer.look_in(name, digests), scope)
+
+    def _look(
+        self, ask: Callable[[Filer], Recognised | None], scope: str | None
+    ) -> Future[Recognised | None]:
+        def look() -> Recognised | None:
             try:
-                return filer.look_up(digests) if named is None else filer.look_in(named, digests)
+                return None if self._filer is None else ask(self._filer.within(scope))
             except Exception as error:  # noqa: BLE001 - whatever it is, a reply does not fail for it
                 self._log_later("warning", "lookup_failed", problem=str(error))
                 return None
 
         return self._lookups.submit(look)
+
+    def tell(self, entry: Entry, plan: Plan) -> None:
+        """Say in the log by what a call was recognised."""
+        if self._log.is_debug:
+            identity = entry.identity
+            self._log.write(
+                "debug",
+                "recognised",
+                request_id=entry.request_id,
+                conversation=plan.identifier,
+                place=plan.kind,
+                why=plan.why,
+                client=identity.client,
+                session=identity.session,
+                kind=identity.kind,
+            )
 
     def put(self, entry: Entry) -> None:
         """Take an entry for filing; several go to the thread together, since waking it costs more than an entry."""
@@ -240,8 +268,8 @@ class Recorder:
         found = await loop.run_in_executor(self._lookups, filer.load, identifier, stop)
         if found is None:
             return None
-        history, end = found
-        self._learn(identifier, scope, history, end)
+        history, end, session = found
+        self._learn(identifier, scope, session, history, end)
         return history
 
     async def use_store(self, work: Callable[[Store], T], identifier: str, scope: str | None) -> T:
@@ -269,19 +297,21 @@ class Recorder:
 
         Its instructions may be others than those that are kept there.
         """
-        for digest in reversed(history.prefix_digests(reasoning=False)):
+        ledger, space = self.ledger_of(scope), named_space(identifier)
+        for digest in reversed(SpokenChain().extend(history)):
             if digest is not None:
-                spot = Spot(identifier, position)
-                self.ledger_of(scope).learn(named_key(identifier, digest), spot, position)
+                ledger.learn(space, digest, Spot(identifier, position), position)
                 return
 
-    def _learn(self, identifier: str, scope: str | None, history: Conversation, end: int) -> None:
+    def _learn(
+        self, identifier: str, scope: str | None, session: str, history: Conversation, end: int
+    ) -> None:
         """Let the ledger know where a history lies that came from the store: nobody has to look for it again."""
-        spot = Spot(identifier, len(history))
-        for digest in reversed(history.prefix_digests(reasoning=False)):
+        spot, ledger = Spot(identifier, len(history)), self.ledger_of(scope)
+        for digest in reversed(SpokenChain().extend(history)):
             if digest is not None:
-                self.ledger_of(scope).learn(digest, spot, end)
-                self.ledger_of(scope).learn(named_key(identifier, digest), spot, end)
+                ledger.learn(space_of(session), digest, spot, end)
+                ledger.learn(named_space(identifier), digest, spot, end)
                 return
 
     async def _settle(self, identifier: str) -> None:
@@ -394,7 +424,8 @@ class Recorder:
             return "failed"
         filer = self._filer.within(entry.scope)
         if entry.filed is None:
-            entry.filed = filer.file(entry.plan, entry.history(), entry.model())
+            entry.filed = filer.file(entry, entry.plan)
+        filer.link(entry, entry.plan, entry.filed)
         outcome = "complete"
         if entry.is_aborted:
             outcome = "aborted"
@@ -437,9 +468,10 @@ def _let_go(error: BaseException | None) -> None:
 
 def _line(entry: Entry, identifier: str, outcome: str, when: str) -> Line:
     plan, response = entry.plan, None if entry.is_aborted else entry.response
-    said = 0 if response is None else len(response.canisters)
-    request = 0 if entry.request is None else len(entry.request.conversation)
-    position = 0 if plan is None else plan.position + request - plan.known + said
+    position = 0
+    if plan is not None:
+        is_there = plan.kind in ("known", "repeat")
+        position = plan.position if is_there else plan.position + len(entry.history()) - plan.known
     finish = None if response is None else response.finish
     usage = entry.usage or Usage()
     return Line(
@@ -459,6 +491,10 @@ def _line(entry: Entry, identifier: str, outcome: str, when: str) -> Line:
         cache_write_tokens=0 if usage.cache_write is absent else int(usage.cache_write),
         cost=None if entry.cost is None else entry.cost.dollars,
         key=entry.scope,
+        client=entry.identity.client or None,
+        session=entry.identity.session or None,
+        kind=entry.identity.kind or None,
+        why="new" if plan is None else plan.why,
         finish=finish.value if isinstance(finish, FinishReason) else None,
         losses=tuple(sorted({loss.code for loss in entry.losses})) if entry.losses else (),
         tools=entry.tools,

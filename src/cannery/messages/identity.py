@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Iterator
-from typing import Any, assert_never
+from typing import Any, NamedTuple, assert_never
 
 from cannery.messages import digests
 from cannery.messages.absence import absent
@@ -42,6 +42,7 @@ ROOT = bytes.fromhex("49493650c7be61b16b6cb95021e2fb21aaf6260aad2ebe364bffaad489
 # text is compared by its hash, which is all that a store has at hand.
 READ_AS_JSON = 1024
 _ORPHAN = b"orphan"
+_MODEL_ROLES = frozenset({Role.Assistant.value, Role.Invocation.value})
 
 
 def digest(canister: Canister) -> bytes:
@@ -92,6 +93,35 @@ class PrefixChain:
         return self._chain
 
 
+class Said(NamedTuple):
+    """The digest of what was said in a history so far, by which it is recognised.
+
+    Until the model says something, ``chain`` holds setup and questions, so that the same question under other
+    instructions is something else, and ``questions`` the questions alone. With the first answer the chain goes on from
+    the questions, ``questions`` is empty, and setup adds nothing any more: instructions may change.
+    """
+
+    chain: bytes
+    questions: bytes
+
+    def followed(self, role: str, own: bytes, *, is_setup: bool) -> Said:
+        """With one more canister, given by its own digest (and a result's mark)."""
+        chain, questions = self
+        if not questions:
+            return self if is_setup else Said(continued(chain, own), b"")
+        if is_setup:
+            return Said(continued(chain, own), questions)
+        if questions == ROOT and role != "user":
+            # What stands before the first question is setup, whatever its role.
+            return Said(continued(chain, own), questions)
+        if role in _MODEL_ROLES:
+            return Said(continued(questions, own), b"")
+        return Said(continued(chain, own), continued(questions, own))
+
+
+NOTHING_SAID = Said(ROOT, ROOT)
+
+
 def continued(chain: bytes, own: bytes) -> bytes:
     """The digest of a history that goes on with a canister, given by its own digest (and a result's mark)."""
     return digests.sha256(chain + own).digest()
@@ -110,6 +140,11 @@ def meaning(canister: Any, *, reasoning: bool = True) -> bytes | None:
     if canister.role is Role.Assistant and _adds_nothing(canister, reasoning=reasoning):
         return None
     return digest(canister)
+
+
+def text_meaning(role: Role, text: str) -> bytes:
+    """The digest of a canister of plain text that says something, in one of the roles that have such."""
+    return _of_text(_BEFORE_TEXT[role], text)
 
 
 def prefix_digests(

@@ -30,8 +30,12 @@ from cannery.storage.aio import AsyncConversation, AsyncStore, open_async_store
 from cannery.storage.backup import restore
 from cannery.storage.content import StoredContent
 from cannery.storage.conversation import Reading, StoredConversation
+from cannery.storage.encoding import Turn
 from cannery.storage.filing import Filed, Filing
 from cannery.storage.history import recognition_digests
+from cannery.storage.instructions import Exchange, Instructions
+from cannery.storage.metadata import Link
+from cannery.storage.recognition import Recognised
 from cannery.storage.store import Hit, Store, open_store
 from cannery.storage.trees import Tree
 from cannery.storage.verification import Report
@@ -43,18 +47,23 @@ __all__ = [
     "Collection",
     "Damage",
     "Durability",
+    "Exchange",
     "Filed",
     "Filing",
     "Hit",
+    "Instructions",
+    "Link",
     "Match",
     "Metadata",
     "Reading",
+    "Recognised",
     "Report",
     "Store",
     "StoredContent",
     "StoredConversation",
     "Summary",
     "Tree",
+    "Turn",
     "open_async_store",
     "open_store",
     "recognition_digests",

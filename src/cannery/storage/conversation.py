@@ -21,11 +21,13 @@ from cannery.errors import (
 )
 from cannery.messages import AnyCanister, Conversation, InvocationCanisterClass
 from cannery.messages.canisters import is_canister
+from cannery.storage.encoding import Turn
 from cannery.storage.lineage import answered_here, check_position, find_edge, owner, segments
-from cannery.storage.metadata import check_tags, check_title, new_metadata
+from cannery.storage.metadata import InForce, Link, check_tags, check_title, new_metadata
 from cannery.storage.profiles import check_profile, fold_records, unfold_record
 
 if TYPE_CHECKING:
+    from cannery.storage.instructions import Exchange, Instructions
     from cannery.storage.store import Store
     from cannery.storage.trees import Tree
 
@@ -48,6 +50,16 @@ class Reading(Struct, frozen=True):
                 continue
             where = damage.where if damage.line is None else f"{damage.where}, line {damage.line}"
             raise DamageError(where, damage.problem)
+
+
+class ForkFacts(Struct, frozen=True):
+    """What a fork is to be called; None where it is as its parent."""
+
+    title: str | None = None
+    tags: tuple[str, ...] | None = None
+    identifier: str | None = None
+    session: str | None = None
+    link: Link | None = None
 
 
 class StoredConversation:
@@ -111,6 +123,14 @@ class StoredConversation:
     def tree(self) -> Tree:
         """All forks of its oldest ancestor, with this one among them."""
         return self._store.tree(self.identifier)
+
+    def instructions(self) -> list[Instructions]:
+        """Its instructions and tools as versions, oldest first, each with the position where it began."""
+        return self._store.instructions(self.identifier)
+
+    def exchanges(self) -> list[Exchange]:
+        """What is known of its exchanges: where each begins, its model, and by what it was recognised."""
+        return self._store.exchanges(self.identifier)
 
     def __len__(self) -> int:
         metadata = self.metadata
@@ -264,7 +284,7 @@ class StoredConversation:
                 f"position {position} lies inside a tool exchange that begins at {moved}; "
                 "fork there, or with edge='move'"
             )
-        return self._fork(moved, (), title=title, tags=tags, identifier=identifier)
+        return self._fork(moved, (), ForkFacts(title, tags, identifier))
 
     def branch(
         self,
@@ -281,14 +301,14 @@ class StoredConversation:
         the end, and the history goes on from there.
         """
         position, added = self._cut(history, known, at)
-        return self._fork(position, added, tags=tags, identifier=identifier)
+        return self._fork(position, added, ForkFacts(None, tags, identifier))
 
     def branch_change(
-        self, history: Sequence[AnyCanister], *, known: int, at: int, **facts: Any
+        self, history: Sequence[AnyCanister], *, known: int, at: int, **more: Any
     ) -> Change:
         """The change that ``branch`` makes, to be made together with others."""
         position, added = self._cut(history, known, at)
-        return self._fork_change(position, added, **facts)
+        return self._fork_change(position, added, **more)
 
     def _cut(
         self, history: Sequence[AnyCanister], known: int, at: int
@@ -301,11 +321,11 @@ class StoredConversation:
         return moved, answered_here(history, known, moved, self.load)
 
     def _fork(
-        self, position: int, added: Sequence[AnyCanister], **facts: Any
+        self, position: int, added: Sequence[AnyCanister], facts: ForkFacts
     ) -> StoredConversation:
         """A fork and its first own canisters, in one change."""
         for _ in range(_ATTEMPTS):
-            change = self._fork_change(position, added, **facts)
+            change = self._fork_change(position, added, facts=facts)
             try:
                 self._store.commit(change)
             except ConflictError:
@@ -320,11 +340,10 @@ class StoredConversation:
         position: int,
         added: Sequence[AnyCanister],
         *,
-        title: str | None = None,
-        tags: tuple[str, ...] | None = None,
-        identifier: str | None = None,
+        facts: ForkFacts,
         claims: Sequence[bytes] = (),
         key: str | None = None,
+        turn: Turn | None = None,
     ) -> Change:
         _, metadata = self._store.current(self.identifier)
         if added and metadata.profile != "archive":
@@ -332,19 +351,23 @@ class StoredConversation:
             calls = {one.identifier for one in shared if isinstance(one, InvocationCanisterClass)}
             check_profile(metadata.profile, added, calls)
         parent = owner(metadata, self._store.any_metadata, position)
+        link = facts.link or Link("", metadata.client, metadata.client_version)
+        is_set_up = turn is not None and (turn.setup is not None or turn.tools is not None)
         fork = new_metadata(
-            title=metadata.title if title is None else title,
-            tags=metadata.tags if tags is None else tags,
+            title=metadata.title if facts.title is None else facts.title,
+            tags=metadata.tags if facts.tags is None else facts.tags,
             profile=metadata.profile,
             model=metadata.model,
             parent=parent.id,
             position=position,
-            identifier=identifier,
+            identifier=facts.identifier,
             scope=metadata.scope,
-            session=metadata.session,
+            session=metadata.session if facts.session is None else facts.session,
+            link=link,
+            setup="" if is_set_up else InForce.inherited(metadata.setup),
         )
         requires = {parent.id: self._store.raw_metadata(parent.id)}
-        return self._store.addition(fork, requires, added, claims=claims, key=key)
+        return self._store.addition(fork, requires, added, claims=claims, key=key, turn=turn)
 
     def edit(self, position: int, canister: AnyCanister) -> StoredConversation:
         """A fork in which the canister at a position is another one and nothing follows it."""
@@ -352,7 +375,7 @@ class StoredConversation:
         at = check_position(position, end)
         if at == end:
             raise InputError(f"there is no message {position} to edit")
-        return self._fork(at, list(flatten([canister])))
+        return self._fork(at, list(flatten([canister])), ForkFacts())
 
 
 def read_positions(

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Sequence
 
 from cannery.backends import ContentTable, Entry, sortable
 from cannery.messages import AnyCanister, InvocationCanisterClass, ResultCanisterClass
-from cannery.messages.identity import meaning
 from cannery.storage.content import CacheMemory, ContentCache
 from cannery.storage.decoding import Decoder
+from cannery.storage.history import own_of
 from cannery.storage.words import words_of
 
 _CACHE_BYTES = 4 << 20
@@ -21,14 +21,15 @@ def entries_of(canisters: Iterable[AnyCanister]) -> list[Entry]:
 
 
 def _entry(canister: AnyCanister) -> Entry:
+    own, is_setup = own_of(canister)
     return Entry(
         canister.role.value,
         sortable(canister.timestamp),
-        # Clients send histories back without thoughts.
-        meaning(canister, reasoning=False),
+        own,
         canister.identifier if isinstance(canister, InvocationCanisterClass) else None,
         canister.invocation_id if isinstance(canister, ResultCanisterClass) else None,
         functools.partial(words_of, canister),
+        is_setup,
     )
 
 

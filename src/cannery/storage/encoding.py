@@ -56,6 +56,7 @@ from cannery.storage.shapes import (
     ResultShape,
     SupervisorShape,
     TextShape,
+    TurnShape,
     UserShape,
     VideoShape,
     encode_line,
@@ -63,6 +64,21 @@ from cannery.storage.shapes import (
 )
 
 THRESHOLD = 1024
+
+
+class Turn(Struct, frozen=True):
+    """What is kept with the first message of an exchange.
+
+    ``request`` is its id, ``why`` says by what it was recognised, ``model`` is the one that was asked for. ``setup``
+    are the instructions that began with it and ``tools`` its tools as JSON; None where they are those from before.
+    """
+
+    request: str = ""
+    why: str = ""
+    model: str = ""
+    setup: tuple[AnyCanister, ...] | None = None
+    tools: bytes | None = None
+
 
 _Binary = TypeVar("_Binary", bound=BinaryShape)
 
@@ -87,11 +103,15 @@ class Encoder:
         return Encoded(writer.encode(canister), writer.contents)
 
     def encode_all(
-        self, canisters: Iterable[AnyCanister]
+        self, canisters: Iterable[AnyCanister], turn: Turn | None = None
     ) -> tuple[list[bytes], dict[bytes, bytes | None]]:
-        """Canisters as lines, and all the content that must be stored with them."""
+        """Canisters as lines, and all the content that must be stored with them; a turn begins with the first."""
         writer = _Writer(self._cache, self._threshold)
-        return list(map(writer.encode, canisters)), writer.contents
+        if turn is None:
+            return list(map(writer.encode, canisters)), writer.contents
+        first, *rest = canisters
+        lines = [writer.encode(first, writer.turn(turn)), *map(writer.encode, rest)]
+        return lines, writer.contents
 
 
 class _Writer:
@@ -102,9 +122,20 @@ class _Writer:
         self._usual_threshold = self._threshold = threshold
         self.contents: dict[bytes, bytes | None] = {}
 
-    def encode(self, canister: AnyCanister) -> bytes:
+    def turn(self, turn: Turn) -> TurnShape:
+        """What is known of an exchange."""
+        shape = TurnShape(turn.request, turn.why, turn.model)
+        if turn.setup is not None:
+            shape.setup = [Raw(self.encode(canister)) for canister in turn.setup]
+        if turn.tools is not None:
+            shape.tools = Reference(self._put(turn.tools), len(turn.tools))
+        return shape
+
+    def encode(self, canister: AnyCanister, turn: TurnShape | None = None) -> bytes:
         """One canister as a line."""
         shape = self._shape(canister)
+        if turn is not None:
+            shape.turn = turn
         shape.timestamp = _whole_minutes(canister.timestamp)
         shape.joined = canister.joined
         if canister.residue is not None:

@@ -1,7 +1,7 @@
 """Filing histories: finding the conversation that holds one, adding what is new, forking what was edited.
 
-Stateless clients send everything again with each turn. The digests of a history say how much of it is known, and
-where. Histories that share only instructions and documents are different conversations (``history``).
+Stateless clients send everything again with each turn. ``recognition`` says how much of a history is known, and where.
+Instructions are versions beside a conversation (``instructions``): others than before are kept with what is added.
 
 Filing is one atomic step: the change that is made for a history claims the first digest that it adds, and says at
 which position it goes on. Of several that file the same at once one is made; the others are told that there is a
@@ -16,15 +16,19 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from msgspec import UNSET, Struct, UnsetType
+from msgspec.structs import replace
 
-from cannery.backends import Change, Match, Receipt, check_name
+from cannery.backends import Change, Match, Metadata, Receipt, check_name
 from cannery.errors import CanneryError, ConflictError, ConversationNotFoundError
-from cannery.messages import AnyCanister, Conversation, digest, prefix_digests
-from cannery.storage.conversation import StoredConversation
-from cannery.storage.history import without_setup
+from cannery.messages import AnyCanister, Conversation, digest
+from cannery.storage.conversation import ForkFacts, StoredConversation
+from cannery.storage.encoding import Turn
+from cannery.storage.history import recognition_digests, without_doubles
+from cannery.storage.instructions import begin_turn, had_instructions, setup_of
 from cannery.storage.lineage import answered_here
-from cannery.storage.metadata import new_metadata
+from cannery.storage.metadata import NO_LINK, Link, new_metadata
 from cannery.storage.profiles import check_profile
+from cannery.storage.recognition import Spoken, recognise
 
 if TYPE_CHECKING:
     from cannery.storage.store import Store
@@ -41,6 +45,7 @@ class Filed(Struct, frozen=True):
     added: int
     is_new: bool
     is_fork: bool
+    why: str = ""
 
     @property
     def identifier(self) -> str:
@@ -53,7 +58,9 @@ class Filing(Struct, frozen=True):
 
     It is joined with histories of the same ``session`` only; None is a session like any other. ``match`` is what
     ``Store.match`` would find; None if nothing of the history is stored. With ``is_exact`` it is filed there or not
-    at all: a ConflictError or ConversationNotFoundError says that it does not fit.
+    at all: a ConflictError or ConversationNotFoundError says that it does not fit. With ``is_apart`` nothing is added
+    to what is found: a fork goes on from there. ``link`` says what a new conversation is to its parent, and ``turn``
+    what is kept with the first message that is added.
     """
 
     history: Iterable[AnyCanister]
@@ -66,6 +73,9 @@ class Filing(Struct, frozen=True):
     created: datetime | None = None
     session: str | None = None
     key: str | None = None
+    is_apart: bool = False
+    link: Link = NO_LINK
+    turn: Turn | None = None
 
 
 class _Work:
@@ -73,23 +83,25 @@ class _Work:
 
     __slots__ = (
         "change",
-        "digests",
         "filing",
-        "history",
+        "is_apart",
         "is_retry",
         "looks_for",
         "match",
         "outcome",
         "says",
         "session",
+        "spoken",
+        "why",
     )
 
     def __init__(self, filing: Filing) -> None:
         self.filing = filing
         self.match = filing.match
         self.session = filing.session or ""
-        self.history = _NOTHING
-        self.digests: Sequence[bytes | None] = ()
+        self.is_apart = filing.is_apart
+        self.why = "" if filing.turn is None else filing.turn.why
+        self.spoken = Spoken(_NOTHING, (), (), 0, self.session)
         # Of one batch none may look for what one before it says.
         self.says: set[object] = set() if filing.identifier is None else {filing.identifier}
         self.looks_for = set(self.says)
@@ -99,14 +111,16 @@ class _Work:
         history = filing.history
         try:
             check_name(self.session, "session")
-            self.history = history if type(history) is Conversation else Conversation(history)
+            whole = history if type(history) is Conversation else Conversation(history)
+            self.spoken.history = Conversation.trusted(without_doubles(whole))
         except CanneryError as error:
             self.outcome = error
             return
         if self.match is UNSET:
-            said = self.learn()
-            self.says.update(said)
-            self.looks_for.update(self.digests, (UNSET,))
+            self.learn()
+            self.says.update(self.spoken.says)
+            self.looks_for.update(self.spoken.digests, (UNSET,))
+            self.says.discard(None)
             self.looks_for.discard(None)
         else:
             # What it says is known only where it lies.
@@ -116,19 +130,22 @@ class _Work:
                 if self.match.is_at_end:
                     self.says.add(self.match.identifier)
 
-    def learn(self) -> list[bytes | None]:
-        """Derive the digests by which the history is recognised; all that it says."""
-        said = list(prefix_digests(self.history, reasoning=False))
-        self.digests = without_setup(self.history, list(said))
-        return said
+    @property
+    def history(self) -> Conversation:
+        """What is filed."""
+        return self.spoken.history
+
+    def learn(self) -> None:
+        """Derive the digests by which the history is recognised."""
+        self.spoken = Spoken.of(self.spoken.history, self.session)
 
     def claims(self, known: int) -> tuple[bytes, ...]:
         """The first digest that is new behind what is known."""
-        return next(((one,) for one in self.digests[known:] if one is not None), ())
+        return next(((one,) for one in self.spoken.digests[known:] if one is not None), ())
 
     def says_more(self, match: Match) -> bool:
         """Whether the history goes on with something else than the conversation that begins like it."""
-        return not match.is_at_end and any(self.digests[match.known :])
+        return not match.is_at_end and any(self.spoken.digests[match.known :])
 
 
 def file_many(
@@ -166,15 +183,10 @@ def _file(store: Store, batch: Sequence[_Work]) -> list[Filed | CanneryError]:
 
 
 def _match_all(store: Store, batch: Sequence[_Work]) -> None:
-    by_session: dict[str, list[_Work]] = {}
-    for work in batch:
-        if work.match is UNSET:
-            by_session.setdefault(work.session, []).append(work)
-    for session, works in by_session.items():
-        histories = [work.digests for work in works]
-        matches = store.backend.catalogue.match(store.own_scope, session, histories)
-        for work, match in zip(works, matches, strict=True):
-            work.match = match
+    unknown = [work for work in batch if work.match is UNSET]
+    for work, found in zip(unknown, recognise(store, [one.spoken for one in unknown]), strict=True):
+        work.match, work.why = found.match, found.why
+        work.is_apart = found.is_apart or work.filing.is_apart
 
 
 def _refuse(store: Store, work: _Work, error: CanneryError) -> None:
@@ -189,7 +201,7 @@ def _refuse(store: Store, work: _Work, error: CanneryError) -> None:
         return
     work.match = UNSET
     work.is_retry = True
-    if not work.digests:
+    if not work.spoken.digests:
         work.learn()
 
 
@@ -198,31 +210,47 @@ def _plan(store: Store, work: _Work) -> Change | None:
     match = work.match
     if not isinstance(match, Match):
         return _addition(store, work)
-    conversation = store.handle(match.identifier)
-    is_given = work.filing.match is match
-    if not match.is_at_end:
-        if not is_given and not work.says_more(match):
-            _find(store, work, match)
-            return None
-        return conversation.branch_change(
-            work.history,
-            known=match.known,
-            at=match.position,
-            tags=work.filing.tags if work.filing.is_exact else None,
-            identifier=work.filing.identifier,
-            claims=work.claims(match.known),
-            key=work.filing.key,
-        )
-    rest = rest_of(store, work.history, work.digests, match)
+    if work.is_apart or not match.is_at_end:
+        return _branch(store, work, match)
+    rest = rest_of(store, work.history, work.spoken.digests, match)
     if not rest:
-        _find(store, work, match)
-        return None
+        return _all_known(store, work, match)
     known = len(work.history) - len(rest)
+    return _growth(store, work, match, known)
+
+
+def _branch(store: Store, work: _Work, match: Match) -> Change | None:
+    """The change that makes a fork, unless all of the history is there."""
+    is_given = work.filing.match is match
+    if not is_given and not work.is_apart and not work.says_more(match):
+        return _all_known(store, work, match)
+    facts = ForkFacts(
+        tags=work.filing.tags if work.filing.is_exact else None,
+        identifier=work.filing.identifier,
+        session=work.session,
+        link=None if work.filing.link is NO_LINK else work.filing.link,
+    )
+    turn, _ = _turn(store, work, store.any_metadata(match.identifier))
+    return store.handle(match.identifier).branch_change(
+        work.history,
+        known=match.known,
+        at=match.position,
+        facts=facts,
+        claims=work.claims(match.known),
+        key=work.filing.key,
+        turn=turn,
+    )
+
+
+def _growth(store: Store, work: _Work, match: Match, known: int) -> Change:
+    """The change that adds to the end of a conversation."""
+    conversation = store.handle(match.identifier)
     added = answered_here(work.history, known, match.length, conversation.load)
     look = store.current if work.is_retry else store.latest
     raw, metadata = look(match.identifier)
     if metadata.profile != "archive":
         check_profile(metadata.profile, added, conversation.calls())
+    turn, changed = _turn(store, work, metadata)
     return store.change(
         metadata,
         added,
@@ -230,28 +258,61 @@ def _plan(store: Store, work: _Work) -> Change | None:
         expected=match.length,
         claims=work.claims(match.known),
         key=work.filing.key,
+        turn=turn,
+        changed=changed,
     )
 
 
-def _find(store: Store, work: _Work, match: Match) -> None:
-    """Say that all of a history is there."""
-    conversation = store.get(match.identifier)
-    work.outcome = Filed(conversation, len(work.history), 0, is_new=False, is_fork=False)
+def _turn(
+    store: Store, work: _Work, metadata: Metadata | None
+) -> tuple[Turn | None, Metadata | None]:
+    """What is kept with the first message that is added, and the metadata if it has to change for that."""
+    given = work.filing.turn
+    turn = Turn(why=work.why) if given is None else replace(given, why=work.why)
+    turn, now = begin_turn(store, turn, metadata, work.history)
+    if given is None and turn.setup is None:
+        return None, None
+    is_new = turn.setup is not None or turn.tools is not None
+    if metadata is None or not is_new:
+        return turn, None
+    return turn, metadata.changed(setup=now.encode())
+
+
+def _all_known(store: Store, work: _Work, match: Match) -> Change | None:
+    """Say that all of a history is there; instructions that are not are added to what is."""
+    setup = setup_of(work.history)
+    raw, metadata = store.current(match.identifier)
+    if setup and match.is_at_end and not had_instructions(store, metadata, setup):
+        turn, changed = _turn(store, work, metadata)
+        requires = {metadata.id: raw}
+        expected = match.length
+        return store.change(
+            metadata, setup, requires=requires, expected=expected, turn=turn, changed=changed
+        )
+    conversation = store.handle(match.identifier)
+    work.outcome = Filed(conversation, len(work.history), 0, False, False, work.why)
+    return None
 
 
 def _addition(store: Store, work: _Work) -> Change:
     filing = work.filing
+    turn, now = begin_turn(store, filing.turn or Turn(), None, work.history)
     metadata = new_metadata(
         title=filing.title,
         tags=filing.tags,
         model=filing.model,
+        parent=filing.link.parent,
         identifier=filing.identifier,
         created=filing.created,
         scope=store.own_scope,
         session=work.session,
+        link=filing.link,
+        setup=now.encode(),
     )
-    claims = work.claims(0)
-    return store.addition(metadata, {}, work.history, claims=claims, key=filing.key)
+    kept = None if filing.turn is None else replace(turn, why=work.why)
+    return store.addition(
+        metadata, {}, work.history, claims=work.claims(0), key=filing.key, turn=kept
+    )
 
 
 def _commit(store: Store, batch: Sequence[_Work]) -> None:
@@ -269,6 +330,7 @@ def _commit(store: Store, batch: Sequence[_Work]) -> None:
             added,
             is_new=change.metadata is not None and not is_fork,
             is_fork=is_fork,
+            why=work.why,
         )
 
 
@@ -289,7 +351,7 @@ def known_before(
 
 
 def _last_read(shared: Sequence[AnyCanister]) -> tuple[bytes | None, int]:
-    held = list(prefix_digests(shared, reasoning=False))
+    held = recognition_digests(shared)
     for position in range(len(held), 0, -1):
         if held[position - 1] is not None:
             return held[position - 1], position

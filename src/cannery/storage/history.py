@@ -1,35 +1,153 @@
-"""Histories by meaning: the digests that recognition looks up.
+"""Histories by what was said in them: the digests that recognition looks up.
 
-``messages.identity`` says what they are. Thoughts take no part, because clients send histories back without them.
+A history is what people asked and what models said and did. Setup is not part of it: instructions, documents, blocks
+that programs put into a user's message, answers that programs made up, and everything before the first thing that a
+person asked, whatever its role. Neither are thoughts, which clients send back or not, nor a second copy of a result.
+
+``messages.identity`` says what the digest of a canister is. Text counts without the blanks around it, and a user's text
+that holds blocks of setup by what a person typed. The catalogue continues the same chain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
 
-from cannery.messages import AnyCanister, Role, prefix_digests
+from cannery.errors import CanneryError
+from cannery.messages import AnyCanister, Role, TextualContentClass
+from cannery.messages.identity import NOTHING_SAID, answer_mark, meaning, text_meaning
+from cannery.titles import SEARCHED, has_setup, is_invented, typed_text
 
-# What an application says before anybody speaks: where conversations begin, not what they are.
 _SETUP = frozenset({Role.Supervisor, Role.Document})
+_TALKING = frozenset({Role.User, Role.Assistant})
+MODEL_ROLES = frozenset({Role.Assistant, Role.Invocation})
+"""Who speaks for the model: what it says is nearly unique, so that conversations are recognised by it."""
 
 
-def recognition_digests(history: Sequence[AnyCanister]) -> list[bytes | None]:
-    """The digests by which a history is recognised, one a canister; None where it shows nothing of its own.
+class Own(NamedTuple):
+    """What a canister adds to a history by itself: its digest, None for nothing; and whether it is setup."""
 
-    That is where a canister adds nothing, and where only instructions and documents came so far: all chats of a
-    product begin with them. A history of nothing else is recognised as a whole.
-    """
-    return without_setup(history, list(prefix_digests(history, reasoning=False)))
+    digest: bytes | None
+    is_setup: bool = False
 
 
-def without_setup(
-    history: Sequence[AnyCanister], digests: list[bytes | None]
+def own_of(canister: AnyCanister) -> Own:
+    """What a canister adds to a history; thoughts and turns without words add nothing."""
+    role = canister.role
+    if role in _SETUP:
+        return Own(meaning(canister, reasoning=False), is_setup=True)
+    text = _text_of(canister) if role in _TALKING else None
+    said = None if text is None else text.strip()
+    if text is None or not said:
+        return Own(meaning(canister, reasoning=False))
+    if role is Role.User and has_setup(text):
+        typed = typed_text(text).strip()
+        if not typed:
+            return Own(text_meaning(role, said), is_setup=True)
+        said = typed if len(text) <= SEARCHED else said
+    elif role is Role.Assistant and is_invented(said):
+        return Own(text_meaning(role, said), is_setup=True)
+    return Own(text_meaning(role, said))
+
+
+def _text_of(canister: Any) -> str | None:
+    """The plain text of a canister; None if it is something else, or cannot be read."""
+    held = canister.held
+    if type(held) is str:
+        return held
+    if type(held) is not TextualContentClass:
+        return None
+    try:
+        return held.text
+    except CanneryError:
+        return None
+
+
+class SpokenChain:
+    """The digests of a history that grows: each holds all that was said up to it (``identity.Said``)."""
+
+    __slots__ = ("_answered", "_calls", "_ordinals", "_said", "links", "owns")
+
+    def __init__(self) -> None:
+        self._said = NOTHING_SAID
+        self._calls = 0
+        self._ordinals: dict[str, int] = {}
+        self._answered: dict[str, bytes] = {}
+        self.links: list[bytes | None] = []
+        self.owns: list[bytes | None] = []
+        """What each canister says by itself, None for setup and for what adds nothing."""
+
+    def extend(self, canisters: Iterable[AnyCanister]) -> list[bytes | None]:
+        """The digest after each of some more canisters, None where one adds nothing."""
+        links = [self._add(canister) for canister in canisters]
+        self.links += links
+        return links
+
+    def _add(self, canister: Any) -> bytes | None:
+        role = canister.role
+        own, is_setup = own_of(canister)
+        if own is not None and role is Role.Result:
+            own = self._first_answer(canister, own)
+        self.owns.append(None if is_setup else own)
+        if own is None:
+            return None
+        if role is Role.Result:
+            own += answer_mark(self._ordinals.get(canister.invocation_id))
+        before = self._said
+        said = self._said = before.followed(role.value, own, is_setup=is_setup)
+        if role is Role.Invocation:
+            self._ordinals[canister.identifier] = self._calls
+            self._calls += 1
+        return None if said is before else said.chain
+
+    def _first_answer(self, canister: Any, own: bytes) -> bytes | None:
+        """The digest of a result; None for the same one again, as Gemini CLI sends results of a resumed session."""
+        if self._answered.get(canister.invocation_id) == own:
+            return None
+        self._answered[canister.invocation_id] = own
+        return own
+
+
+def recognition_digests(
+    history: Sequence[AnyCanister], chain: SpokenChain | None = None
 ) -> list[bytes | None]:
-    """The digests of a history, None where nobody has spoken yet; the last one stays if nobody does."""
-    last = 0
-    for index, digest in enumerate(digests):
-        if digest is not None:
-            last = index
-            if history[index].role not in _SETUP:
-                break
-    return [None] * last + digests[last:]
+    """The digests by which a history is recognised, one a canister; None where it adds nothing.
+
+    That is also before the first question. A history without one is recognised as a whole.
+    """
+    chain = SpokenChain() if chain is None else chain
+    digests = chain.extend(history)
+    start = beginning(history, chain.owns)
+    if start < len(history):
+        owns = chain.owns
+        return [None if at < start or owns[at] is None else one for at, one in enumerate(digests)]
+    last = next((at for at in range(len(digests) - 1, -1, -1) if digests[at] is not None), 0)
+    return [one if at == last else None for at, one in enumerate(digests)]
+
+
+def without_doubles(history: Iterable[AnyCanister]) -> list[AnyCanister]:
+    """A history without second copies of the same result."""
+    kept: list[AnyCanister] = []
+    answered: dict[str, bytes | None] = {}
+    for canister in history:
+        if canister.role is Role.Result:
+            identifier: str = canister.invocation_id  # type: ignore[union-attr]
+            own = own_of(canister).digest
+            if answered.get(identifier, b"") == own:
+                continue
+            answered[identifier] = own
+        elif canister.role is Role.Invocation:
+            # A call that has the same id as an earlier one wants an answer of its own.
+            answered.pop(canister.identifier, None)  # type: ignore[union-attr]
+        kept.append(canister)
+    return kept
+
+
+def beginning(history: Sequence[AnyCanister], owns: Sequence[bytes | None] | None = None) -> int:
+    """How many canisters stand before the first thing that a person asked."""
+    for index, canister in enumerate(history):
+        if canister.role is Role.User:
+            own = own_of(canister) if owns is None else Own(owns[index], owns[index] is None)
+            if own.digest is not None and not own.is_setup:
+                return index
+    return len(history)

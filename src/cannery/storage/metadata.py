@@ -5,11 +5,52 @@ from __future__ import annotations
 import os
 import time
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 import msgspec
+from msgspec import Struct
 
 from cannery.backends import Metadata, Profile, check_identifier, check_name
 from cannery.errors import DamageError, InputError
+
+
+class Link(Struct, frozen=True):
+    """What a conversation is to its parent, and which program held it (``Metadata``)."""
+
+    kind: str = ""
+    client: str = ""
+    client_version: str = ""
+    parent: str | None = None
+    began_at: int | None = None
+    call: str | None = None
+
+
+NO_LINK = Link()
+
+
+class InForce(NamedTuple):
+    """What tells the instructions and tools that were in force first and last; tools are "" if not known."""
+
+    first: str
+    setup: str
+    tools: str
+
+    @classmethod
+    def parse(cls, text: str) -> InForce | None:
+        """As metadata has it (``encode``); None if it does not."""
+        fields = text.split("/")
+        return cls(*fields) if len(fields) == len(cls._fields) else None
+
+    def encode(self) -> str:
+        """As metadata has it."""
+        return "/".join(self)
+
+    @classmethod
+    def inherited(cls, text: str) -> str:
+        """What a fork's metadata says of its parent's: nothing if there were several versions."""
+        known = cls.parse(text)
+        return text if known is not None and known.first == known.setup else ""
+
 
 PROFILES: tuple[Profile, ...] = ("archive", "chat")
 _ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -43,6 +84,8 @@ def new_metadata(  # noqa: PLR0913 - what is known about a conversation
     created: datetime | None = None,
     scope: str = "",
     session: str = "",
+    link: Link = NO_LINK,
+    setup: str = "",
 ) -> Metadata:
     """The metadata of a new conversation, checked.
 
@@ -70,6 +113,12 @@ def new_metadata(  # noqa: PLR0913 - what is known about a conversation
         position,
         scope=check_name(scope, "scope"),
         session=check_name(session, "session"),
+        kind=check_name(link.kind, "kind"),
+        client=check_name(link.client, "client"),
+        client_version=check_name(link.client_version, "client version"),
+        began_at=link.began_at,
+        call=link.call,
+        setup=setup,
     )
 
 

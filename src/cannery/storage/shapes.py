@@ -123,6 +123,22 @@ ContentShape: TypeAlias = Union[  # noqa: UP007 - the names above refer to it be
 ]
 
 
+class TurnShape(Struct, omit_defaults=True, gc=False):
+    """What is known of the exchange that a line begins; ``setup`` has lines of canisters, ``tools`` is JSON."""
+
+    request: str = ""
+    why: str = ""
+    model: str = ""
+    setup: list[Raw] | UnsetType = UNSET
+    tools: Reference | UnsetType = UNSET
+
+
+class TurnLine(Struct):
+    """What a line says of its exchange."""
+
+    turn: TurnShape
+
+
 class _LineShape(Struct, omit_defaults=True, gc=False, tag_field="role"):
     """What a canister may be spelled as; members stand in the order in which they are written."""
 
@@ -135,6 +151,7 @@ class UserShape(_LineShape, tag="user"):
     joined: bool = False
     residue: Residue | UnsetType = UNSET
     residue_id: str = ""
+    turn: TurnShape | UnsetType = UNSET
 
 
 class AssistantShape(_LineShape, tag="assistant"):
@@ -145,6 +162,7 @@ class AssistantShape(_LineShape, tag="assistant"):
     joined: bool = False
     residue: Residue | UnsetType = UNSET
     residue_id: str = ""
+    turn: TurnShape | UnsetType = UNSET
 
 
 class SupervisorShape(_LineShape, tag="supervisor"):
@@ -156,6 +174,7 @@ class SupervisorShape(_LineShape, tag="supervisor"):
     joined: bool = False
     residue: Residue | UnsetType = UNSET
     residue_id: str = ""
+    turn: TurnShape | UnsetType = UNSET
 
 
 class DocumentShape(_LineShape, tag="document"):
@@ -167,6 +186,7 @@ class DocumentShape(_LineShape, tag="document"):
     joined: bool = False
     residue: Residue | UnsetType = UNSET
     residue_id: str = ""
+    turn: TurnShape | UnsetType = UNSET
 
 
 class InvocationShape(_LineShape, tag="invocation"):
@@ -181,6 +201,7 @@ class InvocationShape(_LineShape, tag="invocation"):
     joined: bool = False
     residue: Residue | UnsetType = UNSET
     residue_id: str = ""
+    turn: TurnShape | UnsetType = UNSET
 
 
 class ResultShape(_LineShape, tag="result"):
@@ -193,6 +214,7 @@ class ResultShape(_LineShape, tag="result"):
     joined: bool = False
     residue: Residue | UnsetType = UNSET
     residue_id: str = ""
+    turn: TurnShape | UnsetType = UNSET
 
 
 LineShape: TypeAlias = (
@@ -200,6 +222,7 @@ LineShape: TypeAlias = (
 )
 
 encode_line = msgspec.json.Encoder().encode
+decode_turn = msgspec.json.Decoder(TurnLine).decode
 decode_line = msgspec.json.Decoder(LineShape).decode
 encode_residue = msgspec.json.Encoder().encode
 decode_residue = msgspec.json.Decoder(Residue).decode

@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from cannery.backends import (
     GRACE,
+    VISIBLE,
     Backend,
     Backup,
     Change,
@@ -39,14 +40,21 @@ from cannery.errors import (
     StorageError,
     StoreUnavailableError,
 )
-from cannery.messages import AnyCanister, prefix_digests
+from cannery.messages import AnyCanister
 from cannery.storage.content import CacheMemory, ContentCache, StoredContent
 from cannery.storage.conversation import StoredConversation, check_durability, flatten
 from cannery.storage.decoding import Decoder
 from cannery.storage.description import describe, entries_of
-from cannery.storage.encoding import THRESHOLD, Encoder
+from cannery.storage.encoding import THRESHOLD, Encoder, Turn
 from cannery.storage.filing import Filed, Filing, file_many, known_before
-from cannery.storage.metadata import check_unicode, decode_metadata, new_metadata
+from cannery.storage.history import recognition_digests
+from cannery.storage.instructions import (
+    Exchange,
+    Instructions,
+    read_exchanges,
+    read_instructions,
+)
+from cannery.storage.metadata import NO_LINK, Link, check_unicode, decode_metadata, new_metadata
 from cannery.storage.profiles import check_profile
 from cannery.storage.trees import Tree, build_tree
 from cannery.storage.verification import Report, verify
@@ -202,6 +210,7 @@ class Store:
         *,
         claims: Sequence[bytes] = (),
         key: str | None = None,
+        turn: Turn | None = None,
     ) -> Change:
         """The change that makes a new conversation."""
         change = self.change(
@@ -210,6 +219,7 @@ class Store:
             requires={**requires, metadata.id: None},
             claims=claims,
             key=key,
+            turn=turn,
         )
         return msgspec.structs.replace(change, metadata=metadata)
 
@@ -222,12 +232,19 @@ class Store:
         expected: int | None = None,
         claims: Sequence[bytes] = (),
         key: str | None = None,
+        turn: Turn | None = None,
+        changed: Metadata | None = None,
     ) -> Change:
-        """The change that adds canisters to a conversation."""
-        lines, contents = self.codec(metadata.scope).encoder.encode_all(canisters)
+        """The change that adds canisters to a conversation; a turn is kept with the first of them.
+
+        ``changed`` is its metadata where that changes too.
+        """
+        kept = turn if canisters else None
+        lines, contents = self.codec(metadata.scope).encoder.encode_all(canisters, kept)
         return Change(
             identifier=metadata.id,
             requires=requires,
+            metadata=changed,
             lines=lines,
             entries=entries_of(canisters),
             base=metadata.position,
@@ -341,6 +358,14 @@ class Store:
             return
         raise ConflictError(f"conversation {identifier!r} changes all the time")
 
+    def instructions(self, identifier: str) -> list[Instructions]:
+        """The instructions and tools of a conversation as versions, oldest first."""
+        return read_instructions(self, self.metadata_of(identifier))
+
+    def exchanges(self, identifier: str) -> list[Exchange]:
+        """What is known of the exchanges of a conversation."""
+        return read_exchanges(self, self.metadata_of(identifier))
+
     def tree(self, identifier: str) -> Tree:
         """All forks of a conversation's oldest ancestor."""
         self.metadata_of(identifier)
@@ -348,7 +373,7 @@ class Store:
 
     # Finding
 
-    def list(
+    def list(  # noqa: PLR0913 - what a list can be narrowed to
         self,
         *,
         tag: str | None = None,
@@ -357,12 +382,21 @@ class Store:
         role: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
+        client: str | None = None,
+        session: str | None = None,
+        kinds: Iterable[str] | None = VISIBLE,
         limit: int | None = None,
         after: Cursor | None = None,
     ) -> tuple[Summary, ...]:
-        """The conversations, most recently changed first; ``after`` is the ``cursor`` of the last one of a page."""
+        """The conversations, most recently changed first; ``after`` is the ``cursor`` of the last one of a page.
+
+        ``kinds`` are those that are shown (None: all): side requests of programs, as for titles, are not among them.
+        """
         selection = self._select(
             tag=tag, profile=profile, model=model, role=role, since=since, until=until
+        )
+        selection = msgspec.structs.replace(
+            selection, client=client, session=session, kinds=None if kinds is None else tuple(kinds)
         )
         return tuple(self.backend.catalogue.list(selection, after, limit))
 
@@ -388,6 +422,7 @@ class Store:
         selection = self._select(
             tag=tag, profile=profile, model=model, role=role, since=since, until=until
         )
+        selection = msgspec.structs.replace(selection, kinds=VISIBLE)
         hits = []
         for identifier, title, position in self.backend.catalogue.search(terms, selection, limit):
             for canister in self.handle(identifier).read(position, position + 1).canisters:
@@ -422,7 +457,7 @@ class Store:
 
     def known_before(self, identifier: str, position: int, history: Sequence[AnyCanister]) -> int:
         """How many canisters of a history lie before a position of a conversation that shares them."""
-        digests = list(prefix_digests(history, reasoning=False))
+        digests = recognition_digests(history)
         return known_before(self, identifier, position, digests)
 
     def file(
@@ -434,13 +469,26 @@ class Store:
         tags: tuple[str, ...] = (),
         model: str | None = None,
         identifier: str | None = None,
+        link: Link = NO_LINK,
+        turn: Turn | None = None,
     ) -> Filed:
         """Put a history where it belongs, in one atomic step: find it, add what is new, fork what was edited.
 
-        Histories of different sessions are never joined; those without one share a beginning and fork where they
-        part. If a conversation or a fork has to be made, it gets the given id.
+        Histories of different sessions are never joined: one that begins with what another session says is a fork of
+        it. Those without a session share a beginning and fork where they part. If a conversation or a fork has to be
+        made, it gets the given id, and ``link`` says what it is to its parent. Other instructions than before are
+        kept with what is added.
         """
-        filing = Filing(canisters, title, tags, model=model, identifier=identifier, session=session)
+        filing = Filing(
+            canisters,
+            title,
+            tags,
+            model=model,
+            identifier=identifier,
+            session=session,
+            link=link,
+            turn=turn,
+        )
         (filed,) = file_many(self, [filing])
         if isinstance(filed, CanneryError):
             raise filed

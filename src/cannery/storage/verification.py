@@ -144,7 +144,7 @@ class _Verification:
     def _listed(self) -> dict[str, _Looked]:
         found = {}
         after = None
-        while page := self._store.list(limit=_PAGE, after=after):
+        while page := self._store.list(kinds=None, limit=_PAGE, after=after):
             for one in page:
                 found[one.identifier] = _Looked(one.count, one.title, is_listed=True)
             after = page[-1].cursor

@@ -56,11 +56,20 @@ def list_query(selection: Selection, after: Cursor | None, limit: int | None) ->
         (f"{of}.scope = ?", selection.scope),
         ("c.profile = ?", selection.profile),
         ("c.model = ?", selection.model),
+        ("c.client = ?", selection.client or None),
+        ("c.session = ?", selection.session or None),
         ("(c.roles & ?) > 0", _role_bit(selection.role)),
         (f"{of}.updated >= ?", since),
         (f"{of}.updated <= ?", until),
     ]
     where, values = _joined(conditions)
+    if selection.client:
+        where += " AND c.client <> ''"
+    if selection.session:
+        where += " AND c.session <> ''"
+    if selection.kinds is not None:
+        where += f" AND c.kind IN ({', '.join('?' * len(selection.kinds))})"
+        values += selection.kinds
     if after is not None:
         where += f" AND ({of}.updated, {of}.id) < (?, ?)"
         values += _decode_cursor(after)
@@ -113,6 +122,8 @@ def summary(row: Row) -> Summary:
         count=row.length,
         scope=row.scope,
         session=row.session,
+        kind=row.kind,
+        client=row.client,
     )
 
 
@@ -159,6 +170,10 @@ def is_chosen(row: Row, selection: Selection) -> bool:
         return False
     if selection.profile is not None and selection.profile != row.profile:
         return False
+    if selection.kinds is not None and row.kind not in selection.kinds:
+        return False
+    if selection.client is not None and selection.client != row.client:
+        return False
     return selection.model is None or selection.model == row.model
 
 
@@ -172,7 +187,10 @@ def tree(connection: sqlite3.Connection, identifier: str) -> list[Branch]:
 
 def branches(found: Iterable[Row]) -> list[Branch]:
     """The conversations of a tree as others see them."""
-    return [Branch(one.id, one.title, one.parent, one.position, bool(one.deleted)) for one in found]
+    return [
+        Branch(one.id, one.title, one.parent, one.position, bool(one.deleted), one.kind)
+        for one in found
+    ]
 
 
 def begin_with(

@@ -1,4 +1,4 @@
-"""Recognising histories by their digests, within one scope and session.
+"""Recognising histories by their digests, within one scope and session, or within all sessions of a scope.
 
 Whoever holds a history holds all that it begins with, so the longest beginning is found by bisection. A conversation
 that is deleted lives on in its forks.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from cannery.backends._catalogue.schema import (
     Prefix,
@@ -20,17 +21,31 @@ from cannery.backends._catalogue.schema import (
 )
 from cannery.backends._contract import Holder, Match
 
-_HOLDING = (
-    " FROM prefixes p JOIN conversations c USING (number)"
-    " WHERE p.chain = ? AND p.space = ? AND c.profile = 'archive'"
-)
+_HOLDING = {
+    column: " FROM prefixes p JOIN conversations c USING (number)"
+    f" WHERE p.chain = ? AND p.{column} = ? AND c.profile = 'archive'"
+    for column in ("space", "home")
+}
+
+
+class _Where(NamedTuple):
+    """Where a history is looked for: a column of digests, and its value."""
+
+    column: str
+    value: int
+
+
+def _where(scope: str, session: str | None) -> _Where:
+    if session is None:
+        return _Where("home", space_of(scope))
+    return _Where("space", space_of(scope, session))
 
 
 def match(
-    connection: sqlite3.Connection, scope: str, session: str, digests: Sequence[bytes | None]
+    connection: sqlite3.Connection, scope: str, session: str | None, digests: Sequence[bytes | None]
 ) -> Match | None:
     """The longest beginning of a history."""
-    space = space_of(scope, session)
+    space = _where(scope, session)
     known = [one for one in digests if one is not None]
     low, high = 0, len(known)
     stride = 1
@@ -63,23 +78,23 @@ def is_claimed(
     connection: sqlite3.Connection, scope: str, session: str, digests: Iterable[bytes]
 ) -> bool:
     """Whether a living conversation of a scope and session holds one of some histories."""
-    space = space_of(scope, session)
+    space = _where(scope, session)
     return any(_find_holder(connection, one, space) is not None for one in digests)
 
 
-def _is_held(connection: sqlite3.Connection, digest: bytes, space: int) -> bool:
+def _is_held(connection: sqlite3.Connection, digest: bytes, space: _Where) -> bool:
     """Whether some conversation holds a history, living or not."""
-    query = f"SELECT 1{_HOLDING} LIMIT 1"
-    return connection.execute(query, (digest, space)).fetchone() is not None
+    query = f"SELECT 1{_HOLDING[space.column]} LIMIT 1"
+    return connection.execute(query, (digest, space.value)).fetchone() is not None
 
 
 def _find_holder(
-    connection: sqlite3.Connection, digest: bytes, space: int
+    connection: sqlite3.Connection, digest: bytes, space: _Where
 ) -> tuple[Row, int] | None:
     """The living conversation that holds a history, rather one in which nothing was said after it; and up to where."""
     order = " ORDER BY c.deleted, p.position >= c.spoken DESC, c.updated DESC"
-    query = f"SELECT p.number, p.position{_HOLDING}{order}"
-    for found in connection.execute(query, (digest, space)).fetchall():
+    query = f"SELECT p.number, p.position{_HOLDING[space.column]}{order}"
+    for found in connection.execute(query, (digest, space.value)).fetchall():
         prefix = _prefix(connection, *found)
         if prefix.chain != digest:
             raise sqlite3.DatabaseError("tables that contradict each other")

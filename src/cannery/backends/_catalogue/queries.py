@@ -30,7 +30,7 @@ class Queries(ABC):
         """What some work finds on a connection; ``needs_words`` where it searches texts."""
 
     def match(
-        self, scope: str, session: str, histories: Sequence[Sequence[bytes | None]]
+        self, scope: str, session: str | None, histories: Sequence[Sequence[bytes | None]]
     ) -> list[Match | None]:
         """The longest beginning of each history that a living conversation of a scope and session holds."""
         return self._ask(

@@ -14,14 +14,14 @@ import msgspec
 SCHEMA = """
 CREATE TABLE conversations (
     number INTEGER PRIMARY KEY AUTOINCREMENT, id TEXT NOT NULL UNIQUE, seen INTEGER NOT NULL,
-    scope TEXT NOT NULL, session TEXT NOT NULL,
+    scope TEXT NOT NULL, session TEXT NOT NULL, kind TEXT NOT NULL, client TEXT NOT NULL,
     title TEXT NOT NULL, tags TEXT NOT NULL, created TEXT NOT NULL, updated TEXT NOT NULL,
     changed TEXT NOT NULL, said TEXT NOT NULL,
     profile TEXT NOT NULL, model TEXT, parent TEXT, position INTEGER NOT NULL, deleted INTEGER NOT NULL,
     length INTEGER NOT NULL, root INTEGER NOT NULL, roles INTEGER NOT NULL,
     chain BLOB NOT NULL, calls INTEGER NOT NULL, spoken INTEGER NOT NULL,
     base_chain BLOB NOT NULL, base_calls INTEGER NOT NULL, base_spoken INTEGER NOT NULL,
-    base_roles INTEGER NOT NULL,
+    base_roles INTEGER NOT NULL, questions BLOB NOT NULL, base_questions BLOB NOT NULL,
     unreadable INTEGER NOT NULL, searched INTEGER NOT NULL, seal INTEGER NOT NULL
 );
 CREATE INDEX by_update ON conversations (updated, id) WHERE NOT deleted;
@@ -29,6 +29,8 @@ CREATE INDEX by_scope ON conversations (scope, updated, id) WHERE NOT deleted;
 CREATE INDEX by_model ON conversations (model, updated, id) WHERE NOT deleted AND model IS NOT NULL;
 CREATE INDEX by_scope_and_model ON conversations (scope, model, updated, id)
     WHERE NOT deleted AND model IS NOT NULL;
+CREATE INDEX by_session ON conversations (session, updated, id) WHERE NOT deleted AND session <> '';
+CREATE INDEX by_client ON conversations (client, updated, id) WHERE NOT deleted AND client <> '';
 CREATE INDEX by_parent ON conversations (parent, position) WHERE parent IS NOT NULL;
 CREATE INDEX by_root ON conversations (root);
 CREATE INDEX tombstones ON conversations (number) WHERE deleted;
@@ -41,8 +43,8 @@ CREATE INDEX by_tag ON tags (tag, updated, id);
 CREATE INDEX by_scope_and_tag ON tags (scope, tag, updated, id);
 CREATE TABLE prefixes (
     number INTEGER NOT NULL, position INTEGER NOT NULL, chain BLOB NOT NULL, own BLOB NOT NULL,
-    calls INTEGER NOT NULL, space INTEGER NOT NULL, home INTEGER NOT NULL, seal INTEGER NOT NULL,
-    PRIMARY KEY (number, position)
+    questions BLOB NOT NULL, calls INTEGER NOT NULL, space INTEGER NOT NULL, home INTEGER NOT NULL,
+    seal INTEGER NOT NULL, PRIMARY KEY (number, position)
 ) WITHOUT ROWID;
 CREATE INDEX by_chain ON prefixes (chain, space);
 CREATE INDEX by_own ON prefixes (own, home, number);
@@ -62,6 +64,7 @@ CREATE INDEX places_of ON places (number, position);
 CREATE VIRTUAL TABLE texts USING fts5(text, content='', tokenize='unicode61 remove_diacritics 2');
 """
 
+_NAMES = ("conversations", "tags", "prefixes", "calls", "roles", "places", "texts")
 ROLES = ("user", "assistant", "supervisor", "document", "invocation", "result")
 
 
@@ -70,7 +73,8 @@ class Row(NamedTuple):
 
     ``chain``, ``calls`` and ``spoken`` are the digest of its history, how many calls are in it, and where the last
     thing said ends; the same with ``base_`` at its own first position. ``roles`` has a bit for each role that was
-    spoken in. ``updated`` is the later of when the metadata ``changed`` and when the last canister was ``said``.
+    spoken in; ``questions`` is as in ``identity.Said``. ``updated`` is the later of when the
+    metadata ``changed`` and when the last canister was ``said``.
     """
 
     number: int
@@ -78,6 +82,8 @@ class Row(NamedTuple):
     seen: int
     scope: str
     session: str
+    kind: str
+    client: str
     title: str
     tags: str
     created: str
@@ -99,6 +105,8 @@ class Row(NamedTuple):
     base_calls: int
     base_spoken: int
     base_roles: int
+    questions: bytes
+    base_questions: bytes
     unreadable: int
     searched: int
 
@@ -110,6 +118,7 @@ class Prefix(NamedTuple):
     position: int
     chain: bytes
     own: bytes
+    questions: bytes
     calls: int
     space: int
     home: int
@@ -123,7 +132,9 @@ PUT_ROW = (
 
 
 def make_tables(connection: sqlite3.Connection) -> None:
-    """Make the tables."""
+    """Make the tables; those of an older version are dropped."""
+    for name in _NAMES:
+        connection.execute(f"DROP TABLE IF EXISTS {name}")
     for statement in SCHEMA.split(";\n"):
         connection.execute(statement)
 

@@ -24,16 +24,20 @@ from cannery.backends._catalogue.schema import (
 )
 from cannery.backends._contract import Entry, Metadata, sortable
 from cannery.errors import CanneryError
-from cannery.messages.identity import ROOT, answer_mark, continued
+from cannery.messages.identity import ROOT, Said, answer_mark
 
 
 class Base(NamedTuple):
-    """What is known of a history at some position: its digest, its calls, where the last thing said ends, its roles."""
+    """What is known of a history at some position: its digest, its calls, where the last thing said ends, its roles.
+
+    ``questions`` is as in ``identity.Said``.
+    """
 
     chain: bytes = ROOT
     calls: int = 0
     spoken: int = 0
     roles: int = 0
+    questions: bytes = ROOT
 
 
 def base_of(connection: sqlite3.Connection, metadata: Metadata) -> Base | None:
@@ -49,8 +53,9 @@ def base_of(connection: sqlite3.Connection, metadata: Metadata) -> Base | None:
     condition = "number = ? AND position <= ? ORDER BY position DESC LIMIT 1"
     found = next(prefixes(connection, condition, (above.number, metadata.position)), None)
     if found is None:
-        return Base(above.base_chain, above.base_calls, above.base_spoken, roles)
-    return Base(found.chain, found.calls, found.position, roles)
+        known = (above.base_chain, above.base_calls, above.base_spoken)
+        return Base(*known, roles, above.base_questions)
+    return Base(found.chain, found.calls, found.position, roles, found.questions)
 
 
 def _roles_before(connection: sqlite3.Connection, row: Row, position: int) -> int:
@@ -87,6 +92,8 @@ def new_row(metadata: Metadata, base: Base | None, number: int, root: int) -> Ro
         seen=0,
         scope=metadata.scope,
         session=metadata.session,
+        kind=metadata.kind,
+        client=metadata.client,
         title="",
         tags="[]",
         created=sortable(metadata.created),
@@ -108,6 +115,8 @@ def new_row(metadata: Metadata, base: Base | None, number: int, root: int) -> Ro
         base_calls=known.calls,
         base_spoken=known.spoken,
         base_roles=known.roles,
+        questions=known.questions,
+        base_questions=known.questions,
         unreadable=int(base is None),
         searched=metadata.position,
     )
@@ -131,6 +140,8 @@ def renamed(row: Row, metadata: Metadata, seen: int) -> Row:
         created=sortable(metadata.created),
         changed=changed,
         updated=max(changed, row.said),
+        kind=metadata.kind,
+        client=metadata.client,
         profile=metadata.profile,
         model=metadata.model,
         deleted=int(metadata.deleted is not None),
@@ -188,7 +199,7 @@ def grow(
     made: dict[str, int] = {}
     roles: dict[str, int] = {}
     said = row.said
-    base = Base(row.chain, row.calls, row.spoken, row.roles)
+    base = Base(row.chain, row.calls, row.spoken, row.roles, row.questions)
     is_whole = not row.unreadable
 
     def find(call: str) -> int | None:
@@ -204,14 +215,23 @@ def grow(
             roles.setdefault(entry.role, position)
         said = entry.said
         if is_whole:
-            base = followed(base, entry, position, find)
-            if entry.own is None:
+            before, base = base, followed(base, entry, position, find)
+            if base is before or entry.own is None:
                 continue
             if entry.call is not None:
                 made[entry.call] = base.calls - 1
                 calls.append((row.root, entry.call, row.number, base.calls - 1, position))
             found.append(
-                Prefix(row.number, position, base.chain, entry.own, base.calls, space, home)
+                Prefix(
+                    row.number,
+                    position,
+                    base.chain,
+                    entry.own,
+                    base.questions,
+                    base.calls,
+                    space,
+                    home,
+                )
             )
     known = row.roles
     for role in roles:
@@ -222,6 +242,7 @@ def grow(
         chain=base.chain,
         calls=base.calls,
         spoken=base.spoken,
+        questions=base.questions,
         roles=known,
         unreadable=int(not is_whole),
         length=row.length + len(entries),
@@ -234,8 +255,12 @@ def followed(base: Base, entry: Entry, position: int, find: Callable[[str], int 
     if entry.own is None:
         return base
     mark = b"" if entry.answers is None else answer_mark(find(entry.answers))
+    before = Said(base.chain, base.questions)
+    said = before.followed(entry.role, entry.own + mark, is_setup=entry.is_setup)
+    if said is before:
+        return base
     calls = base.calls + (entry.call is not None)
-    return Base(continued(base.chain, entry.own + mark), calls, position, base.roles)
+    return Base(said.chain, calls, position, base.roles, said.questions)
 
 
 def _write(
@@ -246,7 +271,7 @@ def _write(
     roles: dict[str, int],
 ) -> None:
     connection.executemany(
-        "INSERT OR REPLACE INTO prefixes VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT OR REPLACE INTO prefixes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [(*prefix, seal_of(tuple(prefix))) for prefix in found],
     )
     if calls:

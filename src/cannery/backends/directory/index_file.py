@@ -22,7 +22,7 @@ from cannery.errors import InputError, StorageError, StoreUnavailableError
 
 T = TypeVar("T")
 
-_VERSION = 4
+_VERSION = 5
 
 
 class DiscardedError(StoreUnavailableError):

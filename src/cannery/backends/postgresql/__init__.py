@@ -57,7 +57,7 @@ from cannery.backends.postgresql.commits import Commits
 from cannery.backends.postgresql.connections import Connection, Pool, execute, parse_url
 from cannery.backends.postgresql.contents import PostgresqlContents, inspect
 from cannery.backends.postgresql.objects import Objects
-from cannery.backends.postgresql.tables import prepare
+from cannery.backends.postgresql.tables import VERSION, prepare
 
 if TYPE_CHECKING:
     from cannery.backends.postgresql.connections import Cursor as Answer
@@ -79,10 +79,14 @@ class PostgresqlBackend:
         target = parse_url(url)
         self._objects = None if target.content is None else Objects(target.content)
         self._pool = Pool(target)
-        self._identity, self._why_read_only = prepare(self._pool, read_only=read_only)
+        prepared = prepare(self._pool, read_only=read_only)
+        self._identity, self._why_read_only = prepared.identity, prepared.why_read_only
         self.is_read_only = self._why_read_only is not None
         self._commits = Commits(self._pool, self._objects, self._identity)
         self.catalogue = PostgresqlCatalogue(self._pool, self._objects, describe)
+        if prepared.version != VERSION and not self.is_read_only:
+            # Digests of histories are others since.
+            self.catalogue.rebuild()
 
     # Writing
 

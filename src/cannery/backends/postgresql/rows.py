@@ -35,8 +35,8 @@ PUT_CHANGED = (
     " metadata = coalesce(%s, metadata), changed_by = %s, change = %s WHERE number = %s"
 )
 PUT_PREFIXES = (
-    "INSERT INTO cannery.prefixes SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::bytea[],"
-    " %s::bytea[], %s::bigint[], %s::bigint[], %s::bigint[])"
+    f"INSERT INTO cannery.prefixes ({', '.join(Prefix._fields)}) SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::bytea[],"
+    " %s::bytea[], %s::bytea[], %s::bigint[], %s::bigint[], %s::bigint[])"
 )
 PUT_CALLS = (
     "INSERT INTO cannery.calls SELECT * FROM"
@@ -186,8 +186,9 @@ def base_of(connection: Connection, above: Row | None, metadata: Metadata) -> Ba
             roles |= role_bit(role)
     found = prefix_before(connection, above.number, metadata.position)
     if found is None:
-        return Base(above.base_chain, above.base_calls, above.base_spoken, roles)
-    return Base(found.chain, found.calls, found.position, roles)
+        known = (above.base_chain, above.base_calls, above.base_spoken)
+        return Base(*known, roles, above.base_questions)
+    return Base(found.chain, found.calls, found.position, roles, found.questions)
 
 
 def prefix_before(connection: Connection, number: int, position: int) -> Prefix | None:

@@ -9,7 +9,7 @@ own all the same, and are verified wherever they are read.
 from __future__ import annotations
 
 import os
-from typing import get_type_hints
+from typing import NamedTuple, get_type_hints
 
 import psycopg
 
@@ -17,7 +17,7 @@ from cannery.backends._catalogue.schema import Row
 from cannery.backends.postgresql.connections import Connection, Pool, execute, translated
 from cannery.errors import StorageError, StoreUnavailableError
 
-VERSION = 1
+VERSION = 2
 _PARTITIONS = 16
 # Chosen once, so that programs that open the same new store make its tables one after the other.
 _MIGRATING = 0x63616E6E65727931
@@ -96,7 +96,7 @@ _FIRST = (
     "CREATE INDEX by_scope_and_tag ON cannery.tags (scope, tag, updated, id)",
     """CREATE TABLE cannery.prefixes (
     number bigint NOT NULL, position bigint NOT NULL, chain bytea NOT NULL, own bytea NOT NULL,
-    calls bigint NOT NULL, space bigint NOT NULL, home bigint NOT NULL, PRIMARY KEY (number, position)
+    questions bytea NOT NULL, calls bigint NOT NULL, space bigint NOT NULL, home bigint NOT NULL, PRIMARY KEY (number, position)
 )""",
     "CREATE INDEX by_chain ON cannery.prefixes (chain, space)",
     "CREATE INDEX by_own ON cannery.prefixes (own, home, number)",
@@ -117,17 +117,41 @@ _FIRST = (
     """CREATE INDEX by_trigrams ON cannery.texts USING gin (words gin_trgm_ops) WHERE vector IS NULL""",
 )
 
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST,)
+_SECOND = (
+    *(
+        f"ALTER TABLE cannery.conversations ADD COLUMN IF NOT EXISTS {name} {kind}"
+        for name, kind in (
+            ("kind", "text COLLATE \"C\" NOT NULL DEFAULT ''"),
+            ("client", "text COLLATE \"C\" NOT NULL DEFAULT ''"),
+            ("questions", "bytea NOT NULL DEFAULT ''"),
+            ("base_questions", "bytea NOT NULL DEFAULT ''"),
+        )
+    ),
+    "ALTER TABLE cannery.prefixes ADD COLUMN IF NOT EXISTS questions bytea NOT NULL DEFAULT ''",
+    """CREATE INDEX by_session ON cannery.conversations (session, updated, id)
+    WHERE NOT deleted AND session <> ''""",
+    """CREATE INDEX by_client ON cannery.conversations (client, updated, id)
+    WHERE NOT deleted AND client <> ''""",
+)
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND)
 """The statements that bring a store from each version to the next."""
 
 
-def prepare(pool: Pool, *, read_only: bool) -> tuple[str, str | None]:
-    """Bring the tables to this version; the identity of the store, and why it can only be read, if so."""
+class Prepared(NamedTuple):
+    """A store that was opened: its identity, why it can only be read, if so, and the version that it had."""
+
+    identity: str
+    why_read_only: str | None
+    version: int
+
+
+def prepare(pool: Pool, *, read_only: bool) -> Prepared:
+    """Bring the tables to this version."""
     connection = pool.connect()
     try:
         with translated(pool.name):
             reason = "it was opened for reading" if read_only else _refusal(connection)
-            version = _version(connection)
+            version = before = _version(connection)
             if version < VERSION and reason is None:
                 _migrate(connection, pool.name)
                 version = VERSION
@@ -135,7 +159,7 @@ def prepare(pool: Pool, *, read_only: bool) -> tuple[str, str | None]:
                 raise StorageError(_version_problem(pool.name, version))
             query = "SELECT value FROM cannery.facts WHERE name = 'identity'"
             (identity,) = execute(connection, query).fetchone() or ("",)
-            return str(identity), reason
+            return Prepared(str(identity), reason, before or VERSION)
     finally:
         connection.close()
 

@@ -37,7 +37,7 @@ from cannery.backends.sqlite.catalogue import SqliteCatalogue
 from cannery.backends.sqlite.collection import Collector
 from cannery.backends.sqlite.commits import Commits, cursor_at, identity_of, last_change
 from cannery.backends.sqlite.contents import SqliteContents, inspect
-from cannery.backends.sqlite.tables import LINE, Database, is_writable
+from cannery.backends.sqlite.tables import LINE, VERSION, Database, is_writable
 from cannery.errors import CanneryError, DamageError, StoreUnavailableError
 
 T = TypeVar("T")
@@ -56,6 +56,8 @@ class SqliteBackend:
         self._commits = Commits(self._database)
         self._describe = describe
         self.catalogue = SqliteCatalogue(self._database, self, describe)
+        if self._database.version != VERSION:
+            self.catalogue.upgrade()
 
     # Writing
 

@@ -11,10 +11,10 @@ import msgspec
 
 from cannery.backends._catalogue import writing
 from cannery.backends._catalogue.queries import Queries
-from cannery.backends._catalogue.schema import row_of
+from cannery.backends._catalogue.schema import make_tables, row_of
 from cannery.backends._contract import ContentTable, Describe, Entry, Metadata, Progress
 from cannery.backends._seals import ordinal_of, unseal
-from cannery.backends.sqlite.tables import LINE, Database
+from cannery.backends.sqlite.tables import LINE, VERSION, Database
 from cannery.errors import CanneryError
 
 T = TypeVar("T")
@@ -51,6 +51,19 @@ class SqliteCatalogue(Queries):
         for done in self._database.in_turns(numbers, self._derive, is_lazy=True):
             if progress is not None:
                 progress(done, len(numbers))
+
+    def upgrade(self) -> None:
+        """Bring the tables of an older version to this one, all at once: they are derived from what is stored."""
+        with self._database.writing() as connection:
+            (version,) = connection.execute("PRAGMA user_version").fetchone()
+            if version == VERSION:
+                return
+            make_tables(connection)
+            for (number,) in connection.execute(
+                "SELECT number FROM stored ORDER BY number"
+            ).fetchall():
+                self._derive(connection, number)
+            connection.execute(f"PRAGMA user_version={VERSION}")
 
     def _derive(self, connection: sqlite3.Connection, number: int) -> None:
         found = connection.execute(

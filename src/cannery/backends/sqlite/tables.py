@@ -32,7 +32,8 @@ LINE = 1 << 32
 """The place of a line is its conversation's number times this, and its position."""
 
 _APPLICATION = int.from_bytes(b"CNRY", "big")
-_VERSION = 1
+VERSION = 2
+_OLDEST = 1
 _TIMEOUT = 60
 _POLL = 0.001
 _TURN = 0.02
@@ -90,7 +91,7 @@ class Database:
             self._writer = _connect(path, is_read_only=is_read_only)
             self._reader = self._writer
             try:
-                _prepare(self._writer, path, is_read_only=is_read_only)
+                self.version = _prepare(self._writer, path, is_read_only=is_read_only)
                 if not self.is_in_memory and not is_read_only:
                     self._reader = _connect(path, is_read_only=False)
             except BaseException:
@@ -275,13 +276,20 @@ def _connect(path: str, *, is_read_only: bool) -> sqlite3.Connection:
     )
 
 
-def _prepare(connection: sqlite3.Connection, path: str, *, is_read_only: bool) -> None:
+def _prepare(connection: sqlite3.Connection, path: str, *, is_read_only: bool) -> int:
+    """Make the tables of a new store; the version of the store."""
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (count,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
     if application != _APPLICATION and count:
         raise StorageError(f"{path} is a SQLite file of something else, not a Cannery store")
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
     if is_read_only:
-        return
+        if version != VERSION:
+            reason = (
+                f"version {version}; opening it for writing once brings it to version {VERSION}"
+            )
+            raise StorageError(f"{path}: {reason}")
+        return VERSION
     connection.execute("PRAGMA secure_delete=ON")
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("BEGIN IMMEDIATE")
@@ -292,9 +300,12 @@ def _prepare(connection: sqlite3.Connection, path: str, *, is_read_only: bool) -
         make_tables(connection)
         connection.execute("INSERT INTO facts VALUES ('identity', ?)", (os.urandom(8).hex(),))
         connection.execute(f"PRAGMA application_id={_APPLICATION}")
-        connection.execute(f"PRAGMA user_version={_VERSION}")
+        connection.execute(f"PRAGMA user_version={VERSION}")
+        version = VERSION
     connection.execute("COMMIT")
     # From here on this connection asks again by itself.
     connection.execute("PRAGMA busy_timeout=0")
-    if version not in {0, _VERSION}:
-        raise StorageError(f"{path}: version {version}; this program reads version {_VERSION}")
+    if not _OLDEST <= version <= VERSION:
+        known = f"versions {_OLDEST} to {VERSION}"
+        raise StorageError(f"{path}: version {version}; this program reads {known}")
+    return int(version)

@@ -30,7 +30,7 @@ def run(options: argparse.Namespace) -> int:
     began = time.monotonic()
     with opened(options) as store, Progress("indexing", unit="steps", quiet=options.quiet) as told:
         store.rebuild_index(told)
-        found = len(store.list())
+        found = len(store.list(kinds=None))
     seconds = time.monotonic() - began
     if options.json:
         write_json({"conversations": found, "seconds": round(seconds, 3)})

@@ -1,0 +1,296 @@
+"""Programs that talk to the gateway: how each tells its session, its sub-agents and the requests beside them.
+
+All that is known of programs is in the tables at the end, and nothing else in the gateway names one. What they are
+read for is an ``Identity``: which program it is, which of its sessions a call belongs to, and what the call is to that
+session. Three traps decide how the tables are read:
+
+- A session id says which conversation a call belongs to, not what it is: title requests, summaries and sub-agents of
+  Claude Code and opencode carry the id of the main conversation. So the kind of a call is part of its session here.
+- What looks like an id of a request may be the id of the session (Codex), and a cache key is shared by a main thread
+  and its sub-agents; neither is in the tables.
+- An id stays the same when a history is replaced by a summary. Such a history is known by the text that the program
+  puts in front of the summary, or by a counter.
+
+Recorded with the versions of November 2026.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from cannery.errors import CanneryError
+from cannery.messages import AnyCanister, Request, Role
+
+Header = Callable[[str], str | None]
+_LONGEST_ID = 200
+_LOOKED_AT = 600
+_SDK = re.compile(r"(OpenAI|Anthropic)/(Python|JS|Go|Java|Ruby|\w+) ([\w.-]{1,40})")
+_OTHER = re.compile(r"([\w.-]{1,40})/([\w.-]{1,40})")
+TITLE = "title"
+SUBAGENT = "subagent"
+COMPACTION = "compaction"
+
+
+class Field(Struct, frozen=True):
+    """Where a call has an id: a header, or a member of the JSON in one; ``body`` finds it in the body."""
+
+    header: str = ""
+    member: str = ""
+    body: re.Pattern[bytes] | None = None
+
+    def read(self, header: Header, body: bytes) -> str:
+        """The id; "" if there is none that can be used."""
+        if self.body is not None:
+            match = self.body.search(body)
+            return _usable(match[1].decode(errors="replace")) if match else ""
+        text = header(self.header)
+        if text and self.member:
+            text = _member(str(text), self.member)
+        return _usable(str(text)) if text else ""
+
+
+class Client(Struct, frozen=True):
+    """A program: what its user agent begins with, and where it tells its ids.
+
+    ``agent`` is the id of a sub-agent that shares the session of its parent, ``parent_agent`` the sub-agent that began
+    it. ``parent`` is the session of the parent of a sub-agent that has its own. ``window`` ends with a number that goes
+    up when the history is replaced by a summary.
+    """
+
+    name: str
+    user_agent: re.Pattern[str] | None = None
+    session: tuple[Field, ...] = ()
+    agent: tuple[Field, ...] = ()
+    parent_agent: tuple[Field, ...] = ()
+    parent: tuple[Field, ...] = ()
+    window: tuple[Field, ...] = ()
+
+
+class Sign(Struct, frozen=True):
+    """How a request beside a conversation is known: everything that is given must be so.
+
+    ``system`` stands in the instructions, ``user`` at the beginning of the last thing that the user says, ``asks`` at
+    the beginning of any of them, ``field`` has a value; ``is_bare``: no tools are offered.
+    """
+
+    kind: str
+    system: str = ""
+    user: str = ""
+    asks: str = ""
+    field: tuple[Field, str] | None = None
+    is_bare: bool = False
+
+
+class Identity(Struct, frozen=True):
+    """Which program a call is from, which session it belongs to, and what it is to that.
+
+    ``session`` tells conversations apart and holds the kind; ``parent`` is the session that it belongs to.
+    """
+
+    client: str = ""
+    version: str = ""
+    session: str = ""
+    kind: str = ""
+    parent: str = ""
+    is_compacted: bool = False
+
+    @property
+    def is_side(self) -> bool:
+        """Whether it is a request beside a conversation, which lists do not show."""
+        return self.kind not in ("", SUBAGENT, COMPACTION)
+
+
+def identify(header: Header, request: Request, body: bytes = b"") -> Identity:
+    """What a call says of the program that makes it."""
+    client, version = _client(str(header("user-agent") or ""), header)
+    session = _first(client.session, header, body)
+    name = f"{client.name}:{session}" if session else ""
+    parent, kind = "", ""
+    agent = _first(client.agent, header, body)
+    above = _first(client.parent, header, body)
+    if agent and name:
+        begun_by = _first(client.parent_agent, header, body)
+        parent, name, kind = (
+            (f"{name}/{begun_by}" if begun_by else name),
+            f"{name}/{agent}",
+            SUBAGENT,
+        )
+    elif above and above != session:
+        parent, kind = f"{client.name}:{above}", SUBAGENT
+    side = _side(header, request, body)
+    if side:
+        parent, name, kind = name, f"{name}#{side}", side
+    window = _first(client.window, header, body).rpartition(":")[2]
+    is_compacted = (window.isdecimal() and int(window) > 0) or _has_summary(request.conversation)
+    return Identity(client.name, version, name, kind, parent, not side and is_compacted)
+
+
+def title_in(text: str) -> str:
+    """The title that a title request was answered with; "" if there is none."""
+    text = text.strip()
+    if text.startswith(("{", "```")):
+        text = _member(text.strip("`").removeprefix("json"), "title")
+    lines = [line.strip().strip("\"'*#").strip() for line in text.splitlines()]
+    return next(filter(None, lines), "")[:_LONGEST_ID]
+
+
+def _client(user_agent: str, header: Header) -> tuple[Client, str]:
+    for client in CLIENTS:
+        if client.user_agent is not None:
+            match = client.user_agent.match(user_agent)
+            if match is not None:
+                return client, match[1] or ""
+    for client in CLIENTS:
+        if any(header(field.header) for field in client.session if field.header):
+            return client, ""
+    match = _SDK.match(user_agent) or _OTHER.match(user_agent)
+    if match is None:
+        return ANY, ""
+    name = "-".join(match.groups()[:-1])
+    return msgspec.structs.replace(ANY, name=name.lower()), match[match.lastindex or 0]
+
+
+def _first(fields: Iterable[Field], header: Header, body: bytes) -> str:
+    return next(filter(None, (field.read(header, body) for field in fields)), "")
+
+
+def _usable(text: str) -> str:
+    text = text.strip()
+    return text if len(text) <= _LONGEST_ID and text.isprintable() else ""
+
+
+def _member(text: str, name: str) -> str:
+    try:
+        value = msgspec.json.decode(text.encode())
+    except (msgspec.DecodeError, UnicodeError):
+        return ""
+    found = value.get(name) if isinstance(value, dict) else None
+    return found if isinstance(found, str) else ""
+
+
+# --- requests beside a conversation --------------------------------------------------------------
+
+
+def _side(header: Header, request: Request, body: bytes) -> str:
+    """The kind of a request beside a conversation; "" if it is none."""
+    history = request.conversation
+    system = "\n".join(_heads(history, Role.Supervisor))
+    asked = _heads(history, Role.User)
+    for sign in SIGNS:
+        if sign.is_bare and request.tools:
+            continue
+        if sign.field is not None and sign.field[0].read(header, body) != sign.field[1]:
+            continue
+        if sign.system and sign.system not in system:
+            continue
+        if sign.user and not (asked and asked[-1].startswith(sign.user)):
+            continue
+        if sign.asks and not any(one.startswith(sign.asks) for one in asked):
+            continue
+        return sign.kind
+    return ""
+
+
+def _heads(history: Sequence[AnyCanister], role: Role) -> list[str]:
+    """How the texts of a role begin: the first few of all, and the last few."""
+    found = [canister for canister in (*history[:8], *history[8:][-4:]) if canister.role is role]
+    return [head for canister in found if (head := _head(canister))]
+
+
+def _head(canister: Any) -> str:
+    held = canister.held
+    if type(held) is str:
+        return held[:_LOOKED_AT].lstrip()
+    try:
+        return str(canister.text)[:_LOOKED_AT].lstrip()
+    except CanneryError:
+        return ""
+
+
+def _has_summary(history: Sequence[AnyCanister]) -> bool:
+    return any(head.startswith(SUMMARIES) for head in _heads(history, Role.User))
+
+
+def _header(name: str, member: str = "") -> Field:
+    return Field(name, member)
+
+
+# --- the tables ----------------------------------------------------------------------------------
+
+_CODEX_TURN = "x-codex-turn-metadata"
+
+CLIENTS = (
+    Client(
+        "claude-code",
+        re.compile(r"claude-cli/([\w.-]+)"),
+        # The same id is in the body, as JSON in a string; other programs that hold the place of it keep only that.
+        session=(
+            _header("x-claude-code-session-id"),
+            Field(body=re.compile(rb'"user_id":\s*"[^"]*?\\"session_id\\":\s*\\"([\w-]+)')),
+            Field(body=re.compile(rb'"user_id":\s*"user_\w*_session_([\w-]+)"')),
+        ),
+        agent=(_header("x-claude-code-agent-id"),),
+        parent_agent=(_header("x-claude-code-parent-agent-id"),),
+    ),
+    Client(
+        "codex",
+        re.compile(r"codex[\w-]*/([\w.-]+)"),
+        # session-id and prompt_cache_key of a sub-agent are its parent's.
+        session=(_header("thread-id"), _header(_CODEX_TURN, "thread_id")),
+        parent=(_header("x-codex-parent-thread-id"), _header(_CODEX_TURN, "parent_thread_id")),
+        window=(_header("x-codex-window-id"), _header(_CODEX_TURN, "window_id")),
+    ),
+    Client(
+        "opencode",
+        re.compile(r"opencode/([\w.-]+)"),
+        session=(_header("x-session-id"), _header("x-session-affinity")),
+        parent=(_header("x-parent-session-id"),),
+    ),
+    Client("gemini-cli", re.compile(r"GeminiCLI[\w-]*/([\w.-]+)")),
+    Client("qwen-code", re.compile(r"QwenCode/([\w.-]+)")),
+    # Its Messages and Chat requests are told by nothing: they look like those of the SDKs.
+    Client("pi", session=(_header("session_id"),)),
+)
+
+ANY = Client("", session=(_header("x-session-id"), _header("session-id")))
+"""A program that is not known."""
+
+SIGNS = (
+    # Claude Code
+    Sign(TITLE, system="Generate a concise, sentence-case title", asks="<session>", is_bare=True),
+    Sign(
+        "topic", system="Analyze if this message indicates a new conversation topic", is_bare=True
+    ),
+    Sign(TITLE, system="Summarize this coding conversation in under 50 characters", is_bare=True),
+    Sign("summary", user="CRITICAL: Respond with TEXT ONLY"),
+    Sign("summary", user="Your task is to create a detailed summary of the conversation"),
+    # Codex
+    Sign("summary", field=(_header(_CODEX_TURN, "request_kind"), "compaction")),
+    Sign("summary", user="You are performing a CONTEXT CHECKPOINT COMPACTION", is_bare=True),
+    # opencode
+    Sign(TITLE, system="You are a title generator", is_bare=True),
+    Sign(TITLE, asks="Generate a title for this conversation:", is_bare=True),
+    Sign("summary", user="Provide a detailed prompt for continuing our conversation above"),
+    # Gemini CLI, Qwen Code
+    Sign("summary", system="You are the component that summarizes internal chat history"),
+    Sign("memory", system="You are now acting as the managed memory extraction subagent"),
+    # aider
+    Sign("commit", system="generates concise, one-line Git commit messages", is_bare=True),
+    Sign("summary", system="*Briefly* summarize this partial conversation", is_bare=True),
+    # Open WebUI
+    Sign(TITLE, user="### Task:\nGenerate a concise, 3-5 word title", is_bare=True),
+    Sign("tags", user="### Task:\nGenerate 1-3 broad tags", is_bare=True),
+    Sign("questions", user="### Task:\nSuggest 3-5 relevant follow-up questions", is_bare=True),
+)
+
+SUMMARIES = (
+    "This session is being continued from a previous conversation",
+    "Another language model started to solve this problem",
+    "<state_snapshot>",
+)
+"""What programs say before the summary that replaces a history."""

@@ -1,0 +1,156 @@
+"""Instructions and tools as versions: which were in force from which message on.
+
+A conversation begins with its instructions: they are its first messages. When a client sends others with a later turn,
+the conversation goes on, and the new ones are kept with the first message of that turn (``Turn``), each text once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import UNSET, Struct
+
+from cannery.backends import Metadata, check_digest
+from cannery.errors import DamageError
+from cannery.messages import AnyCanister, Conversation, Tool, absent, digest
+from cannery.storage.conversation import read_positions
+from cannery.storage.encoding import Turn
+from cannery.storage.history import beginning
+from cannery.storage.lineage import segments
+from cannery.storage.metadata import InForce
+from cannery.storage.shapes import TurnShape, decode_turn
+
+if TYPE_CHECKING:
+    from cannery.storage.store import Store
+
+_MARK = b'"turn":{'
+_KEY = 16
+# More than any program says before a person does.
+_FIRST = 200
+
+
+class Instructions(Struct, frozen=True):
+    """The instructions and tools of a conversation from a position on; ``tools`` is JSON, None if not known."""
+
+    position: int
+    canisters: Conversation
+    tools: bytes | None = None
+
+
+class Exchange(Struct, frozen=True):
+    """What is known of an exchange whose first message has a position."""
+
+    position: int
+    request: str = ""
+    why: str = ""
+    model: str = ""
+
+
+def encode_tools(tools: Iterable[Tool]) -> bytes:
+    """Tools as the JSON that is kept of them."""
+    return msgspec.json.encode([_tool(tool) for tool in tools])
+
+
+def _tool(tool: Tool) -> dict[str, object]:
+    told: dict[str, object] = {"name": tool.name}
+    if tool.description is not absent:
+        told["description"] = tool.description
+    for name in ("schema", "grammar", "hosted"):
+        value = getattr(tool, name)
+        if value is not absent:
+            told[name] = msgspec.Raw(value.encode())
+    return told
+
+
+def setup_of(history: Sequence[AnyCanister]) -> tuple[AnyCanister, ...]:
+    """The instructions of a history: what stands before the first thing that a person asked."""
+    return tuple(history[: beginning(history)])
+
+
+def setup_key(setup: Iterable[AnyCanister]) -> str:
+    """What tells instructions from others."""
+    return _key(b"".join(map(digest, setup)))
+
+
+def begin_turn(
+    store: Store, turn: Turn, metadata: Metadata | None, history: Sequence[AnyCanister]
+) -> tuple[Turn, InForce]:
+    """A turn with the instructions and tools that begin with it, and what is in force then.
+
+    Without metadata it begins a new conversation, whose first messages are its instructions.
+    """
+    setup = setup_of(history)
+    now, tools = setup_key(setup), "" if turn.tools is None else _key(turn.tools)
+    if metadata is None:
+        return turn, InForce(now, now, tools)
+    before = in_force(store, metadata)
+    kept_setup = None if before.setup == now else setup
+    kept_tools = None if tools in {before.tools, ""} else turn.tools
+    begun = msgspec.structs.replace(turn, setup=kept_setup, tools=kept_tools)
+    return begun, InForce(before.first, now, tools or before.tools)
+
+
+def in_force(store: Store, metadata: Metadata) -> InForce:
+    """What is in force at the end of a conversation."""
+    known = InForce.parse(metadata.setup)
+    if known is not None:
+        return known
+    versions = read_instructions(store, metadata)
+    last = versions[-1]
+    tools = "" if last.tools is None else _key(last.tools)
+    return InForce(setup_key(versions[0].canisters), setup_key(last.canisters), tools)
+
+
+def had_instructions(store: Store, metadata: Metadata, setup: tuple[AnyCanister, ...]) -> bool:
+    """Whether some instructions were ever in force in a conversation."""
+    wanted, known = setup_key(setup), in_force(store, metadata)
+    if wanted in {known.setup, known.first}:
+        return True
+    versions = read_instructions(store, metadata)
+    return any(setup_key(version.canisters) == wanted for version in versions)
+
+
+def _key(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()[:_KEY]
+
+
+def read_instructions(store: Store, metadata: Metadata) -> list[Instructions]:
+    """The instructions of a conversation, oldest first."""
+    codec = store.codec(metadata.scope)
+    begun = read_positions(store, metadata, 0, _FIRST).canisters
+    found = [Instructions(0, Conversation.trusted(setup_of(begun)))]
+    for position, turn in read_turns(store, metadata):
+        changes: dict[str, object] = {}
+        if turn.setup is not UNSET:
+            lines = [bytes(raw) for raw in turn.setup]
+            changes["canisters"] = Conversation.trusted(codec.decoder.decode(lines))
+        if turn.tools is not UNSET:
+            changes["tools"] = codec.cache.get(check_digest(turn.tools.content_id), turn.tools.size)
+        if changes and position == 0:
+            found[-1] = msgspec.structs.replace(found[-1], **changes)
+        elif changes:
+            found.append(msgspec.structs.replace(found[-1], position=position, **changes))
+    return found
+
+
+def read_exchanges(store: Store, metadata: Metadata) -> list[Exchange]:
+    """What is known of the exchanges of a conversation, oldest first."""
+    return [
+        Exchange(position, turn.request, turn.why, turn.model)
+        for position, turn in read_turns(store, metadata)
+    ]
+
+
+def read_turns(store: Store, metadata: Metadata) -> Iterator[tuple[int, TurnShape]]:
+    """What the lines of a conversation say of the exchanges that they begin."""
+    spans = segments(metadata, store.any_metadata, 0, None)
+    for reading in store.backend.read_many(spans):
+        for position, line in enumerate(reading.lines, reading.start):
+            if line is not None and _MARK in line:
+                try:
+                    yield position, decode_turn(line).turn
+                except (msgspec.MsgspecError, UnicodeError) as error:
+                    raise DamageError("line", f"not a canister: {error}") from None

@@ -1,0 +1,160 @@
+"""Which conversation a history goes on from, and by what that is known.
+
+Looked for in this order, within the scope:
+
+1. *session*: the longest beginning of the history in the client's own session (none is a session like any other);
+2. *history*: for a client that has sessions, the longest beginning in any session, if the model said something in it
+   and the history goes on: what a model says is nearly unique. Nothing is added to another session; a fork goes on;
+3. *end*: the end of a conversation somewhere in the history, for clients that leave out, move or edit what came before.
+
+A beginning in which only questions were asked is the same only if the instructions are the same too, and in the
+session only (``identity.Said``): people ask the same things.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from cannery.backends import Match
+from cannery.errors import ConversationNotFoundError, DamageError
+from cannery.messages import AnyCanister, Conversation, Role
+from cannery.storage.history import MODEL_ROLES, SpokenChain, own_of, recognition_digests
+
+if TYPE_CHECKING:
+    from cannery.storage.store import Store
+
+# How much of a history's end is looked for, in how many conversations, and how much of one must agree.
+_LAST_SAID = 24
+_MOST_CANDIDATES = 4
+_LEAST_AGREED = 2
+
+
+class Spoken(Struct):
+    """A history with the digests by which it is recognised; ``asked`` canisters stand before what the model said.
+
+    ``says`` are all digests that a catalogue would have of it.
+    """
+
+    history: Conversation
+    digests: Sequence[bytes | None]
+    owns: Sequence[bytes | None]
+    asked: int
+    session: str = ""
+    says: frozenset[bytes | None] = frozenset()
+
+    @classmethod
+    def of(cls, history: Conversation, session: str = "") -> Spoken:
+        """A history by what is said in it."""
+        chain = SpokenChain()
+        digests = recognition_digests(history, chain)
+        asked = asked_before(history, digests)
+        return cls(history, digests, chain.owns, asked, session, frozenset(chain.links))
+
+    def goes_on_from(self, known: int) -> bool:
+        """Whether the model said something in the first canisters, and something was said after them."""
+        return known > self.asked and any(self.digests[known:])
+
+
+class Recognised(Struct, frozen=True):
+    """Where a history goes on (``match``; None: nowhere), by what that is known, and whether only a fork may."""
+
+    match: Match | None = None
+    why: str = "new"
+    is_apart: bool = False
+
+
+def asked_before(history: Sequence[AnyCanister], digests: Sequence[bytes | None]) -> int:
+    """How many canisters stand before the first thing that the model said."""
+    for index, digest in enumerate(digests):
+        if digest is not None and history[index].role in MODEL_ROLES:
+            return index
+    return len(history)
+
+
+def recognise(store: Store, histories: Sequence[Spoken]) -> list[Recognised]:
+    """Where histories go on, with one look-up for all of the same session."""
+    found = [Recognised()] * len(histories)
+    by_session: dict[str, list[int]] = {}
+    for index, spoken in enumerate(histories):
+        by_session.setdefault(spoken.session, []).append(index)
+    for session, indexes in by_session.items():
+        matches = store.backend.catalogue.match(
+            store.own_scope, session, [histories[index].digests for index in indexes]
+        )
+        for index, match in zip(indexes, matches, strict=True):
+            if match is not None:
+                found[index] = Recognised(match, "session" if session else "history")
+    for index, spoken in enumerate(histories):
+        match = found[index].match
+        if match is None or match.known <= spoken.asked:
+            found[index] = _without_answer(store, spoken, match)
+    return found
+
+
+def _without_answer(store: Store, spoken: Spoken, match: Match | None) -> Recognised:
+    """Where a history goes on of which its session holds nothing that the model said."""
+    if spoken.asked < len(spoken.history):
+        elsewhere = None
+        if spoken.session:
+            elsewhere = store.backend.catalogue.match(store.own_scope, None, [spoken.digests])[0]
+        if elsewhere is not None and spoken.goes_on_from(elsewhere.known):
+            return Recognised(elsewhere, "history", is_apart=True)
+        end = find_end(store, spoken)
+        if end is not None:
+            session = store.metadata_of(end.identifier).session
+            return Recognised(end, "end", is_apart=session != spoken.session)
+    return Recognised() if match is None else Recognised(match, "question")
+
+
+def find_end(store: Store, spoken: Spoken) -> Match | None:
+    """The conversation whose end stands in a history, wherever that begins."""
+    said = [(at, own) for at, own in enumerate(spoken.owns) if own is not None]
+    wanted = [own for _, own in said[-_LAST_SAID:]]
+    held = store.backend.catalogue.holders(store.own_scope, wanted)
+    is_own = [not holder.session or bool(spoken.session) for holder in held]
+    counted = Counter(one.identifier for one, is_seen in zip(held, is_own, strict=True) if is_seen)
+    for identifier, count in counted.most_common(_MOST_CANDIDATES):
+        if count < _LEAST_AGREED:
+            break
+        try:
+            conversation = store.get(identifier).load()
+        except (ConversationNotFoundError, DamageError):
+            continue
+        known = _ends_in(conversation, spoken.history, said)
+        if known is not None and spoken.goes_on_from(known):
+            return Match(known, identifier, len(conversation), len(conversation))
+    return None
+
+
+def _ends_in(
+    conversation: Conversation, history: Conversation, said: Sequence[tuple[int, bytes]]
+) -> int | None:
+    """How many canisters of a history lie before or in the end of a conversation; None if it does not end there.
+
+    Results may differ, because programs shorten old ones: what was asked and what the model said must agree.
+    """
+    ours = [
+        (at, own)
+        for at, (own, is_setup) in enumerate(map(own_of, conversation))
+        if own is not None and not is_setup and conversation[at].role is not Role.Result
+    ]
+    theirs = [(at, own) for at, own in said if history[at].role is not Role.Result]
+    spoken = [index for index, (at, _) in enumerate(ours) if conversation[at].role in MODEL_ROLES]
+    if not spoken:
+        return None
+    last = spoken[-1]
+    after = [own for _, own in ours[last + 1 :]]
+    for index in range(len(theirs) - 1, -1, -1):
+        if theirs[index][1] != ours[last][1]:
+            continue
+        agreed = 0
+        while agreed <= min(index, last) and theirs[index - agreed][1] == ours[last - agreed][1]:
+            agreed += 1
+        follows = [own for _, own in theirs[index + 1 : index + 1 + len(after)]]
+        if agreed >= _LEAST_AGREED and follows == after:
+            return theirs[index + len(after)][0] + 1
+    return None
