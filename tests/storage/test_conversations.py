@@ -21,7 +21,6 @@ from cannery.messages import (
     assistant,
     document,
     invocation,
-    prefix_digests,
     result,
     supervisor,
     user,
@@ -475,16 +474,15 @@ class TestFiling:
         with pytest.raises(ProfileError):
             chat.branch([held[0], result("nobody", "x")], known=1, at=1)
 
-    def test_matches_by_digests(self, store):
+    def test_recognises_what_was_said(self, store):
         history = [user("a"), assistant(ReasoningContentClass("hm")), assistant("b"), user("c")]
-        digests = list(prefix_digests(history, reasoning=False))
-        assert store.match(digests) is None
+        assert store.recognise(history).match is None
         mine = store.create(canisters=history, identifier="mine")
-        match = store.match(digests[:3])
+        match = store.recognise(history[:3]).match
         assert (match.known, match.identifier, match.position, match.length) == (3, "mine", 3, 4)
         assert not match.is_at_end
         mine.append(assistant(ReasoningContentClass("silent")))
-        assert store.match(digests).is_at_end
+        assert store.recognise(history).match.is_at_end
 
 
 class TestChat:

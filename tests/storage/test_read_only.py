@@ -49,7 +49,7 @@ def test_everything_is_read_and_nothing_is_written(path):
         assert {hit.position for hit in store.search("needle")} == {1, 2}
         assert store.verify().is_sound
         assert store.collect_garbage(dry_run=True).contents == 1
-        assert store.match([None]) is None
+        assert store.recognise([supervisor("x")]).match is None
     assert snapshot(path) == before
 
 

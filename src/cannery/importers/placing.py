@@ -303,7 +303,7 @@ class Rehearsal:
         if facts.kept is not None and self._is_kept(facts.kept.id):
             return Placed(0)
         digests = recognition_digests(history)
-        known, is_at_end = self._look_up(digests)
+        known, is_at_end = self._look_up(history, digests)
         new = [digest for digest in digests[known:] if digest is not None]
         if not new and known:
             return Placed(0)
@@ -326,9 +326,11 @@ class Rehearsal:
         except CanneryError:
             return False
 
-    def _look_up(self, digests: list[bytes | None]) -> tuple[int, bool]:
+    def _look_up(
+        self, history: Sequence[AnyCanister], digests: list[bytes | None]
+    ) -> tuple[int, bool]:
         """How much of a history is known, and whether what is known ends there."""
-        match = None if self._store is None else self._store.match(digests)
+        match = None if self._store is None else self._store.recognise(history).match
         stored = 0 if match is None else match.known
         for known in range(len(digests), stored, -1):
             digest = digests[known - 1]

@@ -57,7 +57,7 @@ class Filing(Struct, frozen=True):
     """A history to be filed, the facts of a conversation that is made for it, and where it goes on if that is known.
 
     It is joined with histories of the same ``session`` only; None is a session like any other. ``match`` is what
-    ``Store.match`` would find; None if nothing of the history is stored. With ``is_exact`` it is filed there or not
+    ``Store.recognise`` would find; None if nothing of the history is stored. With ``is_exact`` it is filed there or not
     at all: a ConflictError or ConversationNotFoundError says that it does not fit. With ``is_apart`` nothing is added
     to what is found: a fork goes on from there. ``link`` says what a new conversation is to its parent, and ``turn``
     what is kept with the first message that is added.

@@ -54,6 +54,14 @@ class Spoken(Struct):
         asked = asked_before(history, digests)
         return cls(history, digests, chain.owns, asked, session, frozenset(chain.links))
 
+    def answers(self) -> list[bytes | None]:
+        """The digests from the first thing on that the model said."""
+        return [None] * self.asked + list(self.digests[self.asked :])
+
+    def questions(self) -> list[bytes | None]:
+        """The digests before that."""
+        return list(self.digests[: self.asked])
+
     def goes_on_from(self, known: int) -> bool:
         """Whether the model said something in the first canisters, and something was said after them."""
         return known > self.asked and any(self.digests[known:])
@@ -82,10 +90,12 @@ def recognise(store: Store, histories: Sequence[Spoken]) -> list[Recognised]:
     for index, spoken in enumerate(histories):
         by_session.setdefault(spoken.session, []).append(index)
     for session, indexes in by_session.items():
-        matches = store.backend.catalogue.match(
-            store.own_scope, session, [histories[index].digests for index in indexes]
-        )
-        for index, match in zip(indexes, matches, strict=True):
+        # Who holds an answer need not hold the question with these instructions: each is looked for by itself.
+        wanted = [histories[index] for index in indexes]
+        looked_for = [one.answers() for one in wanted] + [one.questions() for one in wanted]
+        matches = store.backend.catalogue.match(store.own_scope, session, looked_for)
+        for at, index in enumerate(indexes):
+            match = matches[at] or matches[len(wanted) + at]
             if match is not None:
                 found[index] = Recognised(match, "session" if session else "history")
     for index, spoken in enumerate(histories):
@@ -100,7 +110,7 @@ def _without_answer(store: Store, spoken: Spoken, match: Match | None) -> Recogn
     if spoken.asked < len(spoken.history):
         elsewhere = None
         if spoken.session:
-            elsewhere = store.backend.catalogue.match(store.own_scope, None, [spoken.digests])[0]
+            elsewhere = store.backend.catalogue.match(store.own_scope, None, [spoken.answers()])[0]
         if elsewhere is not None and spoken.goes_on_from(elsewhere.known):
             return Recognised(elsewhere, "history", is_apart=True)
         end = find_end(store, spoken)

@@ -22,7 +22,6 @@ from cannery.backends import (
     Damage,
     Durability,
     Holder,
-    Match,
     Metadata,
     Progress,
     Receipt,
@@ -40,14 +39,14 @@ from cannery.errors import (
     StorageError,
     StoreUnavailableError,
 )
-from cannery.messages import AnyCanister
+from cannery.messages import AnyCanister, Conversation
 from cannery.storage.content import CacheMemory, ContentCache, StoredContent
 from cannery.storage.conversation import StoredConversation, check_durability, flatten
 from cannery.storage.decoding import Decoder
 from cannery.storage.description import describe, entries_of
 from cannery.storage.encoding import THRESHOLD, Encoder, Turn
 from cannery.storage.filing import Filed, Filing, file_many, known_before
-from cannery.storage.history import recognition_digests
+from cannery.storage.history import recognition_digests, without_doubles
 from cannery.storage.instructions import (
     Exchange,
     Instructions,
@@ -56,6 +55,7 @@ from cannery.storage.instructions import (
 )
 from cannery.storage.metadata import NO_LINK, Link, check_unicode, decode_metadata, new_metadata
 from cannery.storage.profiles import check_profile
+from cannery.storage.recognition import Recognised, Spoken, recognise
 from cannery.storage.trees import Tree, build_tree
 from cannery.storage.verification import Report, verify
 from cannery.storage.words import snippet, terms_of, words_of
@@ -441,12 +441,10 @@ class Store:
         """The conversations whose id begins so."""
         return tuple(self.backend.catalogue.begin_with(self.scope, text, limit))
 
-    def match(self, digests: Sequence[bytes | None], session: str | None = None) -> Match | None:
-        """The longest beginning of a history that a conversation of the same session holds.
-
-        ``digests`` are those after each of its canisters, as ``recognition_digests`` gives them.
-        """
-        return self.backend.catalogue.match(self.own_scope, session or "", [digests])[0]
+    def recognise(self, history: Iterable[AnyCanister], session: str | None = None) -> Recognised:
+        """Where ``file`` would put a history, and by what that is known; nothing is written."""
+        whole = Conversation.trusted(without_doubles(Conversation(history)))
+        return recognise(self, [Spoken.of(whole, session or "")])[0]
 
     def holders(self, digests: Iterable[bytes], limit: int = 16) -> tuple[Holder, ...]:
         """Where this scope says what digests of single canisters (``messages.digest``) stand for.

@@ -35,7 +35,8 @@ PUT_CHANGED = (
     " metadata = coalesce(%s, metadata), changed_by = %s, change = %s WHERE number = %s"
 )
 PUT_PREFIXES = (
-    f"INSERT INTO cannery.prefixes ({', '.join(Prefix._fields)}) SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::bytea[],"
+    f"INSERT INTO cannery.prefixes ({', '.join(Prefix._fields)})"  # noqa: S608 - names are ours
+    " SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::bytea[],"
     " %s::bytea[], %s::bytea[], %s::bigint[], %s::bigint[], %s::bigint[])"
 )
 PUT_CALLS = (

@@ -96,7 +96,8 @@ _FIRST = (
     "CREATE INDEX by_scope_and_tag ON cannery.tags (scope, tag, updated, id)",
     """CREATE TABLE cannery.prefixes (
     number bigint NOT NULL, position bigint NOT NULL, chain bytea NOT NULL, own bytea NOT NULL,
-    questions bytea NOT NULL, calls bigint NOT NULL, space bigint NOT NULL, home bigint NOT NULL, PRIMARY KEY (number, position)
+    questions bytea NOT NULL, calls bigint NOT NULL, space bigint NOT NULL, home bigint NOT NULL,
+    PRIMARY KEY (number, position)
 )""",
     "CREATE INDEX by_chain ON cannery.prefixes (chain, space)",
     "CREATE INDEX by_own ON cannery.prefixes (own, home, number)",
