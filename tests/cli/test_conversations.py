@@ -209,6 +209,110 @@ def test_dialects_and_data_sets(run, store, names):
     assert run("export", "@", "--as", "openai_chat", "--store", store).json["messages"]
 
 
+def test_export_is_no_request(run, store, names):
+    body = run("export", names["bread"], "--as", "anthropic_messages", "--store", store).json
+    assert "max_tokens" not in body
+    assert {message["role"] for message in body["messages"]} <= {"user", "assistant"}
+
+
+@pytest.mark.parametrize("name", ["bread.pdf", "bread.json", "bread.txt"])
+def test_ending_that_is_no_format_is_an_error(run, store, names, tmp_path, name):
+    ran = run("export", names["bread"], "-o", name, "--store", store)
+    assert ran.code == 2
+    assert "--as" in ran.err
+    assert not (tmp_path / name).exists()
+    assert run("export", "@", "-o", name, "--as", "openai_chat", "--store", store).code == 0
+
+
+def test_canisters_of_several_conversations_keep_their_borders(run, store, tmp_path):
+    run("export", "--all", "--as", "canisters", "-o", "all.jsonl", "--store", store)
+    lines = (tmp_path / "all.jsonl").read_text().splitlines()
+    names = {json.loads(line)["conversation"] for line in lines}
+    kept = run("list", "--json", "--store", store).json
+    assert len(names) == len(kept)
+    (told,) = run("import", "all.jsonl", "--json", "--store", tmp_path / "again").json
+    assert told["conversations"] == len(kept) or told["added"] == len(kept)
+
+
+@pytest.mark.parametrize("form", ["claude_code", "codex", "gemini_cli"])
+def test_session_for_an_agent_says_where_it_goes(run, store, names, tmp_path, form):
+    ran = run("export", names["bread"], "--as", form, "-o", tmp_path, "--store", store)
+    assert ran.code == 0
+    assert "then: " in ran.err
+    (path,) = tmp_path.glob("*.jsonl")
+    assert run("doctor", path).code == 0
+    assert run("export", "--all", "--as", form, "--store", store).code == 2
+    assert run("export", "--all", "--as", form, "-o", "many", "--store", store).code == 0
+    assert len(list((tmp_path / "many").iterdir())) == 3
+
+
+SECRET = "sk-proj-Zx9Yw8Vu7Ts6Rq5Po4Nm3"
+
+
+@pytest.fixture
+def leaky(run, tmp_path):
+    """A store with a secret in every corner of a conversation."""
+    call = {
+        "id": "c1",
+        "type": "function",
+        "function": {"name": "run", "arguments": json.dumps({"key": SECRET})},
+    }
+    body = {
+        "model": "gpt-5",
+        "messages": [
+            {"role": "system", "content": f"key {SECRET}"},
+            {"role": "user", "content": f"I am a@b.org in /home/annlee with {SECRET}"},
+            {"role": "assistant", "content": None, "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c1", "content": json.dumps({"token": SECRET})},
+        ],
+    }
+    path = tmp_path / "a@b.org.json"
+    path.write_text(json.dumps(body))
+    assert run("import", path, "--store", tmp_path / "leaky").code == 0
+    return tmp_path / "leaky"
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "canisters",
+        "html",
+        "jsonl",
+        "markdown",
+        "claude_code",
+        "codex",
+        "gemini_cli",
+        "uimessage",
+        "sharegpt",
+        "openai_chat",
+        "otel_genai",
+    ],
+)
+def test_nothing_leaks_from_a_redacted_export(run, leaky, form):
+    plain = run("export", "@", "--as", form, "--store", leaky)
+    ran = run("export", "@", "--as", form, "--redact", "--store", leaky)
+    assert ran.code == 0
+    assert SECRET in plain.out
+    assert [word for word in (SECRET, "a@b.org", "annlee") if word in ran.out + ran.err] == []
+    assert "redacted: " in ran.err
+    assert SECRET in run("show", "@", "--json", "--store", leaky).out
+
+
+def test_preview_of_what_would_be_left_out(run, leaky, tmp_path):
+    ran = run("export", "@", "--redact", "--dry-run", "-o", "x.md", "--store", leaky)
+    assert ran.code == 0
+    assert "would leave out: " in ran.out
+    assert "× secret" in ran.out
+    assert SECRET not in ran.out
+    assert not (tmp_path / "x.md").exists()
+    assert run("export", "@", "--dry-run", "--store", leaky).code == 2
+    assert run("export", "@", "--redact-pattern", "(", "--store", leaky).code == 2
+    assert (
+        "[redacted:custom-1]"
+        in run("export", "@", "--redact-pattern", "I am", "--store", leaky).out
+    )
+
+
 def test_export_of_nothing_is_misuse(run, store):
     assert run("export", "--store", store).code == 2
     assert run("export", "--tag", "nobody", "--store", store).code == 1

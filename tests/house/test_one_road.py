@@ -100,12 +100,16 @@ def test_no_module_is_reached_only_by_a_string() -> None:
     assert lonely == set()
 
 
+# Where dialects are spelled, and formats of programs that are known to store one.
+FORMATS = ("dialects/", "families/", "roles/", "importers/formats/", "exporters/formats/")
+
+
 def dialects_named() -> dict[str, int]:
     names = {dialect.name for dialect in all_dialects()}
     places: dict[str, int] = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         place = path.relative_to(PACKAGE).as_posix()
-        if place.startswith(("dialects/", "families/", "roles/", "importers/formats/")):
+        if place.startswith(FORMATS):
             continue
         tree = ast.parse(path.read_text(encoding="utf-8"))
         count = sum(isinstance(n, ast.Constant) and n.value in names for n in ast.walk(tree))

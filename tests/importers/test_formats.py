@@ -11,9 +11,9 @@ import msgspec
 import pytest
 
 import cannery
-from cannery.cli.portable import portable
 from cannery.importers import Imported, Unknown, detect_format, histories, import_into, open_sources
 from cannery.storage import open_store
+from cannery.storage.portable import portable
 from tests.oracles.corpus import DIALECTS, tame_request_cases
 from tests.strategies.sdk_bodies import REQUESTS, sdk_request
 

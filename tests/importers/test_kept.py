@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from cannery.cli.portable import portable
 from cannery.importers import import_into
 from cannery.importers.pieces import facts_of
 from cannery.storage import Store, open_store
+from cannery.storage.portable import portable
 from tests.importers.samples import DATA, FORMATS, values
 
 # Fields of which the store has another form: names of messages (a message is told by its place), times (as times), who

@@ -22,7 +22,8 @@ PICTURE = cannery.ImageContentClass(b"\x89PNG\r\n", "image/png")
 def export(store: Store, path: Path, *identifiers: str) -> Path:
     chosen = [store.get(name) for name in identifiers]
     everything = chosen or [store.get(each.identifier) for each in store.list()]
-    path.write_bytes(b"".join(written(everything, "jsonl", None)))  # type: ignore[arg-type]
+    pieces = written(everything, "jsonl", None)  # type: ignore[arg-type]
+    path.write_bytes(b"".join(piece.data for piece in pieces))
     return path
 
 

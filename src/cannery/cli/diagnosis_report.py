@@ -146,3 +146,35 @@ def as_data(patient: Patient, found: list[Diagnosis]) -> dict[str, Any]:
             for each in found
         ],
     }
+
+
+def list_rules(dialects: Sequence[str], *, is_json: bool) -> int:
+    """List what is known of the providers."""
+    from cannery.cli.complaints import DONE
+    from cannery.cli.files import write_json
+    from cannery.dialects import dialect_names
+    from cannery.doctor import checks_of
+
+    names = dialects or dialect_names()
+    rules = [(name, check) for name in names for check in checks_of(name)]
+    if is_json:
+        write_json(
+            [
+                {
+                    "dialect": name,
+                    "code": check.code,
+                    "severity": check.severity,
+                    "is_fixable": check.fix is not None,
+                    "source": check.source,
+                    "date": check.date,
+                }
+                for name, check in rules
+            ]
+        )
+        return DONE
+    for name, check in rules:
+        mended = "mended" if check.fix is not None else ""
+        print(
+            f"{name:20} {check.code:20} {check.severity:8} {mended:7} {check.source} ({check.date})"
+        )
+    return DONE

@@ -1,46 +1,121 @@
-"""Conversations in the forms that ``cannery export`` writes, each as it is needed."""
+"""Conversations in the forms that ``cannery export`` writes, each as it is needed.
+
+Every form is made from the same conversations, which are redacted before if that was asked for. Nothing is said in an
+export that was not said in them, and no setting is given.
+"""
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 import msgspec
 
+from cannery.backends import Metadata
 from cannery.cli.files import note, pretty
 from cannery.cli.terminal import harmless, is_terminal
+from cannery.messages import Conversation
+from cannery.redaction import Redactor, redact_conversation, redact_metadata
 from cannery.storage import StoredConversation
+from cannery.wire.losses import Loss, Repair
 
-Writer = Callable[[list[StoredConversation], str, argparse.Namespace], Iterator[bytes]]
+Told = list[tuple[str, Sequence[Loss], Sequence[Repair]]]
 
 
-def _markdown(
-    chosen: list[StoredConversation], _: str, options: argparse.Namespace
-) -> Iterator[bytes]:
+class Leaving(NamedTuple):
+    """One conversation on its way out: what is known about it, and what was said."""
+
+    metadata: Metadata
+    conversation: Conversation
+
+
+class Piece(NamedTuple):
+    """A piece of an export: bytes, the name of the file where it is one, and what to do with that."""
+
+    data: bytes
+    name: str = ""
+    hint: str = ""
+
+
+class Order(NamedTuple):
+    """What was asked for; ``told`` takes what could not be said."""
+
+    form: str
+    options: argparse.Namespace
+    is_alone: bool
+    told: Told
+
+
+Writer = Callable[[Iterator[Leaving], Order], Iterator[Piece]]
+
+
+def written(
+    chosen: list[StoredConversation],
+    form: str,
+    options: argparse.Namespace,
+    redactor: Redactor | None = None,
+) -> Iterator[Piece]:
+    """The conversations in a form: one of ours, an exporter's, or a dialect."""
+    from cannery.exporters import exporter_names
+
+    order = Order(form, options, len(chosen) == 1, [])
+    writer = _exported if form in exporter_names() else _WRITERS.get(form, _dialect)
+    in_order = _parents_first(chosen) if form == "jsonl" else iter(chosen)
+    yield from writer(_leaving(in_order, redactor), order)
+    _tell(order)
+
+
+def _leaving(chosen: Iterator[StoredConversation], redactor: Redactor | None) -> Iterator[Leaving]:
+    for conversation in chosen:
+        metadata, said = conversation.metadata, conversation.hydrate()
+        if redactor is not None:
+            metadata = redact_metadata(metadata, redactor)
+            said = redact_conversation(said, redactor)
+        yield Leaving(metadata, Conversation(said))
+
+
+def _tell(order: Order) -> None:
+    from cannery.cli.reports import describe, describe_many
+
+    if not order.told:
+        return
+    _, losses, repairs = order.told[0]
+    text = describe(losses, repairs) if len(order.told) == 1 else describe_many(order.told)
+    if text:
+        note(text, quiet=order.options.quiet)
+
+
+def _markdown(leaving: Iterator[Leaving], order: Order) -> Iterator[Piece]:
     from cannery.cli.pages.markdown import markdown_page
 
-    for conversation in chosen:
-        page = markdown_page(conversation.metadata, conversation.hydrate())
-        yield (page if options.output or not is_terminal() else harmless(page)).encode()
+    for each in leaving:
+        page = markdown_page(each.metadata, each.conversation)
+        is_file = bool(order.options.output) or not is_terminal()
+        yield Piece((page if is_file else harmless(page)).encode())
 
 
-def _html(chosen: list[StoredConversation], _: str, __: Any) -> Iterator[bytes]:
+def _html(leaving: Iterator[Leaving], _: Order) -> Iterator[Piece]:
     from cannery.cli.pages.html import html_page
 
-    yield html_page([(each.metadata, each.hydrate()) for each in chosen]).encode()
+    yield Piece(html_page([(each.metadata, each.conversation) for each in leaving]).encode())
 
 
-def _lines(chosen: list[StoredConversation], form: str, _: Any) -> Iterator[bytes]:
-    from cannery.cli.portable import portable
+def _jsonl(leaving: Iterator[Leaving], _: Order) -> Iterator[Piece]:
+    from cannery.storage.portable import conversation_data
 
-    for conversation in _parents_first(chosen):
-        lines = [portable(canister) for canister in conversation.hydrate()]
-        if form == "canisters":
-            yield b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
-            continue
-        facts = msgspec.to_builtins(conversation.metadata)
-        yield msgspec.json.encode({**facts, "canisters": lines}) + b"\n"
+    for each in leaving:
+        yield Piece(msgspec.json.encode(conversation_data(*each)) + b"\n")
+
+
+def _canisters(leaving: Iterator[Leaving], order: Order) -> Iterator[Piece]:
+    """A canister a line; of several conversations each line says to which it belongs."""
+    from cannery.storage.portable import portable
+
+    for each in leaving:
+        border = {} if order.is_alone else {"conversation": each.metadata.id}
+        lines = [{**border, **portable(canister)} for canister in each.conversation]
+        yield Piece(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
 
 
 def _parents_first(chosen: list[StoredConversation]) -> Iterator[StoredConversation]:
@@ -52,35 +127,45 @@ def _parents_first(chosen: list[StoredConversation]) -> Iterator[StoredConversat
                 yield waiting.pop(identifier)
 
 
-def _dialect(
-    chosen: list[StoredConversation], form: str, options: argparse.Namespace
-) -> Iterator[bytes]:
-    from cannery.cli.reports import describe, describe_many
-    from cannery.messages import Request, absent
-    from cannery.translation import nativize_request
+def _dialect(leaving: Iterator[Leaving], order: Order) -> Iterator[Piece]:
+    from cannery.exporters import conversation_body
 
-    everything = []
-    for conversation in chosen:
-        model = conversation.metadata.model or absent
-        rendered = nativize_request(Request(conversation.hydrate(), model), form)
-        everything.append((conversation.identifier, rendered.losses, rendered.repairs))
-        yield (pretty(rendered.body) if len(chosen) == 1 else rendered.body) + b"\n"
-    _, losses, repairs = everything[0] if everything else ("", (), ())
-    told = describe(losses, repairs) if len(chosen) == 1 else describe_many(everything)
-    if told:
-        note(told, quiet=options.quiet)
+    for each in leaving:
+        body, rendered = conversation_body(each.conversation, order.form, each.metadata.model)
+        order.told.append((each.metadata.id, rendered.losses, rendered.repairs))
+        data = msgspec.json.encode(body)
+        yield Piece((pretty(data) if order.is_alone else data) + b"\n")
+
+
+def _exported(leaving: Iterator[Leaving], order: Order) -> Iterator[Piece]:
+    from pathlib import Path
+
+    from cannery.exporters import Chat, find_exporter
+
+    exporter = find_exporter(order.form)
+    folder = "/" if order.options.redact else str(Path.cwd())
+    chats = [
+        Chat(
+            metadata.id,
+            conversation,
+            metadata.created,
+            metadata.updated,
+            metadata.title,
+            metadata.model,
+            folder,
+            metadata.parent,
+            metadata.position,
+        )
+        for metadata, conversation in leaving
+    ]
+    for each in exporter.write(chats):
+        order.told.append((each.name, each.losses, each.repairs))
+        yield Piece(each.data, each.name if exporter.is_file else "", each.hint)
 
 
 _WRITERS: dict[str, Writer] = {
     "markdown": _markdown,
     "html": _html,
-    "jsonl": _lines,
-    "canisters": _lines,
+    "jsonl": _jsonl,
+    "canisters": _canisters,
 }
-
-
-def written(
-    chosen: list[StoredConversation], form: str, options: argparse.Namespace
-) -> Iterator[bytes]:
-    """The conversations in a form: one of ours, or a dialect."""
-    return _WRITERS.get(form, _dialect)(chosen, form, options)

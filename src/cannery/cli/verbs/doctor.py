@@ -58,7 +58,9 @@ def add_arguments(parser: Parser) -> None:
 def run(options: argparse.Namespace) -> int:
     """Examine requests, or the surroundings."""
     if options.rules:
-        return _rules(options)
+        from cannery.cli.diagnosis_report import list_rules
+
+        return list_rules([choose_dialect(name) for name in options.to], is_json=options.json)
     if options.what is None:
         from cannery.cli.surroundings import report
 
@@ -74,36 +76,6 @@ def run(options: argparse.Namespace) -> int:
     for problem in patients.problems:
         note(f"problem: {harmless(problem)}", quiet=options.quiet)
     return WRONG if patients.problems else verdict
-
-
-def _rules(options: argparse.Namespace) -> int:
-    """List what is known of the providers."""
-    from cannery.dialects import dialect_names
-    from cannery.doctor import checks_of
-
-    names = [choose_dialect(name) for name in options.to] or dialect_names()
-    rules = [(name, check) for name in names for check in checks_of(name)]
-    if options.json:
-        write_json(
-            [
-                {
-                    "dialect": name,
-                    "code": check.code,
-                    "severity": check.severity,
-                    "is_fixable": check.fix is not None,
-                    "source": check.source,
-                    "date": check.date,
-                }
-                for name, check in rules
-            ]
-        )
-        return DONE
-    for name, check in rules:
-        mended = "mended" if check.fix is not None else ""
-        print(
-            f"{name:20} {check.code:20} {check.severity:8} {mended:7} {check.source} ({check.date})"
-        )
-    return DONE
 
 
 def _examine(options: argparse.Namespace, patients: Patients, targets: list[str]) -> int:

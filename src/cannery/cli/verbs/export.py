@@ -1,32 +1,41 @@
-"""``cannery export``: conversations as a dialect, as JSON lines, Markdown or HTML."""
+"""``cannery export``: conversations as a dialect, as an agent's session, as JSON lines, Markdown or HTML."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
-from cannery.cli.complaints import DONE, Complaint, Misuse, choose
+from cannery.cli.complaints import DONE, Misuse, choose
 from cannery.cli.exports import written
 from cannery.cli.files import note, writing
+from cannery.cli.leaving import choose_conversations, make_redactor, tell_redacted, write_files
 from cannery.cli.parser import Parser
 from cannery.cli.progress import Progress
-from cannery.cli.stores import find, opened
+from cannery.cli.stores import opened
 from cannery.cli.tables import counted
 from cannery.dialects import dialect_names, find_dialect, is_dialect
-from cannery.storage import Store, StoredConversation
+from cannery.exporters import exporter_names, find_exporter
 
 DESCRIPTION = (
-    "Write conversations: as requests of any dialect or records of a data set (one a line when there are several), as "
+    "Write conversations: as bodies of any dialect or records of a data set (one a line when there are several), as "
+    "sessions that Claude Code, Codex or Gemini CLI resume (`claude_code`, `codex`, `gemini_cli`; several into a "
+    "folder), as messages of the Vercel AI SDK (`uimessage`) or as preference rows from forks (`preferences`), as "
     "`jsonl` (one conversation a line with title, tags and all content; `cannery import` gives the same conversations "
     "and forks back), `canisters` (one message a line), `markdown` or `html` (one file that needs nothing else and "
-    "runs nothing). The format is told from --output when --as is missing."
+    "runs nothing). The format is told from --output when --as is missing. An export says what the conversation says: "
+    "no turn is added and no setting is given. --redact takes secrets, e-mail addresses and home folders out of it; "
+    "the store keeps them."
 )
 EXAMPLES = """
 cannery export @ -o bread.md
 cannery export 01k7 01k8 -o both.html
 cannery export --all -o everything.jsonl
 cannery export --all --as sharegpt -o dataset.jsonl
+cannery export --all --as preferences -o preferences.jsonl
+cannery export @ --as claude_code -o ~/.claude/projects/-home-me-work
 cannery export @ --as anthropic_messages | jq .messages
+cannery export @ --redact --dry-run
+cannery export @ --redact --redact-pattern 'ACME-\\d+' -o shared.html
 """
 USES_STORE = True
 FORMATS = ("canisters", "html", "jsonl", "markdown")
@@ -42,47 +51,69 @@ ENDINGS = {
 def add_arguments(parser: Parser) -> None:
     """What the verb takes."""
     add = parser.add_argument
+    forms = ", ".join((*FORMATS, *exporter_names()))
     add("ids", metavar="ID", nargs="*", help="the conversations")
     add("--all", action="store_true", help="every conversation")
     add("--tag", metavar="TAG", help="every conversation with this tag")
-    add("--as", dest="form", metavar="FORMAT", help="a dialect, or one of " + ", ".join(FORMATS))
-    add("-o", "--output", metavar="FILE", help="write there instead of stdout")
+    add("--as", dest="form", metavar="FORMAT", help=f"a dialect, or one of {forms}")
+    add(
+        "-o",
+        "--output",
+        metavar="FILE",
+        help="write there instead of stdout; a folder for sessions",
+    )
+    add(
+        "--redact", action="store_true", help="leave out secrets, e-mail addresses and home folders"
+    )
+    add(
+        "--redact-pattern",
+        metavar="REGEX",
+        action="append",
+        default=[],
+        help="leave this out too (implies --redact)",
+    )
+    add("--dry-run", action="store_true", help="with --redact: only say what would be left out")
 
 
 def run(options: argparse.Namespace) -> int:
     """Export."""
     form = _form(options)
+    options.redact = options.redact or bool(options.redact_pattern)
+    redactor = make_redactor(options)
     with opened(options) as store:
-        chosen = _choose(store, options)
-        with (
-            Progress("exporting", len(chosen), "conversations", quiet=options.quiet) as progress,
-            writing(options.output) as file,
-        ):
-            for data in written(chosen, form, options):
-                file.write(data)
-                progress.advance()
-    if options.output:
-        note(
-            f"{options.output}: {counted(len(chosen), 'conversation')} as {form}",
-            quiet=options.quiet,
-        )
+        chosen = choose_conversations(store, options)
+        progress = Progress("exporting", len(chosen), "conversations", quiet=options.quiet)
+        with progress:
+            pieces = written(chosen, form, options, redactor)
+            if options.dry_run:
+                for _ in pieces:
+                    progress.advance()
+            elif form in exporter_names() and find_exporter(form).is_file:
+                write_files(pieces, options, progress, len(chosen))
+            else:
+                with writing(options.output) as file:
+                    for piece in pieces:
+                        file.write(piece.data)
+                        progress.advance()
+    if redactor is not None:
+        tell_redacted(redactor, options)
+    if options.output and not options.dry_run:
+        told = f"{options.output}: {counted(len(chosen), 'conversation')} as {form}"
+        note(told, quiet=options.quiet)
     return DONE
 
 
 def _form(options: argparse.Namespace) -> str:
     ending = Path(options.output or "").suffix.lower()
-    form = options.form or ENDINGS.get(ending) or ("jsonl" if options.json else "markdown")
-    if form not in FORMATS and is_dialect(form):
+    known = (*FORMATS, *exporter_names())
+    form = options.form or ENDINGS.get(ending)
+    if form is None and ending and not options.dry_run:
+        endings = ", ".join(sorted(ENDINGS))
+        raise Misuse(
+            f"{options.output}: {ending} is no format of an export",
+            f"Say which with --as, or end the name in {endings}",
+        )
+    form = form or ("jsonl" if options.json else "markdown")
+    if form not in known and is_dialect(form):
         return find_dialect(form).name
-    return choose(form, (*FORMATS, *dialect_names()), "format")
-
-
-def _choose(store: Store, options: argparse.Namespace) -> list[StoredConversation]:
-    chosen = [find(store, word) for word in options.ids]
-    if options.all or options.tag:
-        chosen += [store.get(each.identifier) for each in reversed(store.list(tag=options.tag))]
-    if not chosen and options.tag:
-        raise Complaint(f"no conversation has the tag {options.tag!r}", "`cannery list` shows tags")
-    if not chosen and not options.all:
-        raise Misuse("export what?", "Give ids (@ is the newest conversation), --tag TAG or --all")
-    return list(dict.fromkeys(chosen))
+    return choose(form, (*known, *dialect_names()), "format")

@@ -11,12 +11,12 @@ import msgspec
 from cannery.cli.complaints import DONE, WRONG, choose_dialect
 from cannery.cli.files import note, pretty, write_json
 from cannery.cli.parser import Parser, whole
-from cannery.cli.portable import conversation_data
 from cannery.cli.stores import find, opened
 from cannery.cli.terminal import harmless, page, paint
 from cannery.cli.unknown import show_unknown
 from cannery.cli.usage import usage_line
 from cannery.storage import Reading, StoredConversation
+from cannery.storage.portable import conversation_data
 
 DESCRIPTION = (
     "Read a conversation: roles in colour, Markdown rendered, calls with their results, media as type and size. "

@@ -97,7 +97,7 @@ def _envelope(
     told = {"source": source, "target": options.to, "kind": kind}
     told |= {"body": msgspec.Raw(rendered.body), **as_data(rendered)}
     if options.explain:
-        from cannery.cli.portable import portable
+        from cannery.storage.portable import portable
 
         told["canisters"] = [portable(canister) for canister in canisters]
     return told

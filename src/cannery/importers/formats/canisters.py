@@ -1,4 +1,7 @@
-"""Our own lines: one canister each, as ``messages.jsonl`` of a store or an export has them, content inside."""
+"""Our own lines: one canister each, as ``messages.jsonl`` of a store or an export has them, content inside.
+
+An export of several conversations says in each line to which of them it belongs.
+"""
 
 from __future__ import annotations
 
@@ -35,15 +38,20 @@ def _is_line(record: dict[str, Any]) -> bool:
 
 
 def read(source: Source) -> Iterator[Found]:
-    """One conversation a file."""
-    canisters: list[AnyCanister] = []
+    """One conversation a file, or those that its lines name."""
+    conversations: dict[str, list[AnyCanister]] = {}
     with open_store("sqlite::memory:") as store:
         for record, value in source.values():
+            name = text_of(value.pop("conversation", None)) if isinstance(value, dict) else ""
+            raw = msgspec.json.encode(value) if name else record.raw.strip()
             try:
-                canisters += store.codec("").decoder.decode([record.raw.strip()], hydrate=True)
+                found = store.codec("").decoder.decode([raw], hydrate=True)
             except (CanneryError, msgspec.MsgspecError) as error:
                 yield unknown_record(UNREADABLE, f"{record.place}: {error}", value)
-    yield Imported(source.name, (Node("lines", None, tuple(canisters)),))
+                continue
+            conversations.setdefault(name, []).extend(found)
+    for name, canisters in conversations.items() or [("", [])]:
+        yield Imported(name or source.name, (Node("lines", None, tuple(canisters)),))
 
 
 FORMAT = Format(

@@ -9,9 +9,10 @@ from typing import Any
 
 import msgspec
 
+from cannery.backends import Metadata
 from cannery.messages import AnyCanister
-from cannery.storage import Metadata, Store, open_store
 from cannery.storage.encoding import Encoder
+from cannery.storage.store import Store, open_store
 
 _EVERYTHING_INLINE = 1 << 60
 # A long text anywhere but in a content of its own; what a supervisor says is always kept apart.
@@ -19,9 +20,19 @@ _REFERENCE = {"content_id", "size"}
 
 
 @functools.cache
+def _store() -> Store:
+    return open_store("sqlite::memory:")
+
+
+@functools.cache
 def _encoder() -> Encoder:
-    store: Store = open_store("sqlite::memory:")
-    return Encoder(store.codec("").cache, _EVERYTHING_INLINE)
+    return Encoder(_store().codec("").cache, _EVERYTHING_INLINE)
+
+
+def from_portable(line: dict[str, Any]) -> AnyCanister:
+    """The canister of such JSON values."""
+    (canister,) = _store().codec("").decoder.decode([msgspec.json.encode(line)], hydrate=True)
+    return canister
 
 
 def portable(canister: AnyCanister) -> dict[str, Any]:

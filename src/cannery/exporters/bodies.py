@@ -1,0 +1,45 @@
+"""A conversation in a dialect as what was said, and nothing else: no invented turn, no setting that nobody gave."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cannery.dialects import find_dialect
+from cannery.messages import Controls, Conversation, Request, absent
+from cannery.messages.json_text import decode_json
+from cannery.translation import nativize_request
+from cannery.wire.contract import Dialect
+from cannery.wire.losses import Rendered
+
+# Repairs that say something which was not said, or leave out the last word: a request needs them.
+_INVENTIONS = ("first_user", "prefill", "unanswered_calls")
+# What is said about settings that an export does not have, and about a last word that is no question.
+_SETTINGS = ("MODEL_UNKNOWN", "CONTROL_DEFAULTED", "PREFILL_DROPPED")
+
+
+def conversation_body(
+    conversation: Conversation, dialect: str, model: str | None = None
+) -> tuple[dict[str, Any], Rendered]:
+    """The body of a conversation in a dialect, and what it took; the body has no settings."""
+    target = find_dialect(dialect)
+    rendered = nativize_request(
+        Request(conversation, model or absent), target.name, without=_INVENTIONS
+    )
+    body: dict[str, Any] = decode_json(rendered.body)
+    for key in _settings(target) & body.keys():
+        del body[key]
+    if model is None and target.names_model:
+        body.pop("model", None)
+    kept = tuple(each for each in rendered.losses if each.code not in _SETTINGS)
+    return body, Rendered(rendered.body, kept, rendered.repairs)
+
+
+def _settings(target: Dialect) -> set[str]:
+    """The top-level fields that hold settings."""
+    paths = [
+        path
+        for paths in target.control_paths.values()
+        for path in ((paths,) if isinstance(paths, str) else paths)
+    ]
+    named = {path.partition(".")[0].partition("[")[0] for path in paths}
+    return {*named, *Controls.__struct_fields__} - {target.messages, "model"}

@@ -1,0 +1,25 @@
+"""The formats of exports, found by the names of their modules."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+
+from cannery.errors import NotFoundError
+from cannery.exporters import formats
+from cannery.exporters.contract import Exporter
+
+
+@cache
+def exporter_names() -> tuple[str, ...]:
+    """Every format, sorted."""
+    return tuple(sorted(module.name for module in pkgutil.iter_modules(formats.__path__)))
+
+
+def find_exporter(name: str) -> Exporter:
+    """The format of a name."""
+    if name not in exporter_names():
+        raise NotFoundError(f"no export format {name!r}; there are {', '.join(exporter_names())}")
+    found: Exporter = importlib.import_module(f"{formats.__name__}.{name}").EXPORTER
+    return found

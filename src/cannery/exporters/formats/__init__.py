@@ -1,0 +1,1 @@
+"""Every module here is a format that conversations are exported in."""
