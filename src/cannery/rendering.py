@@ -107,8 +107,11 @@ class Writing(Struct):
                 request = renamed_tools(request, rules, report)
             if request.residue is not None:
                 report_lost_settings(request, report, target)
-            if self.facts & OPAQUE and request.source is not None:
-                _report_references(pieces, find_dialect(request.source), report)
+            if request.source is not None:
+                source = find_dialect(request.source)
+                report.nests_tools = source.nests_tools
+                if self.facts & OPAQUE:
+                    _report_references(pieces, source, report)
             if target.names_model and not request.model:
                 report.lose("MODEL_UNKNOWN", None)
                 request = msgspec.structs.replace(request, model=UNKNOWN_MODEL)

@@ -28,7 +28,7 @@ CITED = {
 
 def continued(dialect: str, answer: Any, **asked: Any) -> tuple[dict[str, Any], set[str]]:
     """The next request after an answer, and the codes of its losses."""
-    request = cannery.normalize_request({**ASKED[dialect], **asked}, dialect)
+    request = cannery.normalize_request({**ASKED.get(dialect, ASKED[CHAT]), **asked}, dialect)
     said = cannery.normalize_response(answer, dialect).canisters
     results = [
         cannery.result(canister.identifier, "r")

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import cannery
+from cannery.dialects import find_dialect
 from cannery.messages import Delta, PartEnd, PartStart, absent, fold
 from cannery.wire.contract import StreamOptions
 from tests.behaviours.bodies import CHAT, CLAUDE, GEMINI, RESPONSES
@@ -529,13 +530,18 @@ def test_the_split_of_the_bytes_does_not_matter(name: str):
 def test_a_stream_is_translated_like_the_whole_answer(name: str, target: str):
     source, _, whole = STREAMS[name]
     rendered = cannery.translate(whole, source=source, target=target, kind="response")
-    expected = flow(cannery.normalize_response(rendered.body, target), is_chat=target == CHAT)
+    expected = flow(
+        cannery.normalize_response(rendered.body, target), is_chat=find_dialect(target).nests_tools
+    )
     written = streamed(name, target)
     if (name, target) not in TOO_LATE:
         folded = fold(cannery.normalize_stream(written, target))
-        assert flow(folded, is_chat=target == CHAT) == expected
+        assert flow(folded, is_chat=find_dialect(target).nests_tools) == expected
     final = parse_stream(target, written).final
-    assert flow(cannery.normalize_response(final, target), is_chat=target == CHAT) == expected
+    assert (
+        flow(cannery.normalize_response(final, target), is_chat=find_dialect(target).nests_tools)
+        == expected
+    )
 
 
 @pytest.mark.parametrize("name, target", PAIRS)
@@ -665,7 +671,10 @@ def test_grounding_finds_its_text_before_a_call_that_streams():
     data = gemini(parts({"text": "abc"}), *calls, {**grounded(0, 3, "abc"), "finishReason": "STOP"})
     for target in (GEMINI, CHAT, RESPONSES):
         written = cannery.translate_stream([data], source=GEMINI, target=target)
-        cited, call = flow(fold(cannery.normalize_stream(written, target)), is_chat=target == CHAT)
+        cited, call = flow(
+            fold(cannery.normalize_stream(written, target)),
+            is_chat=find_dialect(target).nests_tools,
+        )
         assert cited[:2] == ("text", "abc")
         assert [one[0] for one in cited[2]] == [URL]
         assert (call[2], call[3]) == ("f", {"a": True})

@@ -18,7 +18,7 @@ from tests.oracles.corpus import Case, request_cases
 
 CASES = [case for name in DIALECTS for case in request_cases(name)]
 KEYS = {
-    "openai_chat": ("messages", "messages"),
+    **dict.fromkeys(DIALECTS, ("messages", "messages")),
     "anthropic_messages": ("messages", "system"),
     "gemini_generate": ("contents", "systemInstruction"),
     "openai_responses": ("input", "instructions"),

@@ -160,7 +160,7 @@ def test_a_body_of_fifty_megabytes(dialect: str):
     text = "a" * (50 * 1024 * 1024)
     turns = [{"role": "user", "content": text}]
     body = {
-        "openai_chat": {"model": "m", "messages": turns},
+        **{name: {"model": "m", "messages": turns} for name in DIALECTS},
         "anthropic_messages": {"model": "m", "max_tokens": 1, "messages": turns},
         "openai_responses": {"model": "m", "input": turns},
         "gemini_generate": {"contents": [{"role": "user", "parts": [{"text": text}]}]},

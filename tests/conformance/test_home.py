@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import cannery
+from cannery.dialects import find_dialect
 from tests.conformance.matrix import DIALECTS, assert_same_json, identify
 from tests.oracles.corpus import Case, request_cases, response_cases
 from tests.strategies.bodies import requests, responses
@@ -62,12 +63,7 @@ def test_any_response_comes_back(dialect: str, data: st.DataObject):
     assert not rendered.repairs
 
 
-_LISTS = {
-    "openai_chat": "messages",
-    "openai_responses": "input",
-    "anthropic_messages": "messages",
-    "gemini_generate": "contents",
-}
+_LISTS = {name: find_dialect(name).messages for name in DIALECTS}
 
 
 @pytest.mark.parametrize("case", REQUESTS, ids=identify)

@@ -16,6 +16,7 @@ import pytest
 import cannery
 from tests.corpus.items import PARTS, Corpus, Item
 from tests.corpus.judging import DIALECTS, PAIRS, check
+from tests.oracles.judges import JUDGES
 from tests.oracles.leaves import is_named, missing_leaves
 from tests.oracles.sdk_types import validate_request, validate_response
 from tests.oracles.server_rules import check_request_rules, codes
@@ -27,6 +28,7 @@ HOSTS = {
     "gemini_generate": "googleapis.com",
     "openai_chat": "api.openai.com",
     "openai_responses": "api.openai.com",
+    **{name: judge.host for name, judge in JUDGES.items()},
 }
 
 
@@ -63,6 +65,8 @@ def silent(source: str, given: Body, target: str, body: Body, paths: list[str]) 
 
 def as_history(dialect: str, body: Body) -> Body:
     """An answer as a request that has it for its history: what the walkers of leaves can read."""
+    if dialect in JUDGES:
+        return JUDGES[dialect].as_history(body)
     match dialect:
         case "openai_chat":
             choices = body.get("choices") or ()
@@ -86,6 +90,8 @@ def _shown(output: Body) -> Body:
 
 def as_history_path(dialect: str, path: str) -> str:
     """The path of a loss in an answer as one in that request."""
+    if dialect in JUDGES:
+        return JUDGES[dialect].as_history_path(path)
     match dialect:
         case "openai_chat":
             return re.sub(r"^choices\[(\d+)\](\.message)?", r"messages[\1]", path)

@@ -44,7 +44,6 @@ NAMED = {
     "importers/drafts.py": (5, "the dialect whose parts a product stores"),
     "importers/spoken.py": (3, "shapes of messages in files that name no dialect"),
     "storage/profiles.py": (1, "the chat profile of a store is spelled as Chat is"),
-    "wire/controls.py": (1, "a spelling that the other dialects read from Chat's residue"),
 }
 
 WAYS = {

@@ -13,8 +13,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-DIALECTS = ("anthropic_messages", "gemini_generate", "openai_chat", "openai_responses")
 DATA = Path(__file__).resolve().parent.parent / "data" / "dialects"
+# What an API speaks has answers.
+DIALECTS = tuple(sorted(path.parent.name for path in DATA.glob("*/responses")))
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ def stream_cases(dialect: str) -> list[StreamCase]:
             ends_in_error=bool(index.get(path.stem, {}).get("ends_in_error")),
             whole=index.get(path.stem, {}).get("whole"),
         )
-        for path in sorted(folder.glob("*.sse"))
+        for path in sorted((*folder.glob("*.sse"), *folder.glob("*.ndjson")))
     ]
 
 

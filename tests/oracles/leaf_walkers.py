@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from .judges import JUDGES
 from .leaf import Leaf, call, filed, inline, located
 from .rules.findings import objects
 from .rules.gemini_generate import get, spelled
@@ -320,4 +321,5 @@ WALKERS: dict[str, Callable[[Body], Leaves]] = {
     "openai_responses": responses,
     "anthropic_messages": claude,
     "gemini_generate": gemini,
+    **{name: judge.leaves for name, judge in JUDGES.items()},
 }

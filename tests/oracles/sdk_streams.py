@@ -12,7 +12,6 @@ from __future__ import annotations
 import json
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -22,25 +21,13 @@ import openai
 from google import genai
 from google.genai import types as gemini
 
+from .judge import Accumulated
+from .judges import JUDGES
 from .sdk_types import validate_chunk, validate_response
-from .sse import frames
+from .stream_rules import frames_of
 
 _USER: Any = [{"role": "user", "content": "x"}]
 _DONE = "[DONE]"
-
-
-@dataclass(frozen=True)
-class Accumulated:
-    """What the SDK made of a stream."""
-
-    final: dict[str, Any]
-    events: list[dict[str, Any]]
-    judge: Callable[[], list[str]] = field(default=list, compare=False)
-
-    @property
-    def problems(self) -> list[str]:
-        """The strict type findings of every event and of the result, which take a while."""
-        return self.judge()
 
 
 class StreamRefusedError(Exception):
@@ -51,7 +38,7 @@ def parse_stream(dialect: str, chunks: list[bytes], *, beta: bool = False) -> Ac
     """The accumulated message and the events; raises when the SDK refuses the bytes."""
     try:
         with warnings.catch_warnings(action="ignore"):  # pydantic, on blocks it does not know
-            accumulated = _STREAMS[dialect](chunks, beta)
+            accumulated = _read(dialect, chunks, beta=beta)
     except Exception as error:
         raise StreamRefusedError(f"{dialect}: {type(error).__name__}: {error}") from error
     return Accumulated(
@@ -65,9 +52,21 @@ def parse_whole(dialect: str, body: dict[str, Any], *, beta: bool = False) -> di
     """A whole response as the SDK reads it, dumped again with only what was on the wire."""
     try:
         with warnings.catch_warnings(action="ignore"):
-            return _WHOLES[dialect]([json.dumps(body).encode()], beta)
+            return _read_whole(dialect, [json.dumps(body).encode()], beta=beta)
     except Exception as error:
         raise StreamRefusedError(f"{dialect}: {type(error).__name__}: {error}") from error
+
+
+def _read(dialect: str, chunks: list[bytes], *, beta: bool) -> Accumulated:
+    if dialect in JUDGES:
+        return JUDGES[dialect].parse_stream(chunks)
+    return _STREAMS[dialect](chunks, beta)
+
+
+def _read_whole(dialect: str, chunks: list[bytes], *, beta: bool) -> dict[str, Any]:
+    if dialect in JUDGES:
+        return JUDGES[dialect].parse_whole(chunks)
+    return _WHOLES[dialect](chunks, beta)
 
 
 def _problems(
@@ -75,7 +74,7 @@ def _problems(
 ) -> list[str]:
     found = [
         f"event {index}: {problem}"
-        for index, frame in enumerate(frames(transcript))
+        for index, frame in enumerate(frames_of(dialect, transcript))
         if frame.data != _DONE and frame.event != "ping"
         for problem in validate_chunk(dialect, frame.value, beta=beta)
     ]

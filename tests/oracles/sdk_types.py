@@ -36,6 +36,7 @@ from openai.types.responses import Response
 from openai.types.responses import response_create_params as responses_params
 from pydantic.alias_generators import to_camel
 
+from .judges import JUDGES
 from .typecheck import Walker
 
 
@@ -129,7 +130,7 @@ def _request_judge(dialect: str) -> tuple[Walker, Any]:
             return Walker(models=False), responses_params.ResponseCreateParams
         case "gemini_generate":
             return _gemini_walker(), GenerateContentRequest
-    raise LookupError(f"no such dialect: {dialect}")
+    return JUDGES[dialect].walker, JUDGES[dialect].request
 
 
 @cache
@@ -143,7 +144,7 @@ def _response_judge(dialect: str, beta: bool) -> tuple[Walker, Any]:
             return Walker(), BetaMessage if beta else Message
         case "gemini_generate":
             return _gemini_walker(), gemini.GenerateContentResponse
-    raise LookupError(f"no such dialect: {dialect}")
+    return JUDGES[dialect].walker, JUDGES[dialect].response
 
 
 @cache
@@ -162,7 +163,7 @@ def _chunk_judge(dialect: str, beta: bool) -> tuple[Walker, Any]:
             return Walker(), BetaRawMessageStreamEvent if beta else RawMessageStreamEvent
         case "gemini_generate":
             return _gemini_walker(), gemini.GenerateContentResponse
-    raise LookupError(f"no such dialect: {dialect}")
+    return JUDGES[dialect].walker, JUDGES[dialect].chunk
 
 
 def _gemini_walker() -> Walker:

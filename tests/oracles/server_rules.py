@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from .judges import JUDGES
 from .rules import anthropic_messages, gemini_generate, openai_chat, openai_responses
 
 _COMMON = frozenset({"empty", "tool-choice", "name-duplicate"})
@@ -23,6 +24,7 @@ UNCONFIRMED: dict[str, frozenset[str]] = {
     | {"prefill-space", "cache-order", "stop-blank", "server-result-orphan", "range"},
     "gemini_generate": _COMMON
     | {"call-role", "response-role", "system-text", "stop-limit", "media-type"},
+    **{name: judge.unconfirmed for name, judge in JUDGES.items()},
 }
 
 
@@ -47,7 +49,7 @@ def _rules(dialect: str, body: dict[str, Any], model: str | None) -> Iterator[st
             return anthropic_messages.check(body)
         case "gemini_generate":
             return gemini_generate.check(body, model)
-    raise ValueError(f"no such dialect: {dialect}")
+    return JUDGES[dialect].rules(body)
 
 
 def confirmed(dialect: str, problems: list[str]) -> list[str]:

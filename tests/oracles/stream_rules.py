@@ -11,6 +11,7 @@ import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from .judges import JUDGES
 from .rules.findings import finding, objects
 from .sse import Frame, frames
 
@@ -19,10 +20,15 @@ Event = dict[str, Any]
 
 def check_stream_rules(dialect: str, transcript: bytes) -> list[str]:
     """The broken rules as `path: code: sentence`, the path being the frame's number."""
-    found = frames(transcript)
+    found = frames_of(dialect, transcript)
     if not found:
         return [finding("$", "empty", "the stream has no events")]
     return list(_RULES[dialect](found))
+
+
+def frames_of(dialect: str, transcript: bytes) -> list[Frame]:
+    """The frames of a transcript, as its dialect tells events apart."""
+    return JUDGES[dialect].frames(transcript) if dialect in JUDGES else frames(transcript)
 
 
 def _values(found: list[Frame]) -> list[tuple[str, Event]]:
@@ -296,4 +302,5 @@ _RULES: dict[str, Callable[[list[Frame]], Iterator[str]]] = {
     "openai_responses": _responses,
     "anthropic_messages": _anthropic,
     "gemini_generate": _gemini,
+    **{name: judge.stream_rules for name, judge in JUDGES.items()},
 }

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from .sse import frames
+from .judges import JUDGES
+from .stream_rules import frames_of
 
 Body = dict[str, Any]
 _FIRST = ("id", "created", "model")
@@ -20,7 +21,7 @@ _TERMINAL = frozenset({"response.completed", "response.incomplete", "response.fa
 
 def envelope_of_stream(dialect: str, transcript: bytes) -> Body:
     """The fields around the content, by the events of a stream."""
-    events = [frame.value for frame in frames(transcript) if frame.data != "[DONE]"]
+    events = [frame.value for frame in frames_of(dialect, transcript) if frame.data != "[DONE]"]
     return _STREAMS[dialect]([event for event in events if isinstance(event, dict)])
 
 
@@ -36,13 +37,13 @@ def differences(wanted: Body, found: Body, path: str = "") -> list[str]:
         place = f"{path}{key}"
         other = found.get(key)
         if isinstance(value, dict) and isinstance(other, dict):
-            problems += differences(_said(value), other, f"{place}.")
+            problems += differences(said(value), other, f"{place}.")
         elif value != other:
             problems.append(f"{place}: {str(other)[:100]} instead of {str(value)[:100]}")
     return problems
 
 
-def _said(*parts: Any, without: frozenset[str] | set[str] = frozenset()) -> Body:
+def said(*parts: Any, without: frozenset[str] | set[str] = frozenset()) -> Body:
     """Objects over each other, later ones on top."""
     found: Body = {}
     for part in parts:
@@ -53,13 +54,13 @@ def _said(*parts: Any, without: frozenset[str] | set[str] = frozenset()) -> Body
 
 
 def _chat_stream(events: list[Body]) -> Body:
-    choices = [_first(event.get("choices")) for event in events]
+    choices = [first(event.get("choices")) for event in events]
     named = [{key: event.get(key) or None for key in _FIRST} for event in reversed(events)]
-    choice = _said(*choices, without={"delta", "index"})
+    choice = said(*choices, without={"delta", "index"})
     probabilities = [each.get("logprobs") for each in choices if isinstance(each, dict)]
     if any(probabilities):
         choice["logprobs"] = _in_a_row(probabilities)
-    return _said(*events, without=_OF_CHUNKS) | _said(*named) | {"choice": choice}
+    return said(*events, without=_OF_CHUNKS) | said(*named) | {"choice": choice}
 
 
 def _in_a_row(parts: list[Any]) -> Body:
@@ -73,8 +74,8 @@ def _in_a_row(parts: list[Any]) -> Body:
 
 
 def _chat_whole(body: Body) -> Body:
-    choice = _said(_first(body.get("choices")), without={"message", "index"})
-    return _said(body, without=_OF_CHUNKS) | {"choice": choice}
+    choice = said(first(body.get("choices")), without={"message", "index"})
+    return said(body, without=_OF_CHUNKS) | {"choice": choice}
 
 
 def _anthropic_stream(events: list[Body]) -> Body:
@@ -82,40 +83,40 @@ def _anthropic_stream(events: list[Body]) -> Body:
     deltas = [event.get("delta") for event in events if event.get("type") == "message_delta"]
     usages = [holder.get("usage") for holder in (*starts, *events)]
     around = [
-        _said(event, without={"type", "delta", "usage"})
+        said(event, without={"type", "delta", "usage"})
         for event in events
         if event.get("type") == "message_delta"
     ]
-    message = _said(*starts, *deltas, *around, without={"content", "usage"})
-    return message | {"usage": _said(*usages)}
+    message = said(*starts, *deltas, *around, without={"content", "usage"})
+    return message | {"usage": said(*usages)}
 
 
 def _anthropic_whole(body: Body) -> Body:
-    return _said(body, without={"content", "usage"}) | {"usage": _said(body.get("usage"))}
+    return said(body, without={"content", "usage"}) | {"usage": said(body.get("usage"))}
 
 
 def _gemini_stream(events: list[Body]) -> Body:
-    candidates = [_first(event.get("candidates")) for event in events]
-    return _said(*events, without={"candidates"}) | {
-        "candidate": _said(*candidates, without={"content", "index"})
+    candidates = [first(event.get("candidates")) for event in events]
+    return said(*events, without={"candidates"}) | {
+        "candidate": said(*candidates, without={"content", "index"})
     }
 
 
 def _gemini_whole(body: Body) -> Body:
-    candidate = _said(_first(body.get("candidates")), without={"content", "index"})
-    return _said(body, without={"candidates"}) | {"candidate": candidate}
+    candidate = said(first(body.get("candidates")), without={"content", "index"})
+    return said(body, without={"candidates"}) | {"candidate": candidate}
 
 
 def _responses_stream(events: list[Body]) -> Body:
     ends = [event["response"] for event in events if event.get("type") in _TERMINAL]
-    return _said(*ends, without={"output"})
+    return said(*ends, without={"output"})
 
 
 def _responses_whole(body: Body) -> Body:
-    return _said(body, without={"output"})
+    return said(body, without={"output"})
 
 
-def _first(items: Any) -> Body:
+def first(items: Any) -> Body:
     """The first choice or candidate, which is the one that is kept in a conversation."""
     found = [item for item in items or () if isinstance(item, dict) and not item.get("index")]
     return found[0] if found else {}
@@ -126,10 +127,12 @@ _STREAMS: dict[str, Callable[[list[Body]], Body]] = {
     "openai_responses": _responses_stream,
     "anthropic_messages": _anthropic_stream,
     "gemini_generate": _gemini_stream,
+    **{name: judge.around_stream for name, judge in JUDGES.items()},
 }
 _WHOLES: dict[str, Callable[[Body], Body]] = {
     "openai_chat": _chat_whole,
     "openai_responses": _responses_whole,
     "anthropic_messages": _anthropic_whole,
     "gemini_generate": _gemini_whole,
+    **{name: judge.around_whole for name, judge in JUDGES.items()},
 }

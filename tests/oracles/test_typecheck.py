@@ -17,6 +17,7 @@ from pydantic import TypeAdapter
 
 from tests.oracles import sdk_types
 from tests.oracles.corpus import DIALECTS, request_cases
+from tests.oracles.judges import JUDGES
 from tests.oracles.leaves import leaves, missing_leaves
 from tests.oracles.sdk_types import validate_chunk, validate_request, validate_response
 from tests.oracles.server_rules import check_request_rules
@@ -81,6 +82,9 @@ def test_a_plain_adapter_would_have_seen_nothing():
     assert validate_request("openai_chat", body)
 
 
+LEFT_OUT = frozenset(name for judge in JUDGES.values() for name in judge.walker.left_out)
+
+
 def roots() -> Iterator[Any]:
     yield from (
         chat_params.CompletionCreateParams,
@@ -99,6 +103,8 @@ def test_every_hint_of_the_sdks_is_known():
     seen: set[Any] = set()
 
     def visit(hint: Any) -> None:
+        if getattr(hint, "__name__", "") in LEFT_OUT:
+            return
         if hint in seen or te.get_origin(hint) is Literal or origin_is_not_json(hint):
             return
         seen.add(hint)

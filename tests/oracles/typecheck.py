@@ -13,6 +13,7 @@ import binascii
 import collections.abc
 import datetime as dt
 import enum
+import inspect
 import io
 import os
 import re
@@ -52,6 +53,8 @@ class Walker:
     loose_enums: frozenset[str] = frozenset()
     closed_keys: Mapping[str, frozenset[str]] = field(default_factory=dict)
     wire_names: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    # Members of unions that stand for what was not given or is not known, by their names.
+    left_out: frozenset[str] = frozenset()
 
     def check(self, hint: Any, value: Any, path: str = "$") -> list[str]:
         """The problems of `value` against `hint`, each with its path."""
@@ -143,6 +146,7 @@ class Walker:
         options = tuple(o for option in options for o in flatten(option))
         if not self.models:
             options = tuple(o for o in options if not is_model(o))
+        options = tuple(o for o in options if getattr(o, "__name__", "") not in self.left_out)
         fitting = [option for option in options if _may_fit(option, value)]
         if not fitting:
             return [f"{path}: {_show(value)} fits no member of the union"]
@@ -169,7 +173,7 @@ def origin_is_not_json(hint: Any) -> bool:
 def allows_extra(hint: Any) -> bool:
     """Whether the SDK itself declares the object open to unknown keys."""
     if is_model(hint):
-        return False
+        return "__pydantic_extra__" in inspect.get_annotations(hint)
     config = getattr(hint, "__pydantic_config__", None) or {}
     return config.get("extra") == "allow" or getattr(hint, "__extra_items__", None) is object
 
@@ -220,9 +224,16 @@ def _alias(annotation: Any) -> str | None:
 
 def unwrap(hint: Any) -> Any:
     """A hint without what only annotates it."""
-    while te.get_origin(hint) in (*_WRAPPERS, te.Annotated):
-        hint = te.get_args(hint)[0]
-    return hint
+    while True:
+        origin = te.get_origin(hint)
+        if origin in (*_WRAPPERS, te.Annotated):
+            hint = te.get_args(hint)[0]
+        elif isinstance(origin, te.TypeAliasType):
+            hint = origin.__value__[te.get_args(hint)]
+        elif isinstance(hint, te.TypeAliasType):
+            hint = hint.__value__
+        else:
+            return hint
 
 
 def flatten(option: Any) -> Iterator[Any]:

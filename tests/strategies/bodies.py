@@ -14,6 +14,8 @@ from functools import cache
 
 from hypothesis import strategies as st
 
+from tests.oracles.judges import JUDGES
+
 from . import chat_bodies, claude_bodies, gemini_bodies, responses_bodies
 from .pieces import Body, Dice
 
@@ -24,12 +26,14 @@ _REQUESTS: dict[str, Make] = {
     "openai_responses": responses_bodies.request,
     "anthropic_messages": claude_bodies.request,
     "gemini_generate": gemini_bodies.request,
+    **{name: judge.draw_request for name, judge in JUDGES.items()},
 }
 _RESPONSES: dict[str, Make] = {
     "openai_chat": chat_bodies.response,
     "openai_responses": responses_bodies.response,
     "anthropic_messages": claude_bodies.response,
     "gemini_generate": gemini_bodies.response,
+    **{name: judge.draw_response for name, judge in JUDGES.items()},
 }
 
 

@@ -21,6 +21,7 @@ from openai.types.chat import ChatCompletion, completion_create_params
 from openai.types.responses import Response, response_create_params
 
 from tests.oracles import typecheck
+from tests.oracles.judges import JUDGES
 from tests.oracles.sdk_types import GenerateContentRequest
 
 REQUESTS: dict[str, Any] = {
@@ -29,6 +30,7 @@ REQUESTS: dict[str, Any] = {
     "anthropic_messages": message_create_params.MessageCreateParams,
     "anthropic_messages beta": beta_params.MessageCreateParams,
     "gemini_generate": GenerateContentRequest,
+    **{name: judge.drawn_request or judge.request for name, judge in JUDGES.items()},
 }
 RESPONSES: dict[str, Any] = {
     "openai_chat": ChatCompletion,
@@ -36,12 +38,14 @@ RESPONSES: dict[str, Any] = {
     "anthropic_messages": Message,
     "anthropic_messages beta": BetaMessage,
     "gemini_generate": GenerateContentResponse,
+    **{name: judge.drawn_response or judge.response for name, judge in JUDGES.items()},
 }
 # Typed, but headers or the SDK's own.
 _NOT_IN_BODIES = frozenset(
     {"betas", "workspace_id", "user_profile_id", "parsed"}
     | {"automaticFunctionCallingHistory", "sdkHttpResponse"}
 )
+_LEFT_OUT = frozenset(name for judge in JUDGES.values() for name in judge.walker.left_out)
 _WIRE_NAMES = {("CitationMetadata", "citations"): "citationSources"}
 _CONTENT = frozenset({"messages", "contents", "input", "content", "parts"})
 _NEEDED = {
@@ -53,6 +57,7 @@ _NEEDED = {
     "FunctionResponse": ("name", "response"),
     "FunctionResponseBlob": ("data", "mimeType"),
     "FunctionResponseFileData": ("fileUri",),
+    **{name: keys for judge in JUDGES.values() for name, keys in judge.needed.items()},
 }
 _PART_KINDS = (
     *("text", "inlineData", "fileData", "functionCall", "functionResponse"),
@@ -86,7 +91,7 @@ _SCHEMA = {"type": "object", "properties": {"x": {"type": "string"}}}
 
 def sdk_request(dialect: str, seed: int) -> dict[str, Any]:
     """A request body; the same one for the same seed."""
-    makes_models = dialect == "gemini_generate"
+    makes_models = dialect == "gemini_generate" or dialect in JUDGES
     body: dict[str, Any] = _Maker(seed, models=makes_models).value(REQUESTS[dialect])
     return body
 
@@ -128,6 +133,7 @@ class _Maker:
             option
             for option in options
             if not typecheck.origin_is_not_json(option)
+            and getattr(option, "__name__", "") not in _LEFT_OUT
             and (self._models or not typecheck.is_model(option))
         ]
         flat = [option for option in fitting if not typecheck.is_object(option)]

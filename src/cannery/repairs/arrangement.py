@@ -8,6 +8,7 @@ from itertools import groupby
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AssistantCanisterClass,
+    DocumentCanisterClass,
     SupervisorCanisterClass,
     UserCanisterClass,
     new_supervisor,
@@ -23,6 +24,7 @@ from cannery.wire.losses import Report
 from cannery.wire.markers import CONTINUE, PLACEHOLDER, system_envelope
 from cannery.wire.turns import MODEL, SUPERVISOR, USER, changed, side
 
+_WORDS = (UserCanisterClass, DocumentCanisterClass, SupervisorCanisterClass)
 _SPOKEN = (UserCanisterClass, AssistantCanisterClass, SupervisorCanisterClass)
 
 
@@ -62,6 +64,8 @@ def late_supervisors(pieces: list[Piece], rules: Rules, report: Report) -> list[
     start = leading_count(pieces)
     if rules.late_supervisors == "native" or not _has_supervisor(pieces, start):
         return pieces
+    if rules.late_supervisors == "behind_words":
+        return _behind_words(pieces, start, report)
     arranged = pieces[:start]
     staying: list[Piece] = []
     was_late = folds = False
@@ -83,6 +87,18 @@ def late_supervisors(pieces: list[Piece], rules: Rules, report: Report) -> list[
                 staying.append(piece)
         was_late = is_late
     return arranged + staying
+
+
+def _behind_words(pieces: list[Piece], start: int, report: Report) -> list[Piece]:
+    """Keep late system messages behind words of the user or of the system, and fold the others and a last one."""
+    arranged = pieces[:start]
+    for piece in pieces[start:]:
+        is_late = side(piece) == SUPERVISOR
+        is_behind = bool(arranged) and isinstance(arranged[-1].canister, _WORDS)
+        arranged.append(_folded(piece, report) if is_late and not is_behind else piece)
+    if side(arranged[-1]) == SUPERVISOR:
+        arranged[-1] = _folded(arranged[-1], report)
+    return arranged
 
 
 def _has_supervisor(pieces: list[Piece], start: int) -> bool:
@@ -207,13 +223,14 @@ def first_user(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]
     Where only supervisors speak, the last of them speaks from a user turn, inside a marked envelope.
     """
     start = leading_count(pieces)
-    if not rules.starts_with_user or not pieces:
+    if not pieces:
         return pieces
-    if start == len(pieces):
+    never_last = rules.starts_with_user or rules.late_supervisors == "behind_words"
+    if start == len(pieces) and never_last:
         *others, last = pieces
         report.repair("first_user", last.place, "the last system message is sent as a user turn")
         return [*others, _enveloped(last, report)]
-    if side(pieces[start]) == USER:
+    if not rules.starts_with_user or side(pieces[start]) == USER:
         return pieces
     report.repair("first_user", pieces[start].place)
     placeholder = new_user(PLACEHOLDER, pieces[0].canister.timestamp)

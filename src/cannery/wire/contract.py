@@ -34,8 +34,8 @@ class Rules(Struct, frozen=True, gc=False):
     refuses_blank_text: bool = False
     # The dialect of which blank text stays if something stands beside it, since its signatures come so; "" for none.
     signs_blank_text: str = ""
-    # "native": anywhere; "after_user": only between a user turn and the model's, or at the end; "fold": into the
-    # neighbouring user turn
+    # "native": anywhere; "after_user": only between a user turn and the model's, or at the end; "behind_words": only
+    # behind what a user said or another system message, and never last; "fold": into the neighbouring user turn
     late_supervisors: str = "native"
     # "many": leading supervisors stay apart; "one": they become a single leading system message
     leading_supervisors: str = "many"
@@ -152,6 +152,8 @@ class Dialect(Struct, frozen=True, gc=False):
     modelled: frozenset[str] = frozenset()
     # Which settings of a foreign request it takes from what its reader left; None where it takes none.
     takes_over: Callable[[Request, Left], TakenOver] | None = None
+    # Whether the fields of a tool stand a level deeper, below its type.
+    nests_tools: bool = False
     # Whether a request body must name its model; elsewhere the URL does.
     names_model: bool = True
     rules_for: Callable[[str | None], Rules] | None = None

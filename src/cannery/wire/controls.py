@@ -73,18 +73,18 @@ def distinct(request: Request, dialect: str, report: Report) -> Iterator[tuple[s
         yield place, tool
 
 
-def field_of(tool: Tool, source: str | None, field: str) -> str:
-    """The path of a field below the place of a tool: Chat keeps all but the type a level deeper."""
+def field_of(tool: Tool, report: Report, field: str) -> str:
+    """The path of a field below the place of a tool: some dialects keep all but the type a level deeper."""
     is_old = tool.residue is not None and tool.residue.form == "functions"
-    if source != "openai_chat" or is_old:
+    if not report.nests_tools or is_old:
         return f".{field}"
     return f".{'custom' if tool.is_freeform else 'function'}.{field}"
 
 
-def report_grammar(tool: Tool, source: str | None, report: Report, place: str) -> None:
+def report_grammar(tool: Tool, report: Report, place: str) -> None:
     """Name the grammar of a custom tool where the target has none; a format of mere text is no grammar."""
     if isinstance(tool.grammar, str) and decode_json(tool.grammar) != _FREE_TEXT:
-        within = field_of(tool, source, "format")
+        within = field_of(tool, report, "format")
         report.lose("FIELD_DROPPED", place, "the target has no grammars", within)
 
 

@@ -209,6 +209,8 @@ class Report(Struct):
     off: Collection[str] = ()
     request: Any = None
     takes_reasoning: bool = False
+    # Whether the dialect of the request keeps the fields of a tool a level deeper.
+    nests_tools: bool = False
     taken_names: Collection[str] | None = None
     taken: TakenOver = NOTHING_TAKEN
     lost: list[Lost] = []

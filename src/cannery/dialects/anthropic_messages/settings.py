@@ -431,7 +431,7 @@ def _write_tools(request: Request, body: Object, report: Report, *, is_same: boo
         else:
             ours = _write_tool(tool)
             if not is_same:
-                _make_legal(ours, tool, place, request, report)
+                _make_legal(ours, tool, place, report)
         written.append(ours if residue is None else recall(ours, residue.part))
         names.add(name)
     if written:
@@ -451,7 +451,7 @@ def _write_tool(tool: Tool) -> Object:
     return written
 
 
-def _make_legal(written: Object, tool: Tool, place: str, request: Request, report: Report) -> None:
+def _make_legal(written: Object, tool: Tool, place: str, report: Report) -> None:
     schema = tool.schema
     if tool.is_freeform:
         report.lose("FREEFORM_WRAPPED", place)
@@ -462,7 +462,7 @@ def _make_legal(written: Object, tool: Tool, place: str, request: Request, repor
     elif not (schema.startswith(_OBJECT) or _decode_parameters(schema).type == "object"):
         written["input_schema"] = {**decode_json(schema), "type": "object"}
     if tool.grammar is not absent:
-        report_grammar(tool, request.source, report, place)
+        report_grammar(tool, report, place)
     if tool.strict is None:
         del written["strict"]
 

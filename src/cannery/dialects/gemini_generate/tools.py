@@ -203,7 +203,7 @@ def write_tools(request: Request, body: Object, report: Report) -> None:
             _add_hosted(groups, decode_json(tool.hosted), is_joined="joined" in shapes)
             continue
         if request.source != NAME:
-            _report_tool(tool, request, report, place)
+            _report_tool(tool, report, place)
         declaration = _write_declaration(tool, shapes)
         if residue is not None:
             declaration = _restored(declaration, tool, residue.part, shapes)
@@ -234,13 +234,13 @@ def _make_object(declaration: Object, tool: Tool) -> None:
         declaration["parametersJsonSchema"] = schema
 
 
-def _report_tool(tool: Tool, request: Request, report: Report, place: str) -> None:
+def _report_tool(tool: Tool, report: Report, place: str) -> None:
     if tool.is_freeform:
         report.lose("FREEFORM_WRAPPED", place)
         report.freeform.add(tool.name)
-    report_grammar(tool, request.source, report, place)
+    report_grammar(tool, report, place)
     if tool.strict is True:
-        within = field_of(tool, request.source, "strict")
+        within = field_of(tool, report, "strict")
         report.lose("FIELD_DROPPED", place, "Gemini has no 'strict' for a function", within)
 
 

@@ -77,6 +77,7 @@ DIALECT = Dialect(
     control_paths=CONTROL_PATHS,
     modelled=MODELLED,
     takes_over=partial(shared_settings, NAME),
+    nests_tools=True,
     short_names=("openai", "chat", "gpt"),
     service=Service(
         headers=HEADERS,

@@ -349,7 +349,7 @@ def _write_tools(request: Request, body: Object, report: Report) -> None:
             written = recall(written, residue.part)
         elif tool.is_freeform and not is_same:
             written.pop("format", None)
-            put(written, "format", legal_format(tool, request, report, place))
+            put(written, "format", legal_format(tool, report, place))
         elif tool.hosted is absent and request.source not in SIBLINGS:
             _make_legal(written, tool)
         body.setdefault("tools", []).append(written)

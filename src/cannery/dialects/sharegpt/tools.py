@@ -80,7 +80,7 @@ def _is_sayable(tool: Tool, report: Report, place: str, source: str | None) -> b
     if source != NAME and tool.hosted is not absent:
         report.lose("TOOL_DROPPED", place, f"ShareGPT has no hosted tool {tool.name!r}")
         return False
-    report_grammar(tool, source, report, place)
+    report_grammar(tool, report, place)
     if own_residue(tool, NAME) is None:
         report_residue(tool, report, place)
     return True

@@ -89,7 +89,11 @@ def _read_choice(shape: Shape, reader: ChatReader, item: Any) -> tuple[Any, Obje
     finish = shape.finish(choice.get("finish_reason"))
     dropped: list[str] = []
     patch: Object | None = None
-    if "message" not in choice and finish is FinishReason.Filter:
+    if "message" not in choice and type(choice.get("messages")) is list:
+        # Mistral tells of the tools that it ran in several messages, which stay as they are (mistralai 3.7.0).
+        dropped.append("message")
+        _read_several(reader, choice["messages"])
+    elif "message" not in choice and finish is FinishReason.Filter:
         # Azure sends no message at all when its filter stopped the answer (API version 2024-02-01).
         dropped.append("message")
     else:
@@ -102,6 +106,14 @@ def _read_choice(shape: Shape, reader: ChatReader, item: Any) -> tuple[Any, Obje
         take_usual(choice, key, usual, dropped)
     take_usual(choice, "finish_reason", shape.finish_word(finish, has_calls=False), dropped)
     return finish, nested(choice, {"message": patch}, dropped)
+
+
+def _read_several(reader: ChatReader, messages: list[Any]) -> None:
+    """Read what the model says in several messages of one choice, without taking it."""
+    for index, message in enumerate(messages):
+        if type(message) is dict and message.get("role") == "assistant":
+            copy = decode_json(write_json({key: message[key] for key in message if key != "role"}))
+            reader.assistant(copy, "assistant", ("choices", 0, "messages", index))
 
 
 def _read_message(reader: ChatReader, message: Object, path: Path) -> Object | None:

@@ -12,7 +12,9 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from cannery.families.chat.writing import ATTACHED, AUDIO_FORMATS
+from cannery.families.chat.attached import SPEAKERS, MediaOfResults
+from cannery.families.chat.waiting import WaitingCalls
+from cannery.families.chat.writing import AUDIO_FORMATS
 from cannery.families.openai.shared import cache_mark
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
@@ -38,10 +40,9 @@ from cannery.messages.content import (
 from cannery.messages.json_text import write_json
 from cannery.messages.payload import Base64, Location
 from cannery.messages.residue import Residue
-from cannery.messages.role import Role
 from cannery.roles.vocabularies import VOCABULARIES
-from cannery.wire.bodies import Object, Reader, decoded, is_named
-from cannery.wire.markers import flag_error, read_error_flag, read_media_label
+from cannery.wire.bodies import Object, decoded, is_named
+from cannery.wire.markers import flag_error, read_error_flag
 from cannery.wire.media import data_url_patch, split_data_url
 from cannery.wire.places import Path, path_text
 from cannery.wire.residues import nested, set_again
@@ -49,16 +50,16 @@ from cannery.wire.wire_roles import read_role
 
 _ROLES = VOCABULARIES["openai"]
 _AUDIO_TYPES = {sound: mime_type for mime_type, sound in AUDIO_FORMATS.items()}
-_SPEAKERS = ("system", "developer", "user")
 _REASONING_KEYS = ("reasoning_content", "reasoning")
-_MEDIA_PARTS = ("image_url", "file", "input_audio")
 # What a part says, and the patch that gives its exact spelling again.
 Held = tuple[Any, Object | None]
 
 
-class ChatReader(Reader):
+class ChatReader(MediaOfResults):
     """Reads the messages of one body, in order; ``places`` takes the path of each canister."""
 
+    # Whether a result must name its call; elsewhere one without an id answers the first call that waits.
+    needs_call_ids: ClassVar[bool] = True
     # In an answer: what the ids begin with that are made for calls without one.
     call_stem = ""
     _legacy_count = 0
@@ -70,6 +71,7 @@ class ChatReader(Reader):
         self.canisters: list[AnyCanister] = []
         self.places = places
         self.when = now()
+        self._waiting = WaitingCalls()
         self._legacy: dict[str, list[str]] = {}
 
     def messages(self, listed: Any) -> None:
@@ -93,6 +95,7 @@ class ChatReader(Reader):
             read(self, message, role, ("messages", index))
 
     def _role(self, role: Any, index: int) -> str:
+        """The role of a message."""
         if role is absent:
             self.fail(f"messages[{index}].role", "is required")
         return read_role(self.dialect, role, _ROLES, f"messages.{index}.role")
@@ -261,78 +264,6 @@ class ChatReader(Reader):
         del part["file"], part["type"]
         return held, nested(part, {"file": nested(file, {"file_data": spelling})})
 
-    # --- media of results ----------------------------------------------------------------------
-
-    def _attach(self, content: list[Any], position: Any) -> int:
-        """Give labelled media back to the results that they belong to; how many parts that took.
-
-        Only what writing would give again to the letter is taken: one message behind all results of the turn has their
-        media, in the order of the results.
-        """
-        if _labelled(content[0]) is None:
-            return 0
-        results = self._open_results()
-        found: list[tuple[int, list[Any]]] = []
-        taken, last = 0, -1
-        while taken + 1 < len(content):
-            call_id = _labelled(content[taken])
-            index = -1 if call_id is None else results.get(call_id, -1)
-            media = self._media_after(content, taken + 1) if index > last else []
-            if not media:
-                break
-            found.append((index, media))
-            taken, last = taken + 1 + len(media), index
-        if taken == len(content) and self._has_result(position + 1):
-            return 0
-        for index, media in found:
-            self._take_media(index, media)
-        return taken
-
-    def _has_result(self, position: int) -> bool:
-        """Whether a message is one more result, behind which the media would go."""
-        message = self._listed[position] if position < len(self._listed) else None
-        if type(message) is not dict or "role" not in message:
-            return False
-        role = self._role(message["role"], position)
-        return role not in _SPEAKERS and role != "assistant"
-
-    def _open_results(self) -> dict[str, int]:
-        """The results at the end of what was read so far, which media may belong to.
-
-        There are none if a message before gave media to one of them: the two messages would become one.
-        """
-        found: dict[str, int] = {}
-        for index in range(len(self.canisters) - 1, -1, -1):
-            canister: Any = self.canisters[index]
-            if canister.role is not Role.Result:
-                break
-            if canister.residue is None and type(canister.held) is str:
-                found[canister.invocation_id] = index
-            elif canister.residue is not None and canister.residue.form == ATTACHED:
-                return {}
-        return found
-
-    def _media_after(self, content: list[Any], start: int) -> list[Any]:
-        """The media from a position on that have no odd spelling."""
-        media: list[Any] = []
-        for item in content[start:]:
-            if type(item) is not dict or item.get("type") not in _MEDIA_PARTS:
-                break
-            copy = {key: {**held} if type(held) is dict else held for key, held in item.items()}
-            held, patch = self.part(copy, ("content",))
-            if patch is not None or held.kind == "opaque":
-                break
-            media.append(held)
-        return media
-
-    def _take_media(self, index: int, media: list[Any]) -> None:
-        canister: Any = self.canisters[index]
-        words = (new_text(canister.held),) if canister.held else ()
-        held = new_parts((*words, *media))
-        residue = Residue(self.dialect, form=ATTACHED)
-        fields = {"held": held, "residue": residue, "_memo": None}
-        self.canisters[index] = msgspec.structs.replace(canister, **fields)
-
     # --- assistant -----------------------------------------------------------------------------
 
     def assistant(self, message: Object, _role: str, path: Path) -> None:
@@ -354,8 +285,14 @@ class ChatReader(Reader):
             self._calls(message, path, start)
         if len(self.canisters) == start:
             self._add(new_assistant(absent, self.when), path)
+        if message:
+            form = self._form(message, form)
         if form is not None or message:
             self._keep_on_head(start, path, form, set_again(message))
+
+    def _form(self, message: Object, form: str | None) -> str | None:  # noqa: ARG002 - for dialects with marks
+        """The form of an assistant message, with what a dialect marks messages by."""
+        return form
 
     def _says_more(self, message: Object, start: int) -> bool:
         """Whether empty content stands beside something that is said."""
@@ -446,6 +383,10 @@ class ChatReader(Reader):
             self.object(call, path_text(path))
         kind = call.get("type", "function")
         inner = call.get(kind) if type(kind) is str else None
+        is_odd = type(inner) is not dict and type(call.get("function")) is dict
+        if is_odd:
+            # Its type is no word that tells anything; it stays as it is.
+            kind, inner = "function", call["function"]
         if kind not in ("function", "custom") or type(inner) is not dict:
             if type(kind) is not str:
                 self.fail(f"{path_text(path)}.type", "expected a string")
@@ -453,9 +394,9 @@ class ChatReader(Reader):
             opaque = Residue(self.dialect, form="tool_calls")
             self._add(new_assistant(held, self.when, True, opaque), path)
             return
-        dropped = [] if call.pop("type", None) else ["type"]
+        dropped = [] if is_odd or call.pop("type", None) else ["type"]
         identifier = call.get("id", absent)
-        if type(identifier) is str and (identifier or not self.call_stem):
+        if type(identifier) is str and self._is_call_id(identifier):
             del call["id"]
         else:
             if identifier is absent:
@@ -468,6 +409,8 @@ class ChatReader(Reader):
         if patch is not None or call or dropped:
             residue = self._kept(nested(call, {kind: patch}, dropped))
         own = (identifier, name, kind == "custom")
+        if not self.needs_call_ids:
+            self._waiting.add(identifier, name)
         self._add(new_invocation(arguments, self.when, True, residue, None, *own), path)
 
     def _called(self, function: Object, kind: str, path: Path) -> tuple[str, str, Object | None]:
@@ -533,7 +476,7 @@ class ChatReader(Reader):
     ) -> tuple[Any, str | None, Object | None]:
         """What the parts of a result say, their form, and the patch of the list."""
         if not content:
-            return "", "list", None
+            return "", "empty", None
         read = [self.part(item, (*path, index)) for index, item in enumerate(content)]
         patches = {str(index): patch for index, (_, patch) in enumerate(read) if patch is not None}
         patch = {"i": patches} if patches else None
@@ -544,6 +487,8 @@ class ChatReader(Reader):
 
     def _answered(self, message: Object, role: str, path: Path) -> tuple[str, list[str]]:
         """The id of the call that is answered, and the keys of a tool message that an older one does not have."""
+        if role == "tool" and not self.needs_call_ids:
+            return self._paired(message)
         if role == "tool":
             identifier = message.pop("tool_call_id", None)
             if type(identifier) is not str:
@@ -558,11 +503,25 @@ class ChatReader(Reader):
         waiting = self._legacy.get(name)
         return (waiting.pop(0) if waiting else f"function_call_{name}"), dropped
 
+    def _is_call_id(self, identifier: str) -> bool:
+        return bool(identifier) or not (self.call_stem or not self.needs_call_ids)
+
+    def _paired(self, message: Object) -> tuple[str, list[str]]:
+        """The id of the call that a result answers, where it may leave it out."""
+        given = message.get("tool_call_id")
+        if type(given) is str and self._is_call_id(given):
+            del message["tool_call_id"]
+            self._waiting.answer(given)
+            return given, []
+        name = message.get("name")
+        found = self._waiting.take(name if type(name) is str else None, len(self.canisters))
+        return found, [] if "tool_call_id" in message else ["tool_call_id"]
+
     # --- tables --------------------------------------------------------------------------------
 
     # Who reads a message of a role, and who a part of a type; a dialect with others of either has tables of its own.
     readers: ClassVar[Mapping[str, Any]] = {
-        **dict.fromkeys(_SPEAKERS, _spoken),
+        **dict.fromkeys(SPEAKERS, _spoken),
         "assistant": assistant,
         **dict.fromkeys(("tool", "function"), _result),
     }
@@ -584,11 +543,3 @@ def _is_one_text(content: list[Any]) -> bool:
     """Whether a list holds one text, which would be written as a string."""
     first = content[0]
     return len(content) == 1 and type(first) is dict and first.get("type") == "text"
-
-
-def _labelled(part: Any) -> str | None:
-    """The call id of a part that says to which result the media behind it belong, or None."""
-    if type(part) is not dict or len(part) != 2 or part.get("type") != "text":
-        return None
-    text = part.get("text")
-    return read_media_label(text) if type(text) is str else None

@@ -7,7 +7,7 @@ that they are about, in a chunk of their own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -124,7 +124,7 @@ class ChatStreamReader:
             if isinstance(choice, dict) and choice.get("index", 0) == 0:
                 self._around.take_choice(choice)
                 yield from self._choice(choice)
-                others += _unsaid(choice, self._told_of_choice)
+                others += _unsaid(choice, self._told_of_choice, self.is_said)
             else:
                 others.append(choice)
         more = {} if self._head is not None else self._untold(chunk)
@@ -185,8 +185,7 @@ class ChatStreamReader:
                 if isinstance(delta.get(key), str) and delta[key]:
                     yield from self._say("reasoning", delta[key], key)
                     break
-            for words in filter(None, _texts(delta.get("content"))):
-                yield from self._say("text", words)
+            yield from self._content(delta.get("content"))
             if isinstance(delta.get("refusal"), str) and delta["refusal"]:
                 yield from self._say("refusal", delta["refusal"], "refusal")
             self._is_blank = self._is_blank or delta.get("content") == ""
@@ -214,6 +213,14 @@ class ChatStreamReader:
             self._finish = Finish(reason, residue=own)
             self._word = str(word)
             yield from self._end_parts()
+
+    def _content(self, content: Any) -> Iterator[Event]:
+        for words in filter(None, _texts(content)):
+            yield from self._say("text", words)
+
+    def is_said(self, part: Any) -> bool:
+        """Whether events say what a part of the content says."""
+        return is_text(part)
 
     def _say(self, kind: str, words: str, form: str | None = None) -> Iterator[Event]:
         if self._spoken is None or self._spoken[0] != kind:
@@ -357,23 +364,26 @@ def _says(choice: Any) -> bool:
 def _texts(content: Any) -> list[str]:
     """The texts of a content, which some servers send in parts."""
     if isinstance(content, list):
-        return [part["text"] for part in content if _is_text(part)]
+        return [part["text"] for part in content if is_text(part)]
     return [content] if isinstance(content, str) else []
 
 
-def _is_text(part: Any) -> bool:
+def is_text(part: Any) -> bool:
+    """Whether a part of the content is text."""
     return isinstance(part, dict) and part.get("type") == "text" and type(part.get("text")) is str
 
 
-def _unsaid(choice: dict[str, Any], told: dict[str, Any]) -> list[dict[str, Any]]:
+def _unsaid(
+    choice: dict[str, Any], told: dict[str, Any], is_said: Callable[[Any], bool]
+) -> list[dict[str, Any]]:
     """What no event says of the first choice and no chunk before ``told``, as a choice of its own."""
     delta = choice.get("delta")
     delta = delta if isinstance(delta, dict) else {}
     rest = {key: item for key, item in delta.items() if key not in DELTA and item not in _NOTHING}
     content = delta.get("content")
     parts = content if isinstance(content, list) else ()
-    if not all(map(_is_text, parts)):
-        rest["content"] = [part for part in parts if not _is_text(part)]
+    if not all(map(is_said, parts)):
+        rest["content"] = [part for part in parts if not is_said(part)]
     if all(isinstance(delta.get(key), str) and delta[key] for key in REASONING):
         rest[REASONING[1]] = delta[REASONING[1]]
     around = {

@@ -235,13 +235,22 @@ class ChatStreamWriter:
         while self._turns.open is not None:
             written.append(self._part_end(PartEnd(self._turns.open)))
         word = own_word(event, self.dialect) or self.shape.finish_words[event.reason]
-        written += [self._annotations(), self._chunk({}, word)]
-        if self._options.include_usage and self._usage is not None:
-            usage = own_count(
-                self._usage, self.dialect, write_usage(self._usage.usage, self.shape.details)
-            )
-            written.append(data_frame({**self._head, "choices": [], "usage": usage}))
+        written += [self._annotations(), self._ending(word)]
         return b"".join([*written, b"data: [DONE]\n\n"])
+
+    def _ending(self, word: str) -> bytes:
+        """The finish reason, and the tokens behind it where they are asked for."""
+        ended = self._chunk({}, word)
+        if not self._options.include_usage or self._usage is None:
+            return ended
+        return ended + data_frame({**self._head, "choices": [], "usage": self._counted()})
+
+    def _counted(self) -> dict[str, Any] | None:
+        """The tokens that were counted."""
+        if self._usage is None:
+            return None
+        usage = write_usage(self._usage.usage, self.shape.details)
+        return own_count(self._usage, self.dialect, usage)
 
     def _failure(self, event: Failure) -> bytes:
         self._is_over = True

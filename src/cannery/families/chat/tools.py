@@ -13,8 +13,9 @@ from cannery.messages.absence import absent
 from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import Request, Tool, new_tool
 from cannery.messages.residue import Residue
+from cannery.wire.arguments import FREEFORM_INPUT
 from cannery.wire.bodies import Fields, Object, decode, decoded, kind_of, spelled_text
-from cannery.wire.controls import distinct, put
+from cannery.wire.controls import distinct, put, report_grammar
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
 from cannery.wire.places import Path
@@ -23,6 +24,14 @@ from cannery.wire.schemas import lists_properties, object_schema
 
 _Item = dict[str, Any]
 _decode = msgspec.json.Decoder().decode
+NO_PARAMETERS = {"type": "object", "properties": {}}
+_FREEFORM = write_json(
+    {
+        "type": "object",
+        "properties": {FREEFORM_INPUT: {"type": "string"}},
+        "required": [FREEFORM_INPUT],
+    }
+)
 
 # --- reading -----------------------------------------------------------------------------------
 
@@ -53,17 +62,18 @@ def _take_listed(dialect: str, body: Object, key: str) -> list[_Item]:
 
 
 def _tool(dialect: str, item: _Item) -> Tool:
-    kind = item.get("type")
+    kind = item.get("type", "function")
     function: Any = item.get(kind) if kind == "function" or kind == "custom" else None  # noqa: PLR1714 - faster
     # The fields of a function are not decoded yet.
     name = _decode(function["name"]) if type(function) is dict and "name" in function else None
     if type(name) is not str:
         return _hosted(item)
-    del item["type"], item[str(kind)], function["name"]
+    dropped = [] if item.pop("type", None) else ["type"]
+    del item[str(kind)], function["name"]
     made, patch = (_custom if kind == "custom" else _named)(name, function)
-    if patch is None and not item:
+    if patch is None and not item and not dropped:
         return new_tool(*made)  # type: ignore[no-any-return]
-    part = nested(_plain(item), {str(kind): patch})
+    part = nested(_plain(item), {str(kind): patch}, dropped)
     residue = None if part is None else Residue(dialect, write_json(part))
     return new_tool(*made, residue=residue)  # type: ignore[no-any-return]
 
@@ -166,8 +176,13 @@ def _read_grammar(grammar: Object) -> tuple[str, Object | None]:
 # --- writing -----------------------------------------------------------------------------------
 
 
-def write_tools(dialect: str, request: Request, body: Object, report: Report) -> None:
-    """Put the tools into a body; hosted tools of others are lost."""
+def write_tools(
+    dialect: str, request: Request, body: Object, report: Report, *, has_freeform: bool = True
+) -> None:
+    """Put the tools into a body; hosted tools of others are lost.
+
+    Without free text a custom tool becomes a function with one argument, and every function has parameters.
+    """
     is_same = request.source == dialect
     for place, tool in distinct(request, dialect, report):
         residue = tool.residue
@@ -178,11 +193,17 @@ def write_tools(dialect: str, request: Request, body: Object, report: Report) ->
         if tool.hosted is not absent and not is_same and request.source is not None:
             report.lose("TOOL_DROPPED", place, f"Chat has no hosted tool {tool.name!r}")
             continue
+        if tool.is_freeform and not (is_same or has_freeform):
+            tool = _as_function(tool, report, place)  # noqa: PLW2901 - what is sent
         written = _write_tool(tool, form)
         if residue is not None:
             written = recall(written, residue.part)
         elif not is_same and tool.hosted is absent:
             _make_legal(written[written["type"]], tool, request, report, place)
+            if not has_freeform:
+                written["function"].setdefault("parameters", NO_PARAMETERS)
+                if tool.strict is None:
+                    del written["function"]["strict"]
         body.setdefault("functions" if form == "functions" else "tools", []).append(written)
 
 
@@ -201,10 +222,18 @@ def _write_tool(tool: Tool, form: str | None) -> Any:
     return inner if form == "functions" else {"type": "function", "function": inner}
 
 
+def _as_function(tool: Tool, report: Report, place: str) -> Tool:
+    """A custom tool as a function whose argument is the free text."""
+    report.lose("FREEFORM_WRAPPED", place)
+    report.freeform.add(tool.name)
+    report_grammar(tool, report, place)
+    return new_tool(tool.name, tool.description, _FREEFORM)  # type: ignore[no-any-return]
+
+
 def _make_legal(inner: Object, tool: Tool, request: Request, report: Report, place: str) -> None:
     """Change what a server would refuse of a tool that came from elsewhere."""
     if tool.is_freeform:
-        flat = legal_format(tool, request, report, place)
+        flat = legal_format(tool, report, place)
         inner.pop("format", None)
         if flat is not absent:
             inner["format"] = _nested_grammar(flat)

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import groupby
-from typing import Any, assert_never
+from typing import Any, ClassVar, assert_never
 
+from cannery.families.chat.fields import EMPTY, field_of_form, recalled
 from cannery.families.openai.shared import detail_place, image_detail
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
@@ -30,9 +31,10 @@ from cannery.messages.content import (
     TextualContentClass,
     VideoContentClass,
 )
-from cannery.messages.json_text import decode_json
+from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.payload import Location
 from cannery.messages.role import Role
+from cannery.wire.arguments import FREEFORM_INPUT
 from cannery.wire.citations import report_approximated
 from cannery.wire.contract import Piece
 from cannery.wire.foreign import report_residue
@@ -68,6 +70,12 @@ class ChatWriter:
     ``for_answer`` if they are for a client, not for the server: then a message has annotations.
     """
 
+    # Whether a message has fields for refusals and thoughts beside its content; elsewhere they are parts of it.
+    speaks_beside: ClassVar[bool] = True
+    # Whether there are calls with free text; elsewhere it is the argument of a function.
+    has_freeform: ClassVar[bool] = True
+    # How closely an image may be looked at.
+    details: ClassVar[frozenset[str]] = frozenset({"auto", "low", "high", "original"})
     # Whether what is being written stands inside a result, so that its fields have no path of their own.
     _is_nested = False
 
@@ -83,6 +91,8 @@ class ChatWriter:
         self.report = report
         self.is_same = is_same
         self.for_answer = for_answer
+        # The names of calls, by their ids.
+        self.called: dict[str, str] = {}
         # The calls that were written in the old way, which wants its results in the old way too.
         self._legacy: dict[str, str] = {}
 
@@ -116,7 +126,9 @@ class ChatWriter:
         self, turn: list[Piece], media: list[Object], written: list[Object]
     ) -> list[Object]:
         """Write tool messages, and what the user said behind the waiting media; give what still waits."""
-        for is_result, run in groupby(turn, _is_result):
+        for is_result, run in groupby(
+            turn, lambda piece: type(piece.canister) is ResultCanisterClass
+        ):
             if is_result:
                 for piece in run:
                     message, more = self.result(piece)
@@ -125,7 +137,7 @@ class ChatWriter:
                 continue
             message = self.spoken([*run], "user")
             if media:
-                message["content"] = [*media, *_as_list(message["content"])]
+                message["content"] = [*media, *as_list(message["content"])]
                 media = []
             written.append(message)
         return media
@@ -149,7 +161,7 @@ class ChatWriter:
         head = own_residue(canister, self.dialect)
         write = self.parts if role == "user" or self.is_same else self._system_parts
         form = None if head is None else head.form
-        if form in _EMPTY and len(turn) > 1:
+        if form in EMPTY and len(turn) > 1:
             # Something was added to a message without content.
             turn, form = turn[1:], "list" if form == "empty" else None
         parts = [part for piece in turn for part in write(piece)]
@@ -164,7 +176,7 @@ class ChatWriter:
             message["content"] = parts[0]["text"]
         else:
             message["content"] = parts or ""
-        return message if head is None else _recalled(message, head.envelope)
+        return message if head is None else recalled(message, head.envelope)
 
     def _system_parts(self, piece: Piece) -> list[Object]:
         parts = self.parts(piece)
@@ -197,7 +209,7 @@ class ChatWriter:
         if residue.dialect == self.dialect:
             return recall(ours, residue.part)  # type: ignore[no-any-return]
         detail = image_detail(residue)
-        if detail is not None and ours["type"] == "image_url":
+        if detail in self.details and ours["type"] == "image_url":
             ours["image_url"]["detail"] = detail
             report_residue(canister, self.report, piece.place, detail_place(residue))
         else:
@@ -379,9 +391,9 @@ class ChatWriter:
 
     def _result_content(self, piece: Piece, form: str | None) -> tuple[Any, list[Object]]:
         canister: Any = piece.canister
-        if form == "absent":
-            return None, []
         held = canister.held
+        if form == "absent" or (form == "empty" and held == ""):
+            return (None if form == "absent" else []), []
         contents = held.parts if isinstance(held, PartsContentClass) else (held,)
         if self.is_same and form != ATTACHED and isinstance(held, PartsContentClass):
             return [self.content_part(content, piece.place) for content in contents], []
@@ -428,7 +440,7 @@ class ChatWriter:
         if media or not content:
             self.report.lose("CACHE_MARK_DROPPED", place)
             return content
-        parts = _as_list(content)
+        parts = as_list(content)
         parts[-1]["prompt_cache_breakpoint"] = {"mode": "explicit", "ttl": CACHE_TTL[cache]}
         return parts
 
@@ -436,9 +448,12 @@ class ChatWriter:
         """One entry of ``tool_calls``."""
         canister: Any = piece.canister
         arguments = canister.held
-        if canister.is_freeform:
+        if canister.is_freeform and (self.has_freeform or self.is_same):
             kind, inner = "custom", {"name": canister.name, "input": arguments}
         else:
+            if canister.is_freeform:
+                self.report.lose("FREEFORM_WRAPPED", piece.place)
+                arguments = write_json({FREEFORM_INPUT: arguments})
             if not self.is_same and not arguments.strip():
                 arguments = "{}"
             kind, inner = "function", {"name": canister.name, "arguments": arguments}
@@ -481,10 +496,12 @@ class ChatWriter:
         self._set_content(message, parts, calls, None if head is None else head.form)
         if calls:
             message["tool_calls"] = calls
-        return message if head is None else _recalled(message, head.envelope)
+        return message if head is None else recalled(message, head.envelope)
 
     def _add_call(self, piece: Piece, message: Object, calls: list[Object]) -> None:
-        residue = own_residue(piece.canister, self.dialect)
+        canister: Any = piece.canister
+        residue = own_residue(canister, self.dialect)
+        self.called[canister.identifier] = canister.name
         call = self.call(piece)
         if residue is not None and residue.form == "function_call":
             message["function_call"] = call["function"]
@@ -498,11 +515,11 @@ class ChatWriter:
         canister: Any = piece.canister
         held = canister.held
         residue = own_residue(canister, self.dialect)
-        place = None if residue is None else _field(residue.form, held)
-        if isinstance(held, ReasoningContentClass):
+        place = None if residue is None else field_of_form(residue.form, held)
+        if isinstance(held, ReasoningContentClass) and (self.speaks_beside or place):
             self._add_reasoning(held, message, place, piece)
         elif (
-            isinstance(held, RefusalContentClass) and place != "refusal" and not self.is_same
+            isinstance(held, RefusalContentClass) and self.speaks_beside and not self.is_same
         ) or place == "refusal":
             if residue is None:
                 report_residue(canister, self.report, piece.place)
@@ -554,44 +571,13 @@ def _is_bare_text(parts: list[Object]) -> bool:
     return len(parts) == 1 and parts[0].keys() == {"type", "text"} and parts[0]["type"] == "text"
 
 
-# Forms of a message without content.
-_EMPTY = frozenset({"absent", "null", "empty"})
-# Fields of a message beside its content, and what is said in them.
-_FIELDS: dict[str, type] = {
-    "reasoning_content": ReasoningContentClass,
-    "reasoning": ReasoningContentClass,
-    "refusal": RefusalContentClass,
-    "audio": AudioContentClass,
-    "tool_calls": OpaqueContentClass,
-}
-_SAYING = ("content", "function_call", *_FIELDS)
-
-
-def _field(form: str | None, held: Any) -> str | None:
-    """The field in which something was said; none for what cannot be said there, since it took the place of another."""
-    kind = _FIELDS.get(form or "")
-    return form if kind is not None and isinstance(held, kind) else None
-
-
-def _recalled(message: Object, patch: str | None) -> Object:
-    """A message with its fields; those that said nothing leave room for what was added to it since."""
-    if patch is None:
-        return message
-    restored: Object = recall(message, patch)
-    said = {key: message[key] for key in _SAYING if message.get(key) and not restored.get(key)}
-    return {**restored, **said} if said else restored
-
-
 def _say_more(message: Object, field: str, text: str) -> None:
     """Add to a field that has room for one text."""
     message[field] = f"{message[field]}\n\n{text}" if field in message else text
 
 
-def _is_result(piece: Piece) -> bool:
-    return isinstance(piece.canister, ResultCanisterClass)
-
-
-def _as_list(content: Any) -> list[Object]:
+def as_list(content: Any) -> list[Object]:
+    """The parts of a content."""
     if isinstance(content, str):
         return [{"type": "text", "text": content}] if content else []
     return list(content or [])

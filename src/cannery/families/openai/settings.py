@@ -14,7 +14,6 @@ from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import (
     Controls,
     OutputFormat,
-    Request,
     Thinking,
     Tool,
     new_output_format,
@@ -119,12 +118,12 @@ def write_metadata(controls: Controls, body: Object, report: Report, *, is_same:
     body["metadata"] = metadata
 
 
-def legal_format(tool: Tool, request: Request, report: Report, place: str) -> Any:
+def legal_format(tool: Tool, report: Report, place: str) -> Any:
     """The format of a custom tool that came from elsewhere as a server takes it, flat; absent where it has none."""
     if not isinstance(tool.grammar, str):
         return absent
     given: Object = decode_json(tool.grammar)
-    within = field_of(tool, request.source, "format")
+    within = field_of(tool, report, "format")
     syntax, definition = given.get("syntax"), given.get("definition")
     legal: Object | None = None
     if given.get("type") == "text":

@@ -21,8 +21,8 @@ from cannery.wire.residues import Left, dropped_keys
 _CHAT, _RESPONSES = "openai_chat", "openai_responses"
 _LOGPROBS = "message.output_text.logprobs"
 _DETAILS = frozenset({"auto", "low", "high", "original"})
-# Where the detail of an image stands in its part.
-_DETAIL_PLACES = {_CHAT: ".image_url.detail", _RESPONSES: ".detail"}
+# Where the detail of an image stands in its part, in Chat's relatives and in Responses.
+_DETAIL_PLACES = (".image_url.detail", ".detail")
 # How long both dialects keep what a mark asks for.
 _CACHE = {"30m": "short", "12h": "long"}
 
@@ -116,19 +116,18 @@ def put_shared(taken: TakenOver, body: Object) -> None:
 
 
 def image_detail(residue: Residue | None) -> str | None:
-    """How closely an image of one of the two dialects is to be looked at, where its residue says it."""
+    """How closely an image is to be looked at, where its residue says it."""
     if residue is None or residue.part is None or '"detail"' not in residue.part:
         return None
-    place = _DETAIL_PLACES.get(residue.dialect)
-    for path, held in dropped_keys(residue.part) if place is not None else ():
-        if path == place and type(held) is str and held in _DETAILS:
+    for path, held in dropped_keys(residue.part):
+        if path in _DETAIL_PLACES and type(held) is str and held in _DETAILS:
             return held
     return None
 
 
 def detail_place(residue: Residue) -> str:
     """Where the residue of an image says it."""
-    return _DETAIL_PLACES[residue.dialect]
+    return next(path for path, _ in dropped_keys(residue.part) if path in _DETAIL_PLACES)
 
 
 def cache_mark(part: Any) -> str | None:

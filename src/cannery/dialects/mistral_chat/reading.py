@@ -1,0 +1,197 @@
+"""Reading Mistral requests: what messages have beyond those of the family.
+
+A ``reference`` behind a text is a citation of that text. ``prefix`` is the form of a message: what it asks for, to go
+on from there, is said by standing last. A result without an id answers the first call that waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import msgspec
+
+from cannery.dialects.mistral_chat.settings import NAME, TABLE
+from cannery.errors import DialectError
+from cannery.families.chat.reading import ChatReader, Held
+from cannery.families.chat.settings import read_settings
+from cannery.families.chat.tools import take_tools
+from cannery.messages.content import (
+    Citation,
+    Origin,
+    new_audio,
+    new_file,
+    new_opaque,
+    new_reasoning,
+    new_text,
+)
+from cannery.messages.conversation import Conversation
+from cannery.messages.json_text import write_json
+from cannery.messages.payload import Base64, Location
+from cannery.messages.requests import Request, new_request
+from cannery.wire.bodies import Object, is_named, read_listed
+from cannery.wire.media import data_url_patch, sniff, split_data_url
+from cannery.wire.places import Path, Places, path_text
+from cannery.wire.residues import nested, set_again, take_usual
+
+# The forms of an assistant message that says whether it is a prefix.
+PREFIX = {"prefix": True, "unprefixed": False}
+_PREFIX_WORDS = {flag: word for word, flag in PREFIX.items()}
+# Chunks that may leave out their type, by the field that tells it.
+_UNTYPED = {
+    **{key: key for key in ("text", "image_url", "document_url", "input_audio", "thinking")},
+    "reference_ids": "reference",
+    "file_id": "file",
+    "content": "resource",
+    "uri": "resource_link",
+}
+
+
+class MistralReader(ChatReader):
+    """Reads the messages of one body."""
+
+    needs_call_ids = False
+
+    def _is_call_id(self, identifier: str) -> bool:
+        # The official client writes "null" for an id that is not there.
+        return identifier not in ("", "null")
+
+    def part(self, part: Any, path: Path) -> Held:
+        """What one chunk says; a type that is left out is told by the field."""
+        key = None
+        if type(part) is dict and part.get("type") is None:
+            key = next((key for key in _UNTYPED if key in part), None)
+        if key is None:
+            return super().part(part, path)
+        held, patch = super().part({**part, "type": _UNTYPED[key]}, path)
+        if type(held) is not str and held.kind == "opaque":
+            return new_opaque(NAME, _UNTYPED[key], write_json(part)), None
+        patch = patch or {}
+        if "type" in part:
+            return held, {**patch, "s": {**patch.get("s", {}), "type": None}}
+        return held, {**patch, "x": ["type", *patch.get("x", ())]}
+
+    def _parts(self, content: list[Any], *args: Any, **more: Any) -> None:
+        """Add the chunks; references go to the text before them."""
+        start = len(self.canisters)
+        super()._parts(content, *args, **more)
+        for index in range(len(self.canisters) - 1, start, -1):
+            self._cite(index)
+
+    def _cite(self, index: int) -> None:
+        """Make a reference a citation of the text that stands before it."""
+        reference, text = self.canisters[index].held, self.canisters[index - 1]
+        is_reference = getattr(reference, "tag", None) == "reference" and reference.dialect == NAME
+        if not is_reference or type(text.held) is not str:
+            return
+        words = text.held
+        cited = new_text(words, "text/plain", (Citation(NAME, reference.json),))
+        self.canisters[index - 1] = msgspec.structs.replace(text, held=cited, _memo=None)
+        del self.canisters[index], self.places[index]
+
+    def _form(self, message: Object, form: str | None) -> str | None:
+        prefix = message.get("prefix")
+        if type(prefix) is not bool:
+            return form
+        del message["prefix"]
+        return f"{form or ''} {_PREFIX_WORDS[prefix]}".strip()
+
+    def _document(self, part: Object, path: Path) -> Held | None:
+        url, name = part.get("document_url"), part.get("document_name")
+        if type(url) is not str:
+            url = self.text(url, f"{path_text(path)}.document_url")
+        inline = split_data_url(url)
+        if inline is None and not is_named(url):
+            return None
+        spelling = None if inline is None else data_url_patch(url, *inline)
+        del part["document_url"], part["type"]
+        if type(name) is str:
+            del part["document_name"]
+        patch = nested(part, {"document_url": spelling})
+        title = name if type(name) is str else None
+        if inline is None:
+            return new_file(Location("url", url), "", title), patch
+        return new_file(inline[1], inline[0], title), patch
+
+    def _sound(self, part: Object, _path: Path) -> Held | None:
+        sound = part.get("input_audio")
+        if not is_named(sound):
+            return None
+        del part["input_audio"], part["type"]
+        inline = split_data_url(sound)
+        if inline is not None:
+            spelling = data_url_patch(sound, *inline)
+            return new_audio(inline[1], inline[0]), nested(part, {"input_audio": spelling})
+        if "://" in sound:
+            return new_audio(Location("url", sound), ""), set_again(part)
+        payload = Base64(sound)
+        spelling = {"p": [0, len(sound), ""]}
+        return new_audio(payload, sniff(payload) or "audio/wav"), nested(
+            part, {"input_audio": spelling}
+        )
+
+    def _filed(self, part: Object, _path: Path) -> Held | None:
+        identifier = part.get("file_id")
+        if not is_named(identifier):
+            return None
+        del part["file_id"], part["type"]
+        return new_file(Location("file", identifier), "", None), set_again(part)
+
+    def _thinking(self, part: Object, path: Path) -> Held | None:
+        items = self.list(self.field(part, "thinking", path_text(path)), path_text(path))
+        texts = [item["text"] for item in items if _is_text(item)]
+        if not texts and items:
+            return None
+        signature = part.get("signature")
+        del part["thinking"], part["type"]
+        if type(signature) is str:
+            del part["signature"]
+        dropped: list[str] = []
+        take_usual(part, "closed", True, dropped)
+        is_plain = all(_is_text(item) and len(item) == 2 for item in items)
+        spelling = None if is_plain else {"v": items}
+        held = new_reasoning(
+            tuple(texts),
+            (),
+            signature if type(signature) is str else None,
+            None,
+            Origin(NAME, self.model),
+        )
+        return held, nested(part, {"thinking": spelling}, dropped)
+
+    part_readers: ClassVar[Mapping[str, Any]] = {
+        **ChatReader.part_readers,
+        "document_url": _document,
+        "input_audio": _sound,
+        "file": _filed,
+        "thinking": _thinking,
+    }
+
+
+def _is_text(item: Any) -> bool:
+    return type(item) is dict and item.get("type") == "text" and type(item.get("text")) is str
+
+
+def read_request(body: bytes, places: Places) -> Request:
+    """The request that a body asks for."""
+    return read_listed(NAME, body, places, _read_request)
+
+
+def _read_request(body: Object, places: Places) -> Request:
+    if "messages" not in body:
+        raise DialectError(NAME, "messages", "is required")
+    messages = body.pop("messages")
+    tools = take_tools(NAME, body, places.tools) if "tools" in body else ()
+    settings = read_settings(TABLE, body, places)
+    reader = MistralReader(NAME, places.canisters, settings.model)
+    reader.messages(messages)
+    return new_request(  # type: ignore[no-any-return]
+        Conversation.trusted(reader.canisters),
+        settings.model,
+        tools,
+        settings.tool_choice,
+        settings.controls,
+        settings.stream,
+        settings.residue,
+        NAME,
+    )

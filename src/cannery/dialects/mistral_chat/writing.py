@@ -1,0 +1,166 @@
+"""Writing Mistral requests: what messages have beyond those of the family."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from cannery.dialects.mistral_chat.reading import PREFIX, read_request
+from cannery.dialects.mistral_chat.settings import NAME, write_settings
+from cannery.families.chat.writing import ChatWriter, as_list
+from cannery.messages.content import (
+    AnyContent,
+    AudioContentClass,
+    FileContentClass,
+    ReasoningContentClass,
+    RefusalContentClass,
+    TextualContentClass,
+)
+from cannery.messages.json_text import decode_json
+from cannery.messages.payload import Location
+from cannery.messages.requests import Request
+from cannery.wire.bodies import Object
+from cannery.wire.contract import Piece
+from cannery.wire.losses import Report
+from cannery.wire.markers import system_envelope
+from cannery.wire.media import (
+    UNKNOWN_TYPE,
+    base64_text,
+    is_fetchable,
+    is_text_file,
+    standard_base64,
+)
+from cannery.wire.residues import own_residue
+from cannery.wire.settled import settle
+
+
+class MistralWriter(ChatWriter):
+    """Writes messages: thoughts and documents are chunks, references stand behind the text that they are of."""
+
+    speaks_beside = False
+    has_freeform = False
+    details: ClassVar[frozenset[str]] = frozenset({"auto", "low", "high"})
+
+    def parts(self, piece: Piece) -> list[Object]:
+        """The chunks of one piece, with its references."""
+        return [*super().parts(piece), *_references(piece)]
+
+    def _add_spoken(
+        self, piece: Piece, message: Object, parts: list[Object], calls: list[Object]
+    ) -> None:
+        super()._add_spoken(piece, message, parts, calls)
+        parts += _references(piece)
+
+    def content_part(self, content: AnyContent | str, place: int | None) -> Object | None:
+        """The usual chunk for a content."""
+        if isinstance(content, ReasoningContentClass):
+            return self._thinking(content, place)
+        if isinstance(content, RefusalContentClass) and not self.is_same:
+            self.report.lose("REFUSAL_TO_TEXT", place)
+            return {"type": "text", "text": content.text}
+        return super().content_part(content, place)
+
+    def _thinking(self, content: ReasoningContentClass, place: int | None) -> Object | None:
+        origin = content.origin
+        is_own = self.is_same or (origin is not None and origin.dialect == self.dialect)
+        sealed = content.encrypted if is_own else content.encrypted or content.signature
+        if sealed is not None:
+            self.report.lose("SIGNATURE_DROPPED", place)
+        texts = (*content.texts, *content.summaries)
+        if not any(texts) and not is_own:
+            self.report.lose("REASONING_DROPPED", place)
+            return None
+        chunk: Object = {
+            "type": "thinking",
+            "thinking": [{"type": "text", "text": text} for text in texts],
+        }
+        if is_own and content.signature is not None:
+            chunk["signature"] = content.signature
+        return {**chunk, "closed": True}
+
+    def _report_citations(self, content: TextualContentClass, place: int | None) -> None:
+        if any(each.dialect != self.dialect for each in content.citations):
+            self.report.lose("CITATION_DROPPED", place)
+
+    def _audio(self, content: AudioContentClass, place: int | None) -> Object | None:
+        payload = content.payload
+        if isinstance(payload, Location):
+            if not self.is_same and not is_fetchable(payload):
+                self.report.lose("REFERENCE_UNRESOLVABLE", place)
+                return None
+            return {"type": "input_audio", "input_audio": payload.value}
+        spell = base64_text if self.is_same else standard_base64
+        sound = f"data:{content.mime_type};base64,{spell(payload)}"
+        return {"type": "input_audio", "input_audio": sound}
+
+    def _file(self, content: FileContentClass, place: int | None) -> Object | None:
+        payload = content.payload
+        if isinstance(payload, Location) and payload.kind == "file":
+            if not self.is_same:
+                self.report.lose("REFERENCE_UNRESOLVABLE", place)
+                return None
+            return {"type": "file", "file_id": payload.value}
+        if not self.is_same:
+            if content.chunks or is_text_file(content):
+                return super()._file(content, place)
+            self._file_facts(content, place)
+        if isinstance(payload, Location):
+            url = payload.value
+        else:
+            spell = base64_text if self.is_same else standard_base64
+            url = f"data:{content.mime_type or UNKNOWN_TYPE};base64,{spell(payload)}"
+        chunk: Object = {"type": "document_url", "document_url": url}
+        return chunk if content.name is None else {**chunk, "document_name": content.name}
+
+    def result(self, piece: Piece) -> tuple[Object, list[Object]]:
+        """A tool message, which names its function."""
+        message, media = super().result(piece)
+        name = self.called.get(piece.canister.invocation_id)  # type: ignore[union-attr]
+        if name is not None and not self.is_same:
+            message["name"] = name
+        return message, media
+
+    def _set_content(
+        self, message: Object, parts: list[Object], calls: list[Object], form: str | None
+    ) -> None:
+        words = (form or "").split()
+        own = [word for word in words if word not in PREFIX]
+        super()._set_content(message, parts, calls, own[0] if own else None)
+        for word in words:
+            if word in PREFIX:
+                message["prefix"] = PREFIX[word]
+
+
+def _references(piece: Piece) -> list[Any]:
+    """The references behind a text."""
+    held = piece.canister.held
+    if type(held) is not TextualContentClass:
+        return []
+    return [decode_json(each.raw) for each in held.citations if each.dialect == NAME]
+
+
+def write_request(request: Request, pieces: list[Piece], report: Report) -> Object:
+    """The body of a request; a trailing assistant message is what the model goes on from."""
+    is_same = request.source == NAME
+    writer = MistralWriter(NAME, report, is_same=is_same)
+    body = write_settings(request, report)
+    body = settle(body, request, own_residue(request, NAME), "messages", read_request)
+    messages = writer.messages(pieces)
+    body["messages"] = messages if is_same else _legal(messages, report)
+    return body
+
+
+def _legal(messages: list[Object], report: Report) -> list[Object]:
+    """Messages without turns of the model of which nothing could be said, the last one as Mistral takes it."""
+    said = [each for each in messages if each["role"] != "assistant" or _says(each)]
+    last: Object = said[-1] if said else {"role": "tool"}
+    if last["role"] == "assistant" and not last.get("tool_calls"):
+        last["prefix"] = True
+    elif last["role"] == "system":
+        report.repair("late_supervisors", None)
+        text = "".join(part["text"] for part in as_list(last["content"]))
+        said[-1] = {"role": "user", "content": system_envelope(text)}
+    return said
+
+
+def _says(message: Object) -> bool:
+    return bool(message.get("content") or message.get("tool_calls"))

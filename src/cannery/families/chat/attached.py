@@ -1,0 +1,115 @@
+"""Media of results that came in a user message behind them, given back to their results.
+
+The writer puts them there, behind a line that names the call, since a tool message is text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from cannery.families.chat.writing import ATTACHED
+from cannery.messages.canisters import AnyCanister
+from cannery.messages.content import new_parts, new_text
+from cannery.messages.residue import Residue
+from cannery.messages.role import Role
+from cannery.wire.bodies import Reader
+from cannery.wire.markers import read_media_label
+from cannery.wire.places import Path
+
+SPEAKERS = ("system", "developer", "user")
+_MEDIA_PARTS = ("image_url", "file", "input_audio")
+
+
+class MediaOfResults(Reader):
+    """A reader that finds them among the messages that it reads."""
+
+    canisters: list[AnyCanister]
+    _listed: Sequence[Any]
+
+    def part(self, part: Any, path: Path) -> tuple[Any, Any]:
+        """What one content part says, and the patch of its spelling."""
+        raise NotImplementedError
+
+    def _role(self, role: Any, index: int) -> str:
+        raise NotImplementedError
+
+    def _attach(self, content: list[Any], position: Any) -> int:
+        """Give labelled media back to the results that they belong to; how many parts that took.
+
+        Only what writing would give again to the letter is taken: one message behind all results of the turn has their
+        media, in the order of the results.
+        """
+        if _labelled(content[0]) is None:
+            return 0
+        results = self._open_results()
+        found: list[tuple[int, list[Any]]] = []
+        taken, last = 0, -1
+        while taken + 1 < len(content):
+            call_id = _labelled(content[taken])
+            index = -1 if call_id is None else results.get(call_id, -1)
+            media = self._media_after(content, taken + 1) if index > last else []
+            if not media:
+                break
+            found.append((index, media))
+            taken, last = taken + 1 + len(media), index
+        if taken == len(content) and self._has_result(position + 1):
+            return 0
+        for index, media in found:
+            self._take_media(index, media)
+        return taken
+
+    def _has_result(self, position: int) -> bool:
+        """Whether a message is one more result, behind which the media would go."""
+        message = self._listed[position] if position < len(self._listed) else None
+        if type(message) is not dict or "role" not in message:
+            return False
+        role = self._role(message["role"], position)
+        return role not in SPEAKERS and role != "assistant"
+
+    def _open_results(self) -> dict[str, int]:
+        """The results at the end of what was read so far, which media may belong to.
+
+        There are none if a message before gave media to one of them: the two messages would become one.
+        """
+        found: dict[str, int] = {}
+        for index in range(len(self.canisters) - 1, -1, -1):
+            canister: Any = self.canisters[index]
+            if canister.role is not Role.Result:
+                break
+            if canister.residue is None and type(canister.held) is str:
+                found[canister.invocation_id] = index
+            elif canister.residue is not None and canister.residue.form == ATTACHED:
+                return {}
+        return found
+
+    def _media_after(self, content: list[Any], start: int) -> list[Any]:
+        """The media from a position on that have no odd spelling."""
+        media: list[Any] = []
+        for item in content[start:]:
+            if type(item) is not dict or item.get("type") not in _MEDIA_PARTS:
+                break
+            copy = {key: {**held} if type(held) is dict else held for key, held in item.items()}
+            held, patch = self.part(copy, ("content",))
+            if patch is not None or held.kind == "opaque":
+                break
+            media.append(held)
+        return media
+
+    def _take_media(self, index: int, media: list[Any]) -> None:
+        canister: Any = self.canisters[index]
+        words = (new_text(canister.held),) if canister.held else ()
+        held = new_parts((*words, *media))
+        residue = Residue(self.dialect, form=ATTACHED)
+        fields = {"held": held, "residue": residue, "_memo": None}
+        self.canisters[index] = msgspec.structs.replace(canister, **fields)
+
+
+def _labelled(part: Any) -> str | None:
+    """The call id of a part that says to which result the media behind it belong, or None."""
+    if type(part) is not dict or len(part) != 2 or part.get("type") != "text":
+        return None
+    text = part.get("text")
+    return read_media_label(text) if type(text) is str else None

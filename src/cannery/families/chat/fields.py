@@ -1,0 +1,41 @@
+"""Fields of a message beside its content, and messages without content."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cannery.messages.content import (
+    AudioContentClass,
+    OpaqueContentClass,
+    ReasoningContentClass,
+    RefusalContentClass,
+)
+from cannery.wire.bodies import Object
+from cannery.wire.residues import recall
+
+# Forms of a message without content.
+EMPTY = frozenset({"absent", "null", "empty"})
+# Fields of a message beside its content, and what is said in them.
+_FIELDS: dict[str, type] = {
+    "reasoning_content": ReasoningContentClass,
+    "reasoning": ReasoningContentClass,
+    "refusal": RefusalContentClass,
+    "audio": AudioContentClass,
+    "tool_calls": OpaqueContentClass,
+}
+_SAYING = ("content", "function_call", *_FIELDS)
+
+
+def field_of_form(form: str | None, held: Any) -> str | None:
+    """The field in which something was said; none for what cannot be said there, since it took the place of another."""
+    kind = _FIELDS.get(form or "")
+    return form if kind is not None and isinstance(held, kind) else None
+
+
+def recalled(message: Object, patch: str | None) -> Object:
+    """A message with its fields; those that said nothing leave room for what was added to it since."""
+    if patch is None:
+        return message
+    restored: Object = recall(message, patch)
+    said = {key: message[key] for key in _SAYING if message.get(key) and not restored.get(key)}
+    return {**restored, **said} if said else restored

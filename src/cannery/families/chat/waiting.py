@@ -1,0 +1,26 @@
+"""Results without an id: each answers the first call of its name that waits, or the first that waits."""
+
+from __future__ import annotations
+
+
+class WaitingCalls:
+    """The calls that no result has answered, in their order."""
+
+    def __init__(self) -> None:
+        self._calls: list[tuple[str, str]] = []
+
+    def add(self, identifier: str, name: str) -> None:
+        """A call waits for its result."""
+        self._calls.append((identifier, name))
+
+    def answer(self, identifier: str) -> None:
+        """A result names its call."""
+        self._calls = [call for call in self._calls if call[0] != identifier]
+
+    def take(self, name: str | None, position: int) -> str:
+        """The id of the call that a result without one answers; a made one where no such call waits."""
+        for call in self._calls:
+            if name in (None, call[1]):
+                self._calls.remove(call)
+                return call[0]
+        return f"call_{name or position}"
