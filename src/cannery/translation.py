@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterable, AsyncIterator, Collection, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, overload
 
 from cannery.dialects import find_dialect
 from cannery.errors import InputError
@@ -30,7 +30,7 @@ from cannery.wire.losses import (
     check_repairs,
 )
 from cannery.wire.places import Places
-from cannery.wire.streams import check_chunks, read_stream, write_stream
+from cannery.wire.streams import read_stream, write_stream
 
 if TYPE_CHECKING:
     from cannery.messages.events import Event
@@ -197,27 +197,40 @@ def _kind(value: object) -> str:
 # --- streams -----------------------------------------------------------------------------------
 
 
-def normalize_stream(chunks: Iterable[bytes], dialect: str) -> Iterator[Event]:
-    """The events of a stream, whatever the split of its bytes."""
-    check_chunks(chunks)
+@overload
+def normalize_stream(chunks: AsyncIterable[bytes], dialect: str) -> AsyncIterator[Event]: ...
+@overload
+def normalize_stream(chunks: Iterable[bytes], dialect: str) -> Iterator[Event]: ...
+def normalize_stream(chunks: Any, dialect: str) -> Any:
+    """The events of a stream, whatever the split of its bytes; an async iterable gives an async iterator."""
     return read_stream(chunks, find_dialect(dialect).stream_reader())
 
 
+@overload
+def nativize_stream(
+    events: AsyncIterable[Event], dialect: str, *, options: StreamOptions | None = None
+) -> AsyncIterator[bytes]: ...
+@overload
 def nativize_stream(
     events: Iterable[Event], dialect: str, *, options: StreamOptions | None = None
-) -> Iterator[bytes]:
-    """The bytes of a stream of events."""
+) -> Iterator[bytes]: ...
+def nativize_stream(events: Any, dialect: str, *, options: StreamOptions | None = None) -> Any:
+    """The bytes of a stream of events; an async iterable gives an async iterator."""
     if options is not None:
         _check("options", options, StreamOptions)
     return write_stream(events, find_dialect(dialect).stream_writer(options or StreamOptions()))
 
 
+@overload
 def translate_stream(
-    chunks: Iterable[bytes],
-    *,
-    source: str,
-    target: str,
-    options: StreamOptions | None = None,
-) -> Iterator[bytes]:
-    """A stream of one dialect as a stream of another."""
+    chunks: AsyncIterable[bytes], *, source: str, target: str, options: StreamOptions | None = None
+) -> AsyncIterator[bytes]: ...
+@overload
+def translate_stream(
+    chunks: Iterable[bytes], *, source: str, target: str, options: StreamOptions | None = None
+) -> Iterator[bytes]: ...
+def translate_stream(
+    chunks: Any, *, source: str, target: str, options: StreamOptions | None = None
+) -> Any:
+    """A stream of one dialect as a stream of another; an async iterable gives an async iterator."""
     return nativize_stream(normalize_stream(chunks, source), target, options=options)

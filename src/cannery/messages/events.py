@@ -7,7 +7,7 @@ the whole body would have given; ``unfold`` goes back.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterable, Iterable, Iterator
 from datetime import datetime
 from typing import Any, TypeAlias, Union, assert_never, get_args
 
@@ -290,14 +290,17 @@ class Folder:
         )
 
 
-def checked_events(events: Iterable[Event]) -> Iterator[Event]:
-    """The events; MessageError at anything else."""
-    if not isinstance(events, Iterable):
+def check_events(events: object) -> None:
+    """Refuse what does not give one thing after another."""
+    if not isinstance(events, (Iterable, AsyncIterable)):
         raise MessageError("events", f"expected events one after another, got {_name_of(events)}")
-    for event in events:
-        if type(event) not in _EVENTS:
-            raise MessageError("events", f"expected an event, got {_name_of(event)}")
-        yield event
+
+
+def check_event(event: Any) -> Event:
+    """Refuse what is no event."""
+    if type(event) not in _EVENTS:
+        raise MessageError("events", f"expected an event, got {_name_of(event)}")
+    return event  # type: ignore[no-any-return]
 
 
 def _name_of(value: object) -> str:
@@ -306,9 +309,11 @@ def _name_of(value: object) -> str:
 
 def fold(events: Iterable[Event]) -> Response:
     """The Response that the events amount to; UpstreamError if the provider gave up."""
+    if not isinstance(events, Iterable):
+        raise MessageError("events", f"expected events one after another, got {_name_of(events)}")
     folder = Folder()
-    for event in checked_events(events):
-        folder.feed(event)
+    for event in events:
+        folder.feed(check_event(event))
     if folder.failure is not None:
         raise UpstreamError(folder.failure.message)
     return folder.response()

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import (
+    AsyncIterable,
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+)
+from typing import TYPE_CHECKING, Any, overload
 
 import msgspec
 
@@ -87,30 +94,70 @@ def own_failure(event: Failure, dialect: str) -> dict[str, Any] | None:
     return read_chunk(dialect, event.raw)
 
 
-def check_chunks(chunks: Any) -> None:
-    """Refuse what is not bytes one after another."""
-    if isinstance(chunks, (bytes, str)) or not isinstance(chunks, Iterable):
+@overload
+def read_stream(chunks: AsyncIterable[Any], reader: StreamReader) -> AsyncIterator[Event]: ...
+@overload
+def read_stream(chunks: Iterable[Any], reader: StreamReader) -> Iterator[Event]: ...
+def read_stream(chunks: Any, reader: StreamReader) -> Any:
+    """The events of chunks, which may split the bytes anywhere; asynchronous where the chunks are."""
+    if isinstance(chunks, (bytes, str)) or not isinstance(chunks, (Iterable, AsyncIterable)):
         kind = type(chunks).__name__
         raise InputError(f"expected chunks of bytes one after another, got {kind}")
 
-
-def read_stream(chunks: Iterable[Any], reader: StreamReader) -> Iterator[Event]:
-    """The events of chunks, which may split the bytes anywhere."""
-    for chunk in chunks:
+    def feed(chunk: Any) -> Iterable[Event]:
         if not isinstance(chunk, (bytes, bytearray, memoryview)):
             raise InputError(f"expected chunks of bytes, got {type(chunk).__name__} among them")
-        yield from reader.feed(bytes(chunk))
-    yield from reader.close()
+        return reader.feed(bytes(chunk))
+
+    return _driven(chunks, feed, reader.close)
 
 
-def write_stream(events: Iterable[Event], writer: StreamWriter) -> Iterator[bytes]:
-    """The bytes of events; events without output are skipped."""
-    from cannery.messages.events import checked_events  # not every program reads streams
+@overload
+def write_stream(events: AsyncIterable[Event], writer: StreamWriter) -> AsyncIterator[bytes]: ...
+@overload
+def write_stream(events: Iterable[Event], writer: StreamWriter) -> Iterator[bytes]: ...
+def write_stream(events: Any, writer: StreamWriter) -> Any:
+    """The bytes of events, asynchronous where the events are; events without output are skipped."""
+    from cannery.messages.events import check_event, check_events  # not every program reads streams
 
-    for event in checked_events(events):
-        chunk = writer.write(event)
-        if chunk:
-            yield chunk
-    chunk = writer.close()
-    if chunk:
-        yield chunk
+    check_events(events)
+
+    def feed(event: Event) -> Iterable[bytes]:
+        chunk = writer.write(check_event(event))
+        return (chunk,) if chunk else ()
+
+    def close() -> Iterable[bytes]:
+        chunk = writer.close()
+        return (chunk,) if chunk else ()
+
+    return _driven(events, feed, close)
+
+
+def _driven(
+    items: Any, feed: Callable[[Any], Iterable[Any]], close: Callable[[], Iterable[Any]]
+) -> Any:
+    """What comes of items one after another, and of their end, as soon as it does."""
+    run = _run_async if isinstance(items, AsyncIterable) else _run
+    return run(items, feed, close)
+
+
+def _run(
+    items: Iterable[Any],
+    feed: Callable[[Any], Iterable[Any]],
+    close: Callable[[], Iterable[Any]],
+) -> Iterator[Any]:
+    for item in items:
+        yield from feed(item)
+    yield from close()
+
+
+async def _run_async(
+    items: AsyncIterable[Any],
+    feed: Callable[[Any], Iterable[Any]],
+    close: Callable[[], Iterable[Any]],
+) -> AsyncIterator[Any]:
+    async for item in items:
+        for made in feed(item):
+            yield made
+    for made in close():
+        yield made
