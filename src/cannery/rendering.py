@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import count
 from operator import attrgetter, is_
 from typing import Any
@@ -14,6 +14,7 @@ from orjson import Fragment
 from cannery import growth
 from cannery.dialects import find_dialect
 from cannery.errors import EmptyConversationError
+from cannery.messages.absence import absent
 from cannery.messages.canisters import AnyCanister, SupervisorCanisterClass, hold
 from cannery.messages.content import OpaqueContentClass, TextualContentClass, new_text
 from cannery.messages.conversation import Conversation
@@ -110,8 +111,9 @@ class Writing(Struct):
             if request.source is not None:
                 source = find_dialect(request.source)
                 report.nests_tools = source.nests_tools
-                if self.facts & OPAQUE:
-                    _report_references(pieces, source, report)
+                references = source.references if self.facts & OPAQUE else {}
+                if references and _report_references(pieces, references, report):
+                    self.facts &= ~SAID
             if target.names_model and not request.model:
                 report.lose("MODEL_UNKNOWN", None)
                 request = msgspec.structs.replace(request, model=UNKNOWN_MODEL)
@@ -213,12 +215,16 @@ def _lowered(pieces: list[Piece], report: Report) -> list[Piece]:
     return lowered
 
 
-def _report_references(pieces: list[Piece], source: Dialect, report: Report) -> None:
-    """Report blocks that refer to messages which only their provider keeps."""
-    for piece in pieces if source.references else ():
+def _report_references(pieces: list[Piece], references: Mapping[str, str], report: Report) -> bool:
+    """Report blocks that refer to messages which only their provider keeps; tell whether there is nothing else."""
+    is_all = True
+    for piece in pieces:
         held = piece.canister.held
-        if type(held) is OpaqueContentClass and held.tag in source.references:
-            report.lose(source.references[held.tag], piece.place)
+        if type(held) is OpaqueContentClass and held.tag in references:
+            report.lose(references[held.tag], piece.place)
+        elif held is not absent and not piece.is_synthetic:
+            is_all = False
+    return is_all
 
 
 def at_hand(canister: AnyCanister) -> AnyCanister:
@@ -242,7 +248,10 @@ def report_lost_settings(
         if isinstance(value, Request) and target is not None and target.takes_over is not None:
             report.taken = target.takes_over(value, left)
         references = source.references if isinstance(value, Request) else {}
-        report_settings(value, left, source.modelled, source.control_paths, report, references)
+        modelled = source.modelled
+        if isinstance(value, Response) and source.modelled_answer is not None:
+            modelled = source.modelled_answer
+        report_settings(value, left, modelled, source.control_paths, report, references)
 
 
 def render(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Iterable
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -12,10 +13,14 @@ from hypothesis import strategies as st
 import cannery
 
 CHUNKS = (
-    b'data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"m","choices":'
-    b'[{"index":0,"delta":{"role":"assistant","content":"Hi"},"finish_reason":null}]}\n\n',
-    b'data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"m","choices":'
-    b'[{"index":0,"delta":{"content":" there"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n',
+    (
+        b'data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"m","choices":'
+        b'[{"index":0,"delta":{"role":"assistant","content":"Hi"},"finish_reason":null}]}\n\n'
+    ),
+    (
+        b'data: {"id":"c1","object":"chat.completion.chunk","created":1,"model":"m","choices":'
+        b'[{"index":0,"delta":{"content":" there"},"finish_reason":"stop"}]}\n\ndata: [DONE]\n\n'
+    ),
 )
 WHOLE = b"".join(CHUNKS)
 TARGETS = ("openai_chat", "openai_responses", "anthropic_messages", "gemini_generate")
@@ -30,7 +35,7 @@ async def arriving(chunks: Iterable[bytes]) -> AsyncIterator[bytes]:
 @given(cuts=st.sets(st.integers(0, len(WHOLE))), target=st.sampled_from(TARGETS))
 def test_an_async_stream_is_translated_like_any_other(cuts: set[int], target: str):
     ends = [0, *sorted(cuts), len(WHOLE)]
-    chunks = [WHOLE[start:end] for start, end in zip(ends, ends[1:], strict=False)]
+    chunks = [WHOLE[start:end] for start, end in pairwise(ends)]
 
     async def translated() -> list[bytes]:
         stream = cannery.translate_stream(arriving(chunks), source="openai_chat", target=target)

@@ -50,6 +50,7 @@ def single_system(pieces: list[Piece], rules: Rules, report: Report) -> list[Pie
             report.lose("CACHE_MARK_DROPPED", piece.place)
         if not isinstance(canister.held, (str, TextualContentClass)):
             report.lose("MEDIA_DROPPED", piece.place, "one system message for all is text")
+        _report_citations(piece, report)
     first = pieces[0]
     joined = new_supervisor(text, first.canister.timestamp)
     return [Piece(joined, first.place), *pieces[count:]]
@@ -129,11 +130,21 @@ def _enveloped(piece: Piece, report: Report) -> Piece:
     """A system message in the words of a user turn."""
     canister = piece.canister
     text = text_of(canister.held)
-    held = system_envelope(text) if text.strip() else canister.held
+    held = canister.held
+    if text.strip():
+        held = system_envelope(text)
+        _report_citations(piece, report)
     report_residue(canister, report, piece.place)
     mark = None if canister.residue is None else canister.residue.cache
     residue = Residue("", cache=mark) if mark else None
     return Piece(new_user(held, canister.timestamp, False, residue), piece.place)
+
+
+def _report_citations(piece: Piece, report: Report) -> None:
+    """Name the citations of a text that is put into another one."""
+    held = piece.canister.held
+    if type(held) is TextualContentClass and held.citations:
+        report.lose("CITATION_DROPPED", piece.place)
 
 
 def empty_text(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:

@@ -150,6 +150,8 @@ class Dialect(Struct, frozen=True, gc=False):
     signs: tuple[Sign, ...] = ()
     # Top-level fields that reading turns into facts of the model, whatever their spelling.
     modelled: frozenset[str] = frozenset()
+    # The same for answers; None where they are the same fields.
+    modelled_answer: frozenset[str] | None = None
     # Which settings of a foreign request it takes from what its reader left; None where it takes none.
     takes_over: Callable[[Request, Left], TakenOver] | None = None
     # Whether the fields of a tool stand a level deeper, below its type.

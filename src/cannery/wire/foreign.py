@@ -9,7 +9,12 @@ from types import MappingProxyType
 from typing import Any
 
 from cannery.messages.absence import Absential, absent
-from cannery.messages.canisters import AnyCanister, ResultCanisterClass
+from cannery.messages.canisters import (
+    AnyCanister,
+    AssistantCanisterClass,
+    InvocationCanisterClass,
+    ResultCanisterClass,
+)
 from cannery.messages.content import TextualContentClass
 from cannery.messages.requests import Controls, Request, Response, Thinking, Tool
 from cannery.messages.residue import Residue
@@ -27,6 +32,9 @@ STAND_INS = (
     "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I=",
 )
 _LONG = 1024
+_NAME = f"{ENVELOPE}.name"
+# What a model says; the ids of its messages are made by servers.
+_OF_MODELS = (AssistantCanisterClass, InvocationCanisterClass)
 # Among the paths of a dialect: where an answer has citations beside its text.
 _CITATIONS = "citations"
 _SETTINGS = (*Controls.__struct_fields__, "tool_choice")
@@ -65,36 +73,50 @@ def report_residue(value: Any, report: Report, place: Place, taken: str | None =
     if isinstance(value, (Request, Response)):
         return
     is_result = isinstance(value, ResultCanisterClass)
+    is_answer = isinstance(value, _OF_MODELS)
     # The form of a tool names the field that its schema was read from; what is kept of that is only its spelling.
     read = residue.form.split() if isinstance(value, Tool) and residue.form else ()
-    for code, detail, within in lost_residue(residue, is_result=is_result):
+    for code, detail, within in lost_residue(residue, is_result=is_result, is_answer=is_answer):
         if within != taken and within.removeprefix(".") not in read:
             report.lose(code, place, detail, within)
     if residue.cache is not None and isinstance(value, Tool):
         report.lose("CACHE_MARK_DROPPED", place)
 
 
-def lost_residue(residue: Residue, *, is_result: bool) -> tuple[tuple[str, str, str], ...]:
+def lost_residue(
+    residue: Residue, *, is_result: bool, is_answer: bool = False
+) -> tuple[tuple[str, str, str], ...]:
     """The code, detail and path below its place of everything that foreign residue holds."""
     length = len(residue.part or "") + len(residue.envelope or "")
     if not length:
         return ()
     if length > _LONG:
-        return _lost_residue.__wrapped__(residue, is_result=is_result)
-    return _lost_residue(residue, is_result=is_result)
+        return _lost_residue.__wrapped__(residue, is_result=is_result, is_answer=is_answer)
+    return _lost_residue(residue, is_result=is_result, is_answer=is_answer)
 
 
 @lru_cache(maxsize=1024)
-def _lost_residue(residue: Residue, *, is_result: bool) -> tuple[tuple[str, str, str], ...]:
+def _lost_residue(
+    residue: Residue, *, is_result: bool, is_answer: bool
+) -> tuple[tuple[str, str, str], ...]:
     is_marked = residue.cache is not None
-    patches = (("", residue.part), (ENVELOPE, residue.envelope))
-    return tuple(
-        (code, detail, start + path)
-        for start, patch in patches
-        for code, detail, path in lost_keys(patch, is_marked=is_marked)
-        # The name on a result is that of its call, which says it already.
-        if not (is_result and path == ".name")
-    )
+    found = [
+        *lost_keys(residue.part, is_marked=is_marked),
+        *(
+            (code, detail, ENVELOPE + path)
+            for code, detail, path in lost_keys(residue.envelope, is_marked=is_marked)
+        ),
+    ]
+    # The name on a result is that of its call, which says it already.
+    lost = [each for each in found if not (is_result and each[2] in (".name", _NAME))]
+    return (*lost, *(() if is_answer else _own_id(residue.envelope)))
+
+
+def _own_id(envelope: str | None) -> Iterator[tuple[str, str, str]]:
+    """The id that a client gave to its own message; servers give them to answers and to items."""
+    for path, held in dropped_keys(envelope):
+        if path == ".id" and held and type(held) is str:
+            yield "MESSAGE_ID_DROPPED", "", f"{ENVELOPE}.id"
 
 
 def lost_keys(patch: str | None, *, is_marked: bool) -> Iterator[tuple[str, str, str]]:

@@ -56,6 +56,7 @@ CODES: Mapping[str, tuple[str, str]] = {
     "MEDIA_DROPPED": (LOST, "the target cannot carry this kind of media here"),
     "MEDIA_MOVED": (INFO, "media of a tool result follow in a user message"),
     "MEDIA_TYPE_UNSUPPORTED": (LOST, "the target does not take this media type"),
+    "MESSAGE_ID_DROPPED": (INFO, "the target has no ids of messages"),
     "NAME_HIDDEN": (INFO, "the name of a file is kept where the model does not see it"),
     "MODEL_DROPPED": (INFO, "a record of a data set names no model"),
     "MODEL_UNKNOWN": (INFO, "the source body names no model; give one"),
@@ -296,7 +297,8 @@ def real_losses(losses: Iterable[Loss]) -> tuple[Loss, ...]:
 
 def _path(place: int | str, within: str, locate: Locate) -> str:
     path = locate(place)
-    if not within:
+    if not within or path == "tools":
+        # Tools that stand within one string have no paths of their own.
         return path or "$"
     if within.startswith(ENVELOPE):
         found = _MESSAGE.match(path)

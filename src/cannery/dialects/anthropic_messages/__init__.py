@@ -20,6 +20,7 @@ from cannery.dialects.anthropic_messages.responses import (
 from cannery.dialects.anthropic_messages.settings import (
     CONTROL_PATHS,
     MODELLED,
+    MODELLED_ANSWER,
     write_settings,
 )
 from cannery.dialects.anthropic_messages.stream_reading import MessagesStreamReader
@@ -184,6 +185,7 @@ DIALECT = Dialect(
     control_paths=CONTROL_PATHS,
     rules_for=rules_for,
     modelled=MODELLED,
+    modelled_answer=MODELLED_ANSWER,
     short_names=("anthropic", "claude"),
     vocabulary=ANTHROPIC,
     service=SERVICE,

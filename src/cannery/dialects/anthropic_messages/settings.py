@@ -97,7 +97,12 @@ MODELLED = frozenset(
         "tools",
         "tool_choice",
         "tool_choice.disable_parallel_tool_use",
-        # of a response
+    }
+)
+# The same of an answer.
+MODELLED_ANSWER = frozenset(
+    {
+        "model",
         "id",
         "type",
         "role",

@@ -16,6 +16,7 @@ from cannery.dialects.openai_chat.responses import SHAPE
 from cannery.dialects.openai_chat.settings import (
     CONTROL_PATHS,
     MODELLED,
+    MODELLED_ANSWER,
     NAME,
     write_settings,
 )
@@ -76,6 +77,7 @@ DIALECT = Dialect(
     ),
     control_paths=CONTROL_PATHS,
     modelled=MODELLED,
+    modelled_answer=MODELLED_ANSWER,
     takes_over=partial(shared_settings, NAME),
     nests_tools=True,
     short_names=("openai", "chat", "gpt"),

@@ -76,7 +76,12 @@ MODELLED = frozenset(
         "functions",
         "tool_choice",
         "function_call",
-        # of a response
+    }
+)
+# The same of an answer.
+MODELLED_ANSWER = frozenset(
+    {
+        "model",
         "id",
         "object",
         "created",

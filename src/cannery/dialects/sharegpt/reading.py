@@ -57,6 +57,9 @@ def _read_request(fields: Fields, places: Places) -> Request:
     left = {key: decode(raw) for key, raw in fields.items()}
     reader.record(left)
     tools, form = _take_tools(left, fields)
+    if tools and bytes(fields["tools"])[:1] == b'"':
+        # The tools stand within one string, which is their path.
+        places.tools += [("tools",)] * len(tools)
     residue = None
     if left or form is not None:
         residue = Residue(NAME, None, write_json({"s": left}) if left else None, form)

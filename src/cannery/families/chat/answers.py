@@ -48,7 +48,12 @@ def _read_response(shape: Shape, fields: Fields, places: Places) -> Response:
     dropped: list[str] = []
     patches: Object = {}
     finish: Any = absent
-    if choices:
+    # What the answer does not say is told at what holds it.
+    if not choices:
+        places.settings["finish"] = ("choices",)
+    else:
+        if type(choices[0]) is dict and "finish_reason" not in choices[0]:
+            places.settings["finish"] = ("choices", 0)
         del body["choices"]
         finish, patch = _read_choice(shape, reader, choices[0])
         patches["choices"] = _listed(patch, choices)
