@@ -98,7 +98,7 @@ def long_session(count: int = LONG) -> Iterator[AnyCanister]:
         yield cannery.assistant(f"That was part {number}. " + "It does what its name says. " * 12)
 
 
-def fill(store: Store) -> dict[str, str]:
+def fill(store: Store, *, is_long: bool = True) -> dict[str, str]:
     """Put everything into a store; the ids by name."""
     agent = store.create(
         title="Fix the failing test",
@@ -119,7 +119,7 @@ def fill(store: Store) -> dict[str, str]:
     for question, answer in (("And to drink?", "Ginjinha."), ("And to see?", "The tiles museum.")):
         fork = chat.fork(at=2, title=question)
         fork.append(cannery.user(question), cannery.assistant(answer))
-    long = store.create(title="A long session", canisters=long_session())
+    long = store.create(title="A long session", canisters=long_session(LONG if is_long else 10))
     hostile = store.create(title=ATTACKS[0], tags=[ATTACKS[4][:50]])
     for attack in ATTACKS:
         hostile.append(hostile_conversation(attack)[2:])

@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+import cannery
+from cannery.viewer.static import static_page
 from tests.viewer.asking import chat, fetch, in_background
 from tests.viewer.conftest import Filled, Watched
-from tests.viewer.samples import LONG
+from tests.viewer.samples import LONG, fill
 from tests.viewer.teller import Teller
 
 pytest.importorskip("playwright", reason="playwright is not installed: make .venv/.develops")
@@ -311,6 +313,48 @@ def test_axe_finds_nothing_serious(filled: Filled, browser: Any, path: str, sche
     ]
     assert serious == []
     context.close()
+
+
+# --- one file ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def exported(tmp_path_factory: pytest.TempPathFactory) -> str:
+    path = tmp_path_factory.mktemp("static") / "all.html"
+    with cannery.open_store("sqlite::memory:") as store:
+        names = fill(store, is_long=False)
+        chosen = [store.get(names[name]) for name in ("agent", "chat", "hostile")]
+        pages = [(each.metadata, each.hydrate()) for each in chosen]
+        path.write_bytes(b"".join(static_page(pages)))
+    return f"file://{path}"
+
+
+def test_static_file_reads_folds_and_has_an_outline(exported: str, page: Any):
+    page.goto(exported)
+    page.locator("#c0 .outline a").first.click()
+    assert page.evaluate("location.hash") == "#c0-m1"
+    long = page.locator("#c0-m6 details.long")
+    assert not long.locator("pre").is_visible()
+    long.locator("summary").click()
+    assert long.locator("pre").is_visible()
+    assert page.evaluate("document.querySelector('#c0-m12 img').naturalWidth") == 320
+    assert page.evaluate("document.scripts.length") == 0
+    styled = page.evaluate(
+        "getComputedStyle(document.querySelector('#c0 .message.user')).borderRadius"
+    )
+    assert styled != "0px"
+
+
+def test_static_file_runs_and_loads_nothing(exported: str, watched: Watched):
+    watched.page.goto(exported)
+    watched.page.evaluate(
+        "for (const each of document.querySelectorAll('details')) each.open = true"
+    )
+    watched.page.wait_for_timeout(200)
+    assert watched.dialogs == []
+    assert watched.foreign("file://") == []
+    # The bytes of an SVG that says it is a PNG are no picture.
+    assert [problem for problem in watched.problems if "ERR_" not in problem] == []
 
 
 # --- speed -------------------------------------------------------------------------------------

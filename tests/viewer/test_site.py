@@ -107,7 +107,7 @@ def test_conversation_has_outline_permalinks_and_copies(shown, chat):
     chat.append(cannery.user("More?"), cannery.assistant("No."))
     assert shown.json(f"/c/{chat.identifier}.json")["messages"][3] == before
     assert shown.get(f"/c/{chat.identifier}/m/3.txt")[2] == b"And to eat?"
-    assert shown.get(f"/c/{chat.identifier}/m/3.md")[2].startswith(b"## User")
+    assert shown.get(f"/c/{chat.identifier}/m/3.md")[2].startswith(b"## user")
     assert shown.json(f"/c/{chat.identifier}/m/3.json")["role"] == "user"
 
 

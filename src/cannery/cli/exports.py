@@ -13,6 +13,7 @@ from typing import NamedTuple
 import msgspec
 
 from cannery.backends import Metadata
+from cannery.cli.complaints import Complaint
 from cannery.cli.files import note, pretty
 from cannery.cli.terminal import harmless, is_terminal
 from cannery.messages import Conversation
@@ -87,7 +88,7 @@ def _tell(order: Order) -> None:
 
 
 def _markdown(leaving: Iterator[Leaving], order: Order) -> Iterator[Piece]:
-    from cannery.cli.pages.markdown import markdown_page
+    from cannery.viewer.plain import markdown_page
 
     for each in leaving:
         page = markdown_page(each.metadata, each.conversation)
@@ -96,9 +97,12 @@ def _markdown(leaving: Iterator[Leaving], order: Order) -> Iterator[Piece]:
 
 
 def _html(leaving: Iterator[Leaving], _: Order) -> Iterator[Piece]:
-    from cannery.cli.pages.html import html_page
-
-    yield Piece(html_page([(each.metadata, each.conversation) for each in leaving]).encode())
+    try:
+        from cannery.viewer.static import static_page
+    except ImportError as error:
+        missing = f"pages need what is not installed ({error.name})"
+        raise Complaint(missing, "pip install 'cannery[viewer]'") from None
+    yield from map(Piece, static_page([(each.metadata, each.conversation) for each in leaving]))
 
 
 def _jsonl(leaving: Iterator[Leaving], _: Order) -> Iterator[Piece]:

@@ -28,7 +28,6 @@ from msgspec import Struct
 from cannery.messages import (
     AnyContent,
     AudioContentClass,
-    Base64,
     Citation,
     DataContentClass,
     FileContentClass,
@@ -45,7 +44,7 @@ from cannery.viewer.highlighting import highlight
 from cannery.viewer.json_lines import pretty
 from cannery.viewer.markdown import markdown
 from cannery.viewer.spoken import passages
-from cannery.viewer.visible import counted, one_line, size_text, visible
+from cannery.viewer.visible import counted, one_line, payload_size, size_text, visible
 from cannery.wire.media import is_text_file
 
 # Types that browsers show without running anything.
@@ -199,16 +198,6 @@ def _reasoning(content: ReasoningContentClass) -> Node:
 
 
 # --- media -------------------------------------------------------------------------------------
-
-
-def payload_size(payload: Any) -> int:
-    """How many bytes a payload has, without loading it."""
-    if isinstance(payload, bytes):
-        return len(payload)
-    if isinstance(payload, Base64):
-        return len(payload.text) * 3 // 4
-    size: int = getattr(payload, "size", -1)
-    return size
 
 
 def shown_type(content: Any) -> str:

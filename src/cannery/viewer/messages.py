@@ -89,6 +89,8 @@ class Surroundings(Struct, frozen=True):
     # What stands before the message at a position: where branches part, where children began.
     before: Mapping[int, Node] = {}
     is_whole: bool = False
+    # How the anchors of messages begin: a page of several conversations needs a beginning for each.
+    anchor: str = "m"
 
     def place(self, position: int) -> Place:
         """Where the message at a position is rendered."""
@@ -113,7 +115,7 @@ def block_html(block: Block, around: Surroundings) -> Node:
         case Calls(calls):
             return fragment[calls_html(calls, around), facts]
         case Silent(placed):
-            return fragment[span(f"#m{placed.position}.silent"), facts]
+            return fragment[span(f"#{around.anchor}{placed.position}.silent"), facts]
 
 
 # --- messages ----------------------------------------------------------------------------------
@@ -124,7 +126,7 @@ def message_html(placed: Placed, around: Surroundings) -> Element:
     canister, position = placed.canister, placed.position
     kind = _kind(canister)
     return article(
-        f"#m{position}.message.{kind}",
+        f"#{around.anchor}{position}.message.{kind}",
         {"data-position": str(position), "data-role": canister.role.value},
     )[
         _head(placed, _title(canister), around),
@@ -248,7 +250,7 @@ def _call(call: Call, around: Surroundings) -> Element:
     is_failed = any(getattr(each.canister, "is_error", False) for each in call.results)
     failed = ".failed" if is_failed else ""
     return article(
-        f"#m{placed.position}.message.invocation{failed}",
+        f"#{around.anchor}{placed.position}.message.invocation{failed}",
         {"data-position": str(placed.position), "data-role": "invocation"},
     )[
         header[
@@ -268,7 +270,7 @@ def _answer(placed: Placed, around: Surroundings) -> Element:
     canister: Any = placed.canister
     kind = ".failed" if canister.is_error else ""
     return div(
-        f"#m{placed.position}.answer{kind}",
+        f"#{around.anchor}{placed.position}.answer{kind}",
         {"data-position": str(placed.position), "data-role": "result"},
     )[
         span(".answer-name")["Result", _permalink(placed.position, around)],

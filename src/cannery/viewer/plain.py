@@ -26,9 +26,9 @@ from cannery.messages import (
     absent,
     digest,
 )
+from cannery.storage import Metadata
 from cannery.viewer.arrangement import Placed
-from cannery.viewer.contents import payload_size
-from cannery.viewer.visible import size_text
+from cannery.viewer.visible import payload_size, size_text
 
 _FENCE = re.compile(r"^\s*(`{3,})", re.MULTILINE)
 
@@ -68,7 +68,7 @@ def _media(content: Any) -> str:
 def message_markdown(canister: AnyCanister) -> str:
     """A message under a heading with its role."""
     text = message_text(canister)
-    role = canister.role.value.capitalize()
+    role = canister.role.value
     if isinstance(canister, InvocationCanisterClass):
         return f"## {role} {canister.name}\n\n{_fenced(canister.arguments_text or '{}', 'json')}"
     if isinstance(canister, ResultCanisterClass):
@@ -93,9 +93,13 @@ def all_text(canisters: Iterable[AnyCanister]) -> str:
     return "\n\n".join(said) + "\n"
 
 
-def all_markdown(title: str, canisters: Iterable[AnyCanister]) -> str:
-    """Messages as Markdown under a title."""
-    return "\n\n".join([f"# {' '.join(title.split())}", *map(message_markdown, canisters)]) + "\n"
+def markdown_page(metadata: Metadata, canisters: Iterable[AnyCanister]) -> str:
+    """A conversation as Markdown: its title, what is known of it, and a heading for each message."""
+    facts = [f"id {metadata.id}", metadata.created.strftime("%Y-%m-%d %H:%M UTC")]
+    facts += [metadata.model] if metadata.model else []
+    facts += [f"#{tag}" for tag in metadata.tags]
+    parts = [f"# {' '.join(metadata.title.split()) or 'Conversation'}", f"*{' · '.join(facts)}*"]
+    return "\n\n".join([*parts, *map(message_markdown, canisters)]) + "\n"
 
 
 def message_data(placed: Placed) -> dict[str, Any]:

@@ -36,8 +36,8 @@ from cannery.viewer.pages.listing import list_data, list_page
 from cannery.viewer.pages.message import find_message, message_page
 from cannery.viewer.pages.problems import key_page, problem_page
 from cannery.viewer.plain import (
-    all_markdown,
     all_text,
+    markdown_page,
     message_data,
     message_markdown,
     message_text,
@@ -154,7 +154,9 @@ def _all(asked: Asked, name: str, form: str) -> Answer:
             f"too many messages to copy at once: `cannery export {name}` writes all of them"
         )
     canisters = shown.conversation.load()
-    return _text(all_text(canisters) if form == "all.txt" else all_markdown(shown.title, canisters))
+    return _text(
+        all_text(canisters) if form == "all.txt" else markdown_page(shown.metadata, canisters)
+    )
 
 
 # --- answers -----------------------------------------------------------------------------------

@@ -7,6 +7,9 @@ that ordinary Arabic and Hebrew text needs (U+200E, U+200F, U+061C) stay.
 from __future__ import annotations
 
 import re
+from typing import Any
+
+from cannery.messages import Base64
 
 _REORDERING = "\u202a-\u202e\u2066-\u2069"
 _INVISIBLE = "\ufff9-\ufffb\U000e0000-\U000e007f"
@@ -50,3 +53,13 @@ def size_text(count: int) -> str:
 def counted(count: int, noun: str, plural: str = "") -> str:
     """A number of things: ``1 message``, ``12,000 messages``."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
+
+
+def payload_size(payload: Any) -> int:
+    """How many bytes a payload has, without loading it."""
+    if isinstance(payload, bytes):
+        return len(payload)
+    if isinstance(payload, Base64):
+        return len(payload.text) * 3 // 4
+    size: int = getattr(payload, "size", -1)
+    return size

@@ -35,9 +35,8 @@ from msgspec import Struct
 
 from cannery.dialects import dialect_names, find_dialect
 from cannery.errors import InputError
-from cannery.messages import UserCanisterClass, absent
 from cannery.storage import Damage, Metadata, StoredConversation
-from cannery.titles import title_of, typed_text
+from cannery.titles import title_of
 from cannery.viewer.addresses import (
     below,
     compare_address,
@@ -46,16 +45,16 @@ from cannery.viewer.addresses import (
     list_address,
 )
 from cannery.viewer.answers import Asked
-from cannery.viewer.arrangement import Placed, arrange
+from cannery.viewer.arrangement import arrange
 from cannery.viewer.branches import Parting, is_branched, partings
 from cannery.viewer.facts import Exchange, Totals, by_position, money, short_count, totals
 from cannery.viewer.messages import Surroundings, blocks_html
+from cannery.viewer.outline import prompts
 from cannery.viewer.pages.layout import crumbs, document, empty, part
 from cannery.viewer.plain import message_data
 from cannery.viewer.visible import counted, one_line, visible
 from cannery.viewer.windows import Window, bounded, choose, pieces
 
-_OUTLINED = 90
 _MOST_OUTLINED = 2_000
 _BEGINNING = 12
 
@@ -145,7 +144,7 @@ def _stream(shown: Shown, outline: list[tuple[int, str]]) -> Iterator[Node]:
     """The messages of the window, some at a time; prompts are noted on the way."""
     around = _surroundings(shown)
     for found, damages in pieces(shown.conversation, shown.window):
-        outline += _prompts(found)
+        outline += prompts(found)
         yield fragment[_damaged(damages), *blocks_html(arrange(found), around)]
 
 
@@ -157,17 +156,6 @@ def _surroundings(shown: Shown) -> Surroundings:
         if position < shown.window.length
     }
     return Surroundings(links_of(identifier), by_position(shown.exchanges), before=before)
-
-
-def _prompts(found: list[Placed]) -> Iterator[tuple[int, str]]:
-    for each in found:
-        canister = each.canister
-        if isinstance(canister, UserCanisterClass) and not (
-            canister.joined and canister.held is absent
-        ):
-            words = one_line(typed_text(canister.text[:20_000]), _OUTLINED)
-            if words:
-                yield each.position, words
 
 
 def _damaged(damages: tuple[Damage, ...]) -> Node:

@@ -1,1 +1,0 @@
-"""Conversations as documents: each module writes one kind of page, and nothing in it can run."""
