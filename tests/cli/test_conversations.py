@@ -202,6 +202,14 @@ def test_html_is_alone_and_runs_nothing(run, store, names, tmp_path):
     assert re.findall(r'(?:src|href)="(?!data:image/|#)', page) == []
 
 
+def test_html_leaves_out_what_is_redacted(run, store, names, tmp_path):
+    run("export", "--all", "--redact-pattern", "alert", "-o", "all.html", "--store", store)
+    page = (tmp_path / "all.html").read_text()
+
+    assert "alert" not in page
+    assert "&lt;script&gt;" in page
+
+
 def test_dialects_and_data_sets(run, store, names):
     records = run("export", "--all", "--as", "sharegpt", "--store", store).out.splitlines()
 

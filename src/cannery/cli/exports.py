@@ -102,7 +102,8 @@ def _html(leaving: Iterator[Leaving], _: Order) -> Iterator[Piece]:
     except ImportError as error:
         missing = f"pages need what is not installed ({error.name})"
         raise Complaint(missing, "pip install 'cannery[viewer]'") from None
-    yield from map(Piece, static_page([(each.metadata, each.conversation) for each in leaving]))
+    pages = [(each.metadata, each.conversation) for each in leaving]
+    yield Piece(b"".join(static_page(pages)))
 
 
 def _jsonl(leaving: Iterator[Leaving], _: Order) -> Iterator[Piece]:
