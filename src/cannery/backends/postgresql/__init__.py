@@ -13,7 +13,6 @@ Truth and catalogue change in one transaction at READ COMMITTED with locks that 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from cannery.backends._contract import (
     GRACE,
@@ -54,19 +53,20 @@ from cannery.backends.postgresql import feed
 from cannery.backends.postgresql.catalogue import PostgresqlCatalogue
 from cannery.backends.postgresql.collection import Collector, purge
 from cannery.backends.postgresql.commits import Commits
-from cannery.backends.postgresql.connections import Connection, Pool, execute, parse_url
+from cannery.backends.postgresql.connections import Pool, parse_url
 from cannery.backends.postgresql.contents import PostgresqlContents, inspect
 from cannery.backends.postgresql.objects import Objects
+from cannery.backends.postgresql.pipelines import Call, Rows, Statement
 from cannery.backends.postgresql.tables import VERSION, prepare
 
-if TYPE_CHECKING:
-    from cannery.backends.postgresql.connections import Cursor as Answer
-
 _PAGE = 1000
-_LINES = (
+_LINES = Statement(
     "SELECT c.length, l.position, l.line FROM cannery.conversations c LEFT JOIN cannery.lines l"
-    " ON l.number = c.number AND l.position >= %s AND l.position < %s WHERE c.id = %s ORDER BY l.position"
+    " ON l.number = c.number AND l.position >= $1 AND l.position < $2 WHERE c.id = $3 ORDER BY l.position",
+    "int8 int8 text",
 )
+_METADATA = Statement("SELECT id, metadata FROM cannery.conversations WHERE id = ANY($1)", "text[]")
+_LENGTH = Statement("SELECT length FROM cannery.conversations WHERE id = $1", "text")
 _END = 1 << 62
 
 
@@ -122,10 +122,10 @@ class PostgresqlBackend:
     def metadata_many(self, identifiers: Iterable[str]) -> dict[str, bytes]:
         """The metadata of those that are there."""
         wanted = [check_identifier(one) for one in identifiers]
-        query = "SELECT id, metadata FROM cannery.conversations WHERE id = ANY(%s)"
         found = {}
         for start in range(0, len(wanted), _PAGE):
-            for one, sealed in self._pool.rows(query, (wanted[start : start + _PAGE],)):
+            (page,) = self._pool.exchange([(_METADATA, (wanted[start : start + _PAGE],))])
+            for one, sealed in page:
                 raw = unseal(sealed)
                 if raw is None:
                     where = f"conversations/{one}/conversation.json"
@@ -142,8 +142,7 @@ class PostgresqlBackend:
 
     def end(self, identifier: str, base: int) -> int:
         """The position after the last line."""
-        query = "SELECT length FROM cannery.conversations WHERE id = %s"
-        found = self._pool.rows(query, (check_identifier(identifier),))
+        (found,) = self._pool.exchange([(_LENGTH, (check_identifier(identifier),))])
         return max(found[0][0], base) if found else base
 
     def read(self, identifier: str, base: int, start: int, stop: int | None = None) -> Reading:
@@ -154,13 +153,8 @@ class PostgresqlBackend:
         """The lines of several spans, in one round trip."""
         for span in spans:
             check_identifier(span.identifier)
-
-        def ask(connection: Connection) -> list[Reading]:
-            with connection.pipeline():
-                found = [_ask_lines(connection, span) for span in spans]
-            return [_reading(span, answer) for span, answer in zip(spans, found, strict=True)]
-
-        return self._pool.ask(ask)
+        found = self._pool.exchange([_ask_lines(span) for span in spans])
+        return [_reading(span, answer) for span, answer in zip(spans, found, strict=True)]
 
     def changes(self, cursor: Cursor | None, limit: int = _PAGE) -> Growth:
         """The conversations that changed behind a cursor."""
@@ -205,15 +199,14 @@ class PostgresqlBackend:
         self._pool.close()
 
 
-def _ask_lines(connection: Connection, span: Span) -> Answer:
+def _ask_lines(span: Span) -> Call:
     start = max(span.start, span.base)
     stop = _END if span.stop is None else max(span.stop, start)
-    return execute(connection, _LINES, (start, stop, span.identifier))
+    return _LINES, (start, stop, span.identifier)
 
 
-def _reading(span: Span, answer: Answer) -> Reading:
+def _reading(span: Span, found: Rows) -> Reading:
     start = max(span.start, span.base)
-    found = answer.fetchall()
     if not found:
         return Reading(start, [])
     end = found[0][0]

@@ -31,27 +31,33 @@ from cannery.backends._contract import (
 )
 from cannery.backends._seals import ordinal_of, unseal
 from cannery.backends.postgresql import rows, words
-from cannery.backends.postgresql.connections import Connection, Pool, execute, to_text, translated
+from cannery.backends.postgresql.connections import Pool, execute, to_text, translated
 from cannery.backends.postgresql.contents import PostgresqlContents
 from cannery.backends.postgresql.objects import Objects
+from cannery.backends.postgresql.pipelines import Connection, Statement, exchange
 from cannery.errors import CanneryError, ConversationNotFoundError
 
 # Of many conversations with the same beginning a few are looked at for one that lives.
 _HOLDERS = 20
-_LONGEST = (
-    f"SELECT d.chain, c.at_position, {rows.COLUMNS} FROM"  # noqa: S608 - names are ours
-    " (SELECT chain, at FROM unnest(%s::bytea[]) WITH ORDINALITY u(chain, at) ORDER BY at) d"
-    " CROSS JOIN LATERAL (SELECT c.*, p.position AS at_position, p.position >= c.spoken AS is_at_end"
-    "  FROM cannery.prefixes p JOIN cannery.conversations c ON c.number = p.number"
-    "  WHERE p.chain = d.chain AND p.{column} = %s AND c.profile = 'archive'"
-    "  ORDER BY c.deleted, (p.position >= c.spoken) DESC, c.updated DESC LIMIT %s) c"
-    " ORDER BY d.at, c.deleted, c.is_at_end DESC, c.updated DESC LIMIT %s"
-)
-_OWN = (
-    f"SELECT d.own, p.position, {rows.COLUMNS} FROM unnest(%s::bytea[]) d(own)"  # noqa: S608 - names are ours
+_LONGEST = {
+    column: Statement(
+        f"SELECT d.chain, c.at_position, {rows.COLUMNS} FROM"  # noqa: S608 - names are ours
+        " (SELECT chain, at FROM unnest($1) WITH ORDINALITY u(chain, at) ORDER BY at) d"
+        " CROSS JOIN LATERAL (SELECT c.*, p.position AS at_position, p.position >= c.spoken AS is_at_end"
+        "  FROM cannery.prefixes p JOIN cannery.conversations c ON c.number = p.number"
+        f"  WHERE p.chain = d.chain AND p.{column} = $2 AND c.profile = 'archive'"
+        "  ORDER BY c.deleted, (p.position >= c.spoken) DESC, c.updated DESC LIMIT $3) c"
+        " ORDER BY d.at, c.deleted, c.is_at_end DESC, c.updated DESC LIMIT $3",
+        "bytea[] int8 int8",
+    )
+    for column in ("space", "home")
+}
+_OWN = Statement(
+    f"SELECT d.own, p.position, {rows.COLUMNS} FROM unnest($1) d(own)"  # noqa: S608 - names are ours
     " CROSS JOIN LATERAL (SELECT p.number, p.position FROM cannery.prefixes p"
-    "  WHERE p.own = d.own AND p.home = %s ORDER BY p.number DESC, p.position DESC LIMIT %s) p"
-    " JOIN cannery.conversations c ON c.number = p.number"
+    "  WHERE p.own = d.own AND p.home = $2 ORDER BY p.number DESC, p.position DESC LIMIT $3) p"
+    " JOIN cannery.conversations c ON c.number = p.number",
+    "bytea[] int8 int8",
 )
 _SEARCH = (
     f"SELECT t.position, {rows.COLUMNS} FROM cannery.texts t"  # noqa: S608 - names are ours
@@ -76,19 +82,12 @@ class PostgresqlCatalogue:
         wanted = [[one for one in reversed(each) if one is not None] for each in histories]
 
         def ask(connection: Connection) -> list[Match | None]:
-            column = "home" if session is None else "space"
-            query = _LONGEST.replace("{column}", column)
+            query = _LONGEST["home" if session is None else "space"]
             space = space_of(scope, session)
-            with connection.pipeline():
-                found = [
-                    execute(connection, query, (digests, space, _HOLDERS, _HOLDERS))
-                    for digests in wanted
-                    if digests
-                ]
-            answers = iter(found)
+            found = exchange(connection, [(query, (one, space, _HOLDERS)) for one in wanted])
             return [
-                _longest(connection, next(answers).fetchall(), each) if digests else None
-                for digests, each in zip(wanted, histories, strict=True)
+                _longest(connection, held, each)
+                for held, each in zip(found, histories, strict=True)
             ]
 
         return self._pool.ask(ask)
@@ -99,8 +98,8 @@ class PostgresqlCatalogue:
 
         def ask(connection: Connection) -> list[Holder]:
             found: list[Holder] = []
-            rest = execute(connection, _OWN, (wanted, space_of(scope), limit)).fetchall()
-            for digest, position, *values in rest:
+            (held,) = exchange(connection, [(_OWN, (wanted, space_of(scope), limit))])
+            for digest, position, *values in held:
                 living = rows.living_at(connection, rows.to_row(values), position)
                 if living is not None and living.scope == scope:
                     found.append(Holder(digest, living.id, position - 1, living.session))
@@ -204,15 +203,11 @@ class PostgresqlCatalogue:
             connection.close()
 
     def _derive(self, connection: Connection, number: int) -> None:
-        query = (
-            f"SELECT {rows.COLUMNS}, c.metadata FROM cannery.conversations c WHERE c.number = %s"  # noqa: S608 - names are ours
-            " FOR UPDATE"
-        )
+        query = "SELECT c.metadata FROM cannery.conversations c WHERE c.number = %s FOR UPDATE"
         found = execute(connection, query, (number,)).fetchone()
-        raw = None if found is None else unseal(found[-1])
-        if found is None or raw is None:
+        raw = None if found is None else unseal(found[0])
+        if raw is None:
             return
-        before = rows.to_row(found[:-1])
         metadata = msgspec.json.decode(raw, type=Metadata)
         above = None if metadata.parent is None else rows.row_of(connection, metadata.parent)
         for table in ("prefixes", "calls", "roles", "texts"):
@@ -223,9 +218,14 @@ class PostgresqlCatalogue:
         row = writing.renamed(row, metadata, zlib.crc32(raw))
         entries = self._entries(connection, number, metadata)
         grown = writing.grow(row, entries, lambda call: rows.find_call(connection, row, call))
-        rows.put_grown(connection, [grown])
-        rows.put_words(connection, [(number, row.length, entries)])
-        rows.put_derived(connection, before, grown.row._replace(searched=grown.row.length))
+        exchange(
+            connection,
+            [
+                *rows.put_grown([grown]),
+                *rows.put_words([(number, row.length, entries)]),
+                *rows.put_derived(grown.row._replace(searched=grown.row.length)),
+            ],
+        )
 
     def _entries(
         self, connection: Connection, number: int, metadata: Metadata

@@ -14,15 +14,10 @@ from collections.abc import Sequence
 from cannery.backends._catalogue.schema import Row
 from cannery.backends._contract import GRACE, Collection, Progress, referred
 from cannery.backends.postgresql import rows
-from cannery.backends.postgresql.connections import (
-    Connection,
-    Pool,
-    RacedError,
-    execute,
-    translated,
-)
+from cannery.backends.postgresql.connections import Pool, RacedError, execute, translated
 from cannery.backends.postgresql.contents import empty_trash, remove_contents
 from cannery.backends.postgresql.objects import Objects
+from cannery.backends.postgresql.pipelines import Connection
 
 _ATTEMPTS = 20
 _AT_ONCE = 100

@@ -12,8 +12,9 @@ says that it was made before; without one the caller is told.
 from __future__ import annotations
 
 import hashlib
+import secrets
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from cannery.backends._catalogue import writing
@@ -23,23 +24,27 @@ from cannery.backends._contract import Change, Durability, Receipt, check_change
 from cannery.backends._seals import seal, unseal
 from cannery.backends.postgresql import rows
 from cannery.backends.postgresql.connections import (
-    Connection,
-    Cursor,
     LostError,
     Pool,
     RacedError,
-    execute,
 )
 from cannery.backends.postgresql.contents import (
     PUT_CONTENTS,
-    PUT_PIECES,
     Encoded,
     PostgresqlContents,
     encode,
-    piece_values,
+    put_pieces,
 )
 from cannery.backends.postgresql.feed import place_of
 from cannery.backends.postgresql.objects import LARGE, Objects
+from cannery.backends.postgresql.pipelines import (
+    BEGIN,
+    COMMIT,
+    Call,
+    Connection,
+    Statement,
+    exchange,
+)
 from cannery.errors import (
     CanneryError,
     ConflictError,
@@ -52,32 +57,47 @@ from cannery.errors import (
 _ATTEMPTS = 20
 _KEPT_KEYS = 100_000
 _PRUNED = 1000
-_ROWS = (
-    f"SELECT {rows.COLUMNS}, c.metadata FROM cannery.conversations c WHERE c.id = ANY(%s)"  # noqa: S608 - names are ours
-    " ORDER BY c.id FOR UPDATE"
+_ROWS = Statement(
+    f"SELECT {rows.COLUMNS}, c.metadata FROM cannery.conversations c WHERE c.id = ANY($1)"  # noqa: S608 - names are ours
+    " ORDER BY c.id FOR UPDATE",
+    "text[]",
 )
-_HOLDING = (
-    f"SELECT d.at, p.position, {rows.COLUMNS} FROM unnest(%s::bytea[], %s::bigint[])"  # noqa: S608 - names are ours
+_LOCKS = Statement("SELECT pg_advisory_xact_lock(x)::text FROM unnest($1) x", "int8[]")
+_LAZY = Statement("SET LOCAL synchronous_commit = off", is_prepared=False)
+_TRANSACTION = Statement("SELECT pg_current_xact_id()::text")
+_NUMBERS = Statement("SELECT nextval('cannery.numbers') FROM generate_series(1, $1)", "int8")
+_HOLDING = Statement(
+    f"SELECT d.at, p.position, {rows.COLUMNS} FROM unnest($1, $2)"  # noqa: S608 - names are ours
     " WITH ORDINALITY d(chain, space, at) JOIN cannery.prefixes p ON p.chain = d.chain AND p.space = d.space"
     " JOIN cannery.conversations c ON c.number = p.number AND c.profile = 'archive'"
-    " ORDER BY d.at, c.deleted"
+    " ORDER BY d.at, c.deleted",
+    "bytea[] int8[]",
 )
-_CONTENTS = (
+_CONTENTS = Statement(
     "SELECT c.scope, c.digest, c.content, c.staged IS NOT NULL FROM cannery.contents c"
-    " JOIN unnest(%s::text[], %s::bytea[]) d(scope, digest)"
-    " ON c.digest = d.digest AND c.scope = d.scope ORDER BY c.content FOR KEY SHARE OF c"
+    " JOIN unnest($1, $2) d(scope, digest)"
+    " ON c.digest = d.digest AND c.scope = d.scope ORDER BY c.content FOR KEY SHARE OF c",
+    "text[] bytea[]",
 )
-_KEYS = (
+_KEYS = Statement(
     "SELECT k.scope, k.key, k.start, k.stop, k.place FROM cannery.keys k"
-    " JOIN unnest(%s::text[], %s::text[]) d(scope, key) ON k.key = d.key AND k.scope = d.scope"
+    " JOIN unnest($1, $2) d(scope, key) ON k.key = d.key AND k.scope = d.scope",
+    "text[] text[]",
 )
-_PUT_LINES = (
-    "INSERT INTO cannery.lines SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::bytea[])"
+_PUT_LINES = Statement(
+    "INSERT INTO cannery.lines SELECT * FROM unnest($1, $2, $3)", "int8[] int8[] bytea[]"
 )
-_USE = "INSERT INTO cannery.uses SELECT * FROM unnest(%s::bigint[], %s::bigint[]) ON CONFLICT DO NOTHING"
-_REMEMBER = (
-    "INSERT INTO cannery.keys (scope, key, start, stop, place) SELECT * FROM"
-    " unnest(%s::text[], %s::text[], %s::bigint[], %s::bigint[], %s::text[]) RETURNING made"
+_USE = Statement(
+    "INSERT INTO cannery.uses SELECT * FROM unnest($1, $2) ON CONFLICT DO NOTHING", "int8[] int8[]"
+)
+_WANT = Statement("UPDATE cannery.contents SET staged = NULL WHERE content = ANY($1)", "int8[]")
+_REMEMBER = Statement(
+    "INSERT INTO cannery.keys (scope, key, start, stop, place)"
+    " SELECT * FROM unnest($1, $2, $3, $4, $5)",
+    "text[] text[] int8[] int8[] text[]",
+)
+_FORGET = Statement(
+    "DELETE FROM cannery.keys WHERE made <= (SELECT max(made) FROM cannery.keys) - $1", "int8"
 )
 
 
@@ -200,16 +220,13 @@ class _Transaction:
             self._xid = seen.xid or self._xid
             written = _Written(connection, seen, self)
             outcomes += [written.make(order) for order in turn]
+            calls = list(written.calls())
             if waiting:
-                with connection.pipeline():
-                    written.send()
-                continue
-            self.is_unknown = True
-            with connection.pipeline():
-                written.send()
-                execute(connection, "COMMIT")
-            self.is_unknown = False
-            written.tidy(connection)
+                exchange(connection, calls)
+            else:
+                self.is_unknown = True
+                exchange(connection, [*calls, (COMMIT, ())])
+                self.is_unknown = False
         return outcomes
 
     def next_place(self) -> tuple[int, int]:
@@ -258,49 +275,27 @@ class _Seen:
         ]
         needed = sum(one.metadata is not None for one in changes)
         needed += sum(len(order.encoded) for order in turn)
-        numbers: Cursor | None = None
-        xid: Cursor | None = None
-        with connection.pipeline():
-            if everything is not None:
-                xid = self._begin(everything, is_lazy=is_lazy)
-            found = execute(connection, _ROWS, (_identifiers(everything or turn),))
-            known_keys = _ask(connection, _KEYS, keys)
-            held = _ask(connection, _HOLDING, self._claims)
-            stored = _ask(connection, _CONTENTS, contents)
-            if needed:
-                query = "SELECT nextval('cannery.numbers') FROM generate_series(1, %s)"
-                numbers = execute(connection, query, (needed,))
-        self.xid = 0 if xid is None else int((xid.fetchone() or (0,))[0])
+        calls = [] if everything is None else _begin(everything, is_lazy=is_lazy)
+        calls.append((_ROWS, (_identifiers(everything or turn),)))
+        calls += rows.for_all(_KEYS, keys)
+        calls += rows.for_all(_HOLDING, self._claims)
+        calls += rows.for_all(_CONTENTS, contents)
+        if needed:
+            calls.append((_NUMBERS, (needed,)))
+        answers = exchange(connection, calls)
+        found = {call[0]: answer for call, answer in zip(calls, answers, strict=True)}
+        self.xid = int(found[_TRANSACTION][0][0]) if _TRANSACTION in found else 0
         self.known: dict[str, _Known] = {}
-        for *values, metadata in found:
+        for *values, metadata in found[_ROWS]:
             row = rows.to_row(values)
             self.known[row.id] = _Known(row, unseal(metadata))
-        self.keys = {(scope, key): Receipt(*rest) for scope, key, *rest in known_keys or ()}
-        self._holding = held.fetchall() if held is not None else []
+        self.keys = {(scope, key): Receipt(*rest) for scope, key, *rest in found.get(_KEYS, ())}
+        self._holding = found.get(_HOLDING, ())
         self.contents: dict[tuple[str, bytes], tuple[int, bool]] = {
             (scope, digest): (content, is_staged)
-            for scope, digest, content, is_staged in stored or ()
+            for scope, digest, content, is_staged in found.get(_CONTENTS, ())
         }
-        drawn = [] if numbers is None else [number for (number,) in numbers]
-        self._numbers = iter(sorted(drawn))
-
-    def _begin(self, everything: Sequence[_Order], *, is_lazy: bool) -> Cursor:
-        connection = self.connection
-        execute(connection, "BEGIN ISOLATION LEVEL READ COMMITTED")
-        if is_lazy:
-            execute(connection, "SET LOCAL synchronous_commit = off")
-        locks = sorted(
-            {
-                _lock_of(claim, space_of(order.change.scope, order.change.session))
-                for order in everything
-                for claim in order.change.claims
-            }
-        )
-        if locks:
-            execute(
-                connection, "SELECT pg_advisory_xact_lock(x) FROM unnest(%s::bigint[]) x", (locks,)
-            )
-        return execute(connection, "SELECT pg_current_xact_id()::text")
+        self._numbers = iter(sorted(number for (number,) in found.get(_NUMBERS, ())))
 
     def next_number(self) -> int:
         """A number for a conversation or content."""
@@ -318,10 +313,21 @@ class _Seen:
         return False
 
 
-def _ask(connection: Connection, query: str, wanted: Sequence[Sequence[Any]]) -> Cursor | None:
-    if not wanted:
-        return None
-    return execute(connection, query, [list(column) for column in zip(*wanted, strict=True)])
+def _begin(everything: Sequence[_Order], *, is_lazy: bool) -> list[Call]:
+    """Begin a transaction with the locks of all that will be claimed in it."""
+    locks = sorted(
+        {
+            _lock_of(claim, space_of(order.change.scope, order.change.session))
+            for order in everything
+            for claim in order.change.claims
+        }
+    )
+    calls: list[Call] = [(BEGIN, ()), (_TRANSACTION, ())]
+    if is_lazy:
+        calls.append((_LAZY, ()))
+    if locks:
+        calls.append((_LOCKS, (locks,)))
+    return calls
 
 
 def _identifiers(orders: Sequence[_Order]) -> list[str]:
@@ -354,7 +360,6 @@ class _Written:
         self._uses: list[tuple[int, int]] = []
         self._wanted: list[int] = []
         self._keys: list[tuple[Any, ...]] = []
-        self._remembered: Cursor | None = None
         self._chains: set[tuple[int, bytes]] = set()
 
     def make(self, order: _Order) -> Receipt | CanneryError:
@@ -453,24 +458,24 @@ class _Written:
         if is_staged:
             self._wanted.append(content)
 
-    def send(self) -> None:
-        """Send all of it, in an order in which nobody waits in a circle."""
-        connection = self._connection
+    def calls(self) -> Iterator[Call]:
+        """All of it, in an order in which nobody waits in a circle."""
         for before, row, metadata, place in self._rows:
             if before is None and metadata is not None:
-                rows.put_new(connection, row, metadata, place)
+                yield from rows.put_new(row, metadata, place)
             else:
-                rows.put_changed(connection, before or row, row, metadata, place)
-        self._send_contents()
-        self._send(_PUT_LINES, self._lines)
-        rows.put_grown(connection, self._grown)
-        rows.put_words(connection, self._said)
-        if self._keys:
-            self._remembered = self._send(_REMEMBER, sorted(self._keys))
+                yield from rows.put_changed(before or row, row, metadata, place)
+        yield from self._content_calls()
+        yield from rows.for_all(_PUT_LINES, self._lines)
+        yield from rows.put_grown(self._grown)
+        yield from rows.put_words(self._said)
+        yield from rows.for_all(_REMEMBER, sorted(self._keys))
+        if self._keys and not secrets.randbelow(_PRUNED):
+            yield _FORGET, (_KEPT_KEYS,)
 
-    def _send_contents(self) -> None:
+    def _content_calls(self) -> Iterator[Call]:
         new = sorted(self._new, key=lambda one: (one[2], one[1]))
-        self._send(
+        yield from rows.for_all(
             PUT_CONTENTS,
             [
                 (number, scope, digest, sum(piece.size for piece in pieces))
@@ -478,20 +483,7 @@ class _Written:
             ],
         )
         for number, _, _, pieces in new:
-            execute(self._connection, PUT_PIECES, piece_values(number, 0, pieces))
-        self._send(_USE, self._uses)
+            yield put_pieces(number, 0, pieces)
+        yield from rows.for_all(_USE, self._uses)
         if self._wanted:
-            query = "UPDATE cannery.contents SET staged = NULL WHERE content = ANY(%s)"
-            execute(self._connection, query, (sorted(self._wanted),))
-
-    def _send(self, statement: str, found: Sequence[Sequence[Any]]) -> Cursor | None:
-        return _ask(self._connection, statement, found)
-
-    def tidy(self, connection: Connection) -> None:
-        """Forget old keys, now and then."""
-        if self._remembered is None:
-            return
-        last = max(made for (made,) in self._remembered)
-        if last % _PRUNED < len(self._keys):
-            query = "DELETE FROM cannery.keys WHERE made <= %s"
-            execute(connection, query, (last - _KEPT_KEYS,))
+            yield _WANT, (sorted(self._wanted),)

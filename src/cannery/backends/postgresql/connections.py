@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
+from cannery.backends.postgresql.pipelines import Call, Connection, Rows, exchange
 from cannery.errors import (
     CanneryError,
     ConfigurationError,
@@ -25,7 +26,6 @@ from cannery.errors import (
     StoreUnavailableError,
 )
 
-Connection: TypeAlias = psycopg.Connection[tuple[Any, ...]]
 Cursor: TypeAlias = psycopg.Cursor[tuple[Any, ...]]
 T = TypeVar("T")
 
@@ -121,13 +121,12 @@ class Pool:
         """A connection outside the pool, for work that takes long."""
         self._check()
         with translated(self.name):
-            connection = psycopg.connect(
+            connection = Connection.connect(
                 self._conninfo,
                 autocommit=True,
                 prepare_threshold=0,
                 connect_timeout=_TIMEOUT,
                 client_encoding="utf-8",
-                cursor_factory=psycopg.Cursor,
             )
         try:
             # A commit that was acknowledged is durable, whatever the server's default says.
@@ -173,6 +172,10 @@ class Pool:
             ):
                 return work(connection)
         raise StoreUnavailableError(f"{self.name}: others change the same all the time")
+
+    def exchange(self, calls: Sequence[Call]) -> list[Rows]:
+        """What statements that only read give, in one round trip."""
+        return self.ask(lambda connection: exchange(connection, calls))
 
     def rows(self, query: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
         """The rows of one query."""

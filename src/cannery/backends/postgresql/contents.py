@@ -16,8 +16,9 @@ from typing import NamedTuple, TypeAlias
 
 from cannery.backends._compression import compress, decompress
 from cannery.backends._contract import EMPTY, Damage, Inspection, Progress, Staged, check_size
-from cannery.backends.postgresql.connections import Connection, Pool, execute
+from cannery.backends.postgresql.connections import Pool, execute
 from cannery.backends.postgresql.objects import LARGE, Objects
+from cannery.backends.postgresql.pipelines import Call, Connection, Statement, exchange
 from cannery.errors import ContentNotFoundError, DamageError, StoreUnavailableError
 
 _PIECE = 1 << 20
@@ -37,13 +38,24 @@ class Piece(NamedTuple):
 
 Encoded: TypeAlias = Sequence[Piece]
 
-PUT_CONTENTS = (
+PUT_CONTENTS = Statement(
     "INSERT INTO cannery.contents (content, scope, digest, size)"
-    " SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bytea[], %s::bigint[])"
+    " SELECT * FROM unnest($1, $2, $3, $4)",
+    "int8[] text[] bytea[] int8[]",
 )
-PUT_PIECES = (
-    "INSERT INTO cannery.pieces SELECT * FROM"
-    " unnest(%s::bigint[], %s::bigint[], %s::bigint[], %s::boolean[], %s::bigint[], %s::bytea[])"
+_HAS = Statement(
+    "SELECT digest FROM cannery.contents WHERE digest = ANY($1) AND scope = $2", "bytea[] text"
+)
+_FIRST_PIECES = Statement(
+    "SELECT c.digest, c.size, p.size, p.is_zstd, p.seal,"
+    " CASE WHEN p.size = c.size THEN p.data END FROM cannery.contents c"
+    " LEFT JOIN cannery.pieces p ON p.content = c.content AND p.piece = 0"
+    " WHERE c.digest = ANY($1) AND c.scope = $2",
+    "bytea[] text",
+)
+_PUT_PIECES = Statement(
+    "INSERT INTO cannery.pieces SELECT * FROM unnest($1, $2, $3, $4, $5, $6)",
+    "int8[] int8[] int8[] bool[] int8[] bytea[]",
 )
 
 
@@ -59,11 +71,10 @@ def _encode_piece(data: bytes) -> Piece:
     return Piece(len(data), frame is not None, zlib.crc32(stored), stored)
 
 
-def piece_values(content: int, first: int, pieces: Encoded) -> list[list[object]]:
-    """The values of ``PUT_PIECES``."""
+def put_pieces(content: int, first: int, pieces: Encoded) -> Call:
+    """Write pieces of content."""
     numbers = range(first, first + len(pieces))
-    columns = [list(column) for column in zip(*pieces, strict=True)]
-    return [[content] * len(pieces), list(numbers), *columns]
+    return _PUT_PIECES, [[content] * len(pieces), numbers, *zip(*pieces, strict=True)]
 
 
 class PostgresqlContents:
@@ -79,8 +90,8 @@ class PostgresqlContents:
         wanted = list(digests)
         if not wanted:
             return set()
-        query = "SELECT digest FROM cannery.contents WHERE digest = ANY(%s) AND scope = %s"
-        return {digest for (digest,) in self._pool.rows(query, (wanted, self._scope))}
+        (rows,) = self._pool.exchange([(_HAS, (wanted, self._scope))])
+        return {digest for (digest,) in rows}
 
     def get(self, digest: bytes, size: int | None = None) -> bytes:
         """The content, verified."""
@@ -106,13 +117,7 @@ class PostgresqlContents:
                     yield digest, b"".join(self.stream(digest))
 
     def _first_pieces(self, digests: Sequence[bytes]) -> dict[bytes, tuple[int, Piece]]:
-        query = (
-            "SELECT c.digest, c.size, p.size, p.is_zstd, p.seal,"
-            " CASE WHEN p.size = c.size THEN p.data END FROM cannery.contents c"
-            " LEFT JOIN cannery.pieces p ON p.content = c.content AND p.piece = 0"
-            " WHERE c.digest = ANY(%s) AND c.scope = %s"
-        )
-        rows = self._pool.rows(query, (digests, self._scope))
+        (rows,) = self._pool.exchange([(_FIRST_PIECES, (digests, self._scope))])
         return {digest: (size, Piece(*piece)) for digest, size, *piece in rows}
 
     def stream(self, digest: bytes) -> Iterator[bytes]:
@@ -138,7 +143,7 @@ class PostgresqlContents:
                 self._objects.put(name, number, piece.data)
                 piece = piece._replace(data=None)
             with self._pool.connection() as connection:
-                execute(connection, PUT_PIECES, piece_values(content, number, [piece]))
+                exchange(connection, [put_pieces(content, number, [piece])])
         self._pool.again_if_raced(
             lambda connection: self._finish(connection, content, digest.digest(), size)
         )

@@ -15,7 +15,8 @@ import re
 from typing import NamedTuple
 
 from cannery.backends._contract import Cursor, Growth, Noted
-from cannery.backends.postgresql.connections import Connection, execute
+from cannery.backends.postgresql.connections import execute
+from cannery.backends.postgresql.pipelines import Connection
 
 _NOW = (
     "SELECT pg_current_snapshot()::text, (CASE WHEN pg_is_in_recovery() THEN 'standby'"

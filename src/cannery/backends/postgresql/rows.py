@@ -13,42 +13,69 @@ from cannery.backends._catalogue.schema import Prefix, Row
 from cannery.backends._catalogue.writing import Base, Grown, role_bit
 from cannery.backends._contract import Entry, Metadata
 from cannery.backends.postgresql import words
-from cannery.backends.postgresql.connections import Connection, execute, from_text, to_text
-from cannery.backends.postgresql.tables import FLAGS
+from cannery.backends.postgresql.connections import execute, from_text, to_text
+from cannery.backends.postgresql.pipelines import Call, Connection, Statement
+from cannery.backends.postgresql.tables import FLAGS, kind_of
 
 _NAMES = Row._fields
-_TEXTS = tuple(_NAMES.index(name) for name in ("title", "tags", "model"))
+_TEXTS = tuple(_NAMES.index(name) for name in ("title", "tags", "model", "client"))
 _FLAGS = tuple(_NAMES.index(name) for name in FLAGS)
 COLUMNS = ", ".join(f"c.{name}" for name in _NAMES)
 PREFIX_COLUMNS = ", ".join(f"p.{name}" for name in Prefix._fields)
-LEFT_OUT = ("number", "id", "scope", "session", "created", "position")
-
-_MARKS = ", ".join(["%s"] * (len(_NAMES) + 3))
-PUT_NEW = (
-    f"INSERT INTO cannery.conversations ({', '.join(_NAMES)}, metadata, changed_by, change)"  # noqa: S608 - names are ours
-    f" VALUES ({_MARKS})"
-)
-_CHANGING = tuple(name for name in _NAMES if name not in LEFT_OUT)
+_FIXED = ("number", "id", "scope", "session", "created", "position")
+_CHANGING = tuple(name for name in _NAMES if name not in _FIXED)
 _changing = operator.itemgetter(*(_NAMES.index(name) for name in _CHANGING))
-PUT_CHANGED = (
-    f"UPDATE cannery.conversations SET {', '.join(f'{name} = %s' for name in _CHANGING)},"  # noqa: S608 - names are ours
-    " metadata = coalesce(%s, metadata), changed_by = %s, change = %s WHERE number = %s"
+
+
+def _marks(first: int, count: int) -> list[str]:
+    return [f"${number}" for number in range(first, first + count)]
+
+
+def _kinds(names: Sequence[str]) -> str:
+    return " ".join(kind_of(name) for name in names)
+
+
+def _settings(first: int) -> str:
+    marks = _marks(first, len(_CHANGING))
+    return ", ".join(f"{name} = {mark}" for name, mark in zip(_CHANGING, marks, strict=True))
+
+
+_PUT_NEW = Statement(
+    f"INSERT INTO cannery.conversations (metadata, changed_by, change, {', '.join(_NAMES)})"  # noqa: S608 - names are ours
+    f" VALUES ($1, $2::xid8, $3, {', '.join(_marks(4, len(_NAMES)))})",
+    f"bytea text int8 {_kinds(_NAMES)}",
 )
-PUT_PREFIXES = (
+_PUT_CHANGED = Statement(
+    "UPDATE cannery.conversations SET metadata = coalesce($1, metadata), changed_by = $2::xid8,"  # noqa: S608 - names are ours
+    f" change = $3, {_settings(5)} WHERE number = $4",
+    f"bytea text int8 int8 {_kinds(_CHANGING)}",
+)
+_PUT_DERIVED = Statement(
+    f"UPDATE cannery.conversations SET {_settings(2)} WHERE number = $1",  # noqa: S608 - names are ours
+    f"int8 {_kinds(_CHANGING)}",
+)
+_PUT_PREFIXES = Statement(
     f"INSERT INTO cannery.prefixes ({', '.join(Prefix._fields)})"  # noqa: S608 - names are ours
-    " SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::bytea[],"
-    " %s::bytea[], %s::bytea[], %s::bigint[], %s::bigint[], %s::bigint[])"
+    " SELECT * FROM unnest($1, $2, $3, $4, $5, $6, $7, $8)",
+    "int8[] int8[] bytea[] bytea[] bytea[] int8[] int8[] int8[]",
 )
-PUT_CALLS = (
-    "INSERT INTO cannery.calls SELECT * FROM"
-    " unnest(%s::bigint[], %s::text[], %s::bigint[], %s::bigint[], %s::bigint[])"
+_PUT_CALLS = Statement(
+    "INSERT INTO cannery.calls SELECT * FROM unnest($1, $2, $3, $4, $5)",
+    "int8[] text[] int8[] int8[] int8[]",
 )
-PUT_ROLES = "INSERT INTO cannery.roles SELECT * FROM unnest(%s::bigint[], %s::text[], %s::bigint[])"
-PUT_TEXTS = (
-    "INSERT INTO cannery.texts SELECT * FROM unnest(%s::bigint[], %s::bigint[], %s::text[],"
-    " %s::text[], %s::tsvector[], %s::text[])"
+_PUT_ROLES = Statement(
+    "INSERT INTO cannery.roles SELECT * FROM unnest($1, $2, $3)", "int8[] text[] int8[]"
 )
-_PUT_TAGS = "INSERT INTO cannery.tags SELECT DISTINCT %s::bigint, tag, %s, %s, %s FROM unnest(%s::text[]) tag"
+_PUT_TEXTS = Statement(
+    "INSERT INTO cannery.texts SELECT number, position, role, said, vector::tsvector, words"
+    " FROM unnest($1, $2, $3, $4, $5, $6) t(number, position, role, said, vector, words)",
+    "int8[] int8[] text[] text[] text[] text[]",
+)
+_DROP_TAGS = Statement("DELETE FROM cannery.tags WHERE number = $1", "int8")
+_PUT_TAGS = Statement(
+    "INSERT INTO cannery.tags SELECT DISTINCT $1, tag, $2, $3, $4 FROM unnest($5) tag",
+    "int8 text text text text[]",
+)
 
 
 def to_row(values: Sequence[Any]) -> Row:
@@ -60,72 +87,57 @@ def to_row(values: Sequence[Any]) -> Row:
     return Row(*found)
 
 
-def to_values(row: Row) -> list[Any]:
+def _to_values(row: Row) -> list[Any]:
     """A row as it is written."""
     values: list[Any] = list(row)
-    for at in _FLAGS:
-        values[at] = bool(values[at])
     for at in _TEXTS:
         if values[at] is not None:
             values[at] = to_text(values[at])
     return values
 
 
-def put_new(connection: Connection, row: Row, metadata: bytes, place: tuple[int, int]) -> None:
+def put_new(row: Row, metadata: bytes, place: tuple[int, int]) -> Iterator[Call]:
     """Write the row of a new conversation."""
-    execute(connection, PUT_NEW, [*to_values(row), metadata, *_place(place)])
-    put_tags(connection, row, is_new=True)
+    yield _PUT_NEW, [metadata, str(place[0]), place[1], *_to_values(row)]
+    yield from _put_tags(row)
 
 
 def put_changed(
-    connection: Connection,
-    before: Row,
-    row: Row,
-    metadata: bytes | None,
-    place: tuple[int, int],
-) -> None:
+    before: Row, row: Row, metadata: bytes | None, place: tuple[int, int]
+) -> Iterator[Call]:
     """Write the row of a conversation that is there; its tags only if there are any."""
-    values = [*_changing(to_values(row)), metadata, *_place(place), row.number]
-    execute(connection, PUT_CHANGED, values)
+    values = [metadata, str(place[0]), place[1], row.number, *_changing(_to_values(row))]
+    yield _PUT_CHANGED, values
     if row.tags != "[]" or before.tags != "[]":
-        put_tags(connection, row, is_new=False)
+        yield _DROP_TAGS, (row.number,)
+        yield from _put_tags(row)
 
 
-def put_derived(connection: Connection, before: Row, row: Row) -> None:
+def put_derived(row: Row) -> Iterator[Call]:
     """Write what was derived again of a conversation; nothing has changed for those who follow the feed."""
-    columns = ", ".join(f"{name} = %s" for name in _CHANGING)
-    statement = f"UPDATE cannery.conversations SET {columns} WHERE number = %s"  # noqa: S608 - names are ours
-    execute(connection, statement, [*_changing(to_values(row)), row.number])
-    if row.tags != "[]" or before.tags != "[]":
-        put_tags(connection, row, is_new=False)
+    yield _PUT_DERIVED, [row.number, *_changing(_to_values(row))]
+    yield _DROP_TAGS, (row.number,)
+    yield from _put_tags(row)
 
 
-def _place(place: tuple[int, int]) -> tuple[str, int]:
-    return str(place[0]), place[1]
-
-
-def put_tags(connection: Connection, row: Row, *, is_new: bool) -> None:
+def _put_tags(row: Row) -> Iterator[Call]:
     """Write the tags of a conversation where they are looked up."""
-    if not is_new:
-        execute(connection, "DELETE FROM cannery.tags WHERE number = %s", (row.number,))
     if row.tags != "[]" and not row.deleted:
         tags = [to_text(tag) for tag in msgspec.json.decode(row.tags, type=list[str])]
-        execute(connection, _PUT_TAGS, (row.number, row.scope, row.updated, row.id, tags))
+        yield _PUT_TAGS, (row.number, row.scope, row.updated, row.id, tags)
 
 
-def put_grown(connection: Connection, grown: Sequence[Grown]) -> None:
+def put_grown(grown: Sequence[Grown]) -> Iterator[Call]:
     """Write digests, calls and roles of conversations that have grown."""
     prefixes = [prefix for one in grown for prefix in one.prefixes]
-    _put(connection, PUT_PREFIXES, prefixes)
+    yield from for_all(_PUT_PREFIXES, prefixes)
     calls = [(root, to_text(call), *rest) for one in grown for root, call, *rest in one.calls]
-    _put(connection, PUT_CALLS, calls)
+    yield from for_all(_PUT_CALLS, calls)
     roles = [(one.row.number, role, at) for one in grown for role, at in one.roles.items()]
-    _put(connection, PUT_ROLES, roles)
+    yield from for_all(_PUT_ROLES, roles)
 
 
-def put_words(
-    connection: Connection, said: Iterable[tuple[int, int, Sequence[Entry | None]]]
-) -> None:
+def put_words(said: Iterable[tuple[int, int, Sequence[Entry | None]]]) -> Iterator[Call]:
     """Write what a search finds: for each conversation its number, a first position and entries."""
     found = []
     for number, first, entries in said:
@@ -133,12 +145,13 @@ def put_words(
             text = None if entry is None else words.searchable(writing.searchable(entry))
             if entry is not None and text is not None:
                 found.append((number, position, entry.role, entry.said, *text))
-    _put(connection, PUT_TEXTS, found)
+    yield from for_all(_PUT_TEXTS, found)
 
 
-def _put(connection: Connection, statement: str, rows: Sequence[Sequence[Any]]) -> None:
-    if rows:
-        execute(connection, statement, [list(column) for column in zip(*rows, strict=True)])
+def for_all(statement: Statement, found: Sequence[Sequence[Any]]) -> Iterator[Call]:
+    """One statement for many rows; nothing if there is none."""
+    if found:
+        yield statement, list(zip(*found, strict=True))
 
 
 def rows(

@@ -9,12 +9,13 @@ own all the same, and are verified wherever they are read.
 from __future__ import annotations
 
 import os
-from typing import NamedTuple, get_type_hints
+from typing import NamedTuple, get_args, get_type_hints
 
 import psycopg
 
 from cannery.backends._catalogue.schema import Row
-from cannery.backends.postgresql.connections import Connection, Pool, execute, translated
+from cannery.backends.postgresql.connections import Pool, execute, translated
+from cannery.backends.postgresql.pipelines import Connection
 from cannery.errors import StorageError, StoreUnavailableError
 
 VERSION = 2
@@ -25,21 +26,24 @@ _MIGRATING = 0x63616E6E65727931
 FLAGS = ("deleted", "unreadable")
 """The fields of a row that are true or false."""
 
-_TYPES = {int: "bigint", str: 'text COLLATE "C"', bytes: "bytea"}
+_HINTS = get_type_hints(Row)
+_KINDS = {int: "int8", str: "text", bytes: "bytea"}
 
 
-def _column(name: str, kind: object) -> str:
+def kind_of(name: str) -> str:
+    """The type of a field of a row on the server."""
     if name in FLAGS:
-        return f"{name} boolean NOT NULL"
-    for known, sql in _TYPES.items():
-        if kind is known:
-            return f"{name} {sql} NOT NULL"
-        if kind == known | None:
-            return f"{name} {sql}"
-    raise TypeError(f"no column for {name}: {kind!r}")
+        return "bool"
+    return next(kind for known, kind in _KINDS.items() if _HINTS[name] in {known, known | None})
 
 
-_ROW = ",\n    ".join(_column(name, kind) for name, kind in get_type_hints(Row).items())
+def _column(name: str) -> str:
+    collation = ' COLLATE "C"' if kind_of(name) == "text" else ""
+    presence = "" if type(None) in get_args(_HINTS[name]) else " NOT NULL"
+    return f"{name} {kind_of(name)}{collation}{presence}"
+
+
+_ROW = ",\n    ".join(map(_column, Row._fields))
 _FIRST = (
     "CREATE EXTENSION IF NOT EXISTS pg_trgm",
     "CREATE SCHEMA IF NOT EXISTS cannery",
@@ -47,7 +51,7 @@ _FIRST = (
     """CREATE SEQUENCE cannery.numbers""",
     f"""CREATE TABLE cannery.conversations (
     {_ROW},
-    metadata bytea NOT NULL, changed_by xid8 NOT NULL, change integer NOT NULL,
+    metadata bytea NOT NULL, changed_by xid8 NOT NULL, change bigint NOT NULL,
     PRIMARY KEY (number), UNIQUE (id)
 ) WITH (fillfactor = 80)""",
     "CREATE INDEX by_update ON cannery.conversations (updated, id) WHERE NOT deleted",
