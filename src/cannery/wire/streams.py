@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import (
     AsyncIterable,
     AsyncIterator,
@@ -15,13 +16,25 @@ from typing import TYPE_CHECKING, Any, overload
 import msgspec
 
 from cannery.errors import DialectError, InputError
+from cannery.messages.events import (
+    Delta,
+    Event,
+    Failure,
+    Finish,
+    PartEnd,
+    PartStart,
+    Start,
+    Unknown,
+    UsageReport,
+    check_event,
+    check_events,
+)
 from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import read_value
 from cannery.wire.residues import own_residue, recall
 
 if TYPE_CHECKING:
-    from cannery.messages.events import Delta, Event, Failure
     from cannery.wire.contract import StreamReader, StreamWriter
 
 _decode = msgspec.json.Decoder().decode
@@ -36,6 +49,75 @@ def read_chunk(dialect: str, data: str) -> dict[str, Any]:
     if type(value) is not dict:
         raise DialectError(dialect, "$", "expected a JSON object in a stream event")
     return value
+
+
+class EventWriter(ABC):
+    """Gives each event to the method for its kind, until one ends the answer: what all stream writers share."""
+
+    dialect: str
+    is_over = False
+
+    def write(self, event: Event) -> bytes:
+        """The bytes of one event; none behind the end of the answer."""
+        if self.is_over:
+            return b""
+        try:
+            match event:
+                case Delta():
+                    return self.delta(event)
+                case PartStart():
+                    return self.part_start(event)
+                case PartEnd():
+                    return self.part_end(event)
+                case Start():
+                    return self.start(event)
+                case UsageReport():
+                    self.count(event)
+                    return b""
+                case Finish():
+                    return self.finish(event)
+                case Failure():
+                    return self.fail(event)
+                case Unknown():
+                    return self.unknown(event) if event.dialect == self.dialect else b""
+        except RecursionError:
+            raise too_deep(self.dialect) from None
+
+    def close(self) -> bytes:
+        """The bytes that end the stream."""
+        return b""
+
+    @abstractmethod
+    def start(self, event: Start) -> bytes:
+        """The answer begins."""
+
+    @abstractmethod
+    def part_start(self, event: PartStart) -> bytes:
+        """A part begins."""
+
+    @abstractmethod
+    def delta(self, event: Delta) -> bytes:
+        """More of a part."""
+
+    @abstractmethod
+    def part_end(self, event: PartEnd) -> bytes:
+        """A part is complete."""
+
+    @abstractmethod
+    def count(self, event: UsageReport) -> None:
+        """Tokens were counted."""
+
+    @abstractmethod
+    def finish(self, event: Finish) -> bytes:
+        """The answer is complete."""
+
+    @abstractmethod
+    def fail(self, event: Failure) -> bytes:
+        """The provider gave up."""
+
+    @abstractmethod
+    def unknown(self, event: Unknown) -> bytes:
+        """An event that only this dialect understands."""
 
 
 class Thoughts:
@@ -53,7 +135,7 @@ class Thoughts:
 
 
 def too_deep(dialect: str) -> DialectError:
-    """The error of a writer that what it was given is nested deeper than anything can be written."""
+    """The error of a reader or writer that what it was given is nested deeper than it can go."""
     return DialectError(dialect, "$", "nested too deeply")
 
 
@@ -118,8 +200,6 @@ def write_stream(events: AsyncIterable[Event], writer: StreamWriter) -> AsyncIte
 def write_stream(events: Iterable[Event], writer: StreamWriter) -> Iterator[bytes]: ...
 def write_stream(events: Any, writer: StreamWriter) -> Any:
     """The bytes of events, asynchronous where the events are; events without output are skipped."""
-    from cannery.messages.events import check_event, check_events  # not every program reads streams
-
     check_events(events)
 
     def feed(event: Event) -> Iterable[bytes]:

@@ -25,7 +25,6 @@ from cannery.messages.content import (
 )
 from cannery.messages.events import (
     Delta,
-    Event,
     Failure,
     Finish,
     PartEnd,
@@ -42,13 +41,13 @@ from cannery.wire.contract import StreamOptions
 from cannery.wire.residues import own_residue, recall
 from cannery.wire.sse import foreign_frame, named_frame
 from cannery.wire.streams import (
+    EventWriter,
     Thoughts,
     own_count,
     own_failure,
     own_fields,
     own_word,
     read_chunk,
-    too_deep,
 )
 
 
@@ -68,8 +67,10 @@ class _Part:
         self.signature: list[str] = []
 
 
-class MessagesStreamWriter:
+class MessagesStreamWriter(EventWriter):
     """Takes events and gives the bytes of named events."""
+
+    dialect = NAME
 
     def __init__(self, options: StreamOptions) -> None:
         self._options = options
@@ -78,47 +79,28 @@ class MessagesStreamWriter:
         self._first: UsageReport | None = None
         self._usage = UsageReport(Usage())
         self._is_begun = False
-        self._is_over = False
         self._parts: dict[int, _Part] = {}
         self._queue: deque[_Part] = deque()
         self._count = 0
         self._has_calls = False
         self._is_refused = False
 
-    def write(self, event: Event) -> bytes:
-        """The bytes of one event; may be empty."""
-        if self._is_over:
-            return b""
-        try:
-            match event:
-                case Delta():
-                    return self._delta(event)
-                case Start():
-                    self._start = event
-                    return b""
-                case UsageReport():
-                    self._first = self._first or event
-                    self._usage = event
-                    return b""
-                case PartStart():
-                    return self._begin() + self._part_start(event)
-                case PartEnd():
-                    return self._part_end(event)
-                case Finish():
-                    return self._begin() + self._finish(event)
-                case Failure():
-                    self._is_over = True
-                    own = own_failure(event, NAME)
-                    error = error_body(event.message, event.kind, event.status)
-                    return named_frame("error", error if own is None else own)
-                case Unknown():
-                    return self._unknown(event) if event.dialect == NAME else b""
-        except RecursionError:
-            raise too_deep(NAME) from None
-
-    def close(self) -> bytes:
-        """The bytes that end the stream."""
+    def start(self, event: Start) -> bytes:
+        """Keep what is known of the answer until its first part."""
+        self._start = event
         return b""
+
+    def count(self, event: UsageReport) -> None:
+        """Keep the first count of tokens and the last."""
+        self._first = self._first or event
+        self._usage = event
+
+    def fail(self, event: Failure) -> bytes:
+        """End the answer with an error."""
+        self.is_over = True
+        own = own_failure(event, NAME)
+        error = error_body(event.message, event.kind, event.status)
+        return named_frame("error", error if own is None else own)
 
     def _begin(self) -> bytes:
         if self._is_begun:
@@ -143,7 +125,7 @@ class MessagesStreamWriter:
             event |= decode_json(beside.part)
         return named_frame("message_start", event)
 
-    def _unknown(self, event: Unknown) -> bytes:
+    def unknown(self, event: Unknown) -> bytes:
         """What only this dialect understands; a delta goes on if its block is under way."""
         value = read_chunk(NAME, event.json)
         if event.item is None:
@@ -156,14 +138,17 @@ class MessagesStreamWriter:
 
     # --- parts ---------------------------------------------------------------------------------
 
-    def _part_start(self, event: PartStart) -> bytes:
+    def part_start(self, event: PartStart) -> bytes:
+        """Begin a part when its turn comes, and the answer if it has not begun."""
+        begun = self._begin()
         part = self._parts[event.index] = _Part(event)
         self._queue.append(part)
         self._has_calls = self._has_calls or event.kind == "invocation"
         self._is_refused = self._is_refused or event.kind == "refusal"
-        return self._open(part) if self._queue[0] is part else b""
+        return begun + self._open(part) if self._queue[0] is part else begun
 
-    def _delta(self, event: Delta) -> bytes:
+    def delta(self, event: Delta) -> bytes:
+        """More of a part; it waits until the parts before it have ended."""
         part = self._parts.get(event.index)
         if part is None or part.is_ended:
             return b""
@@ -172,7 +157,8 @@ class MessagesStreamWriter:
         part.waiting.append(event)
         return b""
 
-    def _part_end(self, event: PartEnd) -> bytes:
+    def part_end(self, event: PartEnd) -> bytes:
+        """End a part when its turn comes."""
         part = self._parts.get(event.index)
         if part is None or part.is_ended:
             return b""
@@ -331,12 +317,13 @@ class MessagesStreamWriter:
 
     # --- end -----------------------------------------------------------------------------------
 
-    def _finish(self, event: Finish) -> bytes:
-        written = b""
+    def finish(self, event: Finish) -> bytes:
+        """End all parts, and the answer."""
+        written = self._begin()
         for part in self._queue:
             part.is_ended = True
         written += self._advance()
-        self._is_over = True
+        self.is_over = True
         word = own_word(event, NAME) or stop_word(
             FINISH_WORDS[event.reason], has_calls=self._has_calls, is_refused=self._is_refused
         )

@@ -23,7 +23,6 @@ from cannery.messages.checked import now
 from cannery.messages.content import Origin
 from cannery.messages.events import (
     Delta,
-    Event,
     Failure,
     Finish,
     Part,
@@ -40,12 +39,12 @@ from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, recall
 from cannery.wire.sse import data_frame
 from cannery.wire.streams import (
+    EventWriter,
     Thoughts,
     own_count,
     own_failure,
     own_word,
     read_chunk,
-    too_deep,
 )
 
 _BARE = frozenset({"text", "thought"})
@@ -64,8 +63,10 @@ class _Part(Part):
         self.waits = start.kind in ("invocation", "canister", "whole") or is_own
 
 
-class GeminiStreamWriter:
+class GeminiStreamWriter(EventWriter):
     """Takes events and gives the bytes of chunks, parts strictly one after the other."""
+
+    dialect = NAME
 
     def __init__(self, options: StreamOptions) -> None:
         self._options = options
@@ -81,53 +82,39 @@ class GeminiStreamWriter:
         self._thoughts = Thoughts()
         # Whether what only this dialect says was passed as it came.
         self._has_passed = False
-        self._is_over = False
 
-    def write(self, event: Event) -> bytes:
-        """The bytes of one event; may be empty."""
-        if self._is_over:
-            return b""
-        try:
-            match event:
-                case Start():
-                    self._start(event)
-                    return b""
-                case PartStart():
-                    self._parts[event.index] = _Part(event)
-                    return self._flush()
-                case Delta():
-                    part = self._parts[event.index]
-                    if part.waits:
-                        part.add(event)
-                        return b""
-                    part.deltas.append(event)
-                    return self._flush()
-                case PartEnd():
-                    self._parts[event.index].has_ended = True
-                    return self._flush()
-                case UsageReport():
-                    self._usage = event
-                    return b""
-                case Finish():
-                    return self._finish(event)
-                case Failure():
-                    return self._failure(event)
-                case Unknown():
-                    return self._unknown(event)
-        except RecursionError:
-            raise too_deep(NAME) from None
-
-    def close(self) -> bytes:
-        """The bytes that end the stream."""
-        return b""
-
-    def _start(self, event: Start) -> None:
+    def start(self, event: Start) -> bytes:
+        """Keep what every chunk says of the answer."""
         if event.model is not absent and self._options.model is None:
             self._tail["modelVersion"] = event.model
         if event.identifier is not absent:
             self._tail["responseId"] = event.identifier
         if event.source == NAME:
             self._writer = MessageWriter(Report(), is_same=True)
+        return b""
+
+    def part_start(self, event: PartStart) -> bytes:
+        """Begin a part."""
+        self._parts[event.index] = _Part(event)
+        return self._flush()
+
+    def delta(self, event: Delta) -> bytes:
+        """More of a part; one that has to be whole waits."""
+        part = self._parts[event.index]
+        if part.waits:
+            part.add(event)
+            return b""
+        part.deltas.append(event)
+        return self._flush()
+
+    def part_end(self, event: PartEnd) -> bytes:
+        """End a part."""
+        self._parts[event.index].has_ended = True
+        return self._flush()
+
+    def count(self, event: UsageReport) -> None:
+        """Keep the tokens for the last chunk."""
+        self._usage = event
 
     def _chunk(self, parts: list[Object]) -> bytes:
         candidate = {"content": {"parts": parts, "role": "model"}, "index": 0}
@@ -238,8 +225,9 @@ class GeminiStreamWriter:
             self._writer.add_parts(Piece(part.canister(now(), joined=True), None), parts)
         return parts
 
-    def _finish(self, event: Finish) -> bytes:
-        self._is_over = True
+    def finish(self, event: Finish) -> bytes:
+        """Write what waits, and the last chunk."""
+        self.is_over = True
         for part in self._parts.values():
             part.has_ended = True
         written = self._flush()
@@ -248,17 +236,17 @@ class GeminiStreamWriter:
             return written + data_frame({**self._counts(), **self._tail})
         return written + self._last_chunk(event)
 
-    def _failure(self, event: Failure) -> bytes:
-        self._is_over = True
+    def fail(self, event: Failure) -> bytes:
+        """End the answer with an error."""
+        self.is_over = True
         own = own_failure(event, NAME)
         if own is not None:
             return data_frame(own)
         status = event.status or status_of(event.kind)
         return data_frame(error_body(WireError(status, event.message, event.kind)))
 
-    def _unknown(self, event: Unknown) -> bytes:
-        if event.dialect != NAME:
-            return b""
+    def unknown(self, event: Unknown) -> bytes:
+        """Say again what only this dialect says."""
         self._has_passed = True
         return data_frame({**read_chunk(NAME, event.json), **self._tail})
 

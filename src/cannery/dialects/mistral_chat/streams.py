@@ -111,7 +111,8 @@ class MistralStreamWriter(ChatStreamWriter):
         self._held: dict[int, list[str]] = {}
         self._ended: dict[int, PartEnd] = {}
 
-    def _part_start(self, event: PartStart) -> bytes:
+    def part_start(self, event: PartStart) -> bytes:
+        """Begin a part; a call is written when it is whole."""
         if event.kind == "invocation":
             self._kinds[event.index] = event
             self._held[event.index] = []
@@ -122,15 +123,16 @@ class MistralStreamWriter(ChatStreamWriter):
             self._turns.start(event.index)
             block = [decode_json(content.json)] if content.dialect == NAME else []
             return self._begin() + (self._chunk({"content": block}) if block else b"")
-        return super()._part_start(event)
+        return super().part_start(event)
 
     def _arguments(self, index: int, words: str) -> bytes:
         self._held[index].append(words)
         return b""
 
-    def _part_end(self, event: PartEnd) -> bytes:
+    def part_end(self, event: PartEnd) -> bytes:
+        """End a part, calls in their order."""
         if event.index not in self._held:
-            return super()._part_end(event)
+            return super().part_end(event)
         self._ended[event.index] = event
         written = []
         for index in [*self._held]:
@@ -151,7 +153,8 @@ class MistralStreamWriter(ChatStreamWriter):
             call = call if residue is None else recall(call, residue.part)
         return self._chunk({"tool_calls": [{**call, "index": index}]})
 
-    def _delta(self, event: Delta) -> bytes:
+    def delta(self, event: Delta) -> bytes:
+        """More of a part; a refusal is text here."""
         start = self._kinds[event.index]
         if event.channel == "citation" and self._turns.open == event.index:
             citation = event.citation
@@ -160,7 +163,7 @@ class MistralStreamWriter(ChatStreamWriter):
             return self._chunk({"content": [decode_json(citation.raw)]})
         if start.kind == "refusal" and self._turns.open == event.index:
             return self._words("content", event.text) if event.text else b""
-        return super()._delta(event)
+        return super().delta(event)
 
     def _think(self, start: PartStart, event: Delta) -> bytes:
         origin = start.origin
@@ -183,8 +186,9 @@ class MistralStreamWriter(ChatStreamWriter):
         counted = {} if usage is None else {"usage": usage}
         return data_frame({**self._head, "choices": [choice], **counted})
 
-    def _failure(self, event: Failure) -> bytes:
-        self._is_over = True
+    def fail(self, event: Failure) -> bytes:
+        """End the answer with an error."""
+        self.is_over = True
         own = own_failure(event, NAME)
         return data_frame(own or _error(event.message, event.kind, None))
 

@@ -33,7 +33,6 @@ from cannery.messages.content import (
 )
 from cannery.messages.events import (
     Delta,
-    Event,
     Failure,
     Finish,
     PartEnd,
@@ -51,7 +50,7 @@ from cannery.wire.contract import Piece, StreamOptions
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, recall
 from cannery.wire.sse import foreign_frame, named_frame
-from cannery.wire.streams import own_failure, own_fields, read_chunk, too_deep
+from cannery.wire.streams import EventWriter, own_failure, own_fields, read_chunk
 
 _TEXT = {"text": ("output_text", "text"), "refusal": ("refusal", "refusal")}
 _SEGMENTS = {
@@ -111,8 +110,10 @@ class _Part:
         self.is_own = start.origin is not None and start.origin.dialect == NAME
 
 
-class ResponsesStreamWriter:
+class ResponsesStreamWriter(EventWriter):
     """Takes events and gives the bytes of a stream."""
+
+    dialect = NAME
 
     def __init__(self, options: StreamOptions) -> None:
         self._options = options
@@ -120,7 +121,6 @@ class ResponsesStreamWriter:
         self._start = Start()
         self._number = 0
         self._is_started = False
-        self._is_over = False
         self._parts: dict[int, _Part] = {}
         self._message: _Item | None = None
         self._output: dict[int, Object] = {}
@@ -130,37 +130,23 @@ class ResponsesStreamWriter:
         self._count = 0
         self._usage: Usage | None = None
 
-    def write(self, event: Event) -> bytes:
-        """The bytes of one event; may be empty."""
-        if self._is_over:
-            return b""
-        try:
-            match event:
-                case Delta():
-                    part = self._parts.get(event.index)
-                    return b"" if part is None else self._delta(part, event)
-                case Start():
-                    return self._begin(event)
-                case PartStart():
-                    return self._begin() + self._part_start(event)
-                case PartEnd():
-                    part = self._parts.pop(event.index, None)
-                    return b"" if part is None else self._part_end(part, event.residue)
-                case UsageReport():
-                    self._usage = event.usage
-                    return b""
-                case Finish():
-                    return self._finish(event)
-                case Failure():
-                    return self._fail(event)
-                case Unknown():
-                    return self._unknown(event) if event.dialect == NAME else b""
-        except RecursionError:
-            raise too_deep(NAME) from None
+    def start(self, event: Start) -> bytes:
+        """Begin the answer."""
+        return self._begin(event)
 
-    def close(self) -> bytes:
-        """The bytes that end the stream."""
-        return b""
+    def delta(self, event: Delta) -> bytes:
+        """More of a part."""
+        part = self._parts.get(event.index)
+        return b"" if part is None else self._delta(part, event)
+
+    def part_end(self, event: PartEnd) -> bytes:
+        """End a part."""
+        part = self._parts.pop(event.index, None)
+        return b"" if part is None else self._part_end(part, event.residue)
+
+    def count(self, event: UsageReport) -> None:
+        """Keep the tokens for the end of the answer."""
+        self._usage = event.usage
 
     def _emit(self, kind: str, **fields: Any) -> bytes:
         name = f"response.{kind}"
@@ -168,7 +154,7 @@ class ResponsesStreamWriter:
         self._number += 1
         return frame
 
-    def _unknown(self, event: Unknown) -> bytes:
+    def unknown(self, event: Unknown) -> bytes:
         """An event that only this dialect understands: said again, behind the beginning of its item."""
         written = self._begin()
         if event.item is not None and event.item not in self._places:
@@ -211,12 +197,13 @@ class ResponsesStreamWriter:
             created if start.source == NAME else created + self._emit("in_progress", response=body)
         )
 
-    def _finish(self, event: Finish) -> bytes:
+    def finish(self, event: Finish) -> bytes:
+        """End all parts, and the answer."""
         written = self._begin()
         parts, self._parts = self._parts, {}
         written += b"".join([self._part_end(part, None) for part in parts.values()])
         written += self._seal()
-        self._is_over = True
+        self.is_over = True
         answer = {**self._body, "output": self._items(), **ending(event.reason, self._usage)}
         name = answer["status"]
         around = event.around
@@ -226,9 +213,10 @@ class ResponsesStreamWriter:
             name = answer["status"] if answer.get("status") in _ENDS else name
         return written + self._emit(name, response=answer, **own_fields(event, NAME))
 
-    def _fail(self, event: Failure) -> bytes:
+    def fail(self, event: Failure) -> bytes:
+        """End the answer with an error."""
         written = self._begin()
-        self._is_over = True
+        self.is_over = True
         code = _CODES.get(event.kind, "server_error")
         error = {"code": code, "message": event.message, "type": event.kind}
         own = own_failure(event, NAME)
@@ -273,7 +261,11 @@ class ResponsesStreamWriter:
             value = recall(base, message.residue.envelope)
         return self._done(message, value)
 
-    def _part_start(self, event: PartStart) -> bytes:
+    def part_start(self, event: PartStart) -> bytes:
+        """Begin a part, and the answer if it has not begun."""
+        return self._begin() + self._open_part(event)
+
+    def _open_part(self, event: PartStart) -> bytes:
         part = self._parts[event.index] = _Part(event)
         if event.kind in _TEXT:
             residue = own_residue(event, NAME)

@@ -19,7 +19,6 @@ from cannery.messages.content import (
 )
 from cannery.messages.events import (
     Delta,
-    Event,
     Failure,
     Finish,
     PartEnd,
@@ -32,17 +31,17 @@ from cannery.wire.contract import StreamOptions
 from cannery.wire.residues import own_residue, recall
 from cannery.wire.sse import data_frame, one_line
 from cannery.wire.streams import (
+    EventWriter,
     Thoughts,
     own_count,
     own_failure,
     own_fields,
     own_word,
     read_chunk,
-    too_deep,
 )
 
 
-class ChatStreamWriter:
+class ChatStreamWriter(EventWriter):
     """Takes events and gives the bytes of chunks."""
 
     def __init__(self, shape: Shape, options: StreamOptions) -> None:
@@ -66,37 +65,9 @@ class ChatStreamWriter:
         # Calls under way of whose arguments nothing has come.
         self._silent: set[int] = set()
         self._usage: UsageReport | None = None
-        self._is_over = False
 
-    def write(self, event: Event) -> bytes:
-        """The bytes of one event; may be empty."""
-        try:
-            match event:
-                case Start():
-                    return self._start(event)
-                case PartStart():
-                    return self._part_start(event)
-                case Delta():
-                    return self._delta(event)
-                case UsageReport():
-                    self._usage = event
-                    return b""
-                case Finish():
-                    return self._finish(event)
-                case Failure():
-                    return self._failure(event)
-                case PartEnd():
-                    return self._part_end(event)
-                case Unknown():
-                    return self._unknown(event) if event.dialect == self.dialect else b""
-        except RecursionError:
-            raise too_deep(self.dialect) from None
-
-    def close(self) -> bytes:
-        """The bytes that end the stream."""
-        return b""
-
-    def _start(self, event: Start) -> bytes:
+    def start(self, event: Start) -> bytes:
+        """Keep what every chunk says of the answer."""
         if event.identifier is not absent:
             self._head["id"] = event.identifier
         if event.model is not absent and not self._options.model:
@@ -121,7 +92,8 @@ class ChatStreamWriter:
             body["usage"] = None
         return data_frame(body)
 
-    def _part_start(self, event: PartStart) -> bytes:
+    def part_start(self, event: PartStart) -> bytes:
+        """Begin a part, and the answer if it has not begun."""
         self._kinds[event.index] = event
         begun = self._begin("" if event.kind == "text" else None)
         if event.kind != "invocation":
@@ -130,7 +102,7 @@ class ChatStreamWriter:
             if not isinstance(content, (TextualContentClass, DataContentClass)):
                 return begun
             said = content.json if isinstance(content, DataContentClass) else content.text
-            return begun + self._delta(Delta(event.index, said))
+            return begun + self.delta(Delta(event.index, said))
         begun += self._annotations()
         if own_word(event, self.dialect) == LEGACY:
             return begun + self._chunk({LEGACY: {"name": event.name, "arguments": ""}})
@@ -146,7 +118,8 @@ class ChatStreamWriter:
             self._silent.add(event.index)
         return begun + self._chunk({"tool_calls": [call]})
 
-    def _delta(self, event: Delta) -> bytes:
+    def delta(self, event: Delta) -> bytes:
+        """More of a part."""
         start = self._kinds[event.index]
         if not event.text:
             return self._cite(event)
@@ -184,7 +157,8 @@ class ChatStreamWriter:
         annotations = self._citations.taken()
         return self._chunk({"annotations": annotations}) if annotations else b""
 
-    def _part_end(self, event: PartEnd) -> bytes:
+    def part_end(self, event: PartEnd) -> bytes:
+        """End a part."""
         more = self._more_of_call(event)
         if event.index in self._silent:
             return more + self._arguments(event.index, "{}")
@@ -197,7 +171,7 @@ class ChatStreamWriter:
         written: list[bytes] = []
         for late in self._turns.end():
             if isinstance(late, Delta):
-                written.append(self._delta(late))
+                written.append(self.delta(late))
             else:
                 self._citations.end()
         return b"".join(written)
@@ -228,12 +202,17 @@ class ChatStreamWriter:
             around = self._around[key] = (before + mark[:-3], mark[-1:] + behind)
         return around[0] + one_line(words) + around[1]
 
-    def _finish(self, event: Finish) -> bytes:
-        self._is_over = True
+    def count(self, event: UsageReport) -> None:
+        """Keep the tokens for the end of the stream."""
+        self._usage = event
+
+    def finish(self, event: Finish) -> bytes:
+        """End what is under way, and the answer."""
+        self.is_over = True
         written = [self._begin()]
         written += [self._arguments(index, "{}") for index in sorted(self._silent)]
         while self._turns.open is not None:
-            written.append(self._part_end(PartEnd(self._turns.open)))
+            written.append(self.part_end(PartEnd(self._turns.open)))
         word = own_word(event, self.dialect) or self.shape.finish_words[event.reason]
         written += [self._annotations(), self._ending(word)]
         return b"".join([*written, b"data: [DONE]\n\n"])
@@ -252,15 +231,16 @@ class ChatStreamWriter:
         usage = write_usage(self._usage.usage, self.shape.details)
         return own_count(self._usage, self.dialect, usage)
 
-    def _failure(self, event: Failure) -> bytes:
-        self._is_over = True
+    def fail(self, event: Failure) -> bytes:
+        """End the answer with an error."""
+        self.is_over = True
         own = own_failure(event, self.dialect)
         if own is not None:
             return data_frame(own)
         error = {"message": event.message, "type": event.kind, "param": None, "code": None}
         return data_frame({"error": error})
 
-    def _unknown(self, event: Unknown) -> bytes:
+    def unknown(self, event: Unknown) -> bytes:
         """What only this dialect understands: other choices, probabilities, sound, citations of an earlier text."""
         value = read_chunk(self.dialect, event.json)
         if event.name == "annotations":
