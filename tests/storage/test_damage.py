@@ -620,13 +620,22 @@ def test_gc_says_what_it_keeps_because_metadata_is_damaged(golden, tmp_path):
         file = path / "conversations" / name / "conversation.json"
         saved[file] = file.read_bytes()
         file.write_bytes(b"damaged")
+        # An index that was made before the damage knows whose fork it is.
         with open_store(path) as store:
+            found = store.collect_garbage(dry_run=True)
+            assert found.conversations
+            assert not found.damages
+            store.rebuild_index()
             found = store.collect_garbage(dry_run=True)
             assert (not found.conversations) is is_kept
             assert [damage.where for damage in found.damages] == (
                 [f"conversations/{name}/conversation.json"] if is_kept else []
             )
         restore(file)
+        with open_store(path) as store:
+            found = store.collect_garbage(dry_run=True)
+            assert found.conversations
+            assert not found.damages
 
 
 def open_and_list(path):

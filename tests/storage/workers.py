@@ -83,6 +83,8 @@ def churn(said, path, writer, seconds):
         expected = []
         while time.monotonic() < until:
             short = store.create(title="short-lived")
+            # Something that nobody else refers to, so that gc has work whenever it runs.
+            short.append(user(f"short-lived {writer} {made} " * 100))
             for _ in range(3):
                 text = f"content {chance.randrange(20)} " * 200
                 short.append(user(text))

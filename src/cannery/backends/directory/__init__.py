@@ -35,6 +35,7 @@ from cannery.backends._contract import (
     Span,
     check_change,
     check_identifier,
+    referred,
 )
 from cannery.backends._seals import seal, seal_copies, unseal_copies
 from cannery.backends.directory.backup import Copier
@@ -59,6 +60,7 @@ from cannery.backends.directory.opening import Presence
 from cannery.backends.directory.overlay import Overlay, is_read_only
 from cannery.backends.directory.packs import Packs
 from cannery.backends.directory.registry import Registry
+from cannery.backends.directory.watching import Watching
 from cannery.errors import (
     CanneryError,
     ConflictError,
@@ -89,6 +91,7 @@ class DirectoryBackend:
         self._files = files
         self.is_read_only = is_read_only
         self._packs = Packs(files)
+        self._watching = Watching(self._scope_of)
         self._registry = Registry(files, self._end_of)
         self._known_metadata: dict[str, tuple[Facts, bytes]] = {}
         self._known_lock = threading.Lock()
@@ -109,10 +112,20 @@ class DirectoryBackend:
     def _forget(self) -> None:
         self._packs.forget()
         self._registry.forget()
+        self._watching.lose()
 
     def _learn(self, operation: Operation) -> None:
         self._packs.learn(operation)
         self._registry.learn(operation)
+        self._watching.learn(operation)
+
+    def _scope_of(self, identifier: str) -> str | None:
+        """The scope of a conversation; None if it cannot be read. The write lock is held."""
+        try:
+            raw = self._current_metadata(identifier)
+            return None if raw is None else msgspec.json.decode(raw, type=Metadata).scope
+        except (CanneryError, msgspec.MsgspecError):
+            return None
 
     def _end_of(self, name: str) -> int | None:
         tail = self._commits.tails.get(name)
@@ -186,6 +199,7 @@ class DirectoryBackend:
             start = change.base
         if change.expected is not None and change.expected != start:
             raise ConflictError(f"expected position {change.expected}, found {start}")
+        self._watching.note(change)
         if change.contents:
             self._writer.draft(change.scope, change.contents, records, draft)
         stop = start + len(change.lines)
@@ -366,9 +380,21 @@ class DirectoryBackend:
         finally:
             self._files.close(fd)
 
+    def referred(self, identifier: str) -> set[bytes]:
+        """The digests that a log may refer to, in damaged lines too."""
+        with medium(log_name(identifier)):
+            return referred(read_whole(self._files, log_name(identifier)) or b"")
+
+    def strange(self) -> Sequence[str]:
+        """What has the name of a conversation and is no folder."""
+        with medium(CONVERSATIONS):
+            return identifiers_of(self._files)[1]
+
     def contents(self, scope: str) -> DirectoryContents:
         """The content of a scope."""
-        return DirectoryContents(self._files, self._commits, self._writer, self._registry, scope)
+        return DirectoryContents(
+            self._files, self._commits, self._writer, self._registry, self._watching, scope
+        )
 
     def changes(self, cursor: Cursor | None, limit: int = 1000) -> Growth:
         """The changes behind a cursor."""
@@ -404,17 +430,23 @@ class DirectoryBackend:
         if self.is_read_only and not dry_run:
             raise self._refusal()
         collector = Collector(
-            self._files, self._commits, self._packs, self._change_log, self._registry
+            self._files,
+            self._commits,
+            self._packs,
+            self._change_log,
+            self._registry,
+            self.catalogue,
+            self._watching,
         )
-        collection, looked_at = collector.run(grace=grace, dry_run=dry_run, progress=progress)
-        if looked_at and not dry_run:
+        collection = collector.run(grace=grace, dry_run=dry_run, progress=progress)
+        if collection.freed_bytes and not dry_run:
             self.purge()
         return collection
 
     def purge(self) -> None:
-        """Empty the journal, and throw the index away, which keeps words of what it has forgotten."""
+        """Empty the journal, and leave nothing in the index of what it has forgotten."""
         self._commits.purge()
-        self.catalogue.file.discard()
+        self.catalogue.purge()
 
     def backup(self, path: str, progress: Progress | None = None) -> Backup:
         """Copy the store, as it is at one moment, to a new directory."""

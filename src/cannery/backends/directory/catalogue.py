@@ -9,6 +9,7 @@ only when somebody searches.
 from __future__ import annotations
 
 import bisect
+import contextlib
 import sqlite3
 import time
 import zlib
@@ -33,8 +34,11 @@ from cannery.backends._contract import (
     Progress,
     Reading,
     Receipt,
+    referred,
 )
+from cannery.backends.directory import references
 from cannery.backends.directory.index_file import DiscardedError, IndexFile
+from cannery.backends.directory.packs import key_of
 from cannery.backends.directory.recent import Addition, Recent
 from cannery.errors import CanneryError
 
@@ -42,6 +46,7 @@ T = TypeVar("T")
 
 _TURN = 0.05
 _PAGE = 1000
+_STEP = 25
 _TRIES = 3
 
 
@@ -62,6 +67,12 @@ class Truth(Protocol):
 
     def read(self, identifier: str, base: int, start: int, stop: int | None = None) -> Reading:
         """The lines from one position to before another."""
+
+    def referred(self, identifier: str) -> set[bytes]:
+        """The digests that the log of a conversation may refer to, in damaged lines too."""
+
+    def strange(self) -> Sequence[str]:
+        """What has the name of a conversation and is no folder."""
 
     def changes(self, cursor: Cursor | None, limit: int = _PAGE) -> Growth:
         """The changes behind a cursor."""
@@ -113,6 +124,46 @@ class DerivedCatalogue(Queries):
         finally:
             self._progress = None
 
+    # What gc asks and tells
+
+    def ask(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """What some work finds in tables that know of every acknowledged change."""
+        return self._ask(work)
+
+    def tell(self, work: Callable[[sqlite3.Connection], object]) -> None:
+        """Note something beside what the feed says; if the tables are lost, so is that."""
+        with contextlib.suppress(DiscardedError):
+            self.file.write(work)
+
+    def look_again(self, identifiers: Sequence[str]) -> None:
+        """Look at conversations once more, whatever the feed says."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            for identifier in identifiers:
+                self._look(connection, identifier)
+
+        self.tell(work)
+
+    def forget_words(self, row: Row, start: int) -> None:
+        """Take what a conversation said from a position on out of what is searched, before it is freed.
+
+        Where the words can no longer be told, the tables are thrown away: they would keep them.
+        """
+        if row.searched <= start:
+            return
+        metadata, _, _ = self._metadata(row.id)
+        entries = [] if metadata is None else self._entries(metadata, start, row.length)
+        if not entries or not _can_be_told(entries):
+            self.file.discard()
+            return
+        self.tell(lambda connection: _unsay(connection, row, start, entries))
+        self.file.has_forgotten = True
+
+    def purge(self) -> None:
+        """Leave nothing in the file of what was forgotten."""
+        self._ask(lambda _: None)
+        self.file.purge()
+
     def close(self) -> None:
         """Let go of the file."""
         self.file.close()
@@ -161,9 +212,9 @@ class DerivedCatalogue(Queries):
         if growth.noted and not may_write:
             return False
         if growth.noted:
-            self._learn_all(connection, growth.noted)
-            _set_state(connection, _State(growth.cursor))
-            if growth.has_more:
+            left = self._learn_some(connection, growth.noted)
+            _set_state(connection, _State(growth.cursor if left is None else left))
+            if left is not None or growth.has_more:
                 return False
         if needs_words and _unsearched(connection):
             if may_write:
@@ -200,6 +251,8 @@ class DerivedCatalogue(Queries):
             self._tell()
         self._remove_others(connection, begin, None if is_over else last, seen)
         if is_over:
+            for name in self._truth.strange():
+                references.doubt(connection, name, is_doubtful=True)
             _set_state(connection, _State(state.cursor))
             if self._progress is None:
                 self._everything = None
@@ -218,14 +271,20 @@ class DerivedCatalogue(Queries):
             if identifier not in seen:
                 self._look(connection, identifier)
 
-    def _learn_all(self, connection: sqlite3.Connection, noted: Sequence[Noted]) -> None:
-        places: dict[str, list[Cursor]] = {}
-        for identifier, place in noted:
-            places.setdefault(identifier, []).append(place)
-        for identifier, found in places.items():
-            news = self.recent.of(identifier, found)
-            if not news or not _learn(connection, news):
-                self._look(connection, identifier)
+    def _learn_some(self, connection: sqlite3.Connection, noted: Sequence[Noted]) -> Cursor | None:
+        """Bring in changes for a while; where to go on if some are left."""
+        until = time.monotonic() + _TURN
+        for start in range(0, len(noted), _STEP):
+            if start and time.monotonic() > until:
+                return noted[start].place
+            places: dict[str, list[Cursor]] = {}
+            for identifier, place in noted[start : start + _STEP]:
+                places.setdefault(identifier, []).append(place)
+            for identifier, found in places.items():
+                news = self.recent.of(identifier, found)
+                if not news or not _learn(connection, news):
+                    self._look(connection, identifier)
+        return None
 
     # Looking
 
@@ -235,12 +294,9 @@ class DerivedCatalogue(Queries):
         begun = set()
         while waiting:
             name = waiting[-1]
-            metadata, seen = self._metadata(name)
+            metadata, seen, is_doubtful = self._metadata(name)
             if metadata is None:
-                # Gone, or damaged: verify names it, the list does not.
-                row = row_of(connection, name)
-                if row is not None:
-                    writing.remove(connection, row)
+                self._remove(connection, name, is_doubtful=is_doubtful)
                 waiting.pop()
                 continue
             parent = metadata.parent
@@ -249,24 +305,40 @@ class DerivedCatalogue(Queries):
                 waiting.append(parent)
                 continue
             waiting.pop()
+            references.doubt(connection, name, is_doubtful=False)
             self._look_at(connection, metadata, seen)
 
-    def _metadata(self, identifier: str) -> tuple[Metadata | None, int]:
+    def _remove(
+        self, connection: sqlite3.Connection, identifier: str, *, is_doubtful: bool
+    ) -> None:
+        """Take out what is gone, or damaged: verify names that, the list does not."""
+        row = row_of(connection, identifier)
+        if row is not None:
+            writing.remove(connection, row)
+            references.move(connection, row.parent, None)
+        if not is_doubtful:
+            references.release(connection, identifier)
+        references.doubt(connection, identifier, is_doubtful=is_doubtful)
+
+    def _metadata(self, identifier: str) -> tuple[Metadata | None, int, bool]:
+        """Metadata and its checksum; if there is none, whether something of the conversation is there nevertheless."""
         try:
             raw = self._truth.metadata(identifier)
             if raw is None:
-                return None, 0
-            return msgspec.json.decode(raw, type=Metadata), zlib.crc32(raw)
+                return None, 0, bool(self._truth.referred(identifier))
+            return msgspec.json.decode(raw, type=Metadata), zlib.crc32(raw), False
         except (CanneryError, msgspec.MsgspecError, UnicodeError, RecursionError):
-            return None, 0
+            return None, 0, True
 
     def _look_at(self, connection: sqlite3.Connection, metadata: Metadata, seen: int) -> None:
         row = row_of(connection, metadata.id)
+        parent = None if row is None else row.parent
         length = self._truth.end(metadata.id, metadata.position)
         if row is not None and (row.seen, row.length) == (seen, length):
             return
         if row is not None and (row.length > length or row.position != metadata.position):
             writing.remove(connection, row)
+            references.release(connection, metadata.id)
             row = None
         if row is None:
             base = writing.base_of(connection, metadata)
@@ -278,27 +350,43 @@ class DerivedCatalogue(Queries):
         else:
             row = writing.described(connection, row, metadata, seen)
         if row.length < length:
-            entries = self._entries(metadata, row.length, length)
+            lines = self._lines(metadata, row.length, length)
+            references.use(connection, metadata.id, self._keys(metadata, lines))
+            entries = self._meanings(metadata, lines)
             row = writing.grown(connection, row, entries, with_words=False)
         writing.put(connection, row)
+        references.move(connection, parent, row.parent)
+
+    def _keys(self, metadata: Metadata, lines: Sequence[bytes | None]) -> set[bytes]:
+        """The content that lines refer to; where one is damaged, that the whole log may refer to."""
+        there = [line for line in lines if line is not None]
+        is_whole = len(there) == len(lines)
+        found = referred(b"\n".join(there)) if is_whole else self._truth.referred(metadata.id)
+        return {key_of(metadata.scope, digest) for digest in found}
+
+    def _lines(self, metadata: Metadata, start: int, stop: int) -> list[bytes | None]:
+        """Lines of a conversation's own log; None for those that cannot be read."""
+        try:
+            lines = list(self._truth.read(metadata.id, metadata.position, start, stop).lines)
+        except CanneryError:
+            lines = []
+        return lines + [None] * (stop - start - len(lines))
 
     def _entries(self, metadata: Metadata, start: int, stop: int) -> list[Entry | None]:
-        """What the lines of a conversation's own log mean; None for those that cannot be read."""
-        try:
-            lines = self._truth.read(metadata.id, metadata.position, start, stop).lines
-        except CanneryError:
-            return [None] * (stop - start)
+        return self._meanings(metadata, self._lines(metadata, start, stop))
+
+    def _meanings(self, metadata: Metadata, lines: Sequence[bytes | None]) -> list[Entry | None]:
+        """What lines mean; None for those that cannot be read."""
         contents = self._truth.contents(metadata.scope)
-        found: list[Entry | None] = []
         there = [line for line in lines if line is not None]
         try:
             if len(there) == len(lines):
-                found += self._describe(contents, there)
+                found = list(self._describe(contents, there))
+                if len(found) == len(lines):
+                    return list(found)
         except CanneryError:
-            found = []
-        if len(found) != len(lines):
-            found = [self._entry(contents, line) for line in lines]
-        return found + [None] * (stop - start - len(found))
+            pass
+        return [self._entry(contents, line) for line in lines]
 
     def _entry(self, contents: ContentTable, line: bytes | None) -> Entry | None:
         try:
@@ -319,7 +407,7 @@ class DerivedCatalogue(Queries):
             if fork.id in seen:
                 return None, []
             seen.add(fork.id)
-            fork, _ = self._metadata(fork.parent)
+            fork, _, _ = self._metadata(fork.parent)
             if fork is None:
                 return None, []
             pieces.append(self._entries(fork, fork.position, stop) if stop > fork.position else [])
@@ -341,7 +429,7 @@ class DerivedCatalogue(Queries):
                 # Only what forks share can be found.
                 forks = writing.forks_of(connection, row)
                 stop = max((fork.position for fork in forks), default=row.searched)
-            metadata, _ = self._metadata(row.id)
+            metadata, _, _ = self._metadata(row.id)
             if metadata is not None and stop > row.searched:
                 entries = self._entries(metadata, row.searched, stop)
                 writing.put_words(connection, row, row.searched, entries)
@@ -371,6 +459,7 @@ def _learn(connection: sqlite3.Connection, news: Sequence[Addition]) -> bool:
     """Take changes from memory if they follow upon what the tables know; else False."""
     row = row_of(connection, news[0].identifier)
     is_new = row is None
+    parent = None if row is None else row.parent
     for addition in news:
         metadata = addition.metadata
         if row is None:
@@ -386,7 +475,30 @@ def _learn(connection: sqlite3.Connection, news: Sequence[Addition]) -> bool:
             row = writing.grown(connection, row, addition.entries, with_words=False)
     if row is not None:
         writing.put(connection, row, is_new=is_new)
+        references.move(connection, parent, row.parent)
+        for addition in news:
+            references.use(connection, row.id, addition.keys)
     return row is not None
+
+
+def _can_be_told(entries: Sequence[Entry | None]) -> bool:
+    """Whether the words of all entries can be read."""
+    try:
+        for entry in entries:
+            if entry is None:
+                return False
+            entry.words()
+    except CanneryError:
+        return False
+    return True
+
+
+def _unsay(
+    connection: sqlite3.Connection, row: Row, start: int, entries: Sequence[Entry | None]
+) -> None:
+    writing.forget_words(connection, row, start, entries)
+    # Words must not be taken out twice.
+    connection.execute("DELETE FROM places WHERE number = ? AND position >= ?", (row.number, start))
 
 
 def _unsearched(connection: sqlite3.Connection) -> list[Row]:

@@ -1,48 +1,54 @@
 """gc: freeing what nothing reaches, beside writers, and killable at every step.
 
-Section 7 of ``docs/storage-format.md``. The long work (marking, copying) runs without locks on packs that
-nobody writes any more; the short end holds both locks and looks only at what was added meanwhile.
+Section 7 of ``docs/storage-format.md``. The index says which conversations are deleted, who shares lines with them and
+what content nobody uses any more, so that the work grows with what was deleted and not with what is kept. Folders of
+conversations are taken out while nobody writes, a few at a time; records of content are freed by ordinary changes of
+the journal, which look whether somebody has referred to one meanwhile (``Watch``).
 """
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Mapping
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import msgspec
 from msgspec import Struct
 
-from cannery.backends._contract import Collection, Cursor, Damage, Metadata, Progress, referred
+from cannery.backends._catalogue.schema import Row
+from cannery.backends._contract import Collection, Damage, Metadata, Progress, referred
 from cannery.backends._seals import next_position, ordinal_of, unseal_copies
+from cannery.backends.directory import references
+from cannery.backends.directory.catalogue import DerivedCatalogue
 from cannery.backends.directory.changes import ChangeLog
 from cannery.backends.directory.commits import Commits
+from cannery.backends.directory.compaction import Compaction
 from cannery.backends.directory.files import Files, medium, read_whole
-from cannery.backends.directory.inspection import identifiers_of
+from cannery.backends.directory.journal import Draft
 from cannery.backends.directory.layout import (
-    CONTENT,
     CONVERSATIONS,
     LOCKS,
     TRASH,
     grave_name,
     log_name,
     metadata_name,
-    pack_index_name,
     pack_name,
 )
 from cannery.backends.directory.lines import offset_after
 from cannery.backends.directory.opening import empty_trash
-from cannery.backends.directory.packs import (
-    HEADER,
-    PACK_HEADER,
-    SCOPED,
-    Packs,
-    Record,
-    key_of,
-    new_pack_header,
-    scan,
-)
+from cannery.backends.directory.pack_index import Place
+from cannery.backends.directory.packs import HEADER, SCOPED, Packs, freed_record
 from cannery.backends.directory.registry import Registry
+from cannery.backends.directory.watching import Watching
+from cannery.errors import ConflictError
+
+# So many conversations are taken out while writers wait, and so many records and bytes are freed by one change.
+_FOLDERS = 32
+_RECORDS = 256
+_BYTES = 1 << 20
+_TRIES = 100
 
 
 @contextmanager
@@ -56,20 +62,36 @@ def by_turns(files: Files) -> Iterator[None]:
         files.close(fd)
 
 
-class _Spent(Struct):
-    """What can go of deleted conversations: some wholly, of others what lies behind a place in the log, if anything."""
+class _Spent(NamedTuple):
+    """A deleted conversation, and up to which position forks need it; None if none does."""
 
-    dead: set[str]
-    cuts: dict[str, int | None]
+    row: Row
+    needed: int | None
+
+    @property
+    def start(self) -> int:
+        """From where on it goes."""
+        return self.row.position if self.needed is None else max(self.needed, self.row.position)
 
 
-class _Plan(Struct):
-    """What becomes of one pack: which records go, and the copy without them."""
+class _Doubts(Struct):
+    """What must stay because something cannot be read."""
 
-    number: int
-    dropped: dict[bytes, Record]
-    copied: int
-    end: int = 0
+    keeps_conversations: bool = False
+    keeps_contents: bool = False
+    keeps_scoped: bool = False
+    digests: set[bytes] = set()
+
+
+class _Freed(NamedTuple):
+    """A record that is freed; the place is None if content is not stored any more."""
+
+    key: bytes
+    place: Place | None
+
+
+class _OvertakenError(ConflictError):
+    """What was referred to meanwhile is not known any more: look again."""
 
 
 class Collector:
@@ -82,282 +104,337 @@ class Collector:
         packs: Packs,
         change_log: ChangeLog,
         registry: Registry,
+        catalogue: DerivedCatalogue,
+        watching: Watching,
     ) -> None:
         self._files = files
         self._commits = commits
         self._packs = packs
         self._change_log = change_log
         self._registry = registry
+        self._catalogue = catalogue
+        self._watching = watching
+        self._compaction = Compaction(files, commits, packs, catalogue)
         self._progress: Progress | None = None
-        self._scopes: dict[str, str] = {}
-        self._positions: dict[str, int] = {}
         self._damages: list[Damage] = []
-        # Whether something that refers to content does not say in which scope.
-        self._has_unknown_scope = False
+        self._freed_bytes = 0
 
-    def run(
-        self, *, grace: float, dry_run: bool, progress: Progress | None
-    ) -> tuple[Collection, list[str]]:
-        """Free what nothing reaches, or say what would be freed; and the conversations that lost something."""
+    def run(self, *, grace: float, dry_run: bool, progress: Progress | None) -> Collection:
+        """Free what nothing reaches, or say what would be freed."""
         self._progress = progress
         with medium(self._files.root), by_turns(self._files):
             if not dry_run:
                 self._change_log.compact()
-            cursor, active = self._stand_still(dry_run=dry_run)
-            spent = self._spent(self._metadata())
-            reached = self._mark(spent) | self._registry.staged(grace)
-            numbers = [number for number in self._packs.numbers() if number < active]
-            strange = identifiers_of(self._files)[1]
-            if strange:
-                problem = "no folder: what it refers to cannot be known, so all content is kept"
-                self._damages += [Damage(f"{CONVERSATIONS}/{one}", problem) for one in strange]
-                numbers = []
-            plans = [plan for number in numbers if (plan := self._plan(number, reached))]
-            freed = sum(self._bytes_of(name, spent) for name in (*spent.dead, *spent.cuts))
-            if not dry_run:
-                for plan in plans:
-                    self._copy(plan)
-                freed = self._finish(plans, spent, cursor)
-                empty_trash(self._files)
-        garbage = [record for plan in plans for record in plan.dropped.values()]
-        freed += sum(HEADER.size + record.place.stored for record in garbage)
-        changed = [*spent.dead, *(name for name, cut in spent.cuts.items() if cut is not None)]
-        dead, damages = tuple(sorted(spent.dead)), tuple(dict.fromkeys(self._damages))
-        return Collection(dead, len(garbage), freed, dry_run, damages), changed
+                self._settle()
+            self._compaction.sweep(is_rehearsal=dry_run)
+            staged = self._staged(grace)
+            doubts = self._doubts()
+            spent = [] if doubts.keeps_conversations else self._catalogue.ask(_spent)
+            dead = tuple(sorted(one.row.id for one in spent if one.needed is None))
+            if dry_run:
+                contents = self._rehearse(spent, doubts, staged)
+            else:
+                self._free_conversations(spent)
+                contents = self._free_contents(doubts, staged)
+                self._compaction.run()
+                self._registry.prune()
+        damages = tuple(dict.fromkeys(self._damages))
+        return Collection(dead, contents, self._freed_bytes, dry_run, damages)
 
-    def _stand_still(self, *, dry_run: bool) -> tuple[Cursor, int]:
-        """Start a new pack, so that no other is written any more."""
+    def _staged(self, grace: float) -> set[bytes]:
+        """Note content that was stored before a change refers to it; that which has to wait for one yet."""
+        (outcome,) = self._commits.submit((lambda _: self._registry.staged(grace),), "sync")
+        waiting, late = outcome.result()
+        self._catalogue.tell(lambda connection: references.suspect(connection, late))
+        return set(waiting)
+
+    # What cannot be read
+
+    def _doubts(self) -> _Doubts:
+        doubts = _Doubts()
+        names = self._catalogue.ask(references.doubtful)
+        if names:
+            # Somebody may have mended them.
+            self._catalogue.look_again(names)
+        for name in self._catalogue.ask(references.doubtful) if names else ():
+            self._doubt(name, doubts)
+        return doubts
+
+    def _doubt(self, identifier: str, doubts: _Doubts) -> None:
+        folder = f"{CONVERSATIONS}/{identifier}"
+        try:
+            log = read_whole(self._files, log_name(identifier)) or b""
+        except OSError:
+            problem = "no folder: what it refers to cannot be known, so all content is kept"
+            self._damages.append(Damage(folder, problem))
+            doubts.keeps_contents = doubts.keeps_conversations = True
+            return
+        if self._files.facts(metadata_name(identifier)) is not None and not _is_root(log):
+            problem = "damaged: deleted conversations are kept, because it may be a fork of one"
+            self._damages.append(Damage(metadata_name(identifier), problem))
+            doubts.keeps_conversations = True
+        found = referred(log)
+        doubts.digests |= found
+        doubts.keeps_scoped |= bool(found)
+
+    # Conversations
+
+    def _free_conversations(self, spent: Sequence[_Spent]) -> None:
+        for start in range(0, len(spent), _FOLDERS):
+            batch = spent[start : start + _FOLDERS]
+            for one in batch:
+                self._catalogue.forget_words(one.row, one.start)
+            names = [one.row.id for one in batch]
+            self._catalogue.tell(lambda one, names=names: references.unsettle(one, names))  # type: ignore[misc]
+            self._take_out(batch)
+            self._catalogue.tell(references.settle)
+            empty_trash(self._files)
+            if self._progress:
+                self._progress(start + len(batch), len(spent))
+
+    def _settle(self) -> None:
+        """Make durable what an earlier run took out, if its syncs failed: what it referred to must not go before."""
+        names = self._catalogue.ask(references.unsettled)
+        if not names:
+            return
         with self._commits.alone():
-            cursor = self._change_log.since(None).cursor
-            active = max(self._packs.numbers(), default=0) + 1
-            if not dry_run:
-                self._files.close(self._files.open(pack_name(active), create=True))
-                self._commits.begin_epoch()
-            return cursor, active
+            self._shorten(names, {})
+            self._files.sync_directory(TRASH)
+            self._files.sync_directory(CONVERSATIONS)
+        self._catalogue.look_again(names)
+        self._catalogue.tell(references.settle)
 
-    def _metadata(self) -> dict[str, Metadata] | None:
-        """All metadata, or None if some is damaged that may say that a deleted conversation is needed."""
-        found = {}
-        is_whole = True
-        for identifier in self._identifiers():
-            metadata = self._read_metadata(identifier)
-            if metadata is None:
-                is_missing = self._files.facts(metadata_name(identifier)) is None
-                is_whole &= is_missing or self._is_root(identifier)
-                continue
-            found[identifier] = metadata
-            self._scopes[identifier] = metadata.scope
-            self._positions[identifier] = metadata.position
-        return found if is_whole else None
+    def _take_out(self, batch: Sequence[_Spent]) -> None:
+        """Take out some conversations, and cut others, while nobody writes."""
+        with self._commits.alone():
+            dead = [one.row.id for one in batch if one.needed is None and self._is_deleted(one.row)]
+            cuts = {
+                one.row.id: cut
+                for one in batch
+                if one.needed is not None and (cut := self._cut_of(one)) is not None
+            }
+            self._freed_bytes += sum(map(self._size_of, dead))
+            self._freed_bytes += sum(self._log_size(name) - cut for name, cut in cuts.items())
+            self._commits.distrust()
+            positions = {one.row.id: one.row.position for one in batch}
+            self._change_log.forget(dead, self._shortened(cuts, positions))
+            self._bury(dead)
+            self._shorten(cuts, cuts)
+            self._commits.begin_epoch()
 
-    def _read_metadata(self, identifier: str) -> Metadata | None:
-        """What is known of a conversation; None if there is none, or if it is damaged."""
-        raw = unseal_copies(read_whole(self._files, metadata_name(identifier)) or b"")
+    def _is_deleted(self, row: Row) -> bool:
+        """Whether the files say so, too."""
+        raw = unseal_copies(read_whole(self._files, metadata_name(row.id)) or b"")
         with contextlib.suppress(msgspec.MsgspecError, UnicodeError, RecursionError):
-            return None if raw is None else msgspec.json.decode(raw, type=Metadata)
-        return None
-
-    def _is_root(self, identifier: str) -> bool:
-        """Whether a conversation whose metadata is damaged shows by its first line that it is no fork."""
-        log = read_whole(self._files, log_name(identifier)) or b""
-        if ordinal_of(log.partition(b"\n")[0]) == 0:
-            return True
-        problem = "damaged: deleted conversations are kept, because it may be a fork of one"
-        self._damages.append(Damage(metadata_name(identifier), problem))
+            return raw is not None and msgspec.json.decode(raw, type=Metadata).deleted is not None
         return False
 
-    def _identifiers(self) -> list[str]:
-        return identifiers_of(self._files)[0]
-
-    def _spent(self, metadata: dict[str, Metadata] | None) -> _Spent:
-        spent = _Spent(set(), {})
-        for identifier, count in ({} if metadata is None else still_needed(metadata)).items():
-            if count is None:
-                spent.dead.add(identifier)
-                continue
-            log = read_whole(self._files, log_name(identifier)) or b""
-            spent.cuts[identifier] = offset_after(log, count)
-        return spent
-
-    def _mark(self, spent: _Spent) -> set[bytes]:
-        living = [name for name in self._identifiers() if name not in spent.dead]
-        reached: set[bytes] = set()
-        for done, identifier in enumerate(living, 1):
-            reached |= self._referred(identifier, spent)
-            if self._progress:
-                self._progress(done, len(living))
-        return reached
-
-    def _referred(self, identifier: str, spent: _Spent) -> set[bytes]:
-        """The keys of the content that a conversation refers to."""
-        data = read_whole(self._files, log_name(identifier)) or b""
-        found = referred(data[: spent.cuts.get(identifier)])
-        scope = self._scopes.get(identifier)
-        if scope is None and found:
-            self._has_unknown_scope = True
-        return {key_of(scope, digest) for digest in found} if scope else found
-
-    def _bytes_of(self, identifier: str, spent: _Spent) -> int:
-        """How much of its files goes with a conversation."""
-        names = (log_name(identifier), metadata_name(identifier))
-        log, metadata = (facts.size if (facts := self._files.facts(name)) else 0 for name in names)
-        if identifier in spent.dead:
-            return log + metadata
-        cut = spent.cuts.get(identifier)
-        return 0 if cut is None else log - cut
-
-    def _plan(self, number: int, reached: set[bytes]) -> _Plan | None:
-        """What to drop from a pack; None to leave it alone, as everyone does with a damaged one."""
-        with self._opened(pack_name(number)) as fd:
-            records = list(scan(self._files, fd, number, PACK_HEADER))
-        sound = [record for record in records if isinstance(record, Record)]
-        dropped = {
-            record.digest: record
-            for record in sound
-            if record.digest not in reached
-            and not (self._has_unknown_scope and record.flags & SCOPED)
-        }
-        if len(sound) != len(records) or (sound and not dropped):
+    def _cut_of(self, spent: _Spent) -> int | None:
+        """Where in its log a conversation is cut; None if it is as short as it can be, or damaged."""
+        if spent.row.length <= spent.start or not self._is_deleted(spent.row):
             return None
-        return _Plan(number, dropped, len(sound) - len(dropped))
+        log = read_whole(self._files, log_name(spent.row.id)) or b""
+        return offset_after(log, spent.start - spent.row.position)
 
-    def _copy(self, plan: _Plan) -> None:
-        """Copy what stays, durably, to a file beside the pack."""
-        name = pack_name(plan.number)
-        with self._opened(name) as source, self._opened(name + ".new") as target:
-            self._files.truncate(target, 0)
-            self._files.write(target, new_pack_header(), 0)
-            plan.end = PACK_HEADER
-            for record in scan(self._files, source, plan.number, PACK_HEADER):
-                if isinstance(record, Record) and record.digest not in plan.dropped:
-                    self._copy_record(record, source, target, plan)
-            self._files.sync(target)
+    def _size_of(self, identifier: str) -> int:
+        facts = self._files.facts(metadata_name(identifier))
+        return self._log_size(identifier) + (0 if facts is None else facts.size)
 
-    def _copy_record(self, record: Record, source: int, target: int, plan: _Plan) -> None:
-        data = self._files.read(source, HEADER.size + record.place.stored, record.place.offset)
-        self._files.write(target, data, plan.end)
-        plan.end += len(data)
+    def _log_size(self, identifier: str) -> int:
+        facts = self._files.facts(log_name(identifier))
+        return 0 if facts is None else facts.size
 
-    def _finish(self, plans: list[_Plan], spent: _Spent, cursor: Cursor) -> int:
-        """The end, while nobody writes: look at what was added, then put the copies in place; bytes of logs freed."""
-        with self._commits.alone():
-            noted = self._change_log.since(cursor).noted
-            changed = None if noted is None else {one.identifier for one in noted}
-            looked_at = set(self._identifiers()) if changed is None else changed
-            self._spare(spent, looked_at)
-            late: set[bytes] = set()
-            for identifier in looked_at:
-                if identifier not in spent.dead:
-                    late |= self._referred(identifier, spent)
-            for plan in plans:
-                self._rescue(plan, late)
-            freed = sum(self._bytes_of(name, spent) for name in (*spent.dead, *spent.cuts))
-            self._commits.distrust()
-            self._change_log.forget(spent.dead, self._shortened(spent.cuts))
-            # The dead first: what is still there never misses its content.
-            self._bury(spent.dead)
-            self._shorten(spent.cuts)
-            for plan in plans:
-                self._put_in_place(plan)
-            self._files.sync_directory(CONTENT)
-            self._registry.prune()
-            self._packs.forget()
-            self._commits.begin_epoch()
-        return freed
-
-    def _spare(self, spent: _Spent, changed: Iterable[str]) -> None:
-        """Leave alone what turns out to be needed by conversations that changed while everything was marked.
-
-        What was deleted can be neither appended to nor forked; so only a fork that was made before, and seen by
-        nobody, can need something of it.
-        """
-        for identifier in changed:
-            metadata = self._read_metadata(identifier)
-            if metadata is not None:
-                self._scopes[identifier] = metadata.scope
-            fork = None if metadata is None or metadata.deleted is not None else metadata
-            seen: set[str] = set()
-            while fork is not None and fork.id not in seen:
-                seen.add(fork.id)
-                spent.dead.discard(fork.id)
-                if fork.id in spent.cuts:
-                    spent.cuts[fork.id] = None
-                fork = None if fork.parent is None else self._read_metadata(fork.parent)
-
-    def _shortened(self, cuts: Mapping[str, int | None]) -> dict[str, tuple[int, bytes]]:
+    def _shortened(
+        self, cuts: Mapping[str, int], positions: Mapping[str, int]
+    ) -> dict[str, tuple[int, bytes]]:
         """How many lines logs will have that are cut, and the last of them."""
         found = {}
         for identifier, cut in cuts.items():
-            if cut is not None:
-                log = read_whole(self._files, log_name(identifier)) or b""
-                last = log[log.rfind(b"\n", 0, max(cut - 1, 0)) + 1 : cut]
-                metadata = self._positions.get(identifier, 0)
-                found[identifier] = (next_position(last) if last else metadata, last)
+            log = read_whole(self._files, log_name(identifier)) or b""
+            last = log[log.rfind(b"\n", 0, max(cut - 1, 0)) + 1 : cut]
+            found[identifier] = (next_position(last) if last else positions[identifier], last)
         return found
 
-    def _shorten(self, cuts: Mapping[str, int | None]) -> None:
-        """Cut the logs of deleted conversations behind the last line that a fork needs, durably.
-
-        Those that are short enough are synced, too: the sync of an earlier cut may have failed.
-        """
-        for identifier, cut in cuts.items():
-            with contextlib.suppress(FileNotFoundError), self._opened(log_name(identifier)) as fd:
-                if cut is not None:
-                    self._files.truncate(fd, cut)
+    def _shorten(self, identifiers: Iterable[str], cuts: Mapping[str, int]) -> None:
+        """Cut the logs of deleted conversations behind the last line that a fork needs, durably."""
+        for identifier in identifiers:
+            try:
+                fd = self._files.open(log_name(identifier))
+            except FileNotFoundError:
+                continue
+            try:
+                if identifier in cuts:
+                    self._files.truncate(fd, cuts[identifier])
                 self._files.sync(fd)
+            finally:
+                self._files.close(fd)
 
-    def _rescue(self, plan: _Plan, late: set[bytes]) -> None:
-        """Keep what a line refers to that was written while we marked."""
-        rescued = [plan.dropped.pop(digest) for digest in late & plan.dropped.keys()]
-        if not rescued:
-            return
-        name = pack_name(plan.number)
-        with self._opened(name) as source, self._opened(name + ".new") as target:
-            for record in rescued:
-                self._copy_record(record, source, target, plan)
-            self._files.sync(target)
-        plan.copied += len(rescued)
-
-    def _put_in_place(self, plan: _Plan) -> None:
-        name = pack_name(plan.number)
-        self._files.remove(pack_index_name(plan.number))
-        if plan.copied:
-            self._files.rename(name + ".new", name)
-        else:
-            self._files.remove(name)
-            self._files.remove(name + ".new")
-
-    def _bury(self, dead: set[str]) -> None:
+    def _bury(self, dead: Sequence[str]) -> None:
         for identifier in dead:
             self._files.rename(f"{CONVERSATIONS}/{identifier}", grave_name(identifier))
         if dead:
             self._files.sync_directory(TRASH)
             self._files.sync_directory(CONVERSATIONS)
 
-    @contextmanager
-    def _opened(self, name: str) -> Iterator[int]:
-        fd = self._files.open(name, create=name.endswith(".new"))
-        try:
-            yield fd
-        finally:
-            self._files.close(fd)
+    # Content
 
-
-def still_needed(everything: Mapping[str, Metadata]) -> dict[str, int | None]:
-    """The deleted conversations, and how many of their own first lines forks need; None if there is no fork."""
-    needed: dict[str, int] = {}
-    for metadata in everything.values():
-        fork = metadata
-        if fork.deleted is not None:
-            continue
-        while fork.parent is not None and fork.position > needed.get(fork.parent, -1):
-            needed[fork.parent] = fork.position
-            above = everything.get(fork.parent)
-            if above is None:
+    def _free_contents(self, doubts: _Doubts, staged: set[bytes]) -> int:
+        """Free the records of content that nothing refers to; how many contents that are."""
+        after, count, tries = b"", 0, 0
+        while not doubts.keeps_contents:
+            try:
+                looked_at, freed = self._free_some(after, doubts, staged)
+            except _OvertakenError:
+                tries += 1
+                if tries == _TRIES:
+                    raise
+                continue
+            if not looked_at:
                 break
-            fork = above
-    return {
-        identifier: max(needed[identifier] - metadata.position, 0) if identifier in needed else None
-        for identifier, metadata in everything.items()
-        if metadata.deleted is not None
-    }
+            after = looked_at
+            places = {one.place: one.key for one in freed if one.place is not None}
+            count += len(set(places.values()))
+            self._freed_bytes += sum(HEADER.size + place.stored for place in places)
+            self._catalogue.tell(lambda connection, freed=freed: _note_freed(connection, freed))  # type: ignore[misc]
+        self._watching.end()
+        return count
+
+    def _free_some(
+        self, after: bytes, doubts: _Doubts, staged: set[bytes]
+    ) -> tuple[bytes, list[_Freed]]:
+        """Free some content behind a key: up to which one was looked, and what was freed."""
+        watch = self._watching.begin(self._commits)
+        keys = self._catalogue.ask(lambda one: references.unused(one, after, _RECORDS))
+        kept = staged | doubts.digests
+        wanted = [key for key in keys if key not in kept]
+
+        def build(draft: Draft) -> tuple[bytes, list[_Freed]]:
+            if watch.is_lost:
+                raise _OvertakenError("others were faster")
+            taken = watch.keys()
+            freed: list[_Freed] = []
+            for key in wanted:
+                if draft.size > _BYTES:
+                    return freed[-1].key, freed
+                if key not in taken:
+                    freed += self._free(key, draft, keeps_scoped=doubts.keeps_scoped)
+            return keys[-1], freed
+
+        if not keys:
+            return b"", []
+        (outcome,) = self._commits.submit((build,), "sync")
+        result: tuple[bytes, list[_Freed]] = outcome.result()
+        return result
+
+    def _free(self, key: bytes, draft: Draft, *, keeps_scoped: bool) -> Iterator[_Freed]:
+        places = self._packs.locate_all(key)
+        if not places:
+            yield _Freed(key, None)
+        for place in places:
+            if keeps_scoped and self._packs.flags_at(place) & SCOPED:
+                continue
+            data = freed_record(place.stored)
+            # What is too long for the journal goes when its pack is written anew.
+            if place.stored <= _BYTES:
+                data += bytes(place.stored)
+            draft.overwrite(pack_name(place.number), place.offset, data)
+            self._packs.drop(place)
+            yield _Freed(key, place)
+
+    # Rehearsal
+
+    def _rehearse(self, spent: Sequence[_Spent], doubts: _Doubts, staged: set[bytes]) -> int:
+        """Count what would be freed."""
+        for done, one in enumerate(spent, 1):
+            cut = None if one.needed is None else self._cut_of(one)
+            if one.needed is None:
+                self._freed_bytes += self._size_of(one.row.id)
+            elif cut is not None:
+                self._freed_bytes += self._log_size(one.row.id) - cut
+            if self._progress:
+                self._progress(done, len(spent))
+        if doubts.keeps_contents:
+            return 0
+        losing = {one.row.id: self._kept_by(one) for one in spent}
+        keys = self._catalogue.ask(lambda connection: _garbage(connection, losing))
+        keys -= staged | doubts.digests
+        count = 0
+        for key in keys:
+            places = self._packs.locate_all(key)
+            if doubts.keeps_scoped:
+                places = [one for one in places if not self._packs.flags_at(one) & SCOPED]
+            count += bool(places)
+            self._freed_bytes += sum(HEADER.size + place.stored for place in places)
+        return count
+
+    def _kept_by(self, spent: _Spent) -> Callable[[set[bytes]], set[bytes]]:
+        """Which of the keys that a conversation uses it keeps using."""
+        cut = None if spent.needed is None else self._cut_of(spent)
+        if spent.needed is None:
+            return lambda _: set()
+        if cut is None:
+            return lambda keys: keys
+        log = read_whole(self._files, log_name(spent.row.id)) or b""
+        left = self._packs.keys_of(spent.row.scope, referred(log[:cut]))
+        return lambda keys: keys & left
+
+
+def _is_root(log: bytes) -> bool:
+    """Whether a conversation whose metadata is damaged shows by its first line that it is no fork."""
+    return ordinal_of(log.partition(b"\n")[0]) == 0
+
+
+def _note_freed(connection: sqlite3.Connection, freed: Sequence[_Freed]) -> None:
+    references.drop(connection, [one.key for one in freed])
+    for _, place in freed:
+        if place is None:
+            continue
+        # A record that was too long to be zeroed makes its pack due at once.
+        weight = 1 if place.stored <= _BYTES else 1 << 10
+        references.add_freed(connection, place.number, (HEADER.size + place.stored) * weight)
+
+
+def _garbage(
+    connection: sqlite3.Connection, losing: Mapping[str, Callable[[set[bytes]], set[bytes]]]
+) -> set[bytes]:
+    """The content that nothing would refer to any more without what some conversations lose."""
+    found = set(references.unused(connection, b"", -1))
+    left: dict[bytes, int] = {}
+    for identifier, kept_of in losing.items():
+        keys = references.uses_of(connection, identifier)
+        for key in keys - kept_of(keys):
+            left[key] = left.get(key, references.users_of(connection, key)) - 1
+    return found | {key for key, users in left.items() if not users}
+
+
+def _spent(connection: sqlite3.Connection) -> list[_Spent]:
+    """The deleted conversations of which something can go."""
+    found: list[_Spent] = []
+    needed: dict[str, int | None] = {}
+    for row in list(references.tombstones(connection)):
+        if not references.is_all_shared(connection, row):
+            _look_at_forks(connection, row, needed)
+            spent = _Spent(row, needed[row.id])
+            if spent.needed is None or row.length > spent.start:
+                found.append(spent)
+    return found
+
+
+def _look_at_forks(connection: sqlite3.Connection, row: Row, needed: dict[str, int | None]) -> None:
+    """Find out up to where living forks need a deleted conversation, and its deleted forks."""
+    waiting = [row]
+    begun: set[str] = set()
+    while waiting:
+        top = waiting[-1]
+        if top.id in needed:
+            waiting.pop()
+            continue
+        forks = references.forks_of(connection, top.id)
+        below = [one for one in forks if one.deleted and one.id not in needed]
+        if below and top.id not in begun:
+            begun.add(top.id)
+            waiting += [one for one in below if one.id not in begun]
+            continue
+        living = [one for one in forks if not one.deleted or needed.get(one.id) is not None]
+        needed[top.id] = max((one.position for one in living), default=None)
+        waiting.pop()

@@ -21,6 +21,7 @@ from cannery.backends.directory.files import Files, medium
 from cannery.backends.directory.gathering import Build, Gathering, Outcome, Ticket
 from cannery.backends.directory.journal import (
     CAPACITY,
+    REPLACE,
     START,
     WRITE,
     Draft,
@@ -243,7 +244,7 @@ class Commits:
                 position = feed.chain_at(operation.data) or 0
             end = operation.offset + len(operation.data)
             self.tails[operation.name] = Tail(end, position)
-        else:
+        elif operation.kind == REPLACE:
             self.metadata[operation.name] = unseal_copies(operation.data)
 
     # Making durable

@@ -33,6 +33,7 @@ from cannery.backends.directory.packs import (
     salted,
 )
 from cannery.backends.directory.registry import Registry
+from cannery.backends.directory.watching import Watching
 from cannery.errors import ContentNotFoundError
 
 _SMALL = 4 << 20
@@ -67,7 +68,7 @@ class PackWriter:
         found: list[bytes] = []
         for digest, data in contents.items():
             key = key_of(scope, digest)
-            if self.packs.find(key) is None:
+            if self.packs.locate(key) is None:
                 if data is None:
                     raise ContentNotFoundError(f"sha256:{digest.hex()}")
                 found.append(records.get(key) or encode_record(key, data, scope))
@@ -94,13 +95,20 @@ class DirectoryContents:
     """The content of one scope."""
 
     def __init__(
-        self, files: Files, commits: Commits, writer: PackWriter, registry: Registry, scope: str
+        self,
+        files: Files,
+        commits: Commits,
+        writer: PackWriter,
+        registry: Registry,
+        watching: Watching,
+        scope: str,
     ) -> None:
         self._files = files
         self._commits = commits
         self._writer = writer
         self._packs = writer.packs
         self._registry = registry
+        self._watching = watching
         self._scope = scope
 
     def has(self, digests: Iterable[bytes]) -> set[bytes]:
@@ -115,7 +123,7 @@ class DirectoryContents:
         return found
 
     def _found(self, digests: set[bytes]) -> set[bytes]:
-        return {one for one in digests if self._packs.find(key_of(self._scope, one)) is not None}
+        return {one for one in digests if self._packs.locate(key_of(self._scope, one)) is not None}
 
     def get(self, digest: bytes, size: int | None = None) -> bytes:
         """The content, verified."""
@@ -170,6 +178,7 @@ class DirectoryContents:
         return Staged(digest, len(data))
 
     def _note(self, key: bytes, draft: Draft) -> None:
+        self._watching.note_staged(key)
         name, end = self._registry.note_staged(key, draft)
         self._commits.tails[name] = Tail(end)
 
@@ -196,7 +205,7 @@ class DirectoryContents:
     def _put_in_place(self, name: str, key: bytes) -> None:
         with self._commits.alone():
             self._packs.refresh()
-            if self._packs.find(key) is not None:
+            if self._packs.locate(key) is not None:
                 self._files.remove(name)
                 return
             number = max(self._packs.numbers(), default=0) + 1

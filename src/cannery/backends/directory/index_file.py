@@ -11,18 +11,24 @@ import contextlib
 import os
 import sqlite3
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 from cannery.backends._catalogue.schema import make_tables
+from cannery.backends.directory import references
 from cannery.backends.directory.index_seal import Stay
 from cannery.errors import InputError, StorageError, StoreUnavailableError
 
 T = TypeVar("T")
 
-_VERSION = 5
+_VERSION = 6
+# From this version on SQLite can take deleted words out of its file at once.
+_DELETES_WORDS = sqlite3.sqlite_version_info >= (3, 42)
+_TRIES = 50
+_PAUSE = 0.01
 
 
 class DiscardedError(StoreUnavailableError):
@@ -38,6 +44,8 @@ class IndexFile:
         self._opening: _Opening | None = None
         self._is_closed = False
         self.rebuilds = 0
+        # Whether words were taken out that SQLite leaves in its file for now.
+        self.has_forgotten = False
 
     def read(self, work: Callable[[sqlite3.Connection], T]) -> T:
         """Look at one state of the tables; DiscardedError if they were damaged and are empty now."""
@@ -93,6 +101,21 @@ class IndexFile:
         opening.finalizer = weakref.finalize(self, opening.close)
         return opening
 
+    def purge(self) -> None:
+        """Leave nothing in any file of what was taken out of the tables."""
+        if self._path is None:
+            return
+        if self.has_forgotten and not _DELETES_WORDS:
+            self.write(lambda one: one.execute("INSERT INTO texts (texts) VALUES ('optimize')"))
+        self.has_forgotten = False
+        with self._lock:
+            for _ in range(_TRIES):
+                if self._opening is None or self._opening.shorten():
+                    return
+                time.sleep(_PAUSE)
+            # Somebody reads all the time: what is thrown away keeps nothing.
+            self.discard()
+
     def discard(self) -> None:
         """Throw the tables away."""
         with self._lock:
@@ -138,6 +161,7 @@ class _Opening:
                 # The file itself changes only when it is sealed.
                 self.connection.execute("PRAGMA wal_autocheckpoint=0")
             self.connection.execute("PRAGMA synchronous=NORMAL")
+            self.connection.execute("PRAGMA secure_delete=ON")
             _make_tables(self.connection)
         except BaseException:
             if self._stay is not None:
@@ -157,6 +181,10 @@ class _Opening:
             return os.stat(self._path).st_ino == self._inode  # noqa: PTH116 - a hot path
         except FileNotFoundError:
             return False
+
+    def shorten(self) -> bool:
+        """Move the log into the file; False if readers are in the way."""
+        return self._stay is None or self._stay.shorten(self.connection)
 
     def tidy(self) -> bool:
         """Move a log that has grown long into the file; True if that meant closing it."""
@@ -189,6 +217,9 @@ def _make_tables(connection: sqlite3.Connection) -> None:
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version == 0:
         make_tables(connection)
+        references.make_tables(connection)
+        if _DELETES_WORDS:
+            connection.execute("INSERT INTO texts (texts, rank) VALUES ('secure-delete', 1)")
         connection.execute("CREATE TABLE progress (name TEXT PRIMARY KEY, value TEXT NOT NULL)")
         connection.execute(f"PRAGMA user_version={_VERSION}")
     connection.execute("COMMIT")

@@ -10,6 +10,7 @@ from cannery.backends._seals import seal, seal_copies, unseal_copies
 from cannery.backends.directory.files import Files, read_whole
 from cannery.backends.directory.layout import CONVERSATIONS, is_identifier, metadata_name, pack_name
 from cannery.backends.directory.packs import (
+    FREED,
     HEADER,
     PACK_HEADER,
     PLAIN,
@@ -56,6 +57,8 @@ def inspect(files: Files, packs: Packs, progress: Progress | None) -> Inspection
                 if not isinstance(record, Record):
                     start, stop = record
                     damages.append(Damage(name, f"no record from byte {start} to {stop}"))
+                    continue
+                if record.flags & FREED:
                     continue
                 problem = _problem(window, record)
                 if problem:

@@ -19,7 +19,7 @@ from cannery.errors import DamageError, StorageError, StoreUnavailableError
 
 START = 4096
 CAPACITY = 8 << 20
-WRITE, REPLACE = 1, 2
+WRITE, REPLACE, OVERWRITE = 1, 2, 3
 
 _HEADER = struct.Struct("<8sIIQQ")
 _MAGIC = b"CNRYJRNL"
@@ -40,7 +40,7 @@ _STEPS = (256 << 10, 1 << 20)
 
 
 class Operation(NamedTuple):
-    """Write bytes at an offset of a file (``WRITE``), or put them in its place (``REPLACE``)."""
+    """Write bytes at the end of a file (WRITE), over others in it (OVERWRITE), or in its place (REPLACE)."""
 
     kind: int
     name: str
@@ -54,9 +54,10 @@ class Draft:
     Writes to one file follow upon each other, because offsets are given out one after the other; so they are one.
     """
 
-    __slots__ = ("_replaced", "_writes", "size")
+    __slots__ = ("_overwrites", "_replaced", "_writes", "size")
 
     def __init__(self) -> None:
+        self._overwrites: list[Operation] = []
         self._writes: dict[str, tuple[int, list[bytes]]] = {}
         self._replaced: dict[str, bytes] = {}
         self.size = 0
@@ -75,6 +76,11 @@ class Draft:
         self._replaced[name] = data
         self.size += len(data)
 
+    def overwrite(self, name: str, offset: int, data: bytes) -> None:
+        """Put bytes over others of a file, whose end stays where it is."""
+        self._overwrites.append(Operation(OVERWRITE, name, offset, data))
+        self.size += len(data)
+
     def operations(self) -> list[Operation]:
         """What was gathered."""
         writes = [
@@ -82,7 +88,7 @@ class Draft:
             for name, (offset, pieces) in self._writes.items()
         ]
         replaced = [Operation(REPLACE, name, 0, data) for name, data in self._replaced.items()]
-        return writes + replaced
+        return writes + self._overwrites + replaced
 
 
 class Progress(NamedTuple):
@@ -114,7 +120,7 @@ def decode_payload(payload: bytes) -> Iterator[Operation]:
         kind, _, name_length, _, offset, length = _OPERATION.unpack_from(payload, at)
         at += _OPERATION.size
         end = at + name_length + length
-        if kind not in {WRITE, REPLACE} or end > len(payload) or offset > _FURTHEST:
+        if kind not in {WRITE, REPLACE, OVERWRITE} or end > len(payload) or offset > _FURTHEST:
             raise DamageError(JOURNAL, "an operation of an unknown kind")
         name = check_written(payload[at : at + name_length].decode("ascii", "replace"))
         yield Operation(kind, name, offset, payload[at + name_length : end])

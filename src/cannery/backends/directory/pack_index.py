@@ -52,17 +52,16 @@ class SortedPlaces:
         rows = b"".join(_ROW.pack(digest, *place[1:]) for digest, place in sorted(places))
         return cls(rows, number, length)
 
-    def find(self, digest: bytes) -> Place | None:
-        """Where content lies, or None."""
+    def find(self, digest: bytes) -> Iterator[Place]:
+        """Where content lies."""
         head = int.from_bytes(digest[:8], "big")
         at = bisect_left(self._heads, head)
         while at < len(self._heads) and self._heads[at] == head:
             found, offset, stored, size = _ROW.unpack_from(self.rows, at * _ROW.size)
             # Somebody may have made a file whose checksum is right and whose places are not.
             if found == digest and offset + stored <= self._length:
-                return Place(self._number, offset, stored, size)
+                yield Place(self._number, offset, stored, size)
             at += 1
-        return None
 
     def __iter__(self) -> Iterator[tuple[bytes, Place]]:
         for digest, offset, stored, size in _ROW.iter_unpack(self.rows):

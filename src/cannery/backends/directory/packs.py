@@ -20,7 +20,7 @@ from typing import NamedTuple, TypeAlias
 from cannery.backends._compression import compress, decompress, decompress_pieces
 from cannery.backends._contract import check_size
 from cannery.backends.directory.files import Facts, Files
-from cannery.backends.directory.journal import Operation
+from cannery.backends.directory.journal import OVERWRITE, Operation
 from cannery.backends.directory.layout import CONTENT, number_of, pack_name
 from cannery.backends.directory.pack_index import Place, SortedPlaces, load_index, save_index
 from cannery.errors import ContentNotFoundError, DamageError
@@ -31,7 +31,7 @@ _PACK_MAGIC = b"CPK1"
 PACK_HEADER = 16
 FULL = 64 << 20
 
-PLAIN, ZSTD, SCOPED = 0, 1, 2
+PLAIN, ZSTD, SCOPED, FREED = 0, 1, 2, 4
 _SALT = 32
 _STREAM = 1 << 20
 _OPEN_FILES = 64
@@ -91,6 +91,11 @@ def record_header(flags: int, stored: int, size: int, key: bytes, check: int) ->
     """What stands before the stored bytes of a record."""
     head = HEADER.pack(_MAGIC, flags, stored, size, key, check, 0)[:-4]
     return head + zlib.crc32(head).to_bytes(4, "little")
+
+
+def freed_record(stored: int) -> bytes:
+    """What takes the place of a record that is freed: nothing of its content or key is left."""
+    return record_header(FREED, stored, 0, bytes(32), 0)
 
 
 def decode_header(head: bytes, number: int, offset: int) -> Record | None:
@@ -183,6 +188,11 @@ def _resync(files: Files, fd: int, number: int, at: int, size: int) -> int:
     return size
 
 
+def sound_records(records: Iterable[Record | tuple[int, int]]) -> Iterator[Record]:
+    """The records that hold content."""
+    return (one for one in records if isinstance(one, Record) and not one.flags & FREED)
+
+
 class _Scanned(NamedTuple):
     """How far the headers of the active pack have been read."""
 
@@ -201,6 +211,10 @@ class Packs:
         self._recent: dict[bytes, Place] = {}
         self._scanned = _Scanned(0, 0, PACK_HEADER)
         self._noted: dict[bytes, Place] = {}
+        # More places of content that is in the active pack several times.
+        self._twins: dict[bytes, list[Place]] = {}
+        # Records by pack and offset that are known to be gone, though an index may still list them.
+        self._gone: set[tuple[int, int]] = set()
         self._open: OrderedDict[int, tuple[int, bytes]] = OrderedDict()
         self._is_fresh = False
         self.active = 0
@@ -217,27 +231,91 @@ class Packs:
         with self._lock:
             self._is_fresh = False
             self._noted.clear()
+            self._gone.clear()
 
     # Finding
 
     def find(self, digest: bytes) -> Place | None:
-        """Where content lies, as far as is known without looking again."""
+        """Where content lies, as far as is known without looking; ``locate`` looks."""
         with self._lock:
             if not self._is_fresh:
                 self.refresh()
             place = self._noted.get(digest) or self._recent.get(digest)
-            if place is not None:
+            if place is not None and not self._gone:
                 return place
+            return next(self._places(digest), None)
+
+    def _places(self, digest: bytes) -> Iterator[Place]:
+        with self._lock:
+            if not self._is_fresh:
+                self.refresh()
+            for place in (self._noted.get(digest), self._recent.get(digest)):
+                if place is not None and place[:2] not in self._gone:
+                    yield place
+            for place in self._twins.get(digest, ()):
+                if place[:2] not in self._gone:
+                    yield place
             for _, places in self._sealed.values():
-                place = places.find(digest)
-                if place is not None:
-                    return place
-        return None
+                for place in places.find(digest):
+                    if place[:2] not in self._gone:
+                        yield place
+
+    def locate(self, digest: bytes) -> Place | None:
+        """Where content lies, its record seen: who relies on it without having it must not be led by an old index."""
+        return next(self._located(digest), None)
+
+    def locate_all(self, digest: bytes) -> list[Place]:
+        """Every place where content lies."""
+        return list(dict.fromkeys(self._located(digest)))
+
+    def _located(self, digest: bytes) -> Iterator[Place]:
+        for place in list(self._places(digest)):
+            if self._noted.get(digest) == place or self._is_there(place, digest):
+                yield place
+            else:
+                self._gone.add(place[:2])
+
+    def _is_there(self, place: Place, digest: bytes) -> bool:
+        try:
+            head = self._bytes(place.number, place.offset, place.offset + HEADER.size)
+        except FileNotFoundError:
+            return False
+        record = decode_header(head, place.number, place.offset)
+        return record is not None and record.digest == digest and not record.flags & FREED
+
+    def _is_other(self, place: Place, digest: bytes) -> bool:
+        """Whether something else lies at a place, or nothing any more, and no damage."""
+        try:
+            head = self._bytes(place.number, place.offset, place.offset + HEADER.size)
+        except FileNotFoundError:
+            return True
+        record = decode_header(head, place.number, place.offset)
+        return record is not None and (record.digest != digest or bool(record.flags & FREED))
+
+    def flags_at(self, place: Place) -> int:
+        """The bits of a record, which may be on its way."""
+        head = self._bytes(place.number, place.offset, place.offset + HEADER.size)
+        record = decode_header(head, place.number, place.offset)
+        return SCOPED if record is None else record.flags
+
+    @staticmethod
+    def keys_of(scope: str, digests: Iterable[bytes]) -> set[bytes]:
+        """By what contents of a scope are found."""
+        return {key_of(scope, digest) for digest in digests}
+
+    def drop(self, place: Place) -> None:
+        """Learn that a record is freed."""
+        with self._lock:
+            self._gone.add(place[:2])
 
     def learn(self, operation: Operation) -> None:
         """Learn of what another process has journaled."""
         number = number_of(operation.name.rpartition("/")[2])
-        if number is not None and operation.name.startswith(CONTENT):
+        if number is None or not operation.name.startswith(CONTENT):
+            return
+        if operation.kind == OVERWRITE:
+            self.drop(Place(number, operation.offset, 0, 0))
+        else:
             self.note(number, operation.offset, operation.data)
 
     def note(self, number: int, offset: int, data: bytes) -> None:
@@ -287,12 +365,12 @@ class Packs:
         if facts is None or (known is not None and known[0] == facts):
             return
         self._drop_descriptor(number)
+        self._believe(number)
         fd, identity = self._descriptor(number)
         places = load_index(self._files, number, identity, facts.size)
         if places is None:
             records = scan(self._files, fd, number, PACK_HEADER)
-            sound = [record for record in records if isinstance(record, Record)]
-            found = [(record.digest, record.place) for record in sound]
+            found = [(record.digest, record.place) for record in sound_records(records)]
             places = SortedPlaces.build(found, facts.size)
             save_index(self._files, number, identity, facts.size, places)
         self._sealed[number] = (facts, places)
@@ -304,7 +382,9 @@ class Packs:
         known = self._scanned
         if (known.number, known.inode) != (number, facts.inode) or facts.size < known.offset:
             self._recent.clear()
+            self._twins.clear()
             self._drop_descriptor(number)
+            self._believe(number)
             known = _Scanned(number, facts.inode, PACK_HEADER)
         fd, _ = self._descriptor(number)
         at = known.offset
@@ -312,31 +392,40 @@ class Packs:
         for record in scan(self._files, fd, number, at):
             self.is_torn = not isinstance(record, Record)
             if isinstance(record, Record):
-                self._recent[record.digest] = record.place
+                if not record.flags & FREED:
+                    self._note_recent(record)
                 at = record.place.offset + HEADER.size + record.place.stored
         self._scanned = known._replace(offset=at)
+
+    def _note_recent(self, record: Record) -> None:
+        before = self._recent.get(record.digest)
+        if before is not None:
+            self._twins.setdefault(record.digest, []).append(before)
+        self._recent[record.digest] = record.place
+
+    def _believe(self, number: int) -> None:
+        """Forget what was gone from a pack that may be another one now."""
+        self._gone = {place for place in self._gone if place[0] != number}
 
     # Reading
 
     def get(self, digest: bytes, size: int | None = None) -> bytes:
         """The content, verified."""
+        failure: DamageError | None = None
         for attempt in range(2):
-            place = self.find(digest)
-            if place is not None:
+            for place in list(self._places(digest)):
                 _check_size(digest, place, size)
                 try:
                     return self._read(digest, place)
                 except (ValueError, FileNotFoundError) as error:
-                    problem = str(error)
-                    if attempt:
-                        where = f"{pack_name(place.number)} at {place.offset}"
-                        raise DamageError(
-                            where, f"content sha256:{digest.hex()}: {problem}"
-                        ) from None
-                    self.forget()
+                    where = f"{pack_name(place.number)} at {place.offset}"
+                    problem = f"content sha256:{digest.hex()}: {error}"
+                    if attempt and not self._is_other(place, digest):
+                        failure = failure or DamageError(where, problem)
             if not attempt:
+                self.forget()
                 self.refresh()
-        raise ContentNotFoundError(f"sha256:{digest.hex()}")
+        raise failure or ContentNotFoundError(f"sha256:{digest.hex()}")
 
     def get_many(
         self, digests: Iterable[bytes], sizes: Mapping[bytes, int]
@@ -350,7 +439,7 @@ class Packs:
 
     def stream(self, key: bytes) -> Iterator[bytes]:
         """The content in pieces, verified when it has ended."""
-        place = self.find(key)
+        place = self.locate(key)
         if place is None:
             raise ContentNotFoundError(f"sha256:{key.hex()}")
         where = f"{pack_name(place.number)} at {place.offset}"

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from typing import TypeAlias
 
 from cannery.backends.directory.files import Files
-from cannery.backends.directory.journal import REPLACE, Operation
+from cannery.backends.directory.journal import REPLACE, WRITE, Operation
 from cannery.backends.directory.layout import CHANGES, CONTENT, CONVERSATIONS, parent
 
 _OPEN_FILES = 128
@@ -87,7 +87,7 @@ class Placement:
         """Take back writes that were begun: cut each file where the first of them starts."""
         starts: dict[str, int] = {}
         for kind, name, offset, _ in operations:
-            if kind != REPLACE:
+            if kind == WRITE:
                 starts[name] = min(offset, starts.get(name, offset))
         for name, start in starts.items():
             facts = self._files.facts(name)

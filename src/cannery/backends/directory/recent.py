@@ -14,19 +14,21 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from cannery.backends._contract import Change, Cursor, Entry, Metadata, Receipt
+from cannery.backends.directory.packs import key_of
 
 _MOST = 1024
 _LARGEST = 16 << 10
 
 
 class Addition(NamedTuple):
-    """A change that was made: entries from ``start`` on, metadata if it changed, and the checksum of the metadata."""
+    """A change that was made: entries from ``start`` on, metadata if it changed, its checksum, and keys of content."""
 
     identifier: str
     start: int
     entries: Sequence[Entry]
     metadata: Metadata | None
     seen: int
+    keys: Sequence[bytes]
 
 
 class Recent:
@@ -46,8 +48,9 @@ class Recent:
         raw = change.requires.get(change.identifier) if metadata is None else metadata.encode()
         if size > _LARGEST or raw is None or len(change.entries) != len(change.lines):
             return
+        keys = [key_of(change.scope, digest) for digest in change.contents]
         addition = Addition(
-            change.identifier, receipt.start, change.entries, metadata, zlib.crc32(raw)
+            change.identifier, receipt.start, change.entries, metadata, zlib.crc32(raw), keys
         )
         with self._lock:
             self._additions[receipt.place] = addition

@@ -74,12 +74,14 @@ class Registry:
 
     def note_staged(self, key: bytes, draft: Draft) -> tuple[str, int]:
         """Note that content was stored before the change that refers to it."""
-        return self._write([f"stage {key.hex()} {time.time():.0f}"], draft)
+        return self._write([f"stage {key.hex()} {int(time.time())}"], draft)
 
-    def staged(self, grace: float) -> set[bytes]:
-        """The content stored less than so many seconds ago, which may be referred to soon; the write lock is held."""
+    def staged(self, grace: float) -> tuple[list[bytes], list[bytes]]:
+        """The content stored less than so many seconds ago, and that stored earlier; the write lock is held."""
         self._load()
-        return {key for key, when in self._staged.items() if when > time.time() - grace}
+        since = time.time() - grace
+        waiting = [key for key, when in self._staged.items() if when > since]
+        return waiting, [key for key, when in self._staged.items() if when <= since]
 
     def _write(self, lines: Iterable[str], draft: Draft) -> tuple[str, int]:
         self._load()

@@ -1,0 +1,98 @@
+"""Who refers to content while gc looks for what nobody refers to.
+
+gc learns from the index what is not used. Between that look and the change that frees it, others may refer to it, by a
+change of this process or of another one, which this process learns of before it writes itself. While gc watches, all
+of these are noted; when an epoch ends, what happened in it may not have been learned, and the watch is lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from cannery.backends._contract import Change, referred
+from cannery.backends.directory.commits import Commits
+from cannery.backends.directory.journal import WRITE, Operation
+from cannery.backends.directory.layout import CONVERSATIONS, REGISTRY
+from cannery.backends.directory.packs import key_of
+
+
+class Watch:
+    """What was referred to since it began; used under the write lock."""
+
+    def __init__(self, scope_of: Callable[[str], str | None]) -> None:
+        self._scope_of = scope_of
+        self._keys: set[bytes] = set()
+        self._logs: list[tuple[str, set[bytes]]] = []
+        self.is_lost = False
+
+    def add(self, keys: Iterable[bytes]) -> None:
+        """Note what a change of this process refers to."""
+        self._keys.update(keys)
+
+    def learn(self, operation: Operation) -> None:
+        """Note what a change of another process refers to."""
+        folder, _, rest = operation.name.partition("/")
+        if operation.kind != WRITE:
+            return
+        if folder == CONVERSATIONS:
+            self._logs.append((rest.partition("/")[0], referred(operation.data)))
+        elif folder == REGISTRY:
+            for line in operation.data.decode("ascii", "replace").splitlines():
+                kind, _, rest = line.partition(" ")
+                if kind == "stage":
+                    self._keys.add(bytes.fromhex(rest.partition(" ")[0]))
+
+    def keys(self) -> set[bytes]:
+        """The keys of all that was referred to."""
+        for identifier, digests in self._logs:
+            scope = self._scope_of(identifier) if digests else ""
+            if scope is None:
+                self.is_lost = True
+                continue
+            self._keys.update(key_of(scope, digest) for digest in digests)
+        self._logs.clear()
+        return self._keys
+
+
+class Watching:
+    """The watch of this process, if gc runs in it."""
+
+    def __init__(self, scope_of: Callable[[str], str | None]) -> None:
+        self._scope_of = scope_of
+        self._watch: Watch | None = None
+
+    def begin(self, commits: Commits) -> Watch:
+        """Watch from now on; all that was journaled before is placed when this returns."""
+        watch = Watch(self._scope_of)
+
+        def install(_: object) -> None:
+            self._watch = watch
+
+        (outcome,) = commits.submit((install,), "sync")
+        outcome.result()
+        commits.place()
+        return watch
+
+    def end(self) -> None:
+        """Watch no longer."""
+        self._watch = None
+
+    def note(self, change: Change) -> None:
+        """Note a change of this process."""
+        if self._watch is not None and change.contents:
+            self._watch.add(key_of(change.scope, digest) for digest in change.contents)
+
+    def note_staged(self, key: bytes) -> None:
+        """Note content that this process stores ahead."""
+        if self._watch is not None:
+            self._watch.add([key])
+
+    def learn(self, operation: Operation) -> None:
+        """Note a change of another process."""
+        if self._watch is not None:
+            self._watch.learn(operation)
+
+    def lose(self) -> None:
+        """Something may have happened that was not noted."""
+        if self._watch is not None:
+            self._watch.is_lost = True

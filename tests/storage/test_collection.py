@@ -1,0 +1,138 @@
+"""gc does work in proportion to what was deleted, and never trusts an index that contradicts itself."""
+
+import random
+import sqlite3
+
+import pytest
+
+from cannery.backends.directory import DirectoryBackend
+from cannery.backends.directory.files import OperatingSystem
+from cannery.messages import assistant, supervisor, user
+from cannery.storage import Store, open_store
+from cannery.storage.description import describe
+
+LONG = "a long text that lies in a pack " * 60
+
+
+class Counting(OperatingSystem):
+    """Counts what is opened and listed."""
+
+    def __init__(self, root):
+        super().__init__(root)
+        self.opened = 0
+
+    def open(self, path, *, create=False):
+        self.opened += 1
+        return super().open(path, create=create)
+
+    def names(self, path):
+        found = super().names(path)
+        self.opened += len(found)
+        return found
+
+    def folders(self, path):
+        found = super().folders(path)
+        self.opened += len(found)
+        return found
+
+
+def looks_of_gc(path, kept):
+    """How many files a gc looks at that frees one of so many conversations."""
+    files = Counting(str(path))
+    with Store(DirectoryBackend(files, describe)) as store:
+        for number in range(kept):
+            store.create(canisters=[user(f"{number} {LONG}"), assistant("short")])
+        store.collect_garbage(grace=0)
+        store.create(canisters=[user(f"gone {LONG}")]).delete()
+        store.list(limit=1)
+        before = files.opened
+        found = store.collect_garbage(grace=0)
+        assert (len(found.conversations), found.contents) == (1, 1)
+        return files.opened - before
+
+
+def test_gc_looks_only_at_what_was_deleted(tmp_path):
+    assert looks_of_gc(tmp_path / "large", 200) <= looks_of_gc(tmp_path / "small", 10) + 5
+
+
+def test_content_that_was_freed_can_be_stored_again(tmp_path):
+    with open_store(tmp_path / "store") as store, open_store(tmp_path / "store") as other:
+        assert other.list() == ()
+        for _ in range(3):
+            other.create(canisters=[supervisor("prompt " + LONG)]).delete()
+            assert store.collect_garbage(grace=0).contents == 1
+            kept = other.create(canisters=[supervisor("prompt " + LONG)])
+            assert store.get(kept.identifier).hydrate()[0].text == "prompt " + LONG
+            assert store.verify().is_sound
+            kept.delete()
+            assert store.collect_garbage(grace=0).contents == 1
+    with open_store(tmp_path / "store") as store:
+        assert store.verify().contents == 0
+        again = store.create(canisters=[supervisor("prompt " + LONG)])
+        assert again.hydrate()[0].text == "prompt " + LONG
+        assert store.verify().is_sound
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "DELETE FROM uses WHERE id = :kept",
+        "DELETE FROM uses",
+        "UPDATE contents SET users = users - 1",
+        "UPDATE contents SET users = 0",
+        "UPDATE contents SET users = 7",
+    ],
+)
+def test_gc_frees_nothing_that_a_hidden_row_still_refers_to(tmp_path, damage):
+    path = tmp_path / "store"
+    with open_store(path) as store:
+        kept = store.create(canisters=[user(LONG)])
+        gone = store.create(canisters=[user(LONG)])
+        gone.delete()
+        store.list()
+        damage_index(path, damage, {"kept": kept.identifier})
+        found = store.collect_garbage(grace=0)
+        assert found.conversations == (gone.identifier,)
+        assert found.contents == 0
+        assert kept.hydrate()[0].text == LONG
+        assert store.verify().is_sound
+
+
+@pytest.mark.parametrize(
+    "damage", ["DELETE FROM conversations WHERE id = :kept", "UPDATE forks SET count = 0"]
+)
+def test_gc_frees_nothing_that_a_hidden_fork_needs(tmp_path, damage):
+    path = tmp_path / "store"
+    with open_store(path) as store:
+        parent = store.create(canisters=[user(LONG), assistant("one"), user("two")])
+        fork = parent.fork(2)
+        parent.delete()
+        store.list()
+        damage_index(path, damage, {"kept": fork.identifier})
+        assert store.collect_garbage(grace=0).conversations == ()
+        assert [one.text for one in fork.hydrate()] == [LONG, "one"]
+        assert store.verify().is_sound
+
+
+def damage_index(path, statement, values):
+    with sqlite3.connect(path / "index.sqlite") as connection:
+        connection.execute(statement, values)
+    connection.close()
+
+
+def test_packs_that_hold_little_are_written_anew(tmp_path):
+    path = tmp_path / "store"
+    with open_store(path) as store:
+        kept = store.create(canisters=[user(LONG)])
+        for number in range(8):
+            noise = random.Random(number).randbytes(300 << 10)
+            store.create(canisters=[user(noise.hex())]).delete()
+        store.stage([random.Random(8).randbytes(4 << 20)])
+        before = sum(item.stat().st_size for item in path.glob("content/*.pack"))
+        assert store.collect_garbage(grace=0).contents == 9
+        after = sum(item.stat().st_size for item in path.glob("content/*.pack"))
+        assert after < before
+        assert kept.hydrate()[0].text == LONG
+        report = store.verify()
+        assert report.is_sound
+        assert report.contents == 1
