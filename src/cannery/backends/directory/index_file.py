@@ -1,8 +1,8 @@
 """The file of a directory's catalogue: derived from the truth and never trusted over it.
 
 A file that is damaged or of another version is thrown away and built again. SQLite keeps no checksums of its pages,
-so two are added: ``index_seal`` vouches for the file as a whole whenever no process was in it, and each row has its
-own, which is checked whenever the row is read.
+so two are added: ``index_seal`` compares its pages with theirs, some at a time, and each row has its own, which is
+checked whenever the row is read.
 """
 
 from __future__ import annotations
@@ -77,6 +77,7 @@ class IndexFile:
 
     def _try(self, work: Callable[[sqlite3.Connection], T], begin: str) -> T:
         opening = self._open()
+        opening.look()
         connection = opening.connection
         connection.execute(begin)
         try:
@@ -86,8 +87,7 @@ class IndexFile:
                 connection.execute("ROLLBACK")
             raise
         connection.execute("COMMIT")
-        if opening.tidy():
-            self._opening = None
+        opening.tidy()
         return value
 
     def _open(self) -> _Opening:
@@ -150,7 +150,7 @@ class _Opening:
             if not self._stay.is_trusted:
                 self.is_rebuilt = Path(path).exists()
                 remove_files(path)
-            self._stay.settle()
+                self._stay.renew()
         try:
             self.connection = sqlite3.connect(
                 path or ":memory:", timeout=30, isolation_level=None, check_same_thread=False
@@ -162,7 +162,9 @@ class _Opening:
                 self.connection.execute("PRAGMA wal_autocheckpoint=0")
             self.connection.execute("PRAGMA synchronous=NORMAL")
             self.connection.execute("PRAGMA secure_delete=ON")
-            _make_tables(self.connection)
+            _make_tables(self.connection, self._stay)
+            if self._stay is not None:
+                self._stay.settle()
         except BaseException:
             if self._stay is not None:
                 self._stay.leave()
@@ -186,15 +188,15 @@ class _Opening:
         """Move the log into the file; False if readers are in the way."""
         return self._stay is None or self._stay.shorten(self.connection)
 
-    def tidy(self) -> bool:
-        """Move a log that has grown long into the file; True if that meant closing it."""
-        if self._stay is None or not self._stay.is_due():
-            return False
-        if self._stay.is_alone():
-            self.close()
-            return True
-        self._stay.shorten(self.connection)
-        return False
+    def look(self) -> None:
+        """Compare some pages of the file with their checksums, if that is due."""
+        if self._stay is not None:
+            self._stay.look()
+
+    def tidy(self) -> None:
+        """Move a log that has grown long into the file."""
+        if self._stay is not None and self._stay.is_due():
+            self._stay.tidy(self.connection)
 
     def close(self) -> None:
         """Let go; closing twice is fine."""
@@ -212,10 +214,12 @@ class _Opening:
 _inherited: list[_Opening] = []
 
 
-def _make_tables(connection: sqlite3.Connection) -> None:
+def _make_tables(connection: sqlite3.Connection, stay: Stay | None) -> None:
     connection.execute("BEGIN IMMEDIATE")
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if version == 0:
+        if stay is not None:
+            stay.begin()
         make_tables(connection)
         references.make_tables(connection)
         if _DELETES_WORDS:

@@ -1,30 +1,134 @@
-"""Whether a SQLite file is what was written: a checksum of the whole, made whenever nobody is left in it.
+"""Whether a SQLite file is what was written: a checksum of each page, kept in a file beside it.
 
 SQLite checks the frames of its write-ahead log when it takes them up after a crash, and nothing in the file itself.
-Here the file stays as it was sealed while it is used: automatic checkpoints are off, and one that cannot end in a
-new seal takes the old one away. So whoever comes into a file that nobody is in can tell whether it is as it was left,
-after ``kill -9`` too. Who is in it is said by a shared flock on a file beside it.
+Here the file changes only by checkpoints of our own, and the pages that one moves are in the log before, so their
+checksums cost no look at the rest. Pages are compared with them a few at a time: some when somebody comes into a file
+that no one is in, more while it is used, all in turn. So neither opening nor closing takes time in proportion to the
+file, and a bit that flipped in it is found. Who is in the file is said by a shared flock on a file beside it.
 
-The file is read only when no connection of this process has it open: closing it would drop SQLite's locks
-(https://www.sqlite.org/howtocorrupt.html, 2.2).
+The seal is a header (``_Header``) and four bytes for each page. While pages are moved it says so: if that is
+interrupted, those that are in the log are not compared, because SQLite moves them again.
+
+Closing a file drops the locks that SQLite has on it in the same process (https://www.sqlite.org/howtocorrupt.html,
+2.2), so what was opened to look at pages is closed when no connection of this process to it is left.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import sqlite3
+import struct
+import threading
+import time
 import zlib
 from pathlib import Path
+from typing import NamedTuple
 
 _DUE = 4 << 20
-_PIECE = 1 << 20
+_LARGEST = 64 << 20
+_FIRST_LOOK = 256
+_LOOK = 64
+_EACH = 0.05
+_TRIES = 5
+
+_HEAD = struct.Struct("<8s5I")
+_MAGIC = b"CNRYPGS1"
+_SIZE = _HEAD.size + 4
+_LOG_HEAD = struct.Struct(">8I")
+_FRAME = struct.Struct(">6I")
+
+
+class _Header(NamedTuple):
+    """How long a page is, how many there are, which is compared next, and whether some are being moved."""
+
+    page: int
+    pages: int
+    next: int
+    is_moving: int
+
+    def encode(self) -> bytes:
+        body = _HEAD.pack(_MAGIC, *self, 0)
+        return body + zlib.crc32(body).to_bytes(4, "little")
+
+
+def _decode_header(data: bytes) -> _Header | None:
+    if len(data) < _SIZE or data[:8] != _MAGIC:
+        return None
+    if zlib.crc32(data[: _HEAD.size]).to_bytes(4, "little") != data[_HEAD.size : _SIZE]:
+        return None
+    return _Header(*_HEAD.unpack(data[: _HEAD.size])[1:5])
+
+
+class _Log(NamedTuple):
+    """What is committed in a write-ahead log: the last state of each page, and how many pages there are."""
+
+    page: int
+    pages: int
+    frames: int
+    places: dict[int, int]
+
+
+def _read_log(path: Path) -> tuple[_Log, bytes]:
+    """The committed frames of a log (https://www.sqlite.org/walformat.html), and its bytes."""
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        data = b""
+    if len(data) < _LOG_HEAD.size:
+        return _Log(0, 0, 0, {}), b""
+    _, _, page, _, *salts, _, _ = _LOG_HEAD.unpack_from(data)
+    step = _FRAME.size + page
+    places: dict[int, int] = {}
+    begun: dict[int, int] = {}
+    count = frames = 0
+    for number, at in enumerate(range(_LOG_HEAD.size, len(data) - step + 1, step), 1):
+        which, size, *found, _, _ = _FRAME.unpack_from(data, at)
+        if found != salts:
+            break
+        begun[which] = at + _FRAME.size
+        if size:
+            places.update(begun)
+            begun.clear()
+            count, frames = size, number
+    return _Log(page, count, frames, places), data
+
+
+class _Opened:
+    """Descriptors that are closed when no stay of this process in a file is left."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._held: dict[str, tuple[int, list[int]]] = {}
+
+    def enter(self, path: str) -> None:
+        with self._lock:
+            count, held = self._held.get(path, (0, []))
+            self._held[path] = (count + 1, held)
+
+    def keep(self, path: str, fd: int) -> None:
+        with self._lock:
+            self._held[path][1].append(fd)
+
+    def leave(self, path: str) -> None:
+        with self._lock:
+            count, held = self._held.pop(path)
+            if count > 1:
+                self._held[path] = (count - 1, held)
+                return
+        for fd in held:
+            os.close(fd)
+
+
+_opened = _Opened()
 
 
 class Stay:
     """This process's stay in a file."""
 
     def __init__(self, path: str) -> None:
+        self._path = path
         self._file = Path(path)
         self._log = Path(f"{path}-wal")
         self._log_name = str(self._log)
@@ -32,10 +136,15 @@ class Stay:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
         self._lock = os.open(f"{path}.lock", flags, 0o600)
         self._is_over = False
+        self._pages: int | None = None
+        self._seals: int | None = None
+        self._unseen = 0
+        self._looked = self._tidied = time.monotonic()
+        _opened.enter(path)
         try:
             self.is_trusted = not self.is_alone() or self._is_sealed()
         except BaseException:
-            os.close(self._lock)
+            self._let_go()
             raise
 
     def is_alone(self) -> bool:
@@ -48,58 +157,198 @@ class Stay:
             return False
         return True
 
-    def _is_sealed(self) -> bool:
-        try:
-            return self._seal.read_bytes() == self._fingerprint()
-        except FileNotFoundError:
-            return False
+    def renew(self) -> None:
+        """Forget the file, which was thrown away."""
+        self._pages = None
+        self._unseen = 0
+        if self._seals is not None:
+            os.close(self._seals)
+            self._seals = None
 
     def settle(self) -> None:
         """Let others in."""
         fcntl.flock(self._lock, fcntl.LOCK_SH)
 
+    # Comparing
+
+    def _is_sealed(self) -> bool:
+        """Whether there is a seal, and the pages that are looked at first are as it says."""
+        header = self._header()
+        if header is None:
+            return False
+        log, _ = _read_log(self._log)
+        if not log.frames and os.fstat(self._fd()).st_size != header.page * header.pages:
+            return False
+        self._unseen = header.pages
+        return self._compare(_FIRST_LOOK)
+
+    def _header(self) -> _Header | None:
+        """What the seal says; None if there is none."""
+        if self._seals is None:
+            try:
+                self._seals = os.open(self._seal, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+                self._unseen = -1
+            except FileNotFoundError:
+                return None
+        header = _decode_header(os.pread(self._seals, _SIZE, 0))
+        if header is not None and self._unseen < 0:
+            self._unseen = header.pages
+        return header
+
+    def _fd(self) -> int:
+        if self._pages is None:
+            self._pages = os.open(self._path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+            _opened.keep(self._path, self._pages)
+        return self._pages
+
+    def look(self) -> None:
+        """Compare some more pages, if that is due; DatabaseError if one is damaged."""
+        now = time.monotonic()
+        if not self._unseen or now - self._looked < _EACH:
+            return
+        self._looked = now
+        for attempt in range(_TRIES):
+            if self._compare(_LOOK):
+                return
+            # Another process may be moving pages at this moment.
+            time.sleep(0.01 * attempt)
+        raise sqlite3.DatabaseError("a page of the index does not match its checksum")
+
+    def _compare(self, most: int) -> bool:
+        """Compare the next pages with their checksums."""
+        header = self._header()
+        if header is None or not header.pages:
+            self._unseen = 0
+            return header is not None
+        most = min(most, header.pages)
+        begin = header.next % header.pages
+        skipped = _read_log(self._log)[0].places if header.is_moving else {}
+        done = 0
+        while done < most:
+            length = min(most - done, header.pages - begin)
+            if not self._compare_run(header, begin, length, skipped):
+                return False
+            done += length
+            begin = (begin + length) % header.pages
+        self._unseen = max(self._unseen - most, 0)
+        if self._seals is not None:
+            os.pwrite(self._seals, header._replace(next=begin).encode(), 0)
+        return True
+
+    def _compare_run(
+        self, header: _Header, begin: int, length: int, skipped: dict[int, int]
+    ) -> bool:
+        seals = b"" if self._seals is None else os.pread(self._seals, 4 * length, _SIZE + 4 * begin)
+        data = os.pread(self._fd(), header.page * length, header.page * begin)
+        if len(seals) != 4 * length or len(data) != header.page * length:
+            return bool(skipped)
+        for index in range(length):
+            page = data[header.page * index : header.page * (index + 1)]
+            seal = int.from_bytes(seals[4 * index : 4 * index + 4], "little")
+            if zlib.crc32(page) != seal and begin + index + 1 not in skipped:
+                return False
+        return True
+
+    # Moving pages
+
     def is_due(self) -> bool:
-        """Whether the log has grown so far that moving it into the file is worth reading that."""
+        """Whether the log has grown so far that moving it into the file is worth that."""
         try:
             # A hot path: no Path here.
             grown = os.stat(self._log_name).st_size  # noqa: PTH116
         except FileNotFoundError:
             return False
-        return grown > _DUE and grown > self._file.stat().st_size // 4
+        if grown <= _DUE or grown <= min(self._file.stat().st_size // 4, _LARGEST):
+            return False
+        # A log that was moved stays as long as it was until somebody writes to it again.
+        return time.monotonic() - self._tidied > _EACH or grown > 2 * _LARGEST
+
+    def tidy(self, connection: sqlite3.Connection) -> None:
+        """Move the log into the file."""
+        if self.is_alone():
+            self.shorten(connection)
+            self.settle()
+        else:
+            self._move(connection, "PASSIVE")
+        self._tidied = time.monotonic()
 
     def shorten(self, connection: sqlite3.Connection) -> bool:
-        """Move the log into the file, which has no seal from now on; whether all of it could be moved."""
+        """Move the log into the file and cut it; whether all of it could be moved."""
+        return self._move(connection, "TRUNCATE")
+
+    def _move(self, connection: sqlite3.Connection, how: str) -> bool:
+        is_cut = how == "TRUNCATE"
+        for _ in range(_TRIES):
+            log = self._note_pages()
+            is_busy, frames, moved = connection.execute(f"PRAGMA wal_checkpoint({how})").fetchone()
+            if is_busy:
+                return False
+            # What others have written since is moved too, and must be noted while it is in the log.
+            if frames == moved and (is_cut or frames == log.frames):
+                break
+        header = self._header()
+        if header is not None and self._seals is not None:
+            os.pwrite(self._seals, header._replace(is_moving=0).encode(), 0)
+        return True
+
+    def _note_pages(self) -> _Log:
+        """Write the checksums of the pages in the log."""
+        log, data = _read_log(self._log)
+        header = self._header()
+        if not log.frames or header is None or self._seals is None:
+            return log
+        if header.page not in {0, log.page}:
+            self._drop_seal()
+            return log
+        found = _Header(log.page, log.pages, header.next, 1)
+        os.pwrite(self._seals, found.encode(), 0)
+        for number, at in log.places.items():
+            seal = zlib.crc32(data[at : at + log.page]).to_bytes(4, "little")
+            os.pwrite(self._seals, seal, _SIZE + 4 * (number - 1))
+        return log
+
+    def begin(self) -> None:
+        """Make a seal for a file that is new."""
+        data = os.pread(self._fd(), os.fstat(self._fd()).st_size, 0)
+        page = int.from_bytes(data[16:18], "big") if len(data) > 18 else 0
+        page = 65536 if page == 1 else page
+        count = len(data) // page if page else 0
+        seals = b"".join(
+            zlib.crc32(data[page * index : page * (index + 1)]).to_bytes(4, "little")
+            for index in range(count)
+        )
+        self._drop_seal()
+        flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._seals = os.open(self._seal, flags, 0o600)
+        os.pwrite(self._seals, _Header(page, count, 0, 0).encode() + seals, 0)
+        self._unseen = 0
+
+    def _drop_seal(self) -> None:
+        if self._seals is not None:
+            os.close(self._seals)
+            self._seals = None
         self._seal.unlink(missing_ok=True)
-        is_busy, _, _ = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
-        return not is_busy
+
+    # Leaving
 
     def leave(self, connection: sqlite3.Connection | None = None) -> None:
-        """Close a connection and go; the last one leaves a sealed file."""
+        """Close a connection and go; the last one leaves an empty log."""
         if self._is_over:
             return
         self._is_over = True
         try:
             if connection is not None:
-                is_whole = self.is_alone() and self.shorten(connection)
+                with contextlib.suppress(sqlite3.Error):
+                    if self.is_alone():
+                        self.shorten(connection)
                 connection.close()
-                if is_whole and not self._log.exists():
-                    self._write()
         finally:
-            os.close(self._lock)
+            self._let_go()
 
-    def _write(self) -> None:
-        beside = Path(f"{self._seal}.{os.getpid()}")
-        fd = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-        try:
-            os.write(fd, self._fingerprint())
-        finally:
-            os.close(fd)
-        beside.rename(self._seal)
-
-    def _fingerprint(self) -> bytes:
-        check = size = 0
-        with self._file.open("rb") as file:
-            while data := file.read(_PIECE):
-                check = zlib.crc32(data, check)
-                size += len(data)
-        return b"%d %08x\n" % (size, check)
+    def _let_go(self) -> None:
+        self._is_over = True
+        if self._seals is not None:
+            os.close(self._seals)
+            self._seals = None
+        _opened.leave(self._path)
+        os.close(self._lock)
