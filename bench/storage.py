@@ -22,7 +22,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,6 +37,7 @@ WORDS = ("the", "of", "and", "to", "in", "is", "you", "that", "it", "was", "for"
 NUMBERED = [word + str(number) for word in WORDS for number in range(50)]
 GOALS = {
     "append": "at most 1.3",
+    "append, sqlite:FILE": "at most 1.5",
     "growth": "at most 1.1",
     "writers": "at most 0.3",
     "load": "at most 0.5",
@@ -184,16 +185,19 @@ def size_of(folder: Path) -> int:
 
 
 def measure_append(peer: Any, scale: Scale) -> Iterator[results.Row]:
-    """Durable append of mixed sizes, beside JSONL + fdatasync."""
+    """Durable append of mixed sizes, beside JSONL + fdatasync; of ours also to a store in one file."""
     said = batches(scale)
-    with (
-        folder_for("append") as folder,
-        opened(jsonl, folder / "base") as base,
-        opened(peer.storage, folder / "own") as own,
-    ):
-        runs = {"base": appending(base.append, said), "own": appending(own.append, said)}
+    makers = {"base": jsonl, "append": peer.storage}
+    if is_ours(peer):
+        makers["append, sqlite:FILE"] = peer.storage_in_one_file
+    with folder_for("append") as folder, ExitStack() as stack:
+        runs = {}
+        for number, (name, make) in enumerate(makers.items()):
+            store = stack.enter_context(opened(make, folder / str(number)))
+            runs[name] = appending(store.append, said)
         times = in_turns(runs, scale.rounds)
-    yield {"what": "append", **beside(times, "own", "base")}
+    for name in list(makers)[1:]:
+        yield {"what": name, **beside(times, name, "base")}
 
 
 def measure_growth(peer: Any, scale: Scale) -> Iterator[results.Row]:

@@ -89,7 +89,16 @@ def reported(body: bytes, pair: Pair) -> list[str]:
 
 def storage(folder: Path) -> Storage:
     """One conversation in a directory store, everything at its default level."""
-    opened = _cannery.open_store(folder / "store", cache_bytes=0)
+    return _storage(str(folder / "store"))
+
+
+def storage_in_one_file(folder: Path) -> Storage:
+    """One conversation in a store that is one SQLite file."""
+    return _storage(f"sqlite:{folder / 'store.db'}")
+
+
+def _storage(location: str) -> Storage:
+    opened = _cannery.open_store(location, cache_bytes=0)
     conversation = opened.create()
     when = datetime.fromisoformat(WHEN)
     makers = {"user": _cannery.user, "assistant": _cannery.assistant}
