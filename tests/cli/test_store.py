@@ -220,3 +220,38 @@ def test_a_damaged_backup_is_named(run, store, names, tmp_path):
     assert ran.code == 1
     assert f"conversations/{names['bread']}/messages.jsonl" in ran.out
     assert "missing at the end" in ran.out
+
+
+def test_gc_deletes_what_is_older_than_it_is_to_be_kept(run, tmp_path):
+    place = tmp_path / "kept"
+    with open_store(place) as store:
+        made = store.within("alice").create()
+        store.create()
+    days = ("--keep-days", "0", "--keep-days", "alice=0.000000001")
+    rehearsed = run("gc", "--store", place, "--dry-run", *days)
+    assert "would delete 1 conversation of scope alice, unchanged for 1e-09 days" in rehearsed.out
+    assert made.identifier in rehearsed.out
+    told = run("gc", "--store", place, "--json", *days).json
+    assert [one["identifier"] for one in told["expired"]] == [made.identifier]
+    assert told["conversations"] == [made.identifier]
+    with open_store(place) as store:
+        assert len(store.list()) == 1
+    for wrong in ("x", "alice=", "-1"):
+        ran = run("gc", "--store", place, f"--keep-days={wrong}")
+        assert ran.code == 2
+        assert "keep" in ran.err
+
+
+def test_gc_keeps_the_days_of_the_configuration_for_the_gateways_store(run, tmp_path):
+    place = tmp_path / "mine"
+    folder = tmp_path / "config" / "cannery"
+    folder.mkdir(parents=True)
+    text = f'[recording]\nstore = "{place}"\n[retention]\nkeep_days = 0.000000001\n'
+    (folder / "gateway.toml").write_text(text)
+    run.environment["XDG_CONFIG_HOME"] = str(tmp_path / "config")
+    other = tmp_path / "other"
+    for path in (place, other):
+        with open_store(path) as store:
+            store.create()
+    assert "deleted 1 conversation" in run("gc", "--store", place).out
+    assert "deleted" not in run("gc", "--store", other).out

@@ -84,6 +84,11 @@ class Recorder:
             return f"not working yet, and tried again: {self._problem}"
         return f"every exchange, in {self.location}"
 
+    @property
+    def store(self) -> Store | None:
+        """The store, if it is open."""
+        return None if self._filer is None else self._filer.store
+
     def beside(self, name: str) -> Path | None:
         """Where a file of the gateway's own lies; None if the store is not a folder of this machine."""
         if self.location is None or "://" in self.location or self.location.startswith("sqlite:"):

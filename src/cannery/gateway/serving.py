@@ -24,6 +24,7 @@ from cannery.gateway.keys import Keyring
 from cannery.gateway.listening import Listener
 from cannery.gateway.logs import Bridge, Log
 from cannery.gateway.recorder import Recorder
+from cannery.gateway.retention import Retainer
 from cannery.gateway.settings import Settings, is_loopback, load_settings
 from cannery.gateway.sockets import address_of, take_port
 from cannery.gateway.tunnels import Tunnels
@@ -124,6 +125,8 @@ async def _run(
     doorkeeper.start(limits.body_seconds)
     housekeeper = Housekeeper(lambda: not gateway.active, waiting=lambda: recorder.waiting)
     housekeeper.start()
+    retainer = Retainer(lambda: recorder.store, settings.retention.days, log)
+    retainer.start()
     if any(not upstream.is_echo for upstream in gateway.exchanges.upstreams.all):
         await loop.run_in_executor(None, gateway.lasting.prices.load)
     announce.write(banner(settings, port, gateway))
@@ -134,6 +137,7 @@ async def _run(
     await _drain(gateway, settings.server.drain_seconds)
     doorkeeper.stop()
     housekeeper.stop()
+    await retainer.stop()
     await listener.close()
     await tunnels.close()
     gateway.quotas.write()

@@ -20,9 +20,10 @@ import msgspec
 from msgspec import Struct, field
 
 from cannery.dialects import all_dialects, dialect_names, find_dialect, is_dialect
-from cannery.errors import ConfigurationError
+from cannery.errors import ConfigurationError, InputError
 from cannery.gateway.toml_lines import Place, find_lines, line_of
 from cannery.roles.mappings import RoleMappings
+from cannery.storage.retention import KeepDays, check_days
 from cannery.wire.contract import Rules
 from cannery.wire.losses import POLICIES
 
@@ -136,6 +137,18 @@ class Recording(Struct, forbid_unknown_fields=True, frozen=True):
     acknowledge: str = "received"
 
 
+class Retention(Struct, forbid_unknown_fields=True, frozen=True):
+    """For how many days conversations are kept that nobody changes; without a number, or with 0, for ever."""
+
+    keep_days: float | None = None
+    scopes: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def days(self) -> KeepDays:
+        """As a store takes it."""
+        return KeepDays(self.keep_days, self.scopes)
+
+
 class Roles(Struct, forbid_unknown_fields=True, frozen=True):
     """Role names beyond the usual ones, for everybody and for single clients."""
 
@@ -199,6 +212,7 @@ class Settings(Struct, forbid_unknown_fields=True, frozen=True):
     limits: Limits = Limits()
     keys: Keys = Keys()
     recording: Recording = Recording()
+    retention: Retention = Retention()
     roles: Roles = Roles()
     losses: Losses = Losses()
     echo: bool = True
@@ -329,6 +343,10 @@ def _problems(settings: Settings) -> list[tuple[Place, str]]:
     elif settings.recording.acknowledge == "durable" and settings.recording.durability == "os":
         problem = "cannot be durable while durability is os, which syncs nothing"
         problems.append((("recording", "acknowledge"), problem))
+    try:
+        check_days(settings.retention.days)
+    except InputError as error:
+        problems.append((("retention",), str(error)))
     try:
         _ = settings.role_mappings
     except ConfigurationError as error:

@@ -36,6 +36,7 @@ from cannery.storage.history import recognition_digests
 from cannery.storage.instructions import Exchange, Instructions
 from cannery.storage.metadata import Link
 from cannery.storage.recognition import Recognised
+from cannery.storage.retention import Expired, KeepDays
 from cannery.storage.store import Hit, Store, open_store
 from cannery.storage.trees import Tree
 from cannery.storage.verification import Report
@@ -48,10 +49,12 @@ __all__ = [
     "Damage",
     "Durability",
     "Exchange",
+    "Expired",
     "Filed",
     "Filing",
     "Hit",
     "Instructions",
+    "KeepDays",
     "Link",
     "Match",
     "Metadata",

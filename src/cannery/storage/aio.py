@@ -11,6 +11,7 @@ import functools
 import threading
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from itertools import islice
 from typing import Any, ParamSpec, Self, TypeVar
 
@@ -20,6 +21,7 @@ from cannery.messages import AnyCanister, Conversation
 from cannery.storage.conversation import StoredConversation
 from cannery.storage.filing import Filed, Filing
 from cannery.storage.gathered import GatheredAppends
+from cannery.storage.retention import Expired, KeepDays
 from cannery.storage.store import Hit, Store
 from cannery.storage.verification import Report
 
@@ -105,6 +107,16 @@ class AsyncStore:
     async def verify(self, progress: Progress | None = None) -> Report:
         """Derive every hash again."""
         return await self.run(self.store.verify, progress)
+
+    async def expire(
+        self,
+        keep: KeepDays | float,
+        *,
+        now: datetime | None = None,
+        dry_run: bool = False,
+    ) -> tuple[Expired, ...]:
+        """Delete what nobody has changed for longer than its scope keeps it."""
+        return await self.run(self.store.expire, keep, now=now, dry_run=dry_run)
 
     async def collect_garbage(
         self, *, grace: float = GRACE, dry_run: bool = False, progress: Progress | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Self
@@ -56,6 +56,7 @@ from cannery.storage.instructions import (
 from cannery.storage.metadata import NO_LINK, Link, check_unicode, decode_metadata, new_metadata
 from cannery.storage.profiles import check_profile
 from cannery.storage.recognition import Recognised, Spoken, recognise
+from cannery.storage.retention import Expired, KeepDays, expire
 from cannery.storage.trees import Tree, build_tree
 from cannery.storage.verification import Report, verify
 from cannery.storage.words import snippet, terms_of, words_of
@@ -526,6 +527,21 @@ class Store:
         if self.scope is not None:
             raise InputError("a backup is of all scopes: open the store without one")
         return self.backend.backup(os.fsdecode(path), progress)
+
+    def expire(
+        self,
+        keep: KeepDays | float,
+        *,
+        now: datetime | None = None,
+        dry_run: bool = False,
+        told: Callable[[Expired], object] = lambda _: None,
+    ) -> tuple[Expired, ...]:
+        """Delete what nobody has changed for longer than its scope keeps it; with ``dry_run`` say what that is.
+
+        A number of days is meant for every scope that this store sees. ``collect_garbage`` frees it afterwards.
+        """
+        days = keep if isinstance(keep, KeepDays) else KeepDays(keep)
+        return expire(self, days, now=now, dry_run=dry_run, told=told)
 
     def collect_garbage(
         self,

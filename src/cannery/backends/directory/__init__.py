@@ -439,7 +439,8 @@ class DirectoryBackend:
             self._watching,
         )
         collection = collector.run(grace=grace, dry_run=dry_run, progress=progress)
-        if collection.freed_bytes and not dry_run:
+        if not dry_run:
+            # Also where nothing was freed: what was deleted had a title.
             self.purge()
         return collection
 
