@@ -37,6 +37,7 @@ from cannery.backends._contract import (
     referred,
 )
 from cannery.backends.directory import references
+from cannery.backends.directory.changes import has_reached
 from cannery.backends.directory.index_file import DiscardedError, IndexFile
 from cannery.backends.directory.packs import key_of
 from cannery.backends.directory.recent import Addition, Recent
@@ -169,12 +170,15 @@ class DerivedCatalogue(Queries):
         self.file.close()
 
     def _ask(self, work: Callable[[sqlite3.Connection], T], *, needs_words: bool = False) -> T:
+        # Up to where changes must be known: those that are made meanwhile need not be, and may never end.
+        target: Cursor | None = None
+
         def look(connection: sqlite3.Connection) -> tuple[T] | None:
-            is_current = self._step(connection, needs_words=needs_words, may_write=False)
+            is_current = self._step(connection, target, needs_words=needs_words, may_write=False)
             return (work(connection),) if is_current else None
 
         def catch_up(connection: sqlite3.Connection) -> tuple[T] | None:
-            is_current = self._step(connection, needs_words=needs_words, may_write=True)
+            is_current = self._step(connection, target, needs_words=needs_words, may_write=True)
             return (work(connection),) if is_current else None
 
         tries = 0
@@ -188,6 +192,8 @@ class DerivedCatalogue(Queries):
                     found = self.file.read(look)
                 if found is not None:
                     return found[0]
+                if is_behind and target is None:
+                    target = self._truth.changes(None).cursor
                 is_behind = True
             except DiscardedError:
                 tries += 1
@@ -196,31 +202,53 @@ class DerivedCatalogue(Queries):
 
     # Following
 
-    def _step(self, connection: sqlite3.Connection, *, needs_words: bool, may_write: bool) -> bool:
+    def _step(
+        self,
+        connection: sqlite3.Connection,
+        target: Cursor | None,
+        *,
+        needs_words: bool,
+        may_write: bool,
+    ) -> bool:
         """Whether nothing is missing; if something is, bring in some of it, if that is allowed."""
         state = _state_of(connection)
         if state is None or state.compared is not None:
             if may_write:
                 self._compare(connection, state)
             return False
+        is_there = target is not None and has_reached(state.cursor, target)
+        if not is_there and not self._follow(connection, state, target, may_write=may_write):
+            return False
+        if needs_words and _unsearched(connection):
+            if may_write:
+                self._read_words(connection)
+            return False
+        return True
+
+    def _follow(
+        self,
+        connection: sqlite3.Connection,
+        state: _State,
+        target: Cursor | None,
+        *,
+        may_write: bool,
+    ) -> bool:
+        """Bring in changes; whether those up to a place in the feed are known, or all."""
         growth = self._truth.changes(state.cursor, _PAGE)
         if growth.noted is None:
             if may_write:
                 # The tables may be of another history of the store: lines may be as many, and say something else.
                 raise sqlite3.DatabaseError("the change feed does not reach back to what is known")
             return False
-        if growth.noted and not may_write:
+        if not growth.noted:
+            return True
+        if not may_write:
             return False
-        if growth.noted:
-            left = self._learn_some(connection, growth.noted)
-            _set_state(connection, _State(growth.cursor if left is None else left))
-            if left is not None or growth.has_more:
-                return False
-        if needs_words and _unsearched(connection):
-            if may_write:
-                self._read_words(connection)
-            return False
-        return True
+        left = self._learn_some(connection, growth.noted)
+        cursor = growth.cursor if left is None else left
+        _set_state(connection, _State(cursor))
+        is_all = left is None and not growth.has_more
+        return is_all or (target is not None and has_reached(cursor, target))
 
     def _tell(self) -> None:
         self._done += 1

@@ -46,6 +46,12 @@ def _place_of(cursor: Cursor | None) -> _Place | None:
         return None
 
 
+def has_reached(cursor: Cursor, target: Cursor) -> bool:
+    """Whether a cursor is not before another one of the same feed."""
+    place, goal = _place_of(cursor), _place_of(target)
+    return place is not None and goal is not None and place[:2] >= goal[:2]
+
+
 class ChangeLog:
     """Files of lines ``<id> <count> <seal> <checksum>``; the one with the highest number is written."""
 

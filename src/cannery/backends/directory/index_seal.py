@@ -174,7 +174,7 @@ class Stay:
     def _is_sealed(self) -> bool:
         """Whether there is a seal, and the pages that are looked at first are as it says."""
         header = self._header()
-        if header is None:
+        if header is None or not self._file.exists():
             return False
         log, _ = _read_log(self._log)
         if not log.frames and os.fstat(self._fd()).st_size != header.page * header.pages:
