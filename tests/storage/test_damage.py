@@ -224,6 +224,7 @@ def test_an_index_that_another_process_threw_away_is_not_used_on(killed, tmp_pat
 
 def test_a_long_log_of_the_index_is_moved_into_it_and_sealed(tmp_path, monkeypatch):
     monkeypatch.setattr(index_seal, "_DUE", 100_000)
+    monkeypatch.setattr(index_seal, "_EACH", 0)
     path = tmp_path / "store"
     with open_store(path) as store, open_store(path) as other:
         assert other.list() == ()

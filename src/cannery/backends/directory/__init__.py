@@ -92,7 +92,7 @@ class DirectoryBackend:
         self.is_read_only = is_read_only
         self._packs = Packs(files)
         self._watching = Watching(self._scope_of)
-        self._registry = Registry(files, self._end_of)
+        self._registry = Registry(files, self._end_of, self._abandoned)
         self._known_metadata: dict[str, tuple[Facts, bytes]] = {}
         self._known_lock = threading.Lock()
         self.recovered: tuple[Damage, ...] = ()
@@ -126,6 +126,10 @@ class DirectoryBackend:
             return None if raw is None else msgspec.json.decode(raw, type=Metadata).scope
         except (CanneryError, msgspec.MsgspecError):
             return None
+
+    def _abandoned(self) -> int:
+        """How often what was journaled has been given up."""
+        return self._commits.journal.abandoned().pending
 
     def _end_of(self, name: str) -> int | None:
         tail = self._commits.tails.get(name)

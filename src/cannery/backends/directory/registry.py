@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 
 from cannery.backends._contract import Change, Receipt
-from cannery.backends.directory.files import Files, read_whole
+from cannery.backends.directory.files import Files
 from cannery.backends.directory.journal import Draft, Operation
 from cannery.backends.directory.layout import REGISTRY, number_of, registry_name
 
@@ -21,45 +21,79 @@ _FULL = 4 << 20
 _KEPT = 2
 
 
-class Registry:
-    """Files of lines; the one with the highest number is written. ``tail`` says where a file will end."""
+class _Notes:
+    """Keys, claims and staged content."""
 
-    def __init__(self, files: Files, tail: Callable[[str], int | None]) -> None:
+    __slots__ = ("claims", "keys", "staged")
+
+    def __init__(self) -> None:
+        self.keys: dict[str, Receipt] = {}
+        self.claims: dict[str, str] = {}
+        self.staged: dict[bytes, float] = {}
+
+    def take(self, data: bytes) -> None:
+        """Read lines."""
+        for line in data.decode("ascii", "replace").splitlines():
+            match line.split(" "):
+                case ["claim", hashed, identifier]:
+                    self.claims[hashed] = identifier
+                case ["stage", key, when] if when.isdecimal():
+                    self.staged[bytes.fromhex(key)] = float(when)
+                case ["key", hashed, start, stop, place] if start.isdecimal() and stop.isdecimal():
+                    self.keys[hashed] = Receipt(int(start), int(stop), place)
+                case _:
+                    # A torn line; its change was not made.
+                    continue
+
+
+class Registry:
+    """Files of lines; the one with the highest number is written. ``tail`` says where a file will end.
+
+    What was read from the files stays known, unless somebody has given up what was journaled since, which
+    ``abandoned`` counts; what was noted on top of that is learned anew with each epoch.
+    """
+
+    def __init__(
+        self, files: Files, tail: Callable[[str], int | None], abandoned: Callable[[], int]
+    ) -> None:
         self._files = files
         self._tail = tail
+        self._abandoned = abandoned
         self._lock = threading.Lock()
         self._number = 0
-        self._keys: dict[str, Receipt] = {}
-        self._claims: dict[str, str] = {}
-        self._staged: dict[bytes, float] = {}
+        self._given_up = 0
+        # How far each file was read, and what it said.
+        self._ends: dict[int, int] = {}
+        self._read = _Notes()
+        self._noted = _Notes()
 
     def forget(self) -> None:
-        """Learn everything anew: what was noted may not have been made."""
+        """Learn anew what was noted: it may not have been made."""
         with self._lock:
             self._number = 0
-            self._keys.clear()
-            self._claims.clear()
-            self._staged.clear()
+            self._noted = _Notes()
 
     def learn(self, operation: Operation) -> None:
         """Take in what another process has journaled."""
         if operation.name.startswith(f"{REGISTRY}/"):
             with self._lock:
-                self._take(operation.data)
+                self._noted.take(operation.data)
 
     def receipt(self, change: Change) -> Receipt | None:
         """What the first commit with the same key was given; the write lock is held."""
         if change.key is None:
             return None
         self._load()
-        return self._keys.get(_hash(change.scope, change.key))
+        hashed = _hash(change.scope, change.key)
+        return self._noted.keys.get(hashed) or self._read.keys.get(hashed)
 
     def claimants(self, change: Change) -> Iterator[str]:
         """The conversations that claimed the same as a change, living or not; the write lock is held."""
         if change.claims:
             self._load()
         for digest in change.claims:
-            found = self._claims.get(_claim(change, digest))
+            claim = _claim(change, digest)
+            found = self._noted.claims.get(claim) or self._read.claims.get(claim)
             if found is not None:
                 yield found
 
@@ -77,11 +111,17 @@ class Registry:
         return self._write([f"stage {key.hex()} {int(time.time())}"], draft)
 
     def staged(self, grace: float) -> tuple[list[bytes], list[bytes]]:
-        """The content stored less than so many seconds ago, and that stored earlier; the write lock is held."""
+        """The content stored less than so many seconds ago, and that stored earlier; the write lock is held.
+
+        What was stored earlier is told once.
+        """
         self._load()
         since = time.time() - grace
-        waiting = [key for key, when in self._staged.items() if when > since]
-        return waiting, [key for key, when in self._staged.items() if when <= since]
+        staged = {**self._read.staged, **self._noted.staged}
+        late = [key for key, when in staged.items() if when <= since]
+        for key in late:
+            self._read.staged.pop(key, None)
+        return [key for key, when in staged.items() if when > since], late
 
     def _write(self, lines: Iterable[str], draft: Draft) -> tuple[str, int]:
         self._load()
@@ -93,7 +133,7 @@ class Registry:
             name = registry_name(self._number)
             offset = self._end(name)
         draft.write(name, offset, data)
-        self._take(data)
+        self._noted.take(data)
         return name, offset + len(data)
 
     def _end(self, name: str) -> int:
@@ -104,31 +144,47 @@ class Registry:
         return 0 if facts is None else facts.size
 
     def _load(self) -> None:
-        """Read the newest files, unless that was done in this epoch."""
+        """Read what was added to the newest files, unless that was done in this epoch."""
         with self._lock:
             if self._number:
                 return
             numbers = self._numbers()
-            for number in numbers[-_KEPT:]:
-                self._take(read_whole(self._files, registry_name(number)) or b"")
+            kept = numbers[-_KEPT:]
+            given_up = self._abandoned()
+            if given_up != self._given_up or not self._ends.keys() <= set(kept):
+                self._start_over()
+            self._given_up = given_up
+            if not all(map(self._read_on, kept)):
+                # Somebody has put another file in its place.
+                self._start_over()
+                for number in kept:
+                    self._read_on(number)
             self._number = max(numbers, default=1)
+
+    def _start_over(self) -> None:
+        self._ends.clear()
+        self._read = _Notes()
+
+    def _read_on(self, number: int) -> bool:
+        """Read what was added to a file; False if it has become shorter."""
+        start = self._ends.get(number, 0)
+        try:
+            fd = self._files.open(registry_name(number))
+        except FileNotFoundError:
+            return not start
+        try:
+            size = self._files.size(fd)
+            data = self._files.read(fd, max(size - start, 0), start)
+        finally:
+            self._files.close(fd)
+        end = data.rfind(b"\n") + 1
+        self._read.take(data[:end])
+        self._ends[number] = start + end
+        return size >= start
 
     def _numbers(self) -> list[int]:
         found = (number_of(name) for name in self._files.names(REGISTRY))
         return sorted(number for number in found if number is not None)
-
-    def _take(self, data: bytes) -> None:
-        for line in data.decode("ascii", "replace").splitlines():
-            match line.split(" "):
-                case ["claim", hashed, identifier]:
-                    self._claims[hashed] = identifier
-                case ["stage", key, when] if when.isdecimal():
-                    self._staged[bytes.fromhex(key)] = float(when)
-                case ["key", hashed, start, stop, place] if start.isdecimal() and stop.isdecimal():
-                    self._keys[hashed] = Receipt(int(start), int(stop), place)
-                case _:
-                    # A torn line; its change was not made.
-                    continue
 
     def prune(self) -> None:
         """Take all but the newest files away; the journal is empty."""
