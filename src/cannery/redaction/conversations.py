@@ -43,6 +43,7 @@ def redact_metadata(metadata: Metadata, redactor: Redactor) -> Metadata:
         metadata,
         title=redactor.text(metadata.title),
         tags=tuple(map(redactor.text, metadata.tags)),
+        model=None if metadata.model is None else redactor.text(metadata.model),
         other_titles=tuple(map(redactor.text, metadata.other_titles)),
         scope="",
         session="",
@@ -53,18 +54,19 @@ def _canister(canister: AnyCanister, redactor: Redactor) -> AnyCanister:
     line = portable(canister)
     line.pop("residue", None)
     redacted = from_portable(_redacted(line, redactor))
-    kept = _residue(canister.residue)
+    kept = _residue(canister.residue, redactor)
     return redacted if kept is None else redacted.replace(residue=kept)
 
 
-def _residue(residue: Residue | None) -> Residue | None:
+def _residue(residue: Residue | None, redactor: Redactor) -> Residue | None:
     if residue is None:
         return None
     known = json.loads(residue.facts) if residue.facts else {}
     facts = {key: known[key] for key in _FACTS if key in known}
     if not facts and residue.model is None:
         return None
-    return Residue(residue.dialect, model=residue.model, facts=write_json(facts) if facts else None)
+    model = None if residue.model is None else redactor.text(residue.model)
+    return Residue(residue.dialect, model=model, facts=write_json(facts) if facts else None)
 
 
 def _redacted(line: dict[str, Any], redactor: Redactor) -> dict[str, Any]:

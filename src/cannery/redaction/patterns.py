@@ -44,7 +44,7 @@ _BLOCK = (
 )
 # The names that secrets have in settings, in code, in JSON and in a shell; quotes may be escaped.
 _NAMES = (
-    r"(?:[A-Za-z0-9]+[_-])*(?:password|passwd|passphrase|pwd|secret|api[_-]?key|apikey|access[_-]?key"
+    r"(?:[A-Za-z0-9]{1,40}[_-]){0,6}(?:password|passwd|passphrase|pwd|secret|api[_-]?key|apikey|access[_-]?key"
     r"|private[_-]?key|client[_-]?secret|account[_-]?key|auth[_-]?token|access[_-]?token|refresh[_-]?token|token)"
 )
 _GIVEN = (
@@ -56,16 +56,19 @@ SECRETS = (
     re.compile(r"(?<![A-Za-z0-9])(?:" + "|".join(_KEYS) + r")"),
     re.compile(r"(?i:\b(?:bearer|basic|token)\s+)([A-Za-z0-9._~+/=-]{16,})"),
     # A password in a URL.
-    re.compile(r"[a-z][a-z0-9+.-]*://[^\s/:@\"'<>]*:([^\s/@\"'<>]+)@"),
+    re.compile(r"(?<![a-z0-9+.-])[a-z][a-z0-9+.-]{0,20}://[^\s/:@\"'<>]*:([^\s/@\"'<>]+)@"),
     re.compile(
         r"(?i:[?&](?:sig|signature|x-amz-signature|token|key|code|secret|password)=)([^&\s\"'<>]{8,})"
     ),
     re.compile(_GIVEN),
 )
+# The sign may be spelled as in a URL. Lengths are bounded, so that a long text takes no more time than its length.
 EMAILS = re.compile(
-    r"[A-Za-z0-9][A-Za-z0-9._%+-]*@[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?(?:\.[A-Za-z0-9-]+)*\.[A-Za-z]{2,}"
+    r"(?<![A-Za-z0-9._+-])[A-Za-z0-9](?:[A-Za-z0-9._+-]|%(?!40)){0,80}(?:@|%40)"
+    r"[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63}){0,6}\.[A-Za-z]{2,}"
 )
 HOMES = (
+    re.compile(r"\\+home\\+([^\\/\s\"':;,<>|]+)"),
     re.compile(r"(?:/home/|/Users/|/var/home/|/export/home/)([^/\s\"'\\:;,<>|()\[\]{}`]+)"),
     re.compile(
         r"(?i:[A-Z]:(?:\\+|/)(?:Users|Documents and Settings)(?:\\+|/))([^\\/\s\"':;,<>|]+)"

@@ -17,7 +17,7 @@ from cannery.dialects.anthropic_messages.models import (
     rules_for,
     tier_and_version,
 )
-from cannery.doctor.contract import SETTINGS, Broken, Check, Judged, Object
+from cannery.doctor.contract import SETTINGS, WARNING, Broken, Check, Judged, Object
 from cannery.doctor.pictures import decoded, look_at
 from cannery.doctor.providers import _anthropic_fixes as fixes
 from cannery.doctor.providers._anthropic_blocks import (
@@ -150,6 +150,20 @@ def _blank(judged: Judged) -> Iterator[Broken]:
     for path, block in objects(judged.body.get("system"), ("system",)):
         if block.get("type") == "text" and is_blank(block.get("text")):
             yield path, "a text block has no visible character"
+
+
+_MADE = ("tool_use", "server_tool_use", "thinking", "redacted_thinking")
+_GIVEN = ("image", "document", "search_result", "tool_result")
+
+
+def _block_roles(judged: Judged) -> Iterator[Broken]:
+    for path, message in objects(judged.messages, ("messages",)):
+        for where, block in objects(message.get("content"), (*path, "content")):
+            kind, role = block.get("type"), message.get("role")
+            if kind in _MADE and role == "user":
+                yield where, f"a {kind} block stands in assistant messages only"
+            if kind in _GIVEN and role == "assistant":
+                yield where, f"a {kind} block stands in user messages only"
 
 
 # --- calls and results ------------------------------------------------------------------------------
@@ -325,21 +339,30 @@ def _unsigned(judged: Judged) -> Iterator[Broken]:
             yield path, "a thinking block without its signature"
 
 
-def _strange_signatures(judged: Judged) -> Iterator[Broken]:
+def _signatures(judged: Judged) -> Iterator[tuple[Any, Any]]:
     for _, (path, block) in _thoughts(judged):
         signed = block.get("signature") if block["type"] == "thinking" else block.get("data")
-        if not signed:
-            continue
+        if signed:
+            yield path, signed
+
+
+def _strange_signatures(judged: Judged) -> Iterator[Broken]:
+    for path, signed in _signatures(judged):
         if is_fernet(signed):
             yield path, "the signature is an encrypted payload of OpenAI's"
-        elif (
-            not isinstance(signed, str) or (decoded(signed, urlsafe=True) or b"")[:1] not in _FIRST
-        ):
-            yield path, f"the signature {shown(signed)} does not have the shape of Anthropic's"
+        elif decoded(signed) is None:
+            yield path, f"the signature {shown(signed)} is not base64, as Anthropic's are"
 
 
-# Signatures are base64 of a protocol buffer; in every recorded one the first field is number 2.
+# Signatures are base64 of a protocol buffer; every recorded one begins with one of these fields.
 _FIRST = (b"\x12", b"\x0a", b"\x1a")
+
+
+def _odd_signatures(judged: Judged) -> Iterator[Broken]:
+    for path, signed in _signatures(judged):
+        data = None if is_fernet(signed) else decoded(signed)
+        if data is not None and data[:1] not in _FIRST:
+            yield path, f"the signature {shown(signed)} does not begin as Anthropic's do"
 
 
 def _foreign_signatures(judged: Judged) -> Iterator[Broken]:
@@ -462,6 +485,12 @@ CHECKS: tuple[Check, ...] = (
     Check("messages-missing", _no_messages, _API, _READ, SETTINGS),
     Check("shape", _shapes, _API, _READ),
     Check("field-missing", _fields, "types of anthropic 2.8.0", _READ),
+    Check(
+        "block-role",
+        _block_roles,
+        "server error '`tool_use` blocks can only be in assistant messages'",
+        _READ,
+    ),
     Check("id-charset", _illegal_ids, _TOOLS, _READ, fix=fixes.rename_id),
     Check("id-duplicate", _same_ids, "server error 'tool_use ids must be unique'", _READ),
     Check("name-charset", _illegal_calls, _TOOLS, _READ, fix=fixes.rename_call),
@@ -503,6 +532,7 @@ CHECKS: tuple[Check, ...] = (
         fix=fixes.drop_block,
     ),
     Check("signature-shape", _strange_signatures, _THINKING, _NOW, fix=fixes.drop_block),
+    Check("signature-odd", _odd_signatures, "451 recorded requests", _NOW, severity=WARNING),
     Check(
         "signature-model",
         _foreign_signatures,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cannery.doctor.contract import SETTINGS, WARNING, Broken, Check, Judged, Object
+from cannery.doctor.pictures import decoded
 from cannery.doctor.providers import _openai_models as models
 from cannery.doctor.providers._openai_shared import (
     API,
@@ -282,8 +283,23 @@ def _encrypted(judged: Judged) -> Iterator[Broken]:
         return
     for path, item in items_of(judged):
         held = item.get("encrypted_content")
-        if kind_of(item) == "reasoning" and held and not is_fernet(held):
-            yield path, f"encrypted_content {shown(held)} does not have the shape of OpenAI's"
+        if kind_of(item) == "reasoning" and held and not is_fernet(held) and _is_foreign(held):
+            yield path, f"encrypted_content {shown(held)} is not OpenAI's"
+
+
+def _is_foreign(held: Any) -> bool:
+    """Whether a payload is no base64 in either alphabet, or a signature of Anthropic's."""
+    data = decoded(held, urlsafe=True)
+    return data is None or (decoded(held) or b"")[:1] == b"\x12"
+
+
+def _odd(judged: Judged) -> Iterator[Broken]:
+    if not models.model_of(judged.model):
+        return
+    for path, item in items_of(judged):
+        held = item.get("encrypted_content")
+        if kind_of(item) == "reasoning" and held and not is_fernet(held) and not _is_foreign(held):
+            yield path, f"encrypted_content {shown(held)} does not begin as OpenAI's does"
 
 
 def _foreign(judged: Judged) -> Iterator[Broken]:
@@ -451,6 +467,7 @@ CHECKS: tuple[Check, ...] = (
         _NOW,
         fix=_drop_item,
     ),
+    Check("signature-odd", _odd, "394 recorded requests", _NOW, severity=WARNING),
     Check(
         "signature-model",
         _foreign,

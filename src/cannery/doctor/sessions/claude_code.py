@@ -39,14 +39,15 @@ class Transcript(Session):
         spoken = [line for line in self.lines if _is_spoken(line)]
         chain = self._chain(spoken)
         found: list[tuple[Any, Line]] = []
+        known: set[str] = set()
         for line in spoken:
             if not _is_sent(line, chain):
                 continue
             message, own = line.object["message"], text_of(line.object["message"].get("id"))
             place = len(found)
-            for index, (other, _) in enumerate(found):
-                if own and text_of(other.get("id")) == own:
-                    place = index + 1
+            if own and own in known:
+                place = max(n for n, (other, _) in enumerate(found) if other.get("id") == own) + 1
+            known.add(own)
             found.insert(place, (message, line))
         yield from found
 
