@@ -86,7 +86,7 @@ def run_llm(url: str, folder: Path) -> bool:
     )
 
 
-def _npm(name: str, package: str) -> Path | None:
+def install(name: str, package: str) -> Path | None:
     """The program of an npm package, installed when it is missing; None without npm."""
     home = FOLDER / name
     binary = home / "node_modules" / ".bin" / name
@@ -113,7 +113,7 @@ def _folders(folder: Path, name: str) -> tuple[Path, Path]:
 
 def run_codex(url: str, folder: Path) -> bool:
     """One headless task with Codex, over Responses."""
-    binary = _npm("codex", CODEX)
+    binary = install("codex", CODEX)
     if binary is None:
         return True
     user, work = _folders(folder, "codex")
@@ -135,7 +135,7 @@ def run_codex(url: str, folder: Path) -> bool:
 
 def run_claude(url: str, folder: Path) -> bool:
     """Plain, continued and with a tool: three headless tasks with Claude Code, over Messages."""
-    binary = _npm("claude", CLAUDE)
+    binary = install("claude", CLAUDE)
     if binary is None:
         return True
     user, work = _folders(folder, "claude")
@@ -159,7 +159,7 @@ def run_claude(url: str, folder: Path) -> bool:
 
 def run_cline(url: str, folder: Path) -> bool:
     """One headless task with Cline, over Chat Completions."""
-    binary = _npm("cline", CLINE)
+    binary = install("cline", CLINE)
     if binary is None:
         return True
     user = folder / "cline"

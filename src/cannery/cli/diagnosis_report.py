@@ -54,7 +54,10 @@ class Report:
                 lines += _file(file, judged)
             lines.append("")
         for dialect, found in self._findings.items():
-            lines += self._provider(dialect, found)
+            # Of several files each has told already what its own provider makes of it.
+            is_told = len(self._files) > 1
+            others = [each for each in found if not (is_told and each[1].is_home)]
+            lines += self._provider(dialect, others) if others else []
         return "\n".join(lines).rstrip()
 
     def _provider(self, dialect: str, found: list[tuple[str, Diagnosis]]) -> Iterator[str]:
@@ -71,9 +74,6 @@ class Report:
             verdict = f"its own provider: {verdict}"
         yield f"{paint(mark, colour)} {dialect:20} {harmless(verdict)}"
         yield from (harmless(f"  refused   {refusal}") for refusal in refusals[:_MOST])
-        if is_home and len(self._files) > 1:
-            # Told file by file above.
-            return
         yield from _problems([(name, each.problems) for name, each in found])
         if details:
             yield details
