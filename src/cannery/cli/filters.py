@@ -6,7 +6,7 @@ import argparse
 
 from cannery.cli.parser import Parser
 
-FILTERS = ("tag", "profile", "model", "role", "since", "until")
+FILTERS = ("tag", "profile", "model", "role", "since", "until", "client", "session", "kind")
 
 
 def add_filters(parser: Parser) -> None:
@@ -23,7 +23,9 @@ def add_filters(parser: Parser) -> None:
 def nothing_found(options: argparse.Namespace, place: str) -> str:
     """Why a list is empty: because of the filters that were given, or because the store is."""
     filters = [
-        f"--{name} {value}" for name in FILTERS if (value := getattr(options, name)) is not None
+        f"--{name} {value}"
+        for name in FILTERS
+        if (value := getattr(options, name, None)) is not None
     ]
     if not filters:
         return f"no conversations in {place}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from cannery.backends import VISIBLE
 from cannery.cli.complaints import DONE, choose
 from cannery.cli.costs import dollars, read_costs
 from cannery.cli.files import note, write_json
@@ -26,6 +27,8 @@ DESCRIPTION = (
 EXAMPLES = """
 cannery list
 cannery list --tag work --since 7d
+cannery list --client claude-code
+cannery list --all
 cannery list --cost
 cannery list --json | jq -r '.[].id'
 """
@@ -37,6 +40,10 @@ def add_arguments(parser: Parser) -> None:
     add_filters(parser)
     add = parser.add_argument
     add("-n", "--limit", metavar="N", type=whole, help="at most so many")
+    add("--client", metavar="NAME", help="only those held with this program, as the gateway tells")
+    add("--session", metavar="ID", help="all that belongs to this session of a program")
+    add("--kind", metavar="KIND", help="only this kind: compaction, subagent, title, summary, ...")
+    add("--all", action="store_true", help="also what programs ask beside, as for titles")
     add("--cost", action="store_true", help="what each cost, as the gateway's journal tells")
 
 
@@ -71,7 +78,7 @@ def run(options: argparse.Namespace) -> int:
             ago(each.updated) if is_terminal() else each.updated.isoformat(),
             str(each.count),
             harmless(each.model or "-"),
-            harmless(" ".join(each.tags)) or "-",
+            harmless(" ".join(filter(None, (each.kind, *each.tags)))) or "-",
             *([dollars(costs.get(each.identifier))] if options.cost else []),
             one_line(titles[each.identifier], 100),
         ]
@@ -91,8 +98,19 @@ def _find(store: Store, options: argparse.Namespace) -> tuple[Summary, ...]:
         role=options.role,
         since=parse_time(options.since) if options.since else None,
         until=parse_time(options.until) if options.until else None,
+        client=options.client,
+        session=options.session,
+        kinds=_kinds(options),
         limit=options.limit,
     )
+
+
+def _kinds(options: argparse.Namespace) -> tuple[str, ...] | None:
+    """The kinds to show; None for all of them."""
+    if options.kind is not None:
+        return (options.kind,)
+    # What belongs to a session is asked for by its id.
+    return None if options.all or options.session is not None else VISIBLE
 
 
 def _opening(store: Store, summary: Summary) -> str:
@@ -115,4 +133,8 @@ def _data(summary: Summary) -> dict[str, Any]:
         "parent": summary.parent,
         "position": summary.position,
         "messages": summary.count,
+        "kind": summary.kind,
+        "client": summary.client,
+        "session": summary.session,
+        "key": summary.scope,
     }

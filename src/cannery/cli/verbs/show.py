@@ -10,6 +10,7 @@ import msgspec
 
 from cannery.cli.complaints import DONE, WRONG, choose_dialect
 from cannery.cli.files import note, pretty, write_json
+from cannery.cli.origins import instructions_data, show_instructions, show_why
 from cannery.cli.parser import Parser, whole
 from cannery.cli.stores import find, opened
 from cannery.cli.terminal import harmless, page, paint
@@ -27,6 +28,8 @@ cannery show @
 cannery show 01k7 --last 4
 cannery show 01k7 --as anthropic_messages
 cannery show 01k7 --tree
+cannery show 01k7 --instructions
+cannery show 01k7 --why
 cannery show 01k7 --unknown | jq .kind
 """
 USES_STORE = True
@@ -40,6 +43,8 @@ def add_arguments(parser: Parser) -> None:
     add("--raw", action="store_true", help="the lines as they are stored")
     add("--unknown", action="store_true", help="what an import kept and did not understand")
     add("--tree", action="store_true", help="the forks around it")
+    add("--instructions", action="store_true", help="each version of its instructions and tools")
+    add("--why", action="store_true", help="by what each of its exchanges was recognised")
     add("--last", metavar="N", type=whole, help="only the last messages")
     add("--no-pager", action="store_true", help="print it all at once")
 
@@ -52,6 +57,10 @@ def run(options: argparse.Namespace) -> int:
         conversation = find(store, options.id)
         if options.tree:
             return _tree(options, conversation)
+        if options.why or options.instructions:
+            show = show_why if options.why else show_instructions
+            show(options, conversation)
+            return DONE
         if options.raw:
             return _raw(options, store, conversation)
         start = 0 if options.last is None else max(len(conversation) - options.last, 0)
@@ -63,7 +72,9 @@ def run(options: argparse.Namespace) -> int:
         elif options.dialect is not None:
             _native(options, conversation, reading)
         elif options.json:
-            write_json(conversation_data(conversation.metadata, reading.canisters))
+            told = conversation_data(conversation.metadata, reading.canisters)
+            versions = instructions_data(conversation.instructions())
+            write_json({**told, "instructions": versions})
         else:
             _read(options, conversation, reading, start)
     return WRONG if reading.damages else DONE

@@ -1,0 +1,90 @@
+"""Where a conversation comes from: by what its exchanges were recognised, and which instructions they had."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+import msgspec
+
+from cannery.cli.files import write_json
+from cannery.cli.terminal import harmless, page, paint
+from cannery.storage import Instructions, StoredConversation
+
+_REASONS = {
+    "named": "the caller named the conversation",
+    "session": "the session of the program, and what was said in it",
+    "history": "what the model said, in the history that was sent",
+    "end": "the end of this conversation, in a history that began otherwise",
+    "question": "the same question, under the same instructions",
+    "compaction": "a summary of its session took the place of the history",
+    "new": "nothing: it begins here",
+}
+
+
+def show_why(options: argparse.Namespace, conversation: StoredConversation) -> None:
+    """Print by what each exchange of a conversation was recognised."""
+    metadata = conversation.metadata
+    facts: dict[str, Any] = {
+        "id": metadata.id,
+        "kind": metadata.kind,
+        "client": f"{metadata.client} {metadata.client_version}".strip(),
+        "session": metadata.session,
+        "key": metadata.scope,
+        "parent": metadata.parent,
+        "shares": metadata.position,
+        "began_at": metadata.began_at,
+        "call": metadata.call,
+    }
+    exchanges = conversation.exchanges()
+    if options.json:
+        write_json({**facts, "exchanges": [msgspec.to_builtins(one) for one in exchanges]})
+        return
+    lines = [f"{name}: {harmless(str(value))}" for name, value in facts.items() if value]
+    for one in exchanges:
+        why = _REASONS.get(one.why, one.why) or "it was not recorded by a gateway"
+        told = [
+            f"message {one.position}",
+            harmless(why),
+            harmless(one.model),
+            harmless(one.request),
+        ]
+        lines.append("  ".join(filter(None, told)))
+    if not exchanges:
+        lines.append("nothing is known of its exchanges: it was imported, or appended to directly")
+    page("\n".join(lines), paged=not options.no_pager)
+
+
+def show_instructions(options: argparse.Namespace, conversation: StoredConversation) -> None:
+    """Print each version of the instructions and tools of a conversation."""
+    versions = conversation.instructions()
+    if options.json:
+        write_json(instructions_data(versions))
+        return
+    blocks = []
+    for version in versions:
+        tools = [] if version.tools is None else msgspec.json.decode(version.tools)
+        named = ", ".join(str(tool.get("name")) for tool in tools)
+        blocks.append(paint(f"from message {version.position} on", "bold"))
+        blocks += [harmless(_text(canister)) for canister in version.canisters]
+        blocks += [f"tools: {harmless(named)}"] if named else []
+    page("\n\n".join(blocks), paged=not options.no_pager)
+
+
+def instructions_data(versions: list[Instructions]) -> list[dict[str, Any]]:
+    """Versions of instructions as JSON has them."""
+    return [
+        {
+            "position": version.position,
+            "instructions": [
+                {"role": canister.role.value, "text": _text(canister)}
+                for canister in version.canisters
+            ],
+            "tools": None if version.tools is None else msgspec.Raw(version.tools),
+        }
+        for version in versions
+    ]
+
+
+def _text(canister: Any) -> str:
+    return str(getattr(canister, "text", ""))

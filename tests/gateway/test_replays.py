@@ -1,0 +1,256 @@
+"""Recorded sessions of agents are replayed through the gateway, and kept as what they were.
+
+All recordings go through one gateway at once, each with a key of its own and so in a scope of its own; with and without
+a restart between their turns. ``../shared/sessions`` has recordings of real programs, where it is there.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import urllib.parse
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cannery.storage import Store, open_store
+from tests.gateway.recordings import all_recordings
+from tests.gateway.running import Running
+from tests.gateway.scripted import Scripted, send
+
+SHARED = Path(__file__).parents[3] / "shared" / "sessions"
+DIALECTS = {
+    "/chat/completions": "openai_chat",
+    "/responses": "openai_responses",
+    "/messages": "anthropic_messages",
+}
+
+
+def sessions() -> list[dict[str, Any]]:
+    """The recordings of this project, and those of real programs."""
+    own = [
+        {"name": one.name, "requests": one.requests, "expected": one.expected}
+        for one in all_recordings()
+    ]
+    shared = [
+        {"name": path.stem, **json.loads(path.read_text())}
+        for path in sorted(SHARED.glob("[0-9]*.json"))
+    ]
+    return own + shared
+
+
+NAMES = [session["name"] for session in sessions()]
+
+
+class Kept:
+    """What became of the requests of a session, and the conversations of its scopes."""
+
+    def __init__(self) -> None:
+        self.filed: list[dict[str, Any]] = []
+        self.conversations: dict[str, Any] = {}
+        self.said: dict[str, list[tuple[str, str]]] = {}
+        self.is_sound = False
+
+    def read(self, store: Store) -> None:
+        for one in store.list(kinds=None):
+            self.conversations[one.identifier] = one
+            self.said[one.identifier] = [
+                (canister.role.value, _text(canister))
+                for canister in store.get(one.identifier).load()
+            ]
+
+    def ancestors(self, identifier: str) -> list[str]:
+        found: list[str] = []
+        while (parent := self.conversations[identifier].parent) is not None and parent not in found:
+            found.append(parent)
+            identifier = parent
+        return found
+
+
+def _text(canister: Any) -> str:
+    found = getattr(canister, "text", "")
+    return found if isinstance(found, str) else ""
+
+
+def _dialect(path: str) -> str:
+    return next((name for end, name in DIALECTS.items() if path.endswith(end)), "gemini_generate")
+
+
+def _keys(session: dict[str, Any]) -> dict[str, str]:
+    """The users of a session, by the names of their scopes."""
+    found = re.findall(
+        r"REDACTED-(\w+)", json.dumps([one["headers"] for one in session["requests"]])
+    )
+    return {user: f"{session['name']}.{user}".replace("-", "_") for user in sorted({*found, "one"})}
+
+
+def replay(folder: Path, recorded: list[dict[str, Any]], *, restarts: bool) -> dict[str, Kept]:
+    """Send everything, turn by turn, and read what was kept."""
+    kept = {session["name"]: Kept() for session in recorded}
+    scopes = {session["name"]: _keys(session) for session in recorded}
+    names = [scope for users in scopes.values() for scope in users.values()]
+    folder.mkdir(exist_ok=True)
+    (folder / "keys").write_text("".join(f"{name}: key-{name}\n" for name in names))
+    with Scripted() as upstream:
+        config = "".join(
+            _row(dialect, upstream.url) for dialect in {*DIALECTS.values(), "gemini_generate"}
+        )
+        config += f'[keys]\nfile = "{folder / "keys"}"\n'
+        running = Running(folder, config)
+        last = max(request["turn"] for session in recorded for request in session["requests"])
+        for turn in range(1, last + 1):
+            for session in recorded:
+                for request in session["requests"]:
+                    if request["turn"] == turn and request.get("method", "POST") == "POST":
+                        users, found = scopes[session["name"]], kept[session["name"]]
+                        found.filed.append(_ask(running, upstream, request, users))
+            if restarts and turn < last:
+                running.stop()
+                running = Running(folder, config)
+        running.settle()
+        running.stop()
+    with open_store(str(folder / "store")) as store:
+        is_sound = store.verify().damages == ()
+        for session in recorded:
+            kept[session["name"]].is_sound = is_sound
+            for scope in scopes[session["name"]].values():
+                kept[session["name"]].read(store.within(scope))
+    return kept
+
+
+def _row(dialect: str, url: str) -> str:
+    lines = [
+        f'name = "{dialect}"',
+        f'dialect = "{dialect}"',
+        f'url = "{url}"',
+        'key_variable = "TEST_KEY"',
+    ]
+    return "\n".join(["[[upstreams]]", *lines, f'models = ["{_MODELS[dialect]}"]', ""])
+
+
+_MODELS = {
+    "anthropic_messages": "claude-*",
+    "openai_chat": "chat/*",
+    "openai_responses": "gpt-*",
+    "gemini_generate": "gemini-*",
+}
+
+
+def _ask(
+    running: Running, upstream: Scripted, request: dict[str, Any], users: dict[str, str]
+) -> dict[str, Any]:
+    body = dict(request["body"])
+    if _dialect(request["path"]) == "openai_chat":
+        # Two dialects share the models of one provider.
+        body["model"] = f"chat/{body['model']}"
+    user = next(
+        (m[1] for _, v in request["headers"] if (m := re.search(r"REDACTED-(\w+)", v))), "one"
+    )
+    headers = [(name, value) for name, value in request["headers"] if name.lower() not in _DROPPED]
+    headers.append(("authorization", f"Bearer key-{users[user]}"))
+    query = f"?{request['query']}" if request.get("query") else ""
+    upstream.reply = request["reply"]
+    path = urllib.parse.quote(request["path"], safe="/:")
+    status, found = send(running.url, path + query, headers, json.dumps(body).encode())
+    assert status == request["reply"]["status"], found
+    identifier = found.get("x-cannery-conversation")
+    return {"kind": request["kind"], "session": request.get("session"), "id": identifier}
+
+
+_DROPPED = {
+    "host",
+    "content-length",
+    "connection",
+    "transfer-encoding",
+    "accept-encoding",
+    "authorization",
+    "x-api-key",
+    "x-goog-api-key",
+}
+
+
+@pytest.fixture(scope="module", params=["at_once", "restarted"])
+def kept(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Kept]:
+    folder = tmp_path_factory.mktemp(request.param)
+    return replay(folder, sessions(), restarts=request.param == "restarted")
+
+
+@pytest.mark.parametrize("session", sessions(), ids=NAMES)
+@pytest.mark.xdist_group("replays")
+def test_a_session_is_kept_as_what_it_was(kept: dict[str, Kept], session: dict[str, Any]) -> None:
+    found, expected = kept[session["name"]], session["expected"]
+    parts = _parts(found, expected)
+    for one in expected["sessions"]:
+        ids = parts[one["name"]]
+        assert len(ids) == 1, f"{one['name']} is in {len(ids)} conversations"
+        said = found.said[ids[0]]
+        places = [_places(said, text, expected) for text in one["said"]]
+        assert [len(at) for at in places] == [1] * len(places), one["said"]
+        assert places == sorted(places), "said in another order"
+    _check_links(found, expected, parts)
+    _check_others(found, expected)
+    assert found.is_sound
+
+
+def _parts(found: Kept, expected: dict[str, Any]) -> dict[str, list[str]]:
+    """The conversations of each session."""
+    names = [one["name"] for one in expected["sessions"]]
+    parts: dict[str, dict[str, None]] = {name: {} for name in names}
+    is_after = False
+    for filed in found.filed:
+        is_after = is_after or filed["kind"] == "side:compact"
+        if filed["kind"] == "main":
+            name = filed["session"] if filed["session"] in names else names[0]
+            if "after" in names:
+                name = "after" if is_after else "before"
+            parts[name][filed["id"]] = None
+    return {name: list(ids) for name, ids in parts.items()}
+
+
+def _places(said: list[tuple[str, str]], wanted: str, expected: dict[str, Any]) -> list[int]:
+    """Where a text was said: prompts may stand among other text, answers stand alone."""
+    wanted = wanted.strip('"')
+    is_loose = expected.get("said_in") == "contains"
+    roles = {"user", "assistant"}
+    return [
+        at
+        for at, (role, text) in enumerate(said)
+        if role in roles
+        and (
+            text.strip().strip('"') == wanted
+            or (role == "user" and text.endswith(f"\n{wanted}"))
+            or (is_loose and wanted in text and not text.startswith("USER:"))
+        )
+    ]
+
+
+def _check_links(found: Kept, expected: dict[str, Any], parts: dict[str, list[str]]) -> None:
+    linked = {one["name"]: one.get("linked_to") for one in expected["sessions"]}
+    for name, other in linked.items():
+        above = {*parts[name], *found.ancestors(parts[name][0])}
+        for rest, ids in parts.items():
+            if rest == name:
+                continue
+            is_linked = not above.isdisjoint(ids)
+            assert is_linked == (rest == other), (name, rest)
+
+
+def _check_others(found: Kept, expected: dict[str, Any]) -> None:
+    mains = {filed["id"] for filed in found.filed if filed["kind"] == "main"}
+    sides = {filed["id"] for filed in found.filed if filed["kind"].startswith("side:")}
+    agents = {filed["id"] for filed in found.filed if filed["kind"] == "subagent"}
+    kinds = {one: found.conversations[one].kind for one in found.conversations}
+    assert not mains & (sides | agents)
+    assert len(agents) == expected["conversations"]["subagent"]
+    assert all(kinds[one] == "subagent" and found.ancestors(one) for one in agents)
+    assert not {kinds[one] for one in sides} & {"", "subagent", "compaction"}
+    compacted = [one for one in mains if kinds[one] == "compaction"]
+    assert len(compacted) == expected.get("compactions", 0)
+    # Nothing else was kept: no second copy, under whatever id.
+    assert set(found.conversations) == mains | sides | agents
+    if "title" in expected:
+        assert {found.conversations[one].title for one in mains} == {expected["title"]}
+    assert all(found.conversations[one].title for one in mains)
