@@ -55,8 +55,8 @@ class Scripted:
 
 def send(
     url: str, path: str, headers: list[tuple[str, str]], body: bytes
-) -> tuple[int, dict[str, str]]:
-    """Post something; the status and the headers of the answer, once all of it has come."""
+) -> tuple[int, dict[str, str], bytes]:
+    """Post something; the status, the headers and the body of the answer."""
     target = urllib.parse.urlsplit(url)
     connection = http.client.HTTPConnection(target.hostname or "", target.port, timeout=60)
     try:
@@ -66,7 +66,7 @@ def send(
         connection.putheader("content-length", str(len(body)))
         connection.endheaders(body)
         answer = connection.getresponse()
-        answer.read()
-        return answer.status, {name.lower(): value for name, value in answer.getheaders()}
+        said = answer.read()
+        return answer.status, {name.lower(): value for name, value in answer.getheaders()}, said
     finally:
         connection.close()

@@ -152,7 +152,7 @@ def _ask(
     query = f"?{request['query']}" if request.get("query") else ""
     upstream.reply = request["reply"]
     path = urllib.parse.quote(request["path"], safe="/:")
-    status, found = send(running.url, path + query, headers, json.dumps(body).encode())
+    status, found, _ = send(running.url, path + query, headers, json.dumps(body).encode())
     assert status == request["reply"]["status"], found
     identifier = found.get("x-cannery-conversation")
     return {"kind": request["kind"], "session": request.get("session"), "id": identifier}

@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 
 from cannery.gateway.calls import Call
+from cannery.gateway.clients import without_billing
 from cannery.gateway.entries import Entry
 from cannery.gateway.fallback import Stickiness
 from cannery.gateway.forwarding import to_upstream
@@ -195,7 +196,12 @@ class Asking:
             options = _options(call, request, _NO_ALIASES)
             return Asked(upstream, call.dialect, entry, options=options, echoed=request)
         target = upstream.dialect_for(call.dialect)
-        rendered = self._render(call, request, choice, target, policy, wanted.places)
+        sent = request
+        if target is not call.dialect:
+            sent = without_billing(sent, wanted.places)
+            if entry is not None:
+                sent = await entry.put_back(sent, target, wanted.places)
+        rendered = self._render(call, sent, choice, target, policy, wanted.places)
         if entry is not None:
             asyncio.get_running_loop().call_soon(entry.read)
         wire = self.wire(call, choice, target, _kind(call), rendered.body)

@@ -24,11 +24,13 @@ import msgspec
 from msgspec import Struct
 
 from cannery.errors import CanneryError
-from cannery.messages import AnyCanister, Request, Role
+from cannery.messages import AnyCanister, Conversation, Request, Role
+from cannery.wire.places import Places
 
 Header = Callable[[str], str | None]
 _LONGEST_ID = 200
 _LOOKED_AT = 600
+_FIRST_FEW = 4
 _SDK = re.compile(r"(OpenAI|Anthropic)/(Python|JS|Go|Java|Ruby|\w+) ([\w.-]{1,40})")
 _OTHER = re.compile(r"([\w.-]{1,40})/([\w.-]{1,40})")
 TITLE = "title"
@@ -128,6 +130,22 @@ def identify(header: Header, request: Request, body: bytes = b"") -> Identity:
     window = _first(client.window, header, body).rpartition(":")[2]
     is_compacted = (window.isdecimal() and int(window) > 0) or _has_summary(request.conversation)
     return Identity(client.name, version, name, kind, parent, not side and is_compacted)
+
+
+def without_billing(request: Request, places: Places) -> Request:
+    """A request without what a program tells its own provider only; other providers would read it as instructions."""
+    history = request.conversation
+    told = [
+        at
+        for at, canister in enumerate(history[:_FIRST_FEW])
+        if canister.role is Role.Supervisor and _head(canister).startswith(BILLING)
+    ]
+    if not told:
+        return request
+    kept = [canister for at, canister in enumerate(history) if at not in told]
+    for at in reversed(told):
+        del places.canisters[at : at + 1]
+    return request.replace(conversation=Conversation.trusted(kept))
 
 
 def title_in(text: str) -> str:
@@ -287,6 +305,9 @@ SIGNS = (
     Sign("tags", user="### Task:\nGenerate 1-3 broad tags", is_bare=True),
     Sign("questions", user="### Task:\nSuggest 3-5 relevant follow-up questions", is_bare=True),
 )
+
+BILLING = ("x-anthropic-billing-header:",)
+"""What programs write into their instructions for the accounts of their own provider."""
 
 SUMMARIES = (
     "This session is being continued from a previous conversation",

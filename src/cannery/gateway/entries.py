@@ -19,8 +19,14 @@ from cannery.gateway.refusals import refuse
 from cannery.gateway.replies import Reply
 from cannery.messages import AnyCanister, Conversation, Request, Response, Usage
 from cannery.storage import Recognised
-from cannery.storage.history import SpokenChain, recognition_digests, without_doubles
+from cannery.storage.history import (
+    MODEL_ROLES,
+    SpokenChain,
+    recognition_digests,
+    without_doubles,
+)
 from cannery.storage.recognition import asked_before
+from cannery.wire.contract import Dialect
 from cannery.wire.losses import Loss
 from cannery.wire.places import Places
 
@@ -163,6 +169,7 @@ class Entry:
             found = await asyncio.wait_for(asyncio.wrap_future(self._lookup), _LOOKUP_SECONDS)
         except TimeoutError:
             found = None
+        self._lookup = None
         self.is_guess = self.named is None and (found is None or found.match is None)
         match = None if found is None else found.match
         if found is not None and match is not None:
@@ -171,6 +178,21 @@ class Entry:
             if digest is not None:
                 spot = Spot(match.identifier, match.position)
                 self._ledger.learn(space, digest, spot, match.length)
+
+    async def put_back(self, request: Request, target: Dialect, places: Places) -> Request:
+        """A request with the thoughts that its target had and its client cannot carry."""
+        history = request.conversation
+        if not self._recorder.is_on or not any(one.role in MODEL_ROLES for one in history):
+            return request
+        await self.ready()
+        # Second copies of results have no digest, nor has what is not sent.
+        known = {
+            id(one): digest for one, digest in zip(self._history, self._asked.digests, strict=True)
+        }
+        digests = [known.get(id(canister)) for canister in history]
+        thoughts = self._recorder.thoughts
+        whole = thoughts.put_back(self.scope, history, digests, target.name, places)
+        return request if whole is history else request.replace(conversation=whole)
 
     # --- before the first byte -----------------------------------------------------------------
 
@@ -251,6 +273,11 @@ class Entry:
             self._recorder.replies.put(self.reply_id, reply, self.size)
         if plan is not None:
             self._recorder.put(self)
+        if self._recorder.is_on and self._replied is not None:
+            start = len(self._asked.digests)
+            digests = self._replied.digests[start:]
+            own = self.dialect.name
+            self._recorder.thoughts.remember(self.scope, response.canisters, digests, own)
 
     def _take_place(self, plan: Plan, response: Response) -> int:
         """Note where the answer goes; an answer that is there already, behind the same question, is not kept twice."""

@@ -29,6 +29,7 @@ from cannery.gateway.logs import Log
 from cannery.gateway.metrics import Metrics
 from cannery.gateway.replies import Replies, Reply
 from cannery.gateway.settings import Recording, Settings, default_store
+from cannery.gateway.thoughts import Thoughts
 from cannery.messages import Conversation, FinishReason, Usage, absent
 from cannery.storage import Recognised, Store, open_store
 from cannery.storage.history import SpokenChain
@@ -49,6 +50,7 @@ class Recorder:
         self.acknowledges = location is not None and settings.acknowledge == "durable"
         self._ledgers: dict[str | None, Ledger] = {}
         self.replies = Replies()
+        self.thoughts = Thoughts()
         self.metrics: Metrics | None = None
         self._log = log
         self._capacity = settings.queue
@@ -188,7 +190,22 @@ class Recorder:
         """Ask the store for a history that the ledger does not know."""
         if self._filer is None:
             return None
-        return self._look(lambda filer: filer.look_up(history, session), scope)
+
+        def look(filer: Filer) -> Recognised:
+            found = filer.look_up(history, session)
+            if found.match is not None:
+                self._remember(filer, found.match.identifier, scope)
+            return found
+
+        return self._look(look, scope)
+
+    def _remember(self, filer: Filer, identifier: str, scope: str | None) -> None:
+        """Remember what clients leave out of a conversation that was held before this gateway was started."""
+        loaded = filer.load(identifier, None)
+        if loaded is not None and self._loop is not None:
+            said = loaded[0]
+            digests = SpokenChain().extend(said)
+            self._loop.call_soon_threadsafe(self.thoughts.remember, scope, said, digests)
 
     def look_in(
         self, name: str, digests: Sequence[Digest | None], scope: str | None

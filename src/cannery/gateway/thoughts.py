@@ -1,0 +1,142 @@
+"""Thoughts that a client cannot carry, put back into its next request to the upstream that had them.
+
+A provider wants its signed thoughts back with the calls that followed them. A client of another dialect drops them.
+What a model said is kept in the store with its thoughts and signatures; here the latest are remembered by the digest of
+what followed them, and conversations that are not remembered are read from the store. Only what the target itself made
+is put back; the writer of its dialect decides which models can read it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from cannery.messages import AnyCanister, Conversation, ReasoningContentClass, Residue, Role
+from cannery.storage.history import MODEL_ROLES
+from cannery.wire.places import Places
+
+_MOST = 20_000
+_MOST_BYTES = 32 << 20
+_OVERHEAD = 200
+
+
+class Lost(NamedTuple):
+    """What a client leaves out of something that the model said: thoughts before it, and what was written beside it."""
+
+    thoughts: tuple[AnyCanister, ...]
+    residue: Residue | None
+
+    @property
+    def size(self) -> int:
+        """About how many bytes it takes."""
+        texts = [part or "" for one in self.thoughts for part in _texts(one)]
+        beside = "" if self.residue is None else self.residue.part or ""
+        return _OVERHEAD + len(beside) + sum(map(len, texts))
+
+
+class Thoughts:
+    """What clients leave out, by scope and the digest of the history up to what it belongs to."""
+
+    def __init__(self) -> None:
+        self._lost: OrderedDict[tuple[str | None, bytes], Lost] = OrderedDict()
+        self._bytes = 0
+
+    def remember(
+        self,
+        scope: str | None,
+        canisters: Iterable[AnyCanister],
+        digests: Sequence[bytes | None],
+        own: str | None = None,
+    ) -> None:
+        """Note what a model said, given with the digests of the history after each of its canisters.
+
+        What is in the client's ``own`` dialect it can carry.
+        """
+        thoughts: list[AnyCanister] = []
+        for canister, digest in zip(canisters, digests, strict=True):
+            if _is_thought(canister):
+                if _origin(canister) not in (None, own):
+                    thoughts.append(canister)
+            elif digest is not None:
+                residue = canister.residue if canister.role in MODEL_ROLES else None
+                if residue is not None and residue.dialect == own:
+                    residue = None
+                if thoughts or residue is not None:
+                    self._put((scope, digest), Lost(tuple(thoughts), residue))
+                thoughts = []
+
+    def _put(self, key: tuple[str | None, bytes], lost: Lost) -> None:
+        before = self._lost.pop(key, None)
+        self._bytes += lost.size - (0 if before is None else before.size)
+        self._lost[key] = lost
+        while len(self._lost) > _MOST or self._bytes > _MOST_BYTES:
+            self._bytes -= self._lost.popitem(last=False)[1].size
+
+    def put_back(
+        self,
+        scope: str | None,
+        conversation: Conversation,
+        digests: Sequence[bytes | None],
+        target: str,
+        places: Places,
+    ) -> Conversation:
+        """A history with what its target had said beside it; the places of what is put in are noted."""
+        if not self._lost:
+            return conversation
+        found: list[AnyCanister] = []
+        is_changed = False
+        for canister, digest in zip(conversation, digests, strict=True):
+            lost = None if digest is None else self._lost.get((scope, digest))
+            if lost is None or canister.role not in MODEL_ROLES:
+                found.append(canister)
+                continue
+            added = _wanted(lost.thoughts, target, found)
+            whole = _with_residue(canister, lost.residue, target)
+            if added:
+                places.insert_history(len(found), len(added))
+                first, *rest = added
+                found.append(first.replace(joined=canister.joined))
+                found += [one.replace(joined=True) for one in rest]
+                whole = whole.replace(joined=True)
+            is_changed = is_changed or bool(added) or whole is not canister
+            found.append(whole)
+        return Conversation.trusted(found) if is_changed else conversation
+
+
+def _wanted(
+    thoughts: Sequence[AnyCanister], target: str, before: Sequence[AnyCanister]
+) -> list[AnyCanister]:
+    """The thoughts that a target had, unless the client has sent some itself."""
+    if before and _is_thought(before[-1]):
+        return []
+    return [one for one in thoughts if _origin(one) == target]
+
+
+def _with_residue(canister: AnyCanister, residue: Residue | None, target: str) -> AnyCanister:
+    """A canister with what its target wrote beside it: signatures of calls, say."""
+    if residue is None or residue.dialect != target:
+        return canister
+    own = canister.residue
+    if own is not None and own.dialect == target:
+        return canister
+    return canister.replace(residue=residue)  # type: ignore[no-any-return]
+
+
+def _origin(canister: AnyCanister) -> str | None:
+    """The dialect of the provider that had a thought."""
+    held = canister.held
+    if not isinstance(held, ReasoningContentClass) or held.origin is None:
+        return None
+    return held.origin.dialect
+
+
+def _is_thought(canister: AnyCanister) -> bool:
+    return canister.role is Role.Assistant and type(canister.held) is ReasoningContentClass
+
+
+def _texts(canister: AnyCanister) -> Iterable[str | None]:
+    held = canister.held
+    if not isinstance(held, ReasoningContentClass):
+        return ()
+    return (*held.texts, *held.summaries, held.signature, held.encrypted)
