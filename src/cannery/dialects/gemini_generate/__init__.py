@@ -7,6 +7,7 @@ the system instruction is one field. Written against the types of google-genai 3
 
 from __future__ import annotations
 
+from cannery.dialects.gemini_generate.forms import NAME, camel, read_form
 from cannery.dialects.gemini_generate.models import RULES, needs_signatures, rules_for
 from cannery.dialects.gemini_generate.reading import read_request
 from cannery.dialects.gemini_generate.responses import (
@@ -20,7 +21,6 @@ from cannery.dialects.gemini_generate.settings import (
     MODELLED,
     write_settings,
 )
-from cannery.dialects.gemini_generate.spelling import NAME, camel, read_form
 from cannery.dialects.gemini_generate.stream_reading import GeminiStreamReader
 from cannery.dialects.gemini_generate.stream_writing import GeminiStreamWriter
 from cannery.dialects.gemini_generate.writing import MessageWriter

@@ -15,8 +15,7 @@ from typing import Any, Union
 import msgspec
 from msgspec import Raw
 
-from cannery.dialects.gemini_generate.settings import read_settings
-from cannery.dialects.gemini_generate.spelling import (
+from cannery.dialects.gemini_generate.forms import (
     MISSING,
     NAME,
     OUTPUT,
@@ -35,6 +34,7 @@ from cannery.dialects.gemini_generate.spelling import (
     whole_value,
     write_form,
 )
+from cannery.dialects.gemini_generate.settings import read_settings
 from cannery.dialects.gemini_generate.writing import ACCOUNT
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (

@@ -13,8 +13,7 @@ from typing import Any, Union
 
 import msgspec
 
-from cannery.dialects.gemini_generate.reading import Field, MessageReader
-from cannery.dialects.gemini_generate.spelling import (
+from cannery.dialects.gemini_generate.forms import (
     MISSING,
     NAME,
     Section,
@@ -24,6 +23,7 @@ from cannery.dialects.gemini_generate.spelling import (
     whole,
     whole_value,
 )
+from cannery.dialects.gemini_generate.reading import Field, MessageReader
 from cannery.dialects.gemini_generate.writing import MessageWriter
 from cannery.errors import DialectError
 from cannery.messages.absence import absent

@@ -12,20 +12,20 @@ from typing import Any
 
 from orjson import Fragment
 
-from cannery.dialects.gemini_generate.models import (
-    budgets,
-    least_level,
-    nearest_level,
-    takes_levels,
-    thinks,
-)
-from cannery.dialects.gemini_generate.spelling import (
+from cannery.dialects.gemini_generate.forms import (
     NAME,
     Section,
     both,
     snake,
     whole,
     whole_value,
+)
+from cannery.dialects.gemini_generate.models import (
+    budgets,
+    least_level,
+    nearest_level,
+    takes_levels,
+    thinks,
 )
 from cannery.dialects.gemini_generate.tools import (
     StandardSchema,

@@ -16,6 +16,16 @@ from typing import Any
 
 import msgspec
 
+from cannery.dialects.gemini_generate.forms import (
+    NAME,
+    Section,
+    both,
+    expect,
+    get,
+    plain,
+    spelled,
+    whole_value,
+)
 from cannery.dialects.gemini_generate.reading import MessageReader
 from cannery.dialects.gemini_generate.responses import (
     CITING,
@@ -30,16 +40,6 @@ from cannery.dialects.gemini_generate.responses import (
     read_finish,
     read_time,
     take_ending,
-)
-from cannery.dialects.gemini_generate.spelling import (
-    NAME,
-    Section,
-    both,
-    expect,
-    get,
-    plain,
-    spelled,
-    whole_value,
 )
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
+from cannery.dialects.gemini_generate.forms import NAME, SIGNATURE, get, spelled
 from cannery.dialects.gemini_generate.responses import (
     FINISH_WORDS,
     Grounding,
@@ -15,7 +16,6 @@ from cannery.dialects.gemini_generate.responses import (
     status_of,
     write_usage,
 )
-from cannery.dialects.gemini_generate.spelling import NAME, SIGNATURE, get, spelled
 from cannery.dialects.gemini_generate.stream_reading import BLOCKED
 from cannery.dialects.gemini_generate.writing import MessageWriter
 from cannery.messages.absence import absent

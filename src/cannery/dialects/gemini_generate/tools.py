@@ -13,7 +13,7 @@ from msgspec import MsgspecError, Struct
 from msgspec.json import Decoder
 from orjson import Fragment
 
-from cannery.dialects.gemini_generate.spelling import (
+from cannery.dialects.gemini_generate.forms import (
     NAME,
     Section,
     both,

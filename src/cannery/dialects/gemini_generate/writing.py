@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, assert_never
 
-from cannery.dialects.gemini_generate.models import STAND_IN, same_family
-from cannery.dialects.gemini_generate.spelling import (
+from cannery.dialects.gemini_generate.forms import (
     ERROR,
     NAME,
     NO_SHAPES,
@@ -25,6 +24,7 @@ from cannery.dialects.gemini_generate.spelling import (
     wrap_failure,
     wrap_text,
 )
+from cannery.dialects.gemini_generate.models import STAND_IN, same_family
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AnyCanister,

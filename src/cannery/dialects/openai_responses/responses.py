@@ -15,7 +15,7 @@ from cannery.dialects.openai_responses.forms import item_id, reasoning_item
 from cannery.dialects.openai_responses.reading import ItemReader, fail
 from cannery.dialects.openai_responses.settings import NAME, patch_of
 from cannery.dialects.openai_responses.writing import ItemWriter
-from cannery.families.openai.settings import read_usage as read_counts
+from cannery.families.openai.settings import take_usage
 from cannery.messages.absence import absent
 from cannery.messages.canisters import AnyCanister, InvocationCanisterClass
 from cannery.messages.content import OpaqueContentClass, ReasoningContentClass
@@ -49,10 +49,6 @@ _DETAILS = {
     "cache_read": ("input_tokens_details", "cached_tokens"),
     "cache_write": ("input_tokens_details", "cache_write_tokens"),
     "reasoning": ("output_tokens_details", "reasoning_tokens"),
-}
-_GROUPS = {
-    "input_tokens_details": ("cached_tokens", "cache_write_tokens"),
-    "output_tokens_details": ("reasoning_tokens",),
 }
 
 
@@ -204,43 +200,12 @@ def _take_finish(fields: Object, canisters: list[AnyCanister], patches: Object) 
 def _take_usage(fields: Object, patches: Object) -> Any:
     """Take the token counts."""
     value: Any = _value(fields, "usage")
-    usage = read_usage(value)
-    if isinstance(usage, Usage):
-        del fields["usage"]
-        patch = usage_patch(value, usage)
+    usage, patch = take_usage(value, _COUNTS, _DETAILS, says_all=True)
+    if usage is not absent or value is None:
+        fields.pop("usage", None)
         if patch is not None:
             patches["usage"] = patch
-    elif value is None:
-        fields.pop("usage", None)
     return usage
-
-
-def usage_patch(value: Object, usage: Usage) -> Object | None:
-    """Take the counts of a usage that was read from a value; the patch for all that it says beyond them."""
-    inner: Object = {}
-    dropped = []
-    for group, keys in _GROUPS.items():
-        details = value.get(group)
-        if type(details) is not dict:
-            dropped += [] if group in value else [group]
-            continue
-        missing = [key for key in keys if key not in details]
-        left = {
-            key: count
-            for key, count in details.items()
-            if key not in keys or type(count) is not int
-        }
-        del value[group]
-        if left or missing:
-            inner[group] = {**({"s": left} if left else {}), **({"x": missing} if missing else {})}
-    counts = (usage.input, usage.output, usage.input + usage.output)
-    for key, count in zip((*_COUNTS, "total_tokens"), counts, strict=True):
-        if key not in value:
-            dropped.append(key)
-        elif type(value[key]) is int and value[key] == count:
-            del value[key]
-    patch = {"d": inner, "s": value, "x": dropped}
-    return {kind: held for kind, held in patch.items() if held} or None
 
 
 def read_finish(body: Object, canisters: list[AnyCanister]) -> Any:
@@ -257,11 +222,6 @@ def read_finish(body: Object, canisters: list[AnyCanister]) -> Any:
             return FinishReason.Error
         case _:
             return absent
-
-
-def read_usage(value: Any) -> Any:
-    """Token counts, or absent."""
-    return read_counts(value, _COUNTS, _DETAILS)
 
 
 def write_usage(usage: Usage) -> Object:

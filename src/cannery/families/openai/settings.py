@@ -144,10 +144,12 @@ Counts = tuple[str, str]
 Details = Mapping[str, tuple[str, str]]
 
 
-def take_usage(value: Any, counts: Counts, details: Details) -> tuple[Any, Object | None]:
+def take_usage(
+    value: Any, counts: Counts, details: Details, *, says_all: bool = False
+) -> tuple[Any, Object | None]:
     """Token counts, taken out of their object, and the patch of what is left; absent for what has none.
 
-    ``counts`` name input and output, ``details`` what stands a level below.
+    ``counts`` name input and output, ``details`` what stands a level below; ``says_all`` where all of that is written.
     """
     usage = read_usage(value, counts, details)
     if usage is absent:
@@ -162,11 +164,14 @@ def take_usage(value: Any, counts: Counts, details: Details) -> tuple[Any, Objec
         inner = value.get(group)
         names = [(name, key) for name, (holder, key) in details.items() if holder == group]
         given = [key for name, key in names if getattr(usage, name) is not absent]
-        if given:
+        if given or (says_all and type(inner) is dict):
+            missing = [key for _, key in names if key not in inner] if says_all else []
             for key in given:
                 del inner[key]
             del value[group]
-            patches[group] = set_again(inner)
+            patches[group] = nested(inner, {}, missing)
+        elif says_all and group not in value:
+            dropped.append(group)
     return usage, nested(value, patches, dropped)
 
 

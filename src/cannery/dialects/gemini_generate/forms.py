@@ -1,4 +1,4 @@
-"""Gemini's two spellings of every key, and taking what is understood out of decoded objects.
+"""The forms of Gemini bodies: two spellings of every key, shapes, and taking what is understood out of objects.
 
 The server takes camelCase and snake_case at every level, and the official SDK mixes both in one body. Reading takes a
 key in either spelling; writing says camelCase unless the residue remembers otherwise. Shapes that are not keys (one
