@@ -25,30 +25,13 @@ _NOT_BASE64 = r"[^A-Za-z0-9+/]"  # the same
 
 
 class Base64(Struct, frozen=True, gc=False, eq=False):
-    """Base64 text as it came, either alphabet, with or without padding or line breaks.
+    """Base64 text as it came, either alphabet, with or without padding or line breaks."""
 
-    A decoder that found the text in JSON without any escape hands it over as the bytes it saw, which may go into JSON
-    again as they are.
-    """
-
-    _held: str | bytes
-
-    @property
-    def text(self) -> str:
-        """The text."""
-        held = self._held
-        return held.decode("utf-8", "replace") if isinstance(held, bytes) else held
-
-    @property
-    def raw(self) -> bytes | None:
-        """The text as bytes that JSON needs no escape for, where that is known."""
-        held = self._held
-        return held if type(held) is bytes else None
+    text: str
 
     def head(self, length: int) -> str:
         """The first characters of the text, without touching the rest."""
-        start = self._held[:length]
-        return start if isinstance(start, str) else start.decode()
+        return self.text[:length]
 
     def read(self) -> bytes | None:
         """The decoded bytes; None if the text is not base64."""
