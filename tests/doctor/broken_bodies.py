@@ -451,6 +451,16 @@ GEMINI_CASES: list[tuple[str, Change]] = [
     ),
     ("schema", put("tools", 0, "functionDeclarations", 0, "parameters", value={"type": "STRING"})),
     (
+        "schema-keyword",
+        put("tools", 0, "functionDeclarations", 0, "parameters", value={**SCHEMA, "$schema": "x"}),
+    ),
+    (
+        "schema-keyword",
+        config(
+            responseMimeType="application/json", responseSchema={"type": "STRING", "const": "x"}
+        ),
+    ),
+    (
         "schema",
         put(
             "tools",

@@ -91,16 +91,22 @@ def judge(
 def examine(
     request: Request, dialect: str, *, model: str | None = None, is_request: bool = False
 ) -> tuple[Finding, ...]:
-    """What is known to break a provider in a conversation; ``message`` is the position of the canister."""
+    """What is known to break a provider in a conversation.
+
+    ``message`` is the position of the canister; None where repairs for the provider moved what was said. In the dialect
+    that the request was read from (``request.source``) nothing is repaired before it is judged.
+    """
     name = find_dialect(dialect).name
     rendered = nativize_request(request, name)
     places = Places()
     find_dialect(name).read_request(rendered.body, places)
     paths = [path_text(path) for path in places.canisters]
-    is_own = request.source == name and len(paths) == len(request.conversation)
-    makers = dict(_makers(request, paths)) if is_own else None
+    is_mapped = len(paths) == len(request.conversation)
+    makers = dict(_makers(request, paths)) if is_mapped else None
     found = examine_body(rendered.body, name, model=model, is_request=is_request, makers=makers)
-    return tuple(_located(finding, paths) if is_own else finding for finding in found)
+    if not is_mapped:
+        return tuple(msgspec.structs.replace(finding, message=None) for finding in found)
+    return tuple(_located(finding, paths) for finding in found)
 
 
 def _makers(request: Request, paths: list[str]) -> Iterator[tuple[int, str]]:

@@ -27,7 +27,7 @@ from cannery.doctor.shared import (
     too_large,
     types,
 )
-from cannery.doctor.walking import at, is_blank, objects, shown
+from cannery.doctor.walking import at, is_blank, objects, shown, walk
 from cannery.wire.places import Path
 
 _MOST_STOPS = 5
@@ -97,6 +97,51 @@ def _inner(schema: Object, path: Path) -> Iterator[Broken]:
                 yield from _inner(each, (*path, "properties", name))
     if isinstance(schema.get("items"), dict):
         yield from _inner(schema["items"], (*path, "items"))
+
+
+# Keywords of JSON Schema that Gemini's own Schema has no field for, so that the server cannot read the body.
+_NO_FIELDS = (
+    *(
+        "$schema",
+        "$id",
+        "$comment",
+        "$ref",
+        "$defs",
+        "definitions",
+        "const",
+        "oneOf",
+        "allOf",
+        "not",
+        "if",
+        "then",
+    ),
+    *(
+        "else",
+        "exclusiveMinimum",
+        "exclusiveMaximum",
+        "multipleOf",
+        "patternProperties",
+        "uniqueItems",
+        "examples",
+    ),
+)
+
+
+def _keywords(judged: Judged) -> Iterator[Broken]:
+    path, config = _config(judged)
+    schemas = [
+        ((*where, "parameters"), each.get("parameters")) for where, each in _declared(judged)
+    ]
+    key = spelled(config, "responseSchema")
+    for start, schema in (*schemas, ((*path, key), config.get(key))):
+        for where, held in walk(schema, start):
+            # Below properties stand names that somebody chose.
+            for name in held if where[-1] != "properties" else ():
+                if name in _NO_FIELDS:
+                    yield (
+                        (*where, name),
+                        f"the server does not know {name} here; parametersJsonSchema takes it",
+                    )
 
 
 def _choice(judged: Judged) -> Iterator[Broken]:
@@ -268,6 +313,14 @@ SETTINGS_CHECKS: tuple[Check, ...] = (
         SETTINGS,
     ),
     Check("schema", _schemas, _CALLING, _READ, SETTINGS),
+    Check(
+        "schema-keyword",
+        _keywords,
+        "server error 'Unknown name \"$schema\": Cannot find field.'; type Schema of google-genai 3.1.0",
+        _NOW,
+        SETTINGS,
+        fix=drop,
+    ),
     Check("tool-choice", _choice, _API, _READ, SETTINGS, fix=drop),
     Check("range", _ranges, f"{_API}; recorded error 2025", _NOW, SETTINGS, fix=drop),
     Check("stop-count", _stops, _API, _READ, SETTINGS),
