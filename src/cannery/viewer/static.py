@@ -53,7 +53,7 @@ def static_page(pages: Sequence[tuple[Metadata, Conversation]]) -> Iterator[byte
     names = [_title(metadata, conversation) for metadata, conversation in pages]
     name = names[0] if len(names) == 1 else f"{len(names)} conversations"
     yield _encoded(
-        Markup('<!doctype html><html lang="en">'), _head(name), Markup('<body class="static">')
+        Markup('<!doctype html><html lang="en">'), _head(name), Markup('<body class="on-static">')
     )
     yield _encoded(Markup('<main id="content">'))
     if len(pages) > 1:

@@ -361,12 +361,11 @@ async function showFindings() {
   const byMessage = new Map();
   for (const provider of told.providers) {
     for (const note of provider.notes) {
-      if (note.message === null || note.kind === "info") continue;
+      if (note.message === null || note.kind === "info" || note.kind === "repair") continue;
       const found = byMessage.get(note.message) ?? new Map();
-      const codes = found.get(provider.dialect) ?? { codes: [], kind: "repair", address: provider.address };
+      const codes = found.get(provider.dialect) ?? { codes: [], kind: "loss", address: provider.address };
       codes.codes.push(note.code);
-      if (note.kind === "broken" || codes.kind === "broken") codes.kind = "broken";
-      else if (note.kind !== "repair") codes.kind = "loss";
+      if (note.kind === "broken") codes.kind = "broken";
       found.set(provider.dialect, codes);
       byMessage.set(note.message, found);
     }
@@ -375,9 +374,10 @@ async function showFindings() {
     const target = document.getElementById(`m${position}`);
     const head = target && (one(":scope > header", target) ?? one(":scope > .answer-name", target));
     if (!head) continue;
-    const providers = [...found];
-    const worst = ["broken", "loss", "repair"].find((each) => providers.some(([, { kind }]) => kind === each));
-    const verb = { broken: "breaks", loss: "lost for", repair: "repaired for" }[worst];
+    const broken = [...found].filter(([, { kind }]) => kind === "broken");
+    const worst = broken.length ? "broken" : "loss";
+    const providers = broken.length ? broken : [...found];
+    const verb = broken.length ? "breaks" : "not carried to";
     const names = providers.map(([dialect, { codes }]) => `${dialect}: ${[...new Set(codes)].join(", ")}`);
     const told = providers.length === 1 ? providers[0][0] : `${providers.length} providers`;
     const note = make("a", `doctor-note ${worst}`, `${verb} ${told}`);

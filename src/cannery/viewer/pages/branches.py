@@ -37,7 +37,7 @@ from cannery.viewer.pages.conversation import look, tabs
 from cannery.viewer.pages.layout import crumbs, document
 from cannery.viewer.visible import counted, one_line
 
-_WIDTH = 560
+_WIDTH = 280
 _ROW = 34
 _MOST = 400
 _LOOKED = 8
@@ -205,11 +205,12 @@ def _lane(branch: Branch, found: list[Branch], longest: int, *, is_here: bool) -
             x = _x(other.tree.position, longest)
             shapes.append(f'<line class="stem" x1="{x}" y1="{middle}" x2="{x}" y2="{_ROW}"/>')
     kind = "lane here" if is_here else "lane gone" if branch.tree.is_deleted else "lane"
-    shapes.append(
-        f'<line class="{kind}" x1="{start}" y1="{middle}" x2="{max(end, start + 4)}" y2="{middle}"/>'
-    )
-    shapes.append(f'<circle class="{kind}" cx="{max(end, start + 4)}" cy="{middle}" r="4"/>')
-    size = f'viewBox="0 0 {_WIDTH + 12} {_ROW}" width="{_WIDTH // 2}" height="{_ROW}"'
+    tip = max(end, start + 4)
+    shapes += [
+        f'<line class="{kind}" x1="{start}" y1="{middle}" x2="{tip}" y2="{middle}"/>',
+        f'<line class="{kind} tip" x1="{tip}" y1="{middle}" x2="{tip}" y2="{middle}"/>',
+    ]
+    size = f'viewBox="0 0 {_WIDTH + 12} {_ROW}"'
     return Markup(  # noqa: S704 - numbers only
         f'<svg class="lanes" {size} preserveAspectRatio="none" aria-hidden="true">{"".join(shapes)}</svg>'
     )

@@ -40,7 +40,7 @@ from htpy import (
 
 from cannery.dialects import find_dialect, is_dialect
 from cannery.errors import InputError
-from cannery.messages import Conversation, InvocationCanisterClass, Role
+from cannery.messages import Conversation, InvocationCanisterClass
 from cannery.viewer.addresses import below, conversation_address
 from cannery.viewer.answers import Asked, Endpoint
 from cannery.viewer.highlighting import highlight
@@ -201,12 +201,10 @@ def _lines(shown: Shown, spoken: Spoken, history: Conversation) -> Element:
     rows = []
     for position, canister in enumerate(history):
         place = place_text(spoken, position)
-        told = (
-            canister.name if isinstance(canister, InvocationCanisterClass) else canister.role.value
-        )
-        words = (
-            "" if canister.role is Role.Invocation else one_line(message_text(canister)[:400], 90)
-        )
+        told, said = canister.role.value, ""
+        if isinstance(canister, InvocationCanisterClass):
+            told, said = canister.name, canister.arguments_text
+        words = one_line((said or message_text(canister))[:400], 90)
         gone = "" if place else ".gone"
         rows.append(
             li(
@@ -257,7 +255,7 @@ def _linked(note: Noted) -> Any:
 def _copies(asked: Asked, shown: Shown, spoken: Spoken) -> Element:
     identifier = shown.metadata.id
     query = {"to": spoken.dialect, "model": spoken.model}
-    return p(".copies")[
+    return div(".copies")[
         a(".copy", href=below(identifier, "body.json", query=query))["Copy body"],
         details(".curl")[
             summary["Copy as curl"],

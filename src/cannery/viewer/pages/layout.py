@@ -57,7 +57,7 @@ def document(
     opening = fragment[
         Markup('<!doctype html><html lang="en">'),
         _head(name, twin),
-        Markup(f'<body class="{kind}">'),  # noqa: S704 - a word of ours
+        Markup(f'<body class="on-{kind}">'),  # noqa: S704 - a word of ours
         a(".skip", href="#content")["Skip to content"],
         _bar(query),
         Markup('<main id="content" tabindex="-1">'),

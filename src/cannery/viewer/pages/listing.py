@@ -60,6 +60,8 @@ class Row(Struct, frozen=True):
     branches: int
     totals: Totals
     is_running: bool
+    # What a fork goes on with.
+    own: str = ""
 
 
 def list_page(asked: Asked) -> Iterator[bytes]:
@@ -160,17 +162,20 @@ def _rows(asked: Asked, chosen: Mapping[str, str]) -> tuple[list[Row], str | Non
 
 def _full(asked: Asked, summary: Summary) -> Row:
     store, name = asked.store, summary.identifier
-    branches = 1
+    branches, own = 1, ""
     title = summary.title
     try:
         branches = sum(not each.is_deleted for each in store.tree(name).walk())
         if not title:
             title = title_of(store.handle(name).read(0, _BEGINNING).canisters)
+        if summary.parent is not None:
+            start = summary.position
+            own = title_of(store.handle(name).read(start, start + _BEGINNING).canisters)
     except CanneryError:
         # It was deleted since it was listed, or is damaged; its own page says so.
         pass
     is_running = asked.running.asked(name) is not None
-    return Row(summary, title, branches, totals(asked.exchanges.of(name)), is_running)
+    return Row(summary, title, branches, totals(asked.exchanges.of(name)), is_running, own)
 
 
 def _search(asked: Asked, chosen: Mapping[str, str], words: str) -> Sequence[Hit]:
@@ -235,6 +240,7 @@ def _row(row: Row, asked: Asked) -> Element:
             summary.updated.strftime("%Y-%m-%d %H:%M")
         ],
         div(".row-facts")[
+            span(".fork")[one_line(row.own, 120)] if row.own else None,
             (span(".fact")[fact] for fact in facts),
             (
                 a(".tag", href=list_address({"tag": tag}))[one_line(tag, 24)]
@@ -331,6 +337,7 @@ def _row_data(row: Row) -> dict[str, Any]:
         "messages": summary.count,
         "branches": row.branches,
         "parent": summary.parent,
+        "goes_on": row.own or None,
         "created": summary.created.isoformat(),
         "updated": summary.updated.isoformat(),
         "tokens": row.totals.tokens,
