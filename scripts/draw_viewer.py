@@ -181,7 +181,7 @@ class Repository:
             check=False,
             env={**os.environ, **identity, "PYTHONDONTWRITEBYTECODE": "1"},
         )
-        printed = (done.stdout + done.stderr).replace(str(self._folder), "/work")
+        printed = (done.stdout + done.stderr).replace(str(self._folder), "~/project")
         return printed.strip(), done.returncode != 0
 
     def edit(self, old: str, new: str) -> None:
