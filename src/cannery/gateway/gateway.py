@@ -205,6 +205,9 @@ class Gateway:
             metrics.tokens.add(call.upstream, direction, by=count)
             if key is not None:
                 metrics.key_tokens.add(name, direction, by=count)
+        if call.usage is not None and call.usage.input:
+            read = 0 if call.usage.cache_read is absent else call.usage.cache_read
+            metrics.cached.add(call.upstream, part=read, whole=call.usage.input)
         if call.cost is not None:
             metrics.cost.add(call.upstream, call.cost.model, name, by=call.cost.dollars)
             if key is not None:

@@ -7,7 +7,7 @@ from the configuration, dialects, statuses and our own codes, never what a clien
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
@@ -68,6 +68,26 @@ class Histogram:
             yield f"{self.name}_count{_labelled(self.labels, labels)} {total}"
 
 
+class Ratio:
+    """How much of something something else is, over all that was counted."""
+
+    def __init__(self, name: str, help_text: str, labels: Labels) -> None:
+        self.name, self.help_text, self.labels = name, help_text, labels
+        self._sums: dict[Labels, tuple[float, float]] = {}
+
+    def add(self, *labels: str, part: float, whole: float) -> None:
+        """Count a part and the whole that it is of."""
+        before, all_before = self._sums.get(labels, (0.0, 0.0))
+        self._sums[labels] = before + part, all_before + whole
+
+    def lines(self) -> Iterator[str]:
+        """As Prometheus reads it."""
+        yield f"# HELP {self.name} {self.help_text}"
+        yield f"# TYPE {self.name} gauge"
+        for labels, (part, whole) in sorted(self._sums.items()):
+            yield f"{self.name}{_labelled(self.labels, labels)} {part / whole if whole else 0:.6f}"
+
+
 class Metrics:
     """Everything that the gateway counts."""
 
@@ -86,6 +106,11 @@ class Metrics:
         )
         self.tokens = Counter(
             "cannery_tokens_total", "Tokens as upstreams count them.", ("upstream", "direction")
+        )
+        self.cached = Ratio(
+            "cannery_cached_input_ratio",
+            "Share of the input tokens that upstreams took from their caches.",
+            ("upstream",),
         )
         self.cost = Counter(
             "cannery_cost_dollars_total",
