@@ -15,6 +15,7 @@ _WORDS = {
     "count": "How many tokens a request has.",
     "models": "The models that can be asked for.",
     "model": "One model.",
+    "version": "The version that clients ask for.",
 }
 _OWN = {
     "/healthz": "Whether the process is alive.",

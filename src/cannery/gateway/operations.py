@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from cannery.errors import DialectError
 from cannery.gateway import echo
 from cannery.gateway.calls import Call
 from cannery.gateway.conversations import Conversations
@@ -19,7 +20,7 @@ from cannery.gateway.routing import NoMatch
 from cannery.gateway.rsgi import HTTPProtocol, Scope
 from cannery.messages import Request
 from cannery.translation import nativize_request
-from cannery.wire.bodies import encode
+from cannery.wire.bodies import encode, read_object
 from cannery.wire.contract import Dialect
 
 if TYPE_CHECKING:
@@ -179,6 +180,8 @@ class Operations:
             await self._count(call)
         elif call.kind in ("models", "model"):
             await self._models(call)
+        elif call.kind == "version":
+            call.reply(200, call.headers(), encode(call.dialect.service.version))
         elif call.kind == "conversations":
             await self._conversations.answer(call)
         elif call.kind in ("pass", "response"):
@@ -189,13 +192,18 @@ class Operations:
     async def _models(self, call: Call) -> None:
         exchanges = self._gateway.exchanges
         models = call.dialect.service.models
+        if call.kind == "model" and call.model is None:
+            # Some clients name the model in a body.
+            call.body = await read_body(call, self._gateway.limits)
+            call.model = _named_model(call.dialect.name, call.body)
         if call.model is None:
             known = await exchanges.models.names(call.dialect, own_credential(call))
             listed = [models.describe(name, owner) for name, owner in known.items()]
             body = models.describe_all(listed)
         else:
             name = call.model.removeprefix("models/")
-            body = models.describe(name, exchanges.upstreams.choose(name).upstream.name)
+            describe = models.show or models.describe
+            body = describe(name, exchanges.upstreams.choose(name).upstream.name)
         call.reply(200, call.headers(), encode(body))
 
     async def _count(self, call: Call) -> None:
@@ -218,3 +226,12 @@ class Operations:
 
     def _renamed(self, request: Request, model: str | None, dialect: str) -> bytes:
         return nativize_request(request.replace(model=model), dialect).body
+
+
+def _named_model(dialect: str, body: bytes) -> str:
+    """The model that a body names, under its newer or its older name."""
+    asked = read_object(dialect, body)
+    name = asked.get("model") or asked.get("name")
+    if type(name) is not str:
+        raise DialectError(dialect, "model", "is required")
+    return name

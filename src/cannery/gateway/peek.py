@@ -34,11 +34,11 @@ _NOTHING = (UNSET, Raw(b"null"))
 
 
 @lru_cache(maxsize=64)
-def _request_decoder(messages: str, state: str) -> Callable[[bytes], Any]:
+def _request_decoder(messages: str, state: str, *, streams: bool) -> Callable[[bytes], Any]:
     """Decodes what a glance needs of a body with these fields."""
     fields: list[tuple[str, Any, Any]] = [
         ("model", str | None, None),
-        ("stream", bool | None, False),
+        ("stream", bool | None, streams),
         ("store", bool | None, None),
         (messages, list[_Speaker] | str | UnsetType, UNSET),
         *((name, kind | UnsetType, UNSET) for name, kind in _STATE[state].items()),
@@ -51,7 +51,7 @@ def _reply_decoder(fields: tuple[str, ...], tokens: str) -> Callable[[bytes], An
     """Decodes what the gist of a reply with these fields needs."""
     found: list[tuple[str, Any, Any]] = [
         ("id", str | None, None),
-        (tokens, dict[str, Any] | None, None),
+        *([(tokens, dict[str, Any] | None, None)] if tokens else ()),
         *((name, list[Raw] | dict[str, Raw] | str | UnsetType, UNSET) for name in fields),
     ]
     return msgspec.json.Decoder(msgspec.defstruct("_Reply", found)).decode
@@ -72,7 +72,8 @@ def glance(dialect: Dialect, body: bytes) -> Glance | None:
     """What a body says about where it goes, or None if it is not shaped as expected."""
     name, state = dialect.messages, dialect.service.continues_by
     try:
-        seen = _request_decoder(name, state)(body)
+        streams = dialect.service.streams.by_default
+        seen = _request_decoder(name, state, streams=streams)(body)
     except (msgspec.MsgspecError, UnicodeError, RecursionError):
         return None
     messages = getattr(seen, name)
@@ -108,14 +109,29 @@ def gist(dialect: Dialect, body: bytes) -> Gist | None:
         return None
     if replies.fields and all(getattr(seen, name) is UNSET for name in replies.fields):
         return None
-    told = getattr(seen, replies.tokens.field) or {}
+    told = _told(seen, body, replies.tokens) or {}
     return Gist(_usage(told, replies.tokens), seen.id)
+
+
+def _told(seen: Any, body: bytes, fields: TokenFields) -> Any:
+    """The object with the counts of tokens, which may be the body itself."""
+    if fields.field:
+        return getattr(seen, fields.field)
+    names = {*fields.input, *fields.output, *fields.cache_read, *fields.cache_write}
+    try:
+        counted: dict[str, Raw] = _split(body)
+    except msgspec.MsgspecError:
+        return None
+    return {name: msgspec.json.decode(counted[name]) for name in names if name in counted}
+
+
+_split = msgspec.json.Decoder(dict[str, Raw]).decode
 
 
 @lru_cache(maxsize=1)
 def _counts_decoder() -> Callable[[bytes], Any]:
     """Decodes nothing but the counts of tokens in a body, under the names of every dialect."""
-    names = {dialect.service.replies.tokens.field for dialect in all_dialects()}
+    names = {dialect.service.replies.tokens.field for dialect in all_dialects()} - {""}
     fields: list[tuple[str, Any, Any]] = [(name, dict[str, Any] | None, None) for name in names]
     return msgspec.json.Decoder(msgspec.defstruct("_Counts", fields)).decode
 
@@ -125,7 +141,7 @@ def usage_of(body: bytes) -> Usage | None:
     seen = _counts_decoder()(body)
     for dialect in all_dialects():
         fields = dialect.service.replies.tokens
-        told = getattr(seen, fields.field)
+        told = _told(seen, body, fields)
         usage = _usage(told, fields) if told else None
         if usage is not None and (usage.input or usage.output):
             return usage

@@ -96,7 +96,8 @@ UNKNOWN_MODEL = "unknown"
 class Route(Struct, frozen=True, gc=False):
     """One endpoint of a dialect: ``{model}`` in the path stands for the model, ``kind`` says what is asked for.
 
-    Kinds: ``generate``, ``stream``, ``count``, ``models``, ``model``.
+    Kinds: ``generate``, ``stream``, ``count``, ``models``, ``model``, ``version``. Without ``{model}`` in the path, the
+    body of a ``model`` request names it.
     """
 
     method: str

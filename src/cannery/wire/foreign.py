@@ -32,7 +32,7 @@ STAND_INS = (
     "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I=",
 )
 _LONG = 1024
-_NAME = f"{ENVELOPE}.name"
+_NAMES = (".name", f"{ENVELOPE}.name", f"{ENVELOPE}.tool_name")
 # What a model says; the ids of its messages are made by servers.
 _OF_MODELS = (AssistantCanisterClass, InvocationCanisterClass)
 # Among the paths of a dialect: where an answer has citations beside its text.
@@ -108,7 +108,7 @@ def _lost_residue(
         ),
     ]
     # The name on a result is that of its call, which says it already.
-    lost = [each for each in found if not (is_result and each[2] in (".name", _NAME))]
+    lost = [each for each in found if not (is_result and each[2] in _NAMES)]
     return (*lost, *(() if is_answer else _own_id(residue.envelope)))
 
 

@@ -38,7 +38,7 @@ class Headers(Struct, frozen=True, gc=False):
 class TokenFields(Struct, frozen=True, gc=False):
     """Where an answer counts its tokens: the field, and in it the names whose counts add up.
 
-    A name with a dot leads into an object.
+    A name with a dot leads into an object; without a field the counts stand in the answer itself.
     """
 
     field: str = "usage"
@@ -70,6 +70,8 @@ class Streams(Struct, frozen=True, gc=False):
     query: str = ""
     ping: bytes | None = None
     tells_usage: bool = True
+    # Whether a request streams that does not say.
+    by_default: bool = False
 
     @property
     def silence(self) -> bytes:
@@ -94,6 +96,8 @@ class Models(Struct, frozen=True, gc=False):
     describe: Callable[[str, str], dict[str, Any]] = _describe_model
     describe_all: Callable[[list[dict[str, Any]]], dict[str, Any]] = _list_models
     page: str = ""
+    # What is told of one model that is asked for by name, where that is more than the list says.
+    show: Callable[[str, str], dict[str, Any]] | None = None
 
 
 def count_reply(tokens: int) -> dict[str, Any]:
@@ -109,6 +113,8 @@ class Service(Struct, frozen=True, gc=False):
     streams: Streams = Streams()
     models: Models = Models()
     count: Callable[[int], dict[str, Any]] = count_reply
+    # The version that clients ask the service for, which say by it what they may send; None where there is none.
+    version: Mapping[str, str] | None = None
     # How a request names what it goes on from: "response" (previous_response_id, conversation), "thread", or not.
     continues_by: str = ""
     # The beginnings of its endpoints that are no conversation, without the version, and verbs behind a model's name.

@@ -1,0 +1,284 @@
+"""Reading Ollama requests: flat messages, whose text is one string and whose images stand beside it.
+
+A call may have no id and a result none to answer: then results belong to calls by name and order.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from cannery.dialects.ollama_chat.settings import NAME, read_settings
+from cannery.errors import DialectError
+from cannery.families.chat.tools import take_tools
+from cannery.families.chat.waiting import WaitingCalls
+from cannery.messages.absence import absent
+from cannery.messages.canisters import (
+    AnyCanister,
+    new_assistant,
+    new_invocation,
+    new_result,
+    new_supervisor,
+    new_user,
+)
+from cannery.messages.checked import now
+from cannery.messages.content import Origin, new_image, new_parts, new_reasoning, new_text
+from cannery.messages.conversation import Conversation
+from cannery.messages.json_text import write_json
+from cannery.messages.payload import Base64
+from cannery.messages.requests import Request, new_request
+from cannery.messages.residue import Residue
+from cannery.roles.vocabularies import OPENAI
+from cannery.wire.bodies import Object, Reader, decoded, read_listed
+from cannery.wire.markers import flag_error, read_error_flag
+from cannery.wire.media import sniff, split_data_url
+from cannery.wire.places import Path, Places, path_text
+from cannery.wire.residues import nested
+from cannery.wire.wire_roles import read_role
+
+# An image, and the patch of its spelling.
+_Image = tuple[Any, Object | None]
+
+
+class OllamaReader(Reader):
+    """Reads the messages of one body, in order; ``places`` takes the path of each canister."""
+
+    def __init__(self, places: list[Path], model: Any = None, call_stem: str = "call_") -> None:
+        super().__init__(NAME)
+        self.model = model if type(model) is str else None
+        self.canisters: list[AnyCanister] = []
+        self.places = places
+        self._when = now()
+        self._stem = call_stem
+        self._waiting = WaitingCalls()
+
+    def messages(self, listed: Any) -> None:
+        """All messages of a body."""
+        for index, item in enumerate(self.list(listed, "messages")):
+            path: Path = ("messages", index)
+            given = self.object(item, path_text(path))
+            message = {
+                key: decoded(value) if type(value) is dict else value
+                for key, value in given.items()
+            }
+            if "role" not in message:
+                self.fail(f"{path_text(path)}.role", "is required")
+            role = read_role(NAME, message.pop("role"), OPENAI, f"messages.{index}.role")
+            self.message(message, role, path)
+
+    def message(self, message: Object, role: str, path: Path) -> None:
+        """One message."""
+        if role == "assistant":
+            self.assistant(message, path)
+        elif role in ("tool", "function"):
+            self._result(message, role, path)
+        else:
+            self._spoken(message, role, path)
+
+    def _add(self, canister: AnyCanister, path: Path) -> None:
+        self.canisters.append(canister)
+        self.places.append(path)
+
+    def _content(self, message: Object, path: Path) -> tuple[str, str | None]:
+        """The text of a message, and its form where it has none."""
+        content = message.pop("content", absent)
+        if type(content) is str:
+            return content, None
+        if content is absent:
+            return "", "absent"
+        if content is not None:
+            self.fail(f"{path_text(path)}.content", "expected a string")
+        return "", "null"
+
+    def _images(self, message: Object, path: Path) -> list[_Image]:
+        images = message.get("images")
+        if images is None or images == []:
+            return []
+        found = []
+        for index, data in enumerate(self.list(images, f"{path_text(path)}.images")):
+            place = f"{path_text(path)}.images[{index}]"
+            found.append(_read_image(self.text(data, place)))
+        del message["images"]
+        return found
+
+    def _head(
+        self, start: int, message: Object, form: str | None, more: Object | None = None
+    ) -> None:
+        """Let the first canister of a message keep its form and what is left of it."""
+        envelope = nested(message, more or {})
+        if envelope is None and form is None:
+            return
+        head = self.canisters[start]
+        part = None if head.residue is None else head.residue.part
+        text = None if envelope is None else write_json(envelope)
+        residue = Residue(NAME, part, text, form)
+        msgspec.structs.force_setattr(head, "residue", residue)
+
+    def _spoken(self, message: Object, role: str, path: Path) -> None:
+        start = len(self.canisters)
+        if role == "developer":
+            message["role"] = role
+        text, form = self._content(message, path)
+        images = self._images(message, path) if role == "user" else []
+        if text or not images:
+            held = (text, self._when, False)
+            canister = (
+                new_user(*held)
+                if role == "user"
+                else new_supervisor(*held, None, None, "system" if role != "developer" else role)
+            )
+            self._add(canister, path if form == "absent" else (*path, "content"))
+        elif form is None:
+            form = "string"
+        self._show(images, path, start, new_user)
+        self._head(start, message, form)
+
+    def _show(self, images: list[_Image], path: Path, start: int, make: Any) -> None:
+        """Add the images of a message."""
+        for index, (held, patch) in enumerate(images):
+            residue = None if patch is None else Residue(NAME, write_json(patch))
+            joined = len(self.canisters) > start
+            self._add(make(held, self._when, joined, residue), (*path, "images", index))
+
+    def assistant(self, message: Object, path: Path) -> None:
+        """An assistant message: thoughts, what was said, what was shown, what was called."""
+        start = len(self.canisters)
+        text, form = self._content(message, path)
+        thought = message.get("thinking")
+        if type(thought) is str and thought:
+            del message["thinking"]
+            held = new_reasoning((thought,), (), None, None, Origin(NAME, self.model))
+            self._add(new_assistant(held, self._when), (*path, "thinking"))
+        images = self._images(message, path)
+        calls = message.get("tool_calls")
+        if calls is not None:
+            self.list(calls, f"{path_text(path)}.tool_calls")
+        if text or not (images or calls or len(self.canisters) > start):
+            joined = len(self.canisters) > start
+            self._add(new_assistant(text, self._when, joined), (*path, "content"))
+        self._show(images, path, start, new_assistant)
+        if calls:
+            if len(self.canisters) == start:
+                self._add(new_assistant(absent, self._when), path)
+            del message["tool_calls"]
+            for index, call in enumerate(calls):
+                self._call(call, (*path, "tool_calls", index), index)
+        self._head(start, message, form)
+
+    def _call(self, call: Any, path: Path, index: int) -> None:
+        place = path_text(path)
+        given = self.object(call, place)
+        function = self.object(self.field(given, "function", place), f"{place}.function")
+        name = self.text_field(function, "name", f"{place}.function")
+        del given["function"], function["name"]
+        identifier = given.get("id")
+        dropped: list[str] = []
+        if type(identifier) is str and identifier:
+            del given["id"]
+        else:
+            dropped = [] if "id" in given else ["id"]
+            number = index if self._stem != "call_" else len(self.canisters)
+            identifier = f"{self._stem}{number}"
+        arguments = function.pop("arguments", absent)
+        spelling: Object | None = None
+        lacking: list[str] = []
+        if type(arguments) is dict:
+            text = write_json(arguments)
+        else:
+            text = arguments if type(arguments) is str else ""
+            if arguments is absent:
+                lacking = ["arguments"]
+            else:
+                spelling = {"v": arguments}
+        inner = nested(function, {"arguments": spelling}, lacking)
+        patch = nested(given, {"function": inner}, dropped)
+        residue = None if patch is None else Residue(NAME, write_json(patch))
+        self._waiting.add(identifier, name)
+        own = (identifier, name, False)
+        self._add(new_invocation(text, self._when, True, residue, None, *own), path)
+
+    def _result(self, message: Object, role: str, path: Path) -> None:
+        if role == "function":
+            message["role"] = role
+        text, form = self._content(message, path)
+        identifier, dropped = self._answered(message)
+        images = self._images(message, path)
+        error: Any = absent
+        failed = read_error_flag(text)
+        if failed is not None and flag_error(failed) == text:
+            text, error = failed, True
+        held: Any = text
+        inner: Object = {}
+        if images:
+            words = (new_text(text),) if text else ()
+            held = new_parts((*words, *(image for image, _ in images)))
+            patches = {str(at): patch for at, (_, patch) in enumerate(images) if patch is not None}
+            inner = {"images": {"i": patches} if patches else None}
+        envelope = nested(message, inner, dropped)
+        residue = None
+        if envelope is not None or form is not None:
+            residue = Residue(NAME, None, None if envelope is None else write_json(envelope), form)
+        own = (identifier, error)
+        self._add(new_result(held, self._when, False, residue, None, *own), path)
+
+    def _answered(self, message: Object) -> tuple[str, list[str]]:
+        """The id of the call that a result answers, and the keys that it lacks."""
+        name = message.get("tool_name", message.get("name"))
+        given = message.get("tool_call_id")
+        dropped = [] if "tool_call_id" in message else ["tool_call_id"]
+        if type(given) is str and given:
+            del message["tool_call_id"]
+            self._waiting.answer(given)
+            found = given
+        else:
+            found = self._waiting.take(name if type(name) is str else None, len(self.canisters))
+        return found, dropped
+
+
+def _read_image(data: str) -> _Image:
+    """An image: bare base64, of a type that its first bytes tell."""
+    inline = split_data_url(data)
+    if inline is not None:
+        payload = inline[1]
+        head = data[: len(data) - len(payload.text)]
+        return new_image(payload, inline[0]), {"p": [0, len(payload.text), head]}
+    payload = Base64(data)
+    return new_image(payload, sniff(payload) or "image/png"), None
+
+
+def read_request(body: bytes, places: Places) -> Request:
+    """The request that a body asks for."""
+    return read_listed(NAME, body, places, _read_request)
+
+
+def _read_request(body: Object, places: Places) -> Request:
+    if "messages" not in body:
+        raise DialectError(NAME, "messages", "is required")
+    messages = body.pop("messages")
+    tools = take_tools(NAME, body, places.tools) if "tools" in body else ()
+    settings = read_settings({key: _whole(value) for key, value in body.items()})
+    reader = OllamaReader(places.canisters, settings.model)
+    reader.messages(messages)
+    return new_request(  # type: ignore[no-any-return]
+        Conversation.trusted(reader.canisters),
+        settings.model,
+        tools,
+        absent,
+        settings.controls,
+        settings.stream,
+        settings.residue,
+        NAME,
+    )
+
+
+def _whole(value: Any) -> Any:
+    """A field with the objects in its lists decoded."""
+    if type(value) is not list:
+        return value
+    return [
+        {key: decoded(held) if type(held) is dict else held for key, held in item.items()}
+        if type(item) is dict
+        else item
+        for item in value
+    ]

@@ -1,0 +1,148 @@
+"""Whole Ollama answers, both ways. ``stop`` beside calls means that the model called."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from cannery.dialects.ollama_chat.reading import OllamaReader
+from cannery.dialects.ollama_chat.settings import NAME
+from cannery.dialects.ollama_chat.writing import OllamaWriter
+from cannery.errors import DialectError
+from cannery.messages.absence import absent
+from cannery.messages.canisters import InvocationCanisterClass
+from cannery.messages.conversation import Conversation
+from cannery.messages.json_text import write_json
+from cannery.messages.requests import FinishReason, Response, Usage, new_response, new_usage
+from cannery.messages.residue import Residue
+from cannery.wire.answers import answer_pieces, call_stem
+from cannery.wire.bodies import Fields, Object, decode, read_fields
+from cannery.wire.controls import text
+from cannery.wire.endings import report_ending
+from cannery.wire.losses import Report
+from cannery.wire.places import Places
+from cannery.wire.residues import nested, own_residue, recall, take_usual
+
+FINISHES = {"stop": FinishReason.Stop, "length": FinishReason.Length}
+# The time that is told where none is known.
+_EPOCH = 0
+
+
+def read_response(body: bytes, places: Places) -> Response:
+    """The answer that a body gives."""
+    return read_fields(NAME, body, places, _read_response)
+
+
+def _read_response(fields: Fields, places: Places) -> Response:
+    body = {key: decode(field) for key, field in fields.items()}
+    if "message" not in body and type(body.get("error")) is str:
+        raise DialectError(NAME, "error", "tells of an error and gives no answer")
+    model, when = body.get("model"), body.get("created_at")
+    reader = OllamaReader(places.canisters, model, call_stem(when))
+    message = reader.object(reader.field(body, "message", ""), "message")
+    del body["message"]
+    apart: Object = {}
+    dropped: list[str] = []
+    take_usual(message, "role", "assistant", dropped)
+    if "role" in message:
+        apart["role"] = message.pop("role")
+    reader.assistant(message, ("message",))
+    has_calls = any(type(each) is InvocationCanisterClass for each in reader.canisters)
+    finish = read_finish(body.get("done_reason"), has_calls=has_calls)
+    created = read_time(when)
+    around: list[str] = []
+    take_usual(body, "model", model if type(model) is str else "", around)
+    take_usual(body, "created_at", write_time(created), around)
+    take_usual(body, "done", True, around)
+    take_usual(body, "done_reason", finish_word(finish), around)
+    usage = take_counts(body)
+    patch = nested(body, {"message": nested(apart, {}, dropped)}, around)
+    return new_response(  # type: ignore[no-any-return]
+        Conversation.trusted(reader.canisters),
+        finish,
+        usage,
+        text(model),
+        absent,
+        absent,
+        None if patch is None else Residue(NAME, None, write_json(patch)),
+        NAME,
+        created,
+    )
+
+
+def read_finish(word: Any, *, has_calls: bool) -> Any:
+    """Why the model stopped, or absent."""
+    if type(word) is not str or not word:
+        return absent
+    if has_calls and word == "stop":
+        return FinishReason.Tool
+    return FINISHES.get(word, FinishReason.Other)
+
+
+def finish_word(finish: Any) -> str:
+    """The word for why the model stopped."""
+    long = (FinishReason.Length, FinishReason.ContextWindow)
+    return "length" if finish in long else "stop"
+
+
+def read_time(when: Any) -> Any:
+    """The second of a time, or absent; Ollama tells nanoseconds."""
+    if type(when) is not str:
+        return absent
+    try:
+        return int(
+            datetime.fromisoformat(
+                when[:19] + (when[-6:] if when[-6:-5] in "+-" else "Z")
+            ).timestamp()
+        )
+    except (ValueError, OverflowError):
+        return absent
+
+
+def write_time(created: Any) -> str:
+    """A second as Ollama tells times."""
+    second = created if isinstance(created, int) else _EPOCH
+    try:
+        told = datetime.fromtimestamp(second, UTC)
+    except (ValueError, OverflowError, OSError):
+        told = datetime.fromtimestamp(_EPOCH, UTC)
+    return told.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def take_counts(body: Object) -> Any:
+    """The tokens that an answer counts, taken out of it; absent where it counts none of the answer."""
+    asked, said = body.get("prompt_eval_count"), body.get("eval_count")
+    if type(said) is not int or said < 0 or (type(asked) is int and asked < 0):
+        return absent
+    if type(asked) is not int:
+        # A prompt that is cached is not counted.
+        return absent
+    del body["prompt_eval_count"], body["eval_count"]
+    return new_usage(asked, said)
+
+
+def write_response(response: Response, report: Report) -> Object:
+    """The body of an answer."""
+    is_same = response.source == NAME
+    pieces = answer_pieces(response, NAME, report)
+    writer = OllamaWriter(report, is_same=is_same, for_answer=True)
+    message = writer.assistant(pieces) if pieces else {"role": "assistant", "content": ""}
+    if not is_same:
+        report_ending(response, report)
+    body: Object = {
+        "model": "" if response.model is absent else response.model,
+        "created_at": write_time(response.created),
+        "message": message,
+        "done": True,
+        "done_reason": finish_word(response.finish),
+        **write_counts(response.usage),
+    }
+    residue = own_residue(response, NAME)
+    return body if residue is None else recall(body, residue.envelope)
+
+
+def write_counts(usage: Any) -> Object:
+    """Token counts."""
+    if not isinstance(usage, Usage):
+        return {}
+    return {"prompt_eval_count": usage.input, "eval_count": usage.output}
