@@ -34,9 +34,35 @@ REQUEST = {
         {"role": "user", "content": "And the sea?"},
     ],
 }
+# A session that was interrupted during a call, and that goes on with settings its model does not take.
+REFUSED = {
+    "model": "claude-opus-5",
+    "max_tokens": 1024,
+    "temperature": 0.2,
+    "messages": [
+        {"role": "user", "content": "Is it warm in Lisbon?"},
+        {
+            "role": "assistant",
+            "content": [
+                {"type": "thinking", "thinking": "I look it up."},
+                {
+                    "type": "tool_use",
+                    "id": "toolu_1",
+                    "name": "weather",
+                    "input": {"city": "Lisbon"},
+                },
+            ],
+        },
+        {"role": "user", "content": "Well?"},
+    ],
+}
 # How wide the terminal is, and what is typed.
 SCREENS = {
     "translate": (120, ("translate", "request.json", "--to", "anthropic_messages")),
+    "doctor": (
+        130,
+        ("doctor", "session.json", "--to", "anthropic_messages", "--to", "gemini_generate"),
+    ),
     "tree": (74, ("show", "01k7b", "--tree", "--store", "chats")),
     "stats": (84, ("stats", "--store", "chats")),
 }
@@ -115,6 +141,7 @@ def screens() -> Iterator[tuple[str, str, str]]:
     with tempfile.TemporaryDirectory() as folder:
         home = Path(folder)
         (home / "request.json").write_text(json.dumps(REQUEST), "utf-8")
+        (home / "session.json").write_text(json.dumps(REFUSED), "utf-8")
         with open_store(home / "chats") as store:
             fill(store)
         for name, (width, words) in SCREENS.items():

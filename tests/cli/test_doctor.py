@@ -90,6 +90,18 @@ def test_sound_request_is_repaired_into_itself(run, sound):
     assert ran.out.strip() == sound.read_text().strip()
 
 
+def test_model_that_the_url_names_can_be_told(run, tmp_path):
+    path = tmp_path / "gemini.json"
+    thinking = {"thinkingConfig": {"thinkingBudget": 0}}
+    said = {"contents": [{"role": "user", "parts": [{"text": "Hi"}]}]}
+    path.write_text(json.dumps({**said, "generationConfig": thinking}))
+
+    assert run("doctor", path).code == 0
+    ran = run("doctor", path, "--model", "gemini-2.5-pro")
+    assert ran.code == 1
+    assert "always thinks" in ran.out
+
+
 def test_body_that_no_reader_takes_is_still_judged(run, tmp_path):
     path = tmp_path / "odd.json"
     body = {"model": "gpt-5", "messages": [{"role": "user", "content": 3}]}

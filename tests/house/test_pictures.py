@@ -42,7 +42,7 @@ def screens():
     return {name: (command, shown) for name, command, shown in load().screens()}
 
 
-@pytest.mark.parametrize("name", ["translate", "tree", "stats"])
+@pytest.mark.parametrize("name", ["translate", "doctor", "tree", "stats"])
 def test_picture_shows_what_the_command_prints(screens, name):
     command, shown = screens[name]
 
@@ -58,7 +58,7 @@ def test_every_picture_is_drawn_and_shown():
     assert all(len(text) > 20 for text in shown)
 
 
-@pytest.mark.parametrize("name", ["translate", "tree", "stats"])
+@pytest.mark.parametrize("name", ["translate", "doctor", "tree", "stats"])
 def test_picture_loads_nothing_from_elsewhere(name):
     svg = (IMAGES / f"{name}.svg").read_text(encoding="utf-8")
 

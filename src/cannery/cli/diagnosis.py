@@ -47,6 +47,8 @@ class Patient(Struct, frozen=True):
     form: str = ""
     unreadable: str = ""
     file: str = ""
+    # The model that it is for, where that was told and the body does not say it.
+    model: str | None = None
 
     @property
     def own(self) -> str | None:
@@ -116,7 +118,7 @@ def _at_home(patient: Patient) -> tuple[Finding, ...]:
         # Another branch of a file that is judged as a whole, which the agent does not go on with.
         return ()
     if patient.body is not None:
-        return examine_body(patient.body, patient.own or "")
+        return examine_body(patient.body, patient.own or "", model=patient.model)
     request: Any = patient.request
     model = request.model if isinstance(request.model, str) else None
     found = examine_request(request.replace(source=patient.own), patient.own or "", model=model)

@@ -88,7 +88,7 @@ def _body(
 ) -> tuple[bytes, Sequence[Change], Sequence[Finding]]:
     import json
 
-    mended = mend_body(body, dialect)
+    mended = mend_body(body, dialect, model=patient.model)
     if not mended.changes:
         # As it is, byte for byte, but for the end of its line.
         return body.rstrip(b"\r\n") + b"\n", (), mended.left

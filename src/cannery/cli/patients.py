@@ -6,6 +6,8 @@ import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
+
 from cannery.cli.complaints import Complaint, choose_dialect
 from cannery.cli.diagnosis import Patient, read_patient
 from cannery.cli.files import as_path, read, shown
@@ -20,6 +22,11 @@ class Patients:
         self._options = options
 
     def __iter__(self) -> Iterator[Patient]:
+        for patient in self._all():
+            model = self._options.model
+            yield patient if model is None else msgspec.structs.replace(patient, model=model)
+
+    def _all(self) -> Iterator[Patient]:
         options = self._options
         if options.what != "-" and not Path(options.what).exists():
             yield _stored(options)

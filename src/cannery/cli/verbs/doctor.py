@@ -41,6 +41,7 @@ def add_arguments(parser: Parser) -> None:
         help="a request or transcript (- is stdin), a folder of them, or a conversation",
     )
     add("--from", dest="source", metavar="DIALECT", help="the dialect it is in (else detected)")
+    add("--model", metavar="NAME", help="the model, where the URL names it (Gemini, Azure)")
     add("--to", metavar="DIALECT", action="append", default=[], help="only this provider")
     add(
         "--fix",
