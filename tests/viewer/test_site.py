@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from msgspec.structs import replace
 
 import cannery
 from cannery.messages import (
@@ -13,6 +14,7 @@ from cannery.messages import (
     ImageContentClass,
     UserCanisterClass,
 )
+from cannery.storage.metadata import new_metadata
 from cannery.viewer.answers import Asked
 from cannery.viewer.branches import partings
 from cannery.viewer.facts import Exchange
@@ -315,6 +317,35 @@ def test_a_page_is_made_while_it_is_sent(shown):
     sizes = [len(piece) for piece in answer.body if piece]
     assert len(sizes) > 5
     assert max(sizes) < sum(sizes) / 3
+
+
+def child(shown, parent, kind, began_at, title):
+    made = new_metadata(title=title, parent=parent.identifier)
+    metadata = replace(made, kind=kind, began_at=began_at, client="claude-code")
+    return shown.store.add(
+        metadata, {}, [cannery.user(f"Do the part of {kind}"), cannery.assistant("Done.")]
+    )
+
+
+def test_children_stand_where_they_began_and_are_no_branches(shown, chat):
+    agent = child(shown, chat, "subagent", 3, "Look it up")
+    side = child(shown, chat, "title", None, "")
+    child(shown, chat, "compaction", 5, "Go on")
+    page = shown.text(f"/c/{chat.identifier}")
+    assert page.index('id="m2"') < page.index("Look it up") < page.index('id="m3"')
+    assert page.index('id="m4"') < page.index("Compacted")
+    assert "Side request (title)" in page
+    assert "1 sub-agent" in page
+    assert 'class="parting"' not in page
+    kinds = [each["kind"] for each in shown.json(f"/c/{chat.identifier}.json")["children"]]
+    assert sorted(kinds) == ["compaction", "subagent", "title"]
+    assert f"/ui/c/{chat.identifier}?at=3#m3" in shown.text(f"/c/{agent.identifier}")
+    rows = shown.json(".json")["conversations"]
+    assert side.identifier not in [row["id"] for row in rows]
+    assert all(row["branches"] == 1 for row in rows if not row["kind"])
+    found = shown.json(".json", client="claude-code")["conversations"]
+    assert {row["kind"] for row in found} == {"subagent", "compaction"}
+    assert "no branches" in shown.text(f"/c/{chat.identifier}/tree")
 
 
 def test_tokens_and_cost_are_summed_up(shown, chat):

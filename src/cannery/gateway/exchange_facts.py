@@ -92,6 +92,7 @@ class JournalFacts:
             model=line.model or "",
             upstream=line.upstream,
             dialect=line.dialect,
+            client=line.client or "",
             outcome=line.outcome,
             input_tokens=line.input_tokens,
             output_tokens=line.output_tokens,

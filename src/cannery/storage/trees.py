@@ -17,6 +17,7 @@ class Tree(Struct, frozen=True):
     position: int
     is_deleted: bool
     forks: tuple[Tree, ...]
+    kind: str = ""
 
     def walk(self) -> Iterator[Tree]:
         """This conversation and all under it, parents first."""
@@ -65,7 +66,9 @@ def build_tree(branches: Iterable[Branch], identifier: str) -> Tree:
     for name in reversed(order):
         branch = known[name]
         forks = tuple(built[child] for child in sorted(children.get(name, ())))
-        built[name] = Tree(name, branch.title, branch.position, branch.is_deleted, forks)
+        built[name] = Tree(
+            name, branch.title, branch.position, branch.is_deleted, forks, branch.kind
+        )
     return built[root]
 
 

@@ -31,10 +31,10 @@ class Parting(Struct, frozen=True):
 
 def partings(tree: Tree, identifier: str) -> dict[int, Parting]:
     """The places along a conversation where others part from it, by position."""
-    path = _path(tree, identifier)
+    path = path_to(tree, identifier)
     found = {}
     for node, following in zip(path, [*path[1:], None], strict=True):
-        for position in sorted({fork.position for fork in node.forks}):
+        for position in sorted({fork.position for fork in node.forks if not fork.kind}):
             if following is not None and position > following.position:
                 break
             options = tuple(_options(node, following, position))
@@ -49,14 +49,14 @@ def _options(node: Tree, following: Tree | None, position: int) -> Iterator[Opti
     if not node.is_deleted:
         yield Option(node.identifier, node.title, not leaves)
     for fork in node.forks:
-        if fork.position == position and not fork.is_deleted:
+        if fork.position == position and not fork.is_deleted and not fork.kind:
             is_current = (
                 leaves and following is not None and fork.identifier == following.identifier
             )
             yield Option(fork.identifier, fork.title, is_current)
 
 
-def _path(tree: Tree, identifier: str) -> list[Tree]:
+def path_to(tree: Tree, identifier: str) -> list[Tree]:
     """The conversations from the oldest ancestor to one."""
     waiting: list[list[Tree]] = [[tree]]
     while waiting:
@@ -67,6 +67,6 @@ def _path(tree: Tree, identifier: str) -> list[Tree]:
     return []
 
 
-def is_branched(tree: Tree) -> bool:
-    """Whether there is more than one conversation in a tree that can be looked at."""
-    return sum(not each.is_deleted for each in tree.walk()) > 1
+def branch_count(tree: Tree) -> int:
+    """How many branches of a tree can be looked at; children of other kinds are none."""
+    return sum(not each.is_deleted and not each.kind for each in tree.walk())

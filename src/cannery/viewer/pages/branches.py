@@ -84,7 +84,7 @@ def branches_of(asked: Asked, identifier: str) -> list[Branch]:
         each, parent = waiting.pop()
         row = rows[each.identifier] = len(found)
         found.append(_looked_up(asked, each, row, parent))
-        waiting += [(fork, row) for fork in reversed(each.forks)]
+        waiting += [(fork, row) for fork in reversed(each.forks) if not fork.kind]
     return found
 
 

@@ -35,7 +35,7 @@ from msgspec import Struct
 
 from cannery.dialects import dialect_names, find_dialect
 from cannery.errors import InputError
-from cannery.storage import Damage, Metadata, StoredConversation
+from cannery.storage import Damage, Instructions, Metadata, StoredConversation
 from cannery.titles import title_of
 from cannery.viewer.addresses import (
     below,
@@ -46,14 +46,22 @@ from cannery.viewer.addresses import (
 )
 from cannery.viewer.answers import Asked
 from cannery.viewer.arrangement import arrange
-from cannery.viewer.branches import Parting, is_branched, partings
+from cannery.viewer.branches import Parting, branch_count, partings
 from cannery.viewer.facts import Exchange, Totals, by_position, money, short_count, totals
 from cannery.viewer.messages import Surroundings, blocks_html
 from cannery.viewer.outline import prompts
 from cannery.viewer.pages.layout import crumbs, document, empty, part
 from cannery.viewer.plain import message_data
+from cannery.viewer.relations import (
+    Child,
+    child_html,
+    children_of,
+    count_text,
+    origin_html,
+    versions_html,
+)
 from cannery.viewer.visible import counted, one_line, visible
-from cannery.viewer.windows import Window, bounded, choose, pieces
+from cannery.viewer.windows import MOST, Window, bounded, choose, pieces
 
 _MOST_OUTLINED = 2_000
 _BEGINNING = 12
@@ -68,6 +76,8 @@ class Shown(Struct):
     window: Window
     partings: Mapping[int, Parting]
     is_branched: bool
+    children: list[Child]
+    versions: list[Instructions]
     exchanges: tuple[Exchange, ...]
 
 
@@ -90,7 +100,9 @@ def look(asked: Asked, identifier: str) -> Shown:
         metadata.title or title_of(conversation.read(0, _BEGINNING).canisters) or "Untitled",
         window,
         partings(tree, identifier),
-        is_branched(tree),
+        branch_count(tree) > 1,
+        children_of(asked.store, tree, identifier, length),
+        asked.store.instructions(identifier) if length <= MOST else [],
         tuple(asked.exchanges.of(identifier)),
     )
 
@@ -150,12 +162,19 @@ def _stream(shown: Shown, outline: list[tuple[int, str]]) -> Iterator[Node]:
 
 def _surroundings(shown: Shown) -> Surroundings:
     identifier = shown.metadata.id
-    before = {
-        position: parting_html(parting)
-        for position, parting in shown.partings.items()
+    before: dict[int, list[Node]] = {}
+    for position, parting in shown.partings.items():
+        before.setdefault(position, []).append(parting_html(parting))
+    for child in shown.children:
+        before.setdefault(child.position, []).append(child_html(child))
+    for position, version in versions_html(shown.versions):
+        before.setdefault(position, []).append(version)
+    kept = {
+        position: fragment[nodes]
+        for position, nodes in before.items()
         if position < shown.window.length
     }
-    return Surroundings(links_of(identifier), by_position(shown.exchanges), before=before)
+    return Surroundings(links_of(identifier), by_position(shown.exchanges), before=kept)
 
 
 def _damaged(damages: tuple[Damage, ...]) -> Node:
@@ -163,12 +182,12 @@ def _damaged(damages: tuple[Damage, ...]) -> Node:
 
 
 def _at_end(shown: Shown) -> Node:
-    parting = shown.partings.get(shown.window.length)
-    return (
-        parting_html(parting)
-        if parting is not None and shown.window.stop >= shown.window.length
-        else None
-    )
+    end = shown.window.length
+    if shown.window.stop < end:
+        return None
+    parting = shown.partings.get(end)
+    at_end = [child_html(child) for child in shown.children if child.position >= end]
+    return fragment[at_end, parting_html(parting) if parting is not None else None]
 
 
 # --- the head ----------------------------------------------------------------------------------
@@ -192,13 +211,12 @@ def _facts(shown: Shown, sums: Totals) -> Iterator[Node]:
     yield one_line(metadata.model, 60) if metadata.model else None
     yield f"{short_count(sums.tokens)} tokens" if sums.tokens else None
     yield money(sums.cost) if sums.cost is not None else None
-    yield one_line(sums.client, 40) if sums.client else None
+    client = " ".join(filter(None, (metadata.client or sums.client, metadata.client_version)))
+    yield one_line(client, 40) if client else None
     yield f"key {one_line(metadata.scope, 40)}" if metadata.scope else None
     yield time(datetime=metadata.created.isoformat())[metadata.created.strftime("%Y-%m-%d %H:%M")]
-    if metadata.parent:
-        yield a(href=conversation_address(metadata.parent, metadata.position))[
-            f"forked at #{metadata.position}"
-        ]
+    yield count_text(shown.children)
+    yield origin_html(metadata)
 
 
 def _tag(tag: str) -> Node:
@@ -386,6 +404,16 @@ def conversation_data(asked: Asked, identifier: str) -> dict[str, Any]:
             str(position): [option.identifier for option in parting.options]
             for position, parting in shown.partings.items()
         },
+        "children": [
+            {
+                "id": child.identifier,
+                "kind": child.kind,
+                "title": child.title,
+                "position": child.position,
+            }
+            for child in shown.children
+        ],
+        "instructions": [version.position for version in shown.versions],
         "exchanges": [_exchange_data(each) for each in shown.exchanges],
         "messages": messages,
     }

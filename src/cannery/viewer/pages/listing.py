@@ -39,6 +39,7 @@ from cannery.storage import Hit, Store, Summary
 from cannery.titles import title_of
 from cannery.viewer.addresses import ROOT, conversation_address, list_address
 from cannery.viewer.answers import Asked
+from cannery.viewer.branches import branch_count
 from cannery.viewer.facts import Totals, money, short_count, totals
 from cannery.viewer.live import newest_of
 from cannery.viewer.pages.layout import document, empty, part
@@ -48,7 +49,7 @@ _PAGE = 50
 _HITS = 60
 _BEGINNING = 12
 ROLES = ("user", "assistant", "supervisor", "document", "invocation", "result")
-FILTERS = ("tag", "model", "role", "since", "until", "scope")
+FILTERS = ("tag", "model", "client", "role", "since", "until", "scope")
 _WORD = re.compile(r"\w+")
 
 
@@ -151,10 +152,10 @@ def _within(asked: Asked, chosen: Mapping[str, str]) -> Store:
 
 
 def _rows(asked: Asked, chosen: Mapping[str, str]) -> tuple[list[Row], str | None]:
-    store = _within(asked, chosen)
-    found = store.list(
-        limit=_PAGE + 1, after=asked.query.get("after") or None, **_selection(chosen)
-    )
+    store, selection = _within(asked, chosen), _selection(chosen)
+    if "client" in chosen:
+        selection["client"] = chosen["client"]
+    found = store.list(limit=_PAGE + 1, after=asked.query.get("after") or None, **selection)
     shown = found[:_PAGE]
     following = shown[-1].cursor if len(found) > _PAGE else None
     return [_full(asked, summary) for summary in shown], following
@@ -165,7 +166,7 @@ def _full(asked: Asked, summary: Summary) -> Row:
     branches, own = 1, ""
     title = summary.title
     try:
-        branches = sum(not each.is_deleted for each in store.tree(name).walk())
+        branches = branch_count(store.tree(name))
         if not title:
             title = title_of(store.handle(name).read(0, _BEGINNING).canisters)
         if summary.parent is not None:
@@ -199,6 +200,7 @@ def _filters(asked: Asked, chosen: Mapping[str, str], words: str) -> Element:
     return form(".filters", action=ROOT, method="get")[
         htpy.input(type="hidden", name="q", value=words) if words else None,
         field("model", "Model"),
+        field("client", "Client"),
         field("tag", "Tag"),
         label[span["Said by"], select(name="role")[roles]],
         field("since", "From", "date"),
@@ -221,8 +223,11 @@ def _row(row: Row, asked: Asked) -> Element:
         facts.append(money(row.totals.cost))
     if summary.model:
         facts.append(a(href=list_address({"model": summary.model}))[one_line(summary.model, 40)])
-    if row.totals.client:
-        facts.append(one_line(row.totals.client, 30))
+    client = summary.client or row.totals.client
+    if client:
+        facts.append(a(href=list_address({"client": client}))[one_line(client, 30)])
+    if summary.kind:
+        facts.append(span(".badge")[one_line(summary.kind, 20)])
     if summary.scope and asked.sees_all:
         facts.append(
             a(href=list_address({"scope": summary.scope}))[f"key {one_line(summary.scope, 24)}"]
@@ -333,7 +338,8 @@ def _row_data(row: Row) -> dict[str, Any]:
         "tags": list(summary.tags),
         "model": summary.model,
         "key": summary.scope or None,
-        "client": row.totals.client or None,
+        "client": summary.client or row.totals.client or None,
+        "kind": summary.kind or None,
         "messages": summary.count,
         "branches": row.branches,
         "parent": summary.parent,
