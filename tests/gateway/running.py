@@ -25,7 +25,7 @@ class Running:
         folder: Path,
         config: str = "",
         *arguments: str,
-        record: bool = True,
+        record: bool | None = True,
         environment: dict[str, str] | None = None,
         launcher: tuple[str, ...] = (),
         program: tuple[str, ...] = ("-m", "cannery.gateway"),
@@ -38,7 +38,8 @@ class Running:
         self.log_path = folder / "log.jsonl"
         command = [*launcher, sys.executable, *program, "--port", "0"]
         command += ["--config", str(self.config), *arguments]
-        command += ["--store", str(self.store)] if record else ["--no-record"]
+        if record is not None:
+            command += ["--store", str(self.store)] if record else ["--no-record"]
         inherited = {
             name: value
             for name, value in os.environ.items()

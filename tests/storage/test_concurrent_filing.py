@@ -38,6 +38,14 @@ def test_what_two_processes_file_at_once_is_filed_once(location):
         assert store.verify().is_sound
 
 
+def test_what_three_processes_file_at_once_is_filed_once(location):
+    open_store(location).close()
+    workers.finish([workers.start(workers.file_all, location, 100) for _ in range(3)])
+    with open_store(location) as store:
+        assert len(store.list()) == 100
+        assert store.verify().is_sound
+
+
 def test_what_eight_threads_file_at_once_is_filed_once(location):
     with open_store(location) as store:
 

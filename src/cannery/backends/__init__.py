@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import os
 import pkgutil
+import re
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -92,12 +93,14 @@ __all__ = [
     "locate",
     "open_backend",
     "referred",
+    "shown",
     "sortable",
 ]
 
 _ALIASES = {"file": "directory", "postgres": "postgresql"}
 # A store on a server is told by the whole URL.
 _ON_SERVERS = {"postgresql"}
+_PASSWORD = re.compile(r"(^\w+://[^:@/]*):[^@/]*(?=@)|([?&]password=)[^&]*")
 
 
 def backend_names() -> tuple[str, ...]:
@@ -117,8 +120,13 @@ def locate(location: str | os.PathLike[str]) -> tuple[str, str]:
     name = _ALIASES.get(scheme, scheme)
     if name not in backend_names():
         known = ", ".join(backend_names())
-        raise ConfigurationError(text, f"no backend {scheme!r}; known: {known}")
+        raise ConfigurationError(shown(text), f"no backend {scheme!r}; known: {known}")
     return name, text if name in _ON_SERVERS else path
+
+
+def shown(location: str) -> str:
+    """A path or URL as it may be shown: without a password."""
+    return _PASSWORD.sub(r"\1\2", location)
 
 
 def open_backend(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 
+from cannery.backends import shown
 from cannery.cli.parser import Parser
 
 FILTERS = ("tag", "profile", "model", "role", "since", "until", "client", "session", "kind")
@@ -28,7 +29,7 @@ def nothing_found(options: argparse.Namespace, place: str) -> str:
         if (value := getattr(options, name, None)) is not None
     ]
     if not filters:
-        return f"no conversations in {place}"
+        return f"no conversations in {shown(place)}"
     if filters == [f"--tag {options.tag}"]:
-        return f"no conversation in {place} has the tag {options.tag!r}"
-    return f"no conversation in {place} matches {' '.join(filters)}"
+        return f"no conversation in {shown(place)} has the tag {options.tag!r}"
+    return f"no conversation in {shown(place)} matches {' '.join(filters)}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections import Counter
 
+from cannery.backends import shown
 from cannery.cli.complaints import DONE
 from cannery.cli.files import note, write_json
 from cannery.cli.stores import find_place
@@ -49,7 +50,7 @@ def conclude(options: argparse.Namespace, found: list[ImportSummary]) -> None:
     ]
     print(aligned(["file", *_COUNTS], rows, numbers=" ".join(_COUNTS)))
     _tell_unknown(found)
-    place = find_place(options.store)[0]
+    place = shown(find_place(options.store)[0])
     if options.dry_run:
         note(
             f"a dry run: this is what {place} would be given; nothing was written",

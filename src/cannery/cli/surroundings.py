@@ -9,6 +9,7 @@ import platform
 from importlib.metadata import version
 from typing import Any
 
+from cannery.backends import shown
 from cannery.cli.complaints import DONE, WRONG
 from cannery.cli.files import write_json
 from cannery.cli.gateway_settings import load_gateway_settings
@@ -48,7 +49,7 @@ def look(options: argparse.Namespace) -> dict[str, Any]:
 
 def _store(options: argparse.Namespace) -> dict[str, Any]:
     place, origin = find_place(options.store)
-    found: dict[str, Any] = {"place": place, "origin": origin, "exists": is_there(place)}
+    found: dict[str, Any] = {"place": shown(place), "origin": origin, "exists": is_there(place)}
     found |= {"conversations": 0, "problem": None}
     if found["exists"]:
         from cannery.storage import open_store

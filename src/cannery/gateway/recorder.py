@@ -19,6 +19,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
+from cannery.backends import shown
 from cannery.errors import CanneryError, StoreUnavailableError
 from cannery.gateway.calls import Call
 from cannery.gateway.entries import Entry
@@ -84,7 +85,7 @@ class Recorder:
             return "off"
         if self._problem is not None:
             return f"not working yet, and tried again: {self._problem}"
-        return f"every exchange, in {self.location}"
+        return f"every exchange, in {shown(self.location)}"
 
     @property
     def store(self) -> Store | None:

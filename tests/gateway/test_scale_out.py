@@ -1,0 +1,105 @@
+"""Three gateways on one PostgreSQL and one bucket; one of them is killed."""
+
+import concurrent.futures
+import http.client
+import json
+import signal
+import urllib.error
+
+import pytest
+
+from cannery.backends.postgresql.objects import LARGE
+from cannery.storage import open_store
+from tests import servers
+from tests.gateway.running import Running, rows
+from tests.locations import new_database
+
+CHAT = "/v1/chat/completions"
+
+
+@pytest.fixture
+def url():
+    return new_database(with_bucket=True)
+
+
+@pytest.fixture
+def gateways(upstream, tmp_path, url):
+    config = f'[recording]\nacknowledge = "durable"\nstore = "{url}"\n' + rows(upstream.url)
+    started = [
+        Running(tmp_path / name, config, record=None, environment=servers.s3().settings)
+        for name in ("one", "two", "three")
+    ]
+    yield started
+    for gateway in started:
+        gateway.stop()
+
+
+def say(gateway, *turns):
+    """Send a history; the conversation that the gateway filed it in, and what was answered."""
+    names = ("user", "assistant")
+    messages = [{"role": names[number % 2], "content": text} for number, text in enumerate(turns)]
+    connection = http.client.HTTPConnection("127.0.0.1", gateway.port, timeout=60)
+    try:
+        body = json.dumps({"model": "echo", "messages": messages})
+        connection.request("POST", CHAT, body, {"content-type": "application/json"})
+        answer = connection.getresponse()
+        told = json.loads(answer.read())
+        assert answer.status == 200, told
+        return answer.headers["x-cannery-conversation"], told["choices"][0]["message"]["content"]
+    finally:
+        connection.close()
+
+
+def test_a_session_goes_on_at_whatever_gateway_it_comes_to(gateways, url):
+    """Each turn of each client goes to another gateway, and all clients speak at once."""
+
+    def work(client):
+        names, turns = set(), []
+        for turn in range(3):
+            turns.append(f"question {turn} of client {client}")
+            name, said = say(gateways[(client + turn) % 3], *turns)
+            names.add(name)
+            turns.append(said)
+        return names, turns
+
+    with concurrent.futures.ThreadPoolExecutor(6) as pool:
+        done = list(pool.map(work, range(12)))
+    with open_store(url) as store:
+        assert [len(names) for names, _ in done] == [1] * 12
+        assert {one.identifier for one in store.list()} == set.union(*(names for names, _ in done))
+        for names, turns in done:
+            assert [one.text for one in store.get(*names).load()] == turns
+        assert store.verify().is_sound
+
+
+def test_a_gateway_that_is_killed_loses_nothing_and_doubles_nothing(gateways, url):
+    """Clients go on with their sessions at another gateway when theirs is gone."""
+    kept = {}
+
+    def work(client):
+        turns = []
+        for turn in range(6):
+            text = f"client {client} turn {turn} " + (
+                "long " * (LARGE // 5 + 1) if turn == 2 else ""
+            )
+            turns.append(text)
+            for attempt in range(4):
+                if client == 0 and turn == 3 and attempt == 0:
+                    gateways[0].signal(signal.SIGKILL)
+                try:
+                    name, said = say(gateways[(client + attempt) % 3], *turns)
+                except (OSError, http.client.HTTPException, urllib.error.URLError):
+                    continue
+                break
+            turns.append(said)
+            kept[client] = name, list(turns)
+
+    with concurrent.futures.ThreadPoolExecutor(6) as pool:
+        list(pool.map(work, range(6)))
+    assert gateways[0].process.wait(10) == -signal.SIGKILL
+    with open_store(url) as store:
+        assert len(store.list()) == 6
+        for name, turns in kept.values():
+            held = store.get(name).hydrate()
+            assert [one.text for one in held] == turns
+        assert store.verify().is_sound
