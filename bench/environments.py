@@ -19,7 +19,7 @@ REQUIREMENTS = BENCH / "requirements"
 ENVIRONMENTS = ROOT / ".bench"
 OURS = "cannery"
 # Which environment a contender runs in, where it is not that of its own name.
-HOSTS = {"floor": OURS, "sqlite": OURS}
+HOSTS = {"floor": OURS, "postgresql": OURS, "sqlite": OURS}
 
 
 class NotBuiltError(Exception):
@@ -57,7 +57,7 @@ def build(name: str) -> None:
     pip = [str(folder / "bin" / "python"), "-m", "pip", "--quiet", "--disable-pip-version-check"]
     _run([*pip, "install", "--requirement", str(pins)])
     if name == OURS:
-        _run([*pip, "install", "--editable", f"{ROOT}[cli,gateway]"])
+        _run([*pip, "install", "--editable", f"{ROOT}[cli,gateway,postgres]"])
     stamp.write_text(wanted, "ascii")
 
 

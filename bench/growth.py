@@ -2,11 +2,11 @@
 
     python bench/growth.py [--quick] [--sizes N,N,…] [--add FILE …] [--json FILE] [BACKEND ...]
 
-Backends: directory, sqlite; both by default. Each size is one store of small conversations (two messages; every
-hundredth has a tag and a model of its own and is forked), written with the public API. An operation is timed as thread
-CPU of this process; kept is the median of several. "rebuild" is the first search after the catalogue was lost, divided
-by the number of conversations: it is to be linear, the rest is to stay the same. A large store takes long to fill:
-``--add`` keeps the rows of earlier runs.
+Backends: directory, sqlite, postgresql; all by default. Each size is one store of small conversations (two messages;
+every hundredth has a tag and a model of its own and is forked), written with the public API. An operation is timed as
+CPU of this thread, and of all processes of a server; kept is the median of several. "rebuild" is the first search after
+the catalogue was lost, divided by the number of conversations: it is to be linear, the rest is to stay the same. A
+large store takes long to fill: ``--add`` keeps the rows of earlier runs.
 """
 
 from __future__ import annotations
@@ -19,19 +19,25 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import results
+import servers
 
 from cannery.messages import assistant, user
 from cannery.storage import Store, open_store
 
-BACKENDS = ("directory", "sqlite")
+BACKENDS = ("directory", "sqlite", "postgresql")
 SIZES = (1_000, 10_000, 100_000)
 QUICK = (1_000, 10_000)
 ROUNDS = 15
 PART = 500
 SAMPLE = 5
+
+
+def clock() -> int:
+    """Nanoseconds of CPU of this thread and of the server that is measured."""
+    return time.thread_time_ns() + servers.cpu_nanoseconds()
 
 
 class Filled(NamedTuple):
@@ -48,10 +54,12 @@ def histories(size: int, start: int) -> Iterator[list[object]]:
         yield [user(f"question word{number} common"), assistant(f"answer {number}")]
 
 
-def fill(backend: str, folder: Path, size: int) -> Filled:
+def fill(backend: str, folder: Path, size: int, server: Any) -> Filled:
     """A store of so many conversations."""
     path = folder / f"{backend}-{size}"
     location = f"sqlite:{path}" if backend == "sqlite" else str(path)
+    if server is not None:
+        location = server.url()
     marked: list[str] = []
     with open_store(location, durability="os") as store:
         for start in range(0, size, PART):
@@ -90,9 +98,9 @@ def median_of(work: Callable[[int], object], rounds: int = ROUNDS) -> float:
     """The median CPU time of an operation, in microseconds; the first is not counted."""
     taken = []
     for number in range(rounds + 1):
-        start = time.thread_time_ns()
+        start = clock()
         work(number)
-        taken.append((time.thread_time_ns() - start) / 1000)
+        taken.append((clock() - start) / 1000)
     return statistics.median(taken[1:])
 
 
@@ -101,9 +109,9 @@ def collect_one(store: Store) -> float:
     taken = []
     for number in range(4):
         store.create(canisters=[user(f"short-lived {number}" * 200)]).delete()
-        start = time.thread_time_ns()
+        start = clock()
         store.collect_garbage(grace=0)
-        taken.append((time.thread_time_ns() - start) / 1000)
+        taken.append((clock() - start) / 1000)
     return statistics.median(taken[1:])
 
 
@@ -115,15 +123,24 @@ def open_once(filled: Filled) -> Callable[[int], object]:
 def rebuild(filled: Filled) -> float:
     """The CPU time of a first search after the catalogue was lost."""
     with open_store(filled.location) as store:
-        start = time.thread_time_ns()
+        start = clock()
         store.rebuild_index()
         store.search("word1")
-        return (time.thread_time_ns() - start) / 1000
+        return (clock() - start) / 1000
 
 
 def measure(backend: str, folder: Path, size: int) -> Iterator[results.Row]:
     """The rows of one store."""
-    filled = fill(backend, folder, size)
+    server = servers.postgres() if backend == "postgresql" else None
+    try:
+        yield from measure_filled(fill(backend, folder, size, server), size)
+    finally:
+        if server is not None:
+            server.remove()
+
+
+def measure_filled(filled: Filled, size: int) -> Iterator[results.Row]:
+    """The rows of a store that is filled."""
     with open_store(filled.location) as store:
         for name, work in operations(store, filled).items():
             yield {"what": name, "median": round(median_of(work), 1)}

@@ -35,6 +35,7 @@ NAMES = {
     "openai_agents": "openai-agents",
     "llm": "llm",
     "sqlite": "SQLite WAL FULL",
+    "postgresql": "**cannery** in PostgreSQL",
 }
 STORES = {**NAMES, "langchain": "LangChain SQL"}
 

@@ -32,7 +32,7 @@ import results
 from peers.storing import Said, Storage, inline, jsonl
 from timing import spread
 
-CONTENDERS = ["cannery", "sqlite", "openai_agents", "langchain", "llm"]
+CONTENDERS = ["cannery", "postgresql", "sqlite", "openai_agents", "langchain", "llm"]
 WORDS = ("the", "of", "and", "to", "in", "is", "you", "that", "it", "was", "for", "on", "are", "as")
 NUMBERED = [word + str(number) for word in WORDS for number in range(50)]
 GOALS = {

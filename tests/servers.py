@@ -132,10 +132,17 @@ class Postgres:
             connection.execute(f"CREATE DATABASE {name}")
         return self.conninfo(name)
 
+    def processes(self):
+        """The processes that serve connections and look after the files; none if it does not run."""
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
+        try:
+            return [int(one) for one in children.read_text("ascii").split()]
+        except OSError:
+            return []
+
     def kill(self):
         """As if the machine had failed: kill -9 everything."""
-        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children")
-        numbers = [int(one) for one in children.read_text().split()]
+        numbers = self.processes()
         self._process.kill()
         self._process.wait()
         for number in numbers:

@@ -89,15 +89,16 @@ def reported(body: bytes, pair: Pair) -> list[str]:
 
 def storage(folder: Path) -> Storage:
     """One conversation in a directory store, everything at its default level."""
-    return _storage(str(folder / "store"))
+    return storage_at(str(folder / "store"))
 
 
 def storage_in_one_file(folder: Path) -> Storage:
     """One conversation in a store that is one SQLite file."""
-    return _storage(f"sqlite:{folder / 'store.db'}")
+    return storage_at(f"sqlite:{folder / 'store.db'}")
 
 
-def _storage(location: str) -> Storage:
+def storage_at(location: str) -> Storage:
+    """One conversation in any store."""
     opened = _cannery.open_store(location, cache_bytes=0)
     conversation = opened.create()
     when = datetime.fromisoformat(WHEN)

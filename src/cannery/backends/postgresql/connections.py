@@ -11,7 +11,7 @@ import os
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias, TypeVar
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -38,6 +38,15 @@ _OURS = ("content", "pool")
 _NUL, _STAND_IN = "\0", "\U0010ffff"
 
 
+# A commit that was acknowledged is durable, whatever the server's default says. Every question here has an index: a
+# plan is made once, also while the tables are still small.
+_SETTINGS = (
+    "SELECT set_config('synchronous_commit', replace(current_setting('synchronous_commit'), 'off', 'on'), false),"
+    " set_config('plan_cache_mode', 'force_generic_plan', false),"
+    " set_config('enable_seqscan', 'off', false), set_config('jit', 'off', false)"
+)
+
+
 class Target(NamedTuple):
     """What a URL says: where the server is, where large content goes, how many connections to keep."""
 
@@ -53,7 +62,8 @@ def parse_url(url: str) -> Target:
     pairs = parse_qsl(parts.query, keep_blank_values=True)
     ours = {name: value for name, value in pairs if name in _OURS}
     # A socket's folder has slashes, which the server's library takes as they are.
-    query = urlencode([pair for pair in pairs if pair[0] not in _OURS], safe="/")
+    rest = [pair for pair in pairs if pair[0] not in _OURS]
+    query = urlencode(rest, safe="/", quote_via=quote)
     conninfo = urlunsplit(("postgresql", parts.netloc, parts.path, query, ""))
     name = _name(parts.netloc, parts.path)
     try:
@@ -129,11 +139,7 @@ class Pool:
                 client_encoding="utf-8",
             )
         try:
-            # A commit that was acknowledged is durable, whatever the server's default says.
-            connection.execute(
-                "SELECT set_config('synchronous_commit', 'on', false)"
-                " WHERE current_setting('synchronous_commit') = 'off'"
-            )
+            connection.execute(_SETTINGS)
         except BaseException:
             connection.close()
             raise

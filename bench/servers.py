@@ -1,0 +1,35 @@
+"""Servers for measurements: those of the tests, with files on a disk and every sync made."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parent.parent
+_started: list[Any] = []
+
+
+def postgres() -> Any:
+    """A PostgreSQL server as it comes, with its files in the folder of all measurements."""
+    sys.path.append(str(ROOT))
+    module: Any = importlib.import_module("tests.servers")
+    server = module.Postgres(os.environ.get("BENCH_DIR") or tempfile.gettempdir(), settings=())
+    _started.append(server)
+    return server
+
+
+def cpu_nanoseconds() -> int:
+    """The CPU time of all processes of the servers that were started and are running."""
+    found = 0
+    for server in _started:
+        for process in server.processes():
+            with contextlib.suppress(OSError):
+                # What clock_getcpuclockid(3) gives on Linux.
+                found += time.clock_gettime_ns((~process << 3) | 2)
+    return found
