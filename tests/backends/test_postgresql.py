@@ -269,6 +269,14 @@ def test_a_wrong_url_is_refused(wrong):
         open_store(wrong)
 
 
+def test_settings_of_the_server_reach_it(url):
+    with open_store(
+        f"{url}&options=-c%20application_name=shop%20-c%20work_mem=5MB&pool=2"
+    ) as store:
+        assert store.backend._pool.rows("SHOW work_mem") == [("5MB",)]
+        assert store.backend._pool.rows("SHOW application_name") == [("shop",)]
+
+
 def test_no_password_is_told():
     with pytest.raises(StoreUnavailableError) as told:
         open_store("postgresql://me:very-secret@127.0.0.1:1/x")

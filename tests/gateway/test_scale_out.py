@@ -3,15 +3,19 @@
 import concurrent.futures
 import http.client
 import json
+import re
 import signal
 import urllib.error
 
 import pytest
 
+from cannery.backends.postgresql.connections import parse_url
 from cannery.backends.postgresql.objects import LARGE
+from cannery.gateway.settings import parse_settings
 from cannery.storage import open_store
 from tests import servers
 from tests.gateway.running import Running, rows
+from tests.house.sources import ROOT
 from tests.locations import new_database
 
 CHAT = "/v1/chat/completions"
@@ -32,6 +36,15 @@ def gateways(upstream, tmp_path, url):
     yield started
     for gateway in started:
         gateway.stop()
+
+
+def test_the_settings_of_the_compose_file_are_settings():
+    folder = ROOT / "docs" / "scale-out"
+    settings = parse_settings((folder / "gateway.toml").read_text("utf-8"))
+    assert settings.recording.acknowledge == "durable"
+    (url,) = re.findall(r"CANNERY_STORE: (\S+)", (folder / "compose.yaml").read_text("utf-8"))
+    target = parse_url(url)
+    assert (target.content, target.pool) == ("s3://cannery/content", 10)
 
 
 def say(gateway, *turns):
