@@ -120,6 +120,16 @@ def open_once(filled: Filled) -> Callable[[int], object]:
     return lambda _: open_store(filled.location).close()
 
 
+def open_and_list(filled: Filled) -> Callable[[int], object]:
+    """Opening a store, its first list, and closing it."""
+
+    def work(_: int) -> None:
+        with open_store(filled.location) as store:
+            store.list(limit=50)
+
+    return work
+
+
 def rebuild(filled: Filled) -> float:
     """The CPU time of a first search after the catalogue was lost."""
     with open_store(filled.location) as store:
@@ -146,6 +156,7 @@ def measure_filled(filled: Filled, size: int) -> Iterator[results.Row]:
             yield {"what": name, "median": round(median_of(work), 1)}
         yield {"what": "gc that frees one", "median": round(collect_one(store), 1)}
     yield {"what": "open", "median": round(median_of(open_once(filled), 5), 1)}
+    yield {"what": "open and list(50)", "median": round(median_of(open_and_list(filled), 5), 1)}
     yield {"what": "rebuild, each", "median": round(rebuild(filled) / size, 1)}
     if filled.path.is_dir():
         shutil.rmtree(filled.path)

@@ -352,14 +352,14 @@ def growth(figures: Figures) -> Iterator[str]:
     yield ""
     yield "Microseconds of CPU in a store of so many small conversations, and multiples of that in larger ones. A"
     yield "rebuild of the catalogue, which comes before the first search or filing after it was lost, is counted for"
-    yield "each conversation. Search of a common word looks at all that hold it, and gc of a directory at all lines."
+    yield "each conversation. Search of a common word looks at all that hold it."
     yield ""
     for backend in dict.fromkeys(row["backend"] for row in rows):
         found = {
             (row["what"], row["size"]): row["median"] for row in rows if row["backend"] == backend
         }
         lines = []
-        for what in dict.fromkeys(row["what"] for row in rows):
+        for what in dict.fromkeys(row["what"] for row in rows if row["backend"] == backend):
             first = found[what, sizes[0]]
             cells = [
                 f"{found[what, size] / first:.2f} ×" if (what, size) in found else "–"

@@ -48,6 +48,8 @@ T = TypeVar("T")
 _TURN = 0.05
 _PAGE = 1000
 _STEP = 25
+# So many lines of one conversation are in memory at a time.
+_LINES = 5000
 _TRIES = 3
 
 
@@ -377,8 +379,8 @@ class DerivedCatalogue(Queries):
             writing.put_calls(connection, row, calls)
         else:
             row = writing.described(connection, row, metadata, seen)
-        if row.length < length:
-            lines = self._lines(metadata, row.length, length)
+        while row.length < length:
+            lines = self._lines(metadata, row.length, min(length, row.length + _LINES))
             references.use(connection, metadata.id, self._keys(metadata, lines))
             entries = self._meanings(metadata, lines)
             row = writing.grown(connection, row, entries, with_words=False)
@@ -458,10 +460,12 @@ class DerivedCatalogue(Queries):
                 forks = writing.forks_of(connection, row)
                 stop = max((fork.position for fork in forks), default=row.searched)
             metadata, _, _ = self._metadata(row.id)
-            if metadata is not None and stop > row.searched:
-                entries = self._entries(metadata, row.searched, stop)
+            upto = min(stop, row.searched + _LINES)
+            if metadata is not None and upto > row.searched:
+                entries = self._entries(metadata, row.searched, upto)
                 writing.put_words(connection, row, row.searched, entries)
-            writing.put(connection, row._replace(searched=row.length))
+            is_over = metadata is None or upto >= stop
+            writing.put(connection, row._replace(searched=row.length if is_over else upto))
             self._tell()
             if time.monotonic() > until:
                 return

@@ -237,6 +237,8 @@ def translated(path: str) -> Iterator[None]:
         raise
     except UnicodeEncodeError:
         raise InputError("not valid Unicode: a lone surrogate") from None
+    except UnicodeDecodeError as error:
+        raise DamageError(path, f"text that is not UTF-8: {error.reason}") from None
     except sqlite3.OperationalError as error:
         raise StoreUnavailableError(f"{path}: {error}") from error
     except sqlite3.DatabaseError as error:
