@@ -53,8 +53,9 @@ def filled(teller: Teller, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     assert running.stop() == 0
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
+    """A browser; while it lives, a loop runs in this thread that would keep other tests from running theirs."""
     program = next(filter(None, map(shutil.which, BROWSERS)), None)
     if program is None:
         pytest.skip("no Chromium is installed: apt-get install chromium")
