@@ -38,15 +38,18 @@ class Transcript(Session):
         """The messages of the chain; those of one API message stand together."""
         spoken = [line for line in self.lines if _is_spoken(line)]
         chain = self._chain(spoken)
+        answers = frozenset(filter(None, chain.values()))
         found: list[tuple[Any, Line]] = []
         known: set[str] = set()
         for line in spoken:
-            if not _is_sent(line, chain):
+            if not _is_sent(line, chain, answers):
                 continue
             message, own = line.object["message"], text_of(line.object["message"].get("id"))
             place = len(found)
             if own and own in known:
-                place = max(n for n, (other, _) in enumerate(found) if other.get("id") == own) + 1
+                # It is mostly the one before.
+                while found[place - 1][0].get("id") != own:
+                    place -= 1
             known.add(own)
             found.insert(place, (message, line))
         yield from found
@@ -151,12 +154,12 @@ def _is_spoken(line: Line) -> bool:
     return is_message and value.get("type") in _SPOKEN and value.get("isSidechain") is not True
 
 
-def _is_sent(line: Line, chain: dict[str, str]) -> bool:
+def _is_sent(line: Line, chain: dict[str, str], answers: frozenset[str]) -> bool:
     """Whether a line is of the chain, or beside it as a part of the same message or the result of one."""
     value, message = line.object, line.object["message"]
     if not chain or not value.get("uuid") or value["uuid"] in chain:
         return True
-    if message.get("id") and message["id"] in chain.values():
+    if message.get("id") in answers:
         return True
     return text_of(value.get("parentUuid")) in chain and _is_result(message)
 

@@ -50,18 +50,18 @@ class Rollout(Session):
 
     def makers(self) -> dict[int, str]:
         """The model of the turn that each item belongs to."""
-        turns = {
-            line.number: text_of(line.object["payload"].get("model"))
-            for line in self.lines
-            if line.object.get("type") == "turn_context"
-            and isinstance(line.object.get("payload"), dict)
+        made_by: dict[int, str] = {}
+        model = ""
+        for line in self.lines:
+            payload = line.object.get("payload")
+            if line.object.get("type") == "turn_context" and isinstance(payload, dict):
+                model = text_of(payload.get("model")) or model
+            made_by[line.number] = model
+        return {
+            index: made_by[line.number]
+            for index, (_, line) in enumerate(self.said)
+            if made_by[line.number]
         }
-        found = {}
-        for index, (_, line) in enumerate(self.said):
-            before = [number for number in turns if number < line.number]
-            if before and turns[max(before)]:
-                found[index] = turns[max(before)]
-        return found
 
     def new_line(self, message: Any, behind: Line | None) -> bytes:
         """A line like the one before it."""
