@@ -117,7 +117,7 @@ def test_doctors_marks_stand_at_the_message(filled: Filled, page: Any):
     page.goto(filled.page("agent"))
     note = page.locator(".doctor-note").first
     note.wait_for()
-    assert re.search("breaks|for", note.text_content())
+    assert re.search("breaks|carried", note.text_content())
     note.click()
     page.wait_for_url(re.compile("/(doctor|as)"))
 

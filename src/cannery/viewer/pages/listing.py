@@ -34,6 +34,7 @@ from htpy import (
 )
 from msgspec import Struct
 
+from cannery.backends import VISIBLE
 from cannery.errors import CanneryError, InputError
 from cannery.storage import Hit, Store, Summary
 from cannery.titles import title_of
@@ -156,9 +157,37 @@ def _rows(asked: Asked, chosen: Mapping[str, str]) -> tuple[list[Row], str | Non
     if "client" in chosen:
         selection["client"] = chosen["client"]
     found = store.list(limit=_PAGE + 1, after=asked.query.get("after") or None, **selection)
-    shown = found[:_PAGE]
+    shown = list(found[:_PAGE])
     following = shown[-1].cursor if len(found) > _PAGE else None
+    if not chosen and not asked.query.get("after"):
+        shown = _running_first(asked, shown)
     return [_full(asked, summary) for summary in shown], following
+
+
+def _running_first(asked: Asked, shown: list[Summary]) -> list[Summary]:
+    """The first page, with the conversations on top in which something is being said."""
+    known = {summary.identifier: summary for summary in shown}
+    running = [
+        summary
+        for name in asked.running.identifiers()[:_PAGE]
+        if (summary := known.pop(name, None) or _summary(asked.store, name)) is not None
+    ]
+    return [*running, *known.values()]
+
+
+def _summary(store: Store, name: str) -> Summary | None:
+    """A conversation that is not on the page; None if it is not filed yet, or of a kind that lists leave out."""
+    try:
+        metadata = store.metadata_of(name)
+        count = len(store.handle(name))
+    except CanneryError:
+        return None
+    if metadata.kind not in VISIBLE:
+        return None
+    fields: dict[str, Any] = {
+        field: getattr(metadata, field, None) for field in Summary.__struct_fields__
+    }
+    return Summary(**{**fields, "identifier": name, "count": count})
 
 
 def _full(asked: Asked, summary: Summary) -> Row:
