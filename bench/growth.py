@@ -4,9 +4,9 @@
 
 Backends: directory, sqlite, postgresql; all by default. Each size is one store of small conversations (two messages;
 every hundredth has a tag and a model of its own and is forked), written with the public API. An operation is timed as
-CPU of this thread, and of all processes of a server; kept is the median of several. "rebuild" is the first search after
-the catalogue was lost, divided by the number of conversations: it is to be linear, the rest is to stay the same. A
-large store takes long to fill: ``--add`` keeps the rows of earlier runs.
+CPU of this thread, and of a server's processes for it; kept is the median of several. "rebuild" is the first search
+after the catalogue was lost, divided by the number of conversations: it is to be linear, the rest is to stay the same.
+A large store takes long to fill: ``--add`` keeps the rows of earlier runs.
 """
 
 from __future__ import annotations

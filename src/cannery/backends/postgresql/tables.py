@@ -118,7 +118,8 @@ _FIRST = (
     number bigint NOT NULL, position bigint NOT NULL, role text NOT NULL, said text COLLATE "C" NOT NULL,
     vector tsvector, words text COLLATE "C", PRIMARY KEY (number, position)
 )""",
-    "CREATE INDEX by_words ON cannery.texts USING gin (vector)",
+    # New entries wait in a list that every search reads through: it is kept short.
+    "CREATE INDEX by_words ON cannery.texts USING gin (vector) WITH (gin_pending_list_limit = 256)",
     """CREATE INDEX by_trigrams ON cannery.texts USING gin (words gin_trgm_ops) WHERE vector IS NULL""",
 )
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 
+from cannery.backends import shown
 from cannery.cli.complaints import DONE
 from cannery.cli.files import write_json
 from cannery.cli.gateway_settings import GatewaySettings, load_gateway_settings
@@ -39,7 +40,10 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Show the settings."""
-    settings = list(_settings(options))
+    settings = [
+        (name, shown(value) if isinstance(value, str) else value, origin)
+        for name, value, origin in _settings(options)
+    ]
     if options.json:
         write_json([{"name": n, "value": value, "origin": origin} for n, value, origin in settings])
         return DONE

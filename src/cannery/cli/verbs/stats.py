@@ -85,9 +85,11 @@ def _text(census: Census, days: dict[str, int]) -> str:
     conversations = counted(census.conversations, "conversation")
     forks = f" ({counted(census.forks, 'fork')})" if census.forks else ""
     kept = f"{size(census.kept_bytes)} kept ({census.ratio:.2f} × shared)"
+    # Of a server nobody here knows what its disk holds.
+    on_disk = f", {size(census.disk_bytes)} on disk" if census.disk_bytes else ""
     lines = [
         f"{conversations}{forks}, {counted(census.messages, 'message')}",
-        f"{size(census.said_bytes)} said, {kept}, {size(census.disk_bytes)} on disk",
+        f"{size(census.said_bytes)} said, {kept}{on_disk}",
     ]
     lines += ["", paint("Roles", "bold"), *plots.bars(census.by_role, ROLE_COLOURS)]
     models = dict(list(census.by_model.items())[:_MOST])
