@@ -48,6 +48,9 @@ class Chat:
     def create(self, model: str, messages: list[Any], **more: Any) -> Any:
         return self.client.chat.completions.create(model=model, messages=messages, **more)
 
+    def close(self) -> None:
+        """Close what the SDK leaves open."""
+
     def plain(self, model: str) -> Any:
         messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
         answer = self.create(model, messages)
@@ -261,6 +264,84 @@ class Gemini(Chat):
         return None
 
 
+class Mistral(Chat):
+    """mistralai."""
+
+    def __init__(self, url: str) -> None:
+        from mistralai.client import Mistral as Client
+        from mistralai.client.errors import SDKError
+
+        self.errors = SDKError
+        self.client = Client(api_key=KEY, server_url=url)
+
+    def close(self) -> None:
+        self.client.__exit__(None, None, None)
+
+    def create(self, model: str, messages: list[Any], **more: Any) -> Any:
+        return self.client.chat.complete(model=model, messages=messages, **more)
+
+    def streamed(self, model: str) -> Any:
+        messages = [{"role": "user", "content": "one two three"}]
+        with self.client.chat.stream(model=model, messages=messages) as stream:
+            chunks = [event.data for event in stream]
+        text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
+        return {"text": text, "output": chunks[-1].usage.completion_tokens > 0}
+
+    def error(self, model: str) -> Any:
+        try:
+            self.plain(model)
+        except self.errors as error:
+            return {"status": error.status_code, "message": json.loads(error.body)["message"]}
+        return None
+
+
+class Ollama(Chat):
+    """ollama."""
+
+    def __init__(self, url: str) -> None:
+        import ollama
+
+        self.errors = ollama.ResponseError
+        self.client = ollama.Client(url)
+
+    def close(self) -> None:
+        self.client.close()
+
+    def create(self, model: str, messages: list[Any], **more: Any) -> Any:
+        return self.client.chat(model, messages, **more)
+
+    def plain(self, model: str) -> Any:
+        messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
+        answer = self.create(model, messages)
+        return {"text": answer.message.content, "output": answer.eval_count > 0}
+
+    def streamed(self, model: str) -> Any:
+        messages = [{"role": "user", "content": "one two three"}]
+        chunks = list(self.create(model, messages, stream=True))
+        text = "".join(chunk.message.content or "" for chunk in chunks)
+        return {"text": text, "output": chunks[-1].eval_count > 0}
+
+    def tool(self, model: str) -> Any:
+        messages: list[Any] = [{"role": "user", "content": "call get_weather"}]
+        answer = self.create(model, messages, tools=list(self.tools))
+        call = answer.message.tool_calls[0].function
+        told = {"role": "tool", "tool_name": call.name, "content": "4 degrees"}
+        final = self.create(model, [*messages, answer.message, told], tools=list(self.tools))
+        arguments = dict(call.arguments)
+        return {"name": call.name, "arguments": arguments, "text": final.message.content}
+
+    def image(self, model: str) -> Any:
+        asked = {"role": "user", "content": "What is this?", "images": [PIXEL]}
+        return {"text": self.create(model, [asked]).message.content}
+
+    def error(self, model: str) -> Any:
+        try:
+            self.plain(model)
+        except self.errors as error:
+            return {"status": error.status_code, "message": str(error)}
+        return None
+
+
 def _error(error: Any) -> dict[str, Any]:
     body = error.body if isinstance(error.body, dict) else {}
     inner = body.get("error", body)
@@ -272,6 +353,8 @@ CLIENTS: dict[str, type[Chat]] = {
     "responses": Responses,
     "messages": Messages,
     "gemini": Gemini,
+    "mistral": Mistral,
+    "ollama": Ollama,
 }
 SCENARIOS = ("plain", "streamed", "tool", "image", "error")
 
@@ -279,7 +362,10 @@ SCENARIOS = ("plain", "streamed", "tool", "image", "error")
 def run(client: str, url: str, jobs: list[tuple[str, str]]) -> list[Any]:
     """Do each job (a scenario and a model) with one client."""
     made = CLIENTS[client](url)
-    return [getattr(made, scenario)(model) for scenario, model in jobs]
+    try:
+        return [getattr(made, scenario)(model) for scenario, model in jobs]
+    finally:
+        made.close()
 
 
 if __name__ == "__main__":

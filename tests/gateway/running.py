@@ -14,6 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from tests.oracles.judges import JUDGES
+
 _URL = re.compile(r"Cannery gateway on (http://\S+)")
 
 
@@ -159,6 +161,15 @@ def rows(url: str, **more: Any) -> str:
             "",
         ]
     return "\n".join(lines)
+
+
+def more_rows(url: str) -> str:
+    """The same for every dialect that has a judge, each below a path of its own name."""
+    return "\n".join(
+        f'[[upstreams]]\nname = "{name.partition("_")[0]}"\ndialect = "{name}"\nurl = "{url}/{name}"\n'
+        f'models = ["{name.partition("_")[0]}-*"]\n'
+        for name in JUDGES
+    )
 
 
 def words(canisters: Any) -> list[str]:

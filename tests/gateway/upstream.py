@@ -19,14 +19,19 @@ from cannery.gateway import echo
 from cannery.messages import Request
 from cannery.translation import nativize_response, normalize_request
 from cannery.wire.contract import StreamOptions
+from tests.oracles.judges import JUDGES
 from tests.oracles.sdk_types import validate_request, validate_response
 from tests.oracles.server_rules import check_request_rules, confirmed
 from tests.oracles.stream_rules import check_stream_rules
 
+_SHARED = ("/v1/chat/completions",)
 DIALECTS = {
     "/v1/chat/completions": "openai_chat",
     "/v1/responses": "openai_responses",
     "/v1/messages": "anthropic_messages",
+    # A row of the configuration may have a path before that of its dialect, which tells two with the same one apart.
+    **{judge.path: name for name, judge in JUDGES.items() if judge.path not in _SHARED},
+    **{f"/{name}{judge.path}": name for name, judge in JUDGES.items()},
 }
 RETRY_AFTER = "7"
 LIMITS = {
@@ -136,7 +141,7 @@ class _Handler(BaseHTTPRequestHandler):
     def ordinary(self, dialect: str, request: Request, *, stream: bool) -> None:
         response = echo.answer(request)
         if stream:
-            self.stream_begin()
+            self.stream_begin(find_dialect(dialect).service.streams.framing.media_type)
             for chunk in stream_chunks(dialect, response):
                 self.chunk(chunk)
             self.chunk(b"")
@@ -309,9 +314,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def stream_begin(self) -> None:
+    def stream_begin(self, media_type: str = "text/event-stream") -> None:
         self.send_response(200)
-        for name, value in {"content-type": "text/event-stream", **self.more}.items():
+        for name, value in {"content-type": media_type, **self.more}.items():
             self.send_header(name, value)
         self.more = {}  # type: ignore[misc] - for one answer
         self.send_header("transfer-encoding", "chunked")
@@ -346,6 +351,8 @@ def error_body(dialect: str, status: int, message: str) -> bytes:
             "error": {"code": status, "message": message, "status": "RESOURCE_EXHAUSTED"}
         },
     }
+    if dialect in JUDGES:
+        return json.dumps(JUDGES[dialect].error(status, message)).encode()
     return json.dumps(shapes.get(dialect, shapes["openai_chat"])).encode()
 
 

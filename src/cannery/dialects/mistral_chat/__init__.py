@@ -91,7 +91,6 @@ DIALECT = Dialect(
             *("/agents", "/audio", "/batch", "/embeddings", "/files", "/fim", "/fine_tuning"),
             *("/libraries", "/moderations", "/ocr"),
         ),
-        is_anywhere=True,
         provider="mistral_ai",
     ),
     signs=(

@@ -19,6 +19,7 @@ from cannery.dialects.ollama_chat.streams import (
     write_error,
 )
 from cannery.dialects.ollama_chat.writing import write_request
+from cannery.messages import digests
 from cannery.wire.aliasing import aliased
 from cannery.wire.contract import Dialect, Route, Rules
 from cannery.wire.framing import NDJSON
@@ -45,7 +46,8 @@ def _describe_model(name: str, owner: str) -> dict[str, Any]:
         "model": name,
         "modified_at": _MODIFIED,
         "size": 0,
-        "digest": "",
+        # Programs take models with the same digest for one.
+        "digest": digests.sha256(name.encode()).hexdigest(),
         "details": details,
     }
 
