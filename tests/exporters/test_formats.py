@@ -188,6 +188,13 @@ def test_a_body_of_an_export_has_no_invented_turn_and_no_setting(dialect):
     assert [loss.code for loss in rendered.losses] == []
 
 
+def test_a_last_answer_keeps_its_white_space():
+    body, _ = conversation_body(
+        Conversation([user("x"), assistant("Yes. \n")]), "anthropic_messages"
+    )
+    assert body["messages"][-1] == {"role": "assistant", "content": "Yes. \n"}
+
+
 def test_a_conversation_that_begins_with_the_assistant_or_a_call_is_not_filled_up():
     body, _ = conversation_body(Conversation([assistant("Hello.")]), "anthropic_messages")
     assert body == {"messages": [{"role": "assistant", "content": "Hello."}]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from cannery.dialects import find_dialect
-from cannery.messages import Controls, Conversation, Request, absent
+from cannery.messages import Controls, Conversation, Request, Role, absent, user
 from cannery.messages.json_text import decode_json
 from cannery.translation import nativize_request
 from cannery.wire.contract import Dialect
@@ -13,6 +13,8 @@ from cannery.wire.losses import Rendered
 
 # Repairs that say something which was not said, or leave out the last word: a request needs them.
 _INVENTIONS = ("first_user", "prefill", "unanswered_calls")
+# Stands behind a last answer while it is written, and is taken away again.
+_QUESTION = "?"
 # What is said about settings that an export does not have, and about a last word that is no question.
 _SETTINGS = ("MODEL_UNKNOWN", "CONTROL_DEFAULTED", "PREFILL_DROPPED")
 
@@ -22,10 +24,13 @@ def conversation_body(
 ) -> tuple[dict[str, Any], Rendered]:
     """The body of a conversation in a dialect, and what it took; the body has no settings."""
     target = find_dialect(dialect)
-    rendered = nativize_request(
-        Request(conversation, model or absent), target.name, without=_INVENTIONS
-    )
+    # A last answer is no beginning of one: with a question behind it, it is written to the letter.
+    is_closed = _ends_with_answer(conversation) and bool(target.routes and target.messages)
+    said = conversation.append(user(_QUESTION)) if is_closed else conversation
+    rendered = nativize_request(Request(said, model or absent), target.name, without=_INVENTIONS)
     body: dict[str, Any] = decode_json(rendered.body)
+    if is_closed:
+        del body[target.messages][-1]
     for key in _settings(target) & body.keys():
         del body[key]
     if model is None and target.names_model:
@@ -42,4 +47,8 @@ def _settings(target: Dialect) -> set[str]:
         for path in ((paths,) if isinstance(paths, str) else paths)
     ]
     named = {path.partition(".")[0].partition("[")[0] for path in paths}
-    return {*named, *Controls.__struct_fields__} - {target.messages, "model"}
+    return {*named, *Controls.__struct_fields__, "stream"} - {target.messages, "model"}
+
+
+def _ends_with_answer(conversation: Conversation) -> bool:
+    return bool(conversation) and conversation[-1].role is Role.Assistant
