@@ -120,7 +120,10 @@ def _results(asked: Asked, chosen: Mapping[str, str], words: str) -> Node:
 
 
 def _chosen(query: Mapping[str, str]) -> dict[str, str]:
-    return {name: query[name].strip() for name in FILTERS if query.get(name, "").strip()}
+    """The filters of a query; a search cannot be narrowed to a client."""
+    is_search = bool(query.get("q", "").strip())
+    names = [name for name in FILTERS if not (is_search and name == "client")]
+    return {name: query[name].strip() for name in names if query.get(name, "").strip()}
 
 
 def _selection(chosen: Mapping[str, str]) -> dict[str, Any]:
@@ -229,7 +232,7 @@ def _filters(asked: Asked, chosen: Mapping[str, str], words: str) -> Element:
     return form(".filters", action=ROOT, method="get")[
         htpy.input(type="hidden", name="q", value=words) if words else None,
         field("model", "Model"),
-        field("client", "Client"),
+        None if words else field("client", "Client"),
         field("tag", "Tag"),
         label[span["Said by"], select(name="role")[roles]],
         field("since", "From", "date"),
