@@ -31,6 +31,8 @@ Header = Callable[[str], str | None]
 _LONGEST_ID = 200
 _LOOKED_AT = 600
 _FIRST_FEW = 4
+_FIRST_HEADS = 8
+_LAST_HEADS = 4
 _SDK = re.compile(r"(OpenAI|Anthropic)/(Python|JS|Go|Java|Ruby|\w+) ([\w.-]{1,40})")
 _OTHER = re.compile(r"([\w.-]{1,40})/([\w.-]{1,40})")
 TITLE = "title"
@@ -216,7 +218,9 @@ def _side(header: Header, request: Request, body: bytes) -> str:
 
 def _heads(history: Sequence[AnyCanister], role: Role) -> list[str]:
     """How the texts of a role begin: the first few of all, and the last few."""
-    found = [canister for canister in (*history[:8], *history[8:][-4:]) if canister.role is role]
+    first = min(len(history), _FIRST_HEADS)
+    places = (*range(first), *range(max(first, len(history) - _LAST_HEADS), len(history)))
+    found = [history[at] for at in places if history[at].role is role]
     return [head for canister in found if (head := _head(canister))]
 
 

@@ -10,16 +10,26 @@ that holds blocks of setup by what a person typed. The catalogue continues the s
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from cannery.errors import CanneryError
-from cannery.messages import AnyCanister, Role, TextualContentClass
-from cannery.messages.identity import NOTHING_SAID, answer_mark, meaning, text_meaning
+from cannery.messages import AnyCanister, ResultCanisterClass, Role, TextualContentClass
+from cannery.messages.identity import (
+    NOTHING_SAID,
+    Said,
+    answer_mark,
+    continued,
+    meaning,
+    text_meaning,
+)
 from cannery.titles import SEARCHED, has_setup, is_invented, typed_text
 
 _SETUP = frozenset({Role.Supervisor, Role.Document})
 _TALKING = frozenset({Role.User, Role.Assistant})
+# Clients send what was said before with every turn.
+_SHORT = 1024
 MODEL_ROLES = frozenset({Role.Assistant, Role.Invocation})
 """Who speaks for the model: what it says is nearly unique, so that conversations are recognised by it."""
 
@@ -37,9 +47,15 @@ def own_of(canister: AnyCanister) -> Own:
     if role in _SETUP:
         return Own(meaning(canister, reasoning=False), is_setup=True)
     text = _text_of(canister) if role in _TALKING else None
-    said = None if text is None else text.strip()
-    if text is None or not said:
-        return Own(meaning(canister, reasoning=False))
+    own = None if text is None else _own_text(role, text)
+    return Own(meaning(canister, reasoning=False)) if own is None else own
+
+
+def _own_text(role: Role, text: str) -> Own | None:
+    """What text adds to a history in one of the roles that talk; None for blanks."""
+    said = text.strip()
+    if not said:
+        return None
     if role is Role.User and has_setup(text):
         typed = typed_text(text).strip()
         if not typed:
@@ -84,7 +100,14 @@ class SpokenChain:
         return links
 
     def _add(self, canister: Any) -> bytes | None:
-        role = canister.role
+        role, held = canister.role, canister.held
+        is_plain = type(held) is str and role in _TALKING and not held.isspace() and held
+        if is_plain and not self._said.questions and len(held) <= _SHORT:
+            own, chain = _after_short(self._said.chain, role, held)
+            self.owns.append(own)
+            if chain is not None:
+                self._said = Said(chain, b"")
+            return chain
         own, is_setup = own_of(canister)
         if own is not None and role is Role.Result:
             own = self._first_answer(canister, own)
@@ -108,6 +131,15 @@ class SpokenChain:
         return own
 
 
+@functools.lru_cache(8192)
+def _after_short(chain: bytes, role: Role, text: str) -> tuple[bytes | None, bytes | None]:
+    """What a short text says by itself, and the digest of an answered history with it; None for setup."""
+    own = _own_text(role, text)
+    if own is None or own.digest is None or own.is_setup:
+        return None, None
+    return own.digest, continued(chain, own.digest)
+
+
 def recognition_digests(
     history: Sequence[AnyCanister], chain: SpokenChain | None = None
 ) -> list[bytes | None]:
@@ -127,6 +159,10 @@ def recognition_digests(
 
 def without_doubles(history: Iterable[AnyCanister]) -> list[AnyCanister]:
     """A history without second copies of the same result."""
+    if not isinstance(history, list | tuple):
+        history = list(history)
+    if not any(type(canister) is ResultCanisterClass for canister in history):
+        return list(history)
     kept: list[AnyCanister] = []
     answered: dict[str, bytes | None] = {}
     for canister in history:
