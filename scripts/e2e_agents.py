@@ -425,7 +425,9 @@ def run(agent: Agent, binary: Path, dialect: str, folder: Path) -> tuple[int, di
         environment = {
             key: value for key, value in os.environ.items() if not key.endswith("_API_KEY")
         }
-        environment |= {"HOME": str(home), "CI": "1", **agent.prepare(url, home)}
+        # Some programs believe PWD rather than ask where they are.
+        environment |= {"HOME": str(home), "PWD": str(work), "CI": "1"}
+        environment |= agent.prepare(url, home)
         _git(work, "init", "-q")
         answered, problem = 0, ""
         for number, turn in enumerate(agent.turns):
