@@ -56,6 +56,8 @@ REFUSED = {
         {"role": "user", "content": "Well?"},
     ],
 }
+# When a conversation was made is the time at which it is drawn.
+_DATED = re.compile(r"20\d\d-\d\d-\d\d \d\d:\d\d")
 # How wide the terminal is, and what is typed.
 SCREENS = {
     "translate": (120, ("translate", "request.json", "--to", "anthropic_messages")),
@@ -63,6 +65,8 @@ SCREENS = {
         130,
         ("doctor", "session.json", "--to", "anthropic_messages", "--to", "gemini_generate"),
     ),
+    "list": (100, ("list", "--tag", "travel", "--store", "chats")),
+    "show": (84, ("show", "01k7b", "--store", "chats")),
     "tree": (74, ("show", "01k7b", "--tree", "--store", "chats")),
     "stats": (84, ("stats", "--store", "chats")),
 }
@@ -171,7 +175,7 @@ def on_terminal(home: Path, words: tuple[str, ...], width: int) -> str:
     os.close(master)
     if process.returncode not in (0, 1):
         raise RuntimeError(f"{' '.join(words)} ended with {process.returncode}: {shown!r}")
-    return shown.decode().replace("\r\n", "\n")
+    return _DATED.sub(f"{BEGAN:%Y-%m-%d %H:%M}", shown.decode().replace("\r\n", "\n"))
 
 
 def _read(master: int) -> Iterator[bytes]:

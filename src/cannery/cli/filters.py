@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import argparse
 
-from cannery.backends import shown
+from cannery.backends import VISIBLE, shown
+from cannery.cli.complaints import choose
 from cannery.cli.parser import Parser
+from cannery.cli.times import parse_time
+from cannery.messages.role import Role
+from cannery.storage import Store, Summary
+from cannery.storage.metadata import PROFILES
 
 FILTERS = ("tag", "profile", "model", "role", "since", "until", "client", "session", "kind")
 
@@ -19,6 +24,38 @@ def add_filters(parser: Parser) -> None:
     add("--role", metavar="ROLE", help="only those in which this role speaks")
     add("--since", metavar="TIME", help="changed since: a date, or 90m, 12h, 7d, 2w")
     add("--until", metavar="TIME", help="changed before")
+    add("--client", metavar="NAME", help="only those held with this program, as the gateway tells")
+    add("--session", metavar="ID", help="all that belongs to this session of a program")
+    add("--kind", metavar="KIND", help="only this kind: compaction, subagent, title, summary, ...")
+    add("--all", action="store_true", help="also what programs ask beside, as for titles")
+
+
+def select(store: Store, options: argparse.Namespace) -> tuple[Summary, ...]:
+    """The conversations that the options choose."""
+    if options.profile is not None:
+        choose(options.profile, PROFILES, "profile")
+    if options.role is not None:
+        choose(options.role, [role.value for role in Role], "role")
+    return store.list(
+        tag=options.tag,
+        profile=options.profile,
+        model=options.model,
+        role=options.role,
+        since=parse_time(options.since) if options.since else None,
+        until=parse_time(options.until) if options.until else None,
+        client=options.client,
+        session=options.session,
+        kinds=_kinds(options),
+        limit=options.limit,
+    )
+
+
+def _kinds(options: argparse.Namespace) -> tuple[str, ...] | None:
+    """The kinds to show; None for all of them."""
+    if options.kind is not None:
+        return (options.kind,)
+    # What belongs to a session is asked for by its id.
+    return None if options.all or options.session is not None else VISIBLE
 
 
 def nothing_found(options: argparse.Namespace, place: str) -> str:

@@ -88,3 +88,14 @@ def instructions_data(versions: list[Instructions]) -> list[dict[str, Any]]:
 
 def _text(canister: Any) -> str:
     return str(getattr(canister, "text", ""))
+
+
+def show_tree(options: argparse.Namespace, conversation: StoredConversation) -> None:
+    """Print the forks around a conversation."""
+    from cannery.cli.reading import painted_tree
+
+    tree = conversation.tree
+    if options.json:
+        write_json(msgspec.to_builtins(tree))
+    else:
+        page(painted_tree(tree.draw(conversation.identifier)), paged=not options.no_pager)

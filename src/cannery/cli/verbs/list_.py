@@ -5,20 +5,17 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from cannery.backends import VISIBLE
-from cannery.cli.complaints import DONE, choose
+from cannery.cli.complaints import DONE
 from cannery.cli.costs import dollars, read_costs
 from cannery.cli.files import note, write_json
-from cannery.cli.filters import add_filters, nothing_found
+from cannery.cli.filters import add_filters, nothing_found, select
 from cannery.cli.parser import Parser, whole
 from cannery.cli.stores import find_place, is_there, opened, shortened
 from cannery.cli.tables import table
 from cannery.cli.terminal import harmless, is_terminal, one_line, page
-from cannery.cli.times import ago, parse_time
+from cannery.cli.times import ago
 from cannery.messages import UserCanisterClass
-from cannery.messages.role import Role
 from cannery.storage import Store, Summary
-from cannery.storage.metadata import PROFILES
 
 DESCRIPTION = (
     "The conversations of a store, those first that changed last. In a pipe: one a line with its full id, "
@@ -40,26 +37,18 @@ def add_arguments(parser: Parser) -> None:
     add_filters(parser)
     add = parser.add_argument
     add("-n", "--limit", metavar="N", type=whole, help="at most so many")
-    add("--client", metavar="NAME", help="only those held with this program, as the gateway tells")
-    add("--session", metavar="ID", help="all that belongs to this session of a program")
-    add("--kind", metavar="KIND", help="only this kind: compaction, subagent, title, summary, ...")
-    add("--all", action="store_true", help="also what programs ask beside, as for titles")
     add("--cost", action="store_true", help="what each cost, as the gateway's journal tells")
 
 
 def run(options: argparse.Namespace) -> int:
     """List conversations."""
     place, _ = find_place(options.store)
-    if options.profile is not None:
-        choose(options.profile, PROFILES, "profile")
-    if options.role is not None:
-        choose(options.role, [role.value for role in Role], "role")
     found: tuple[Summary, ...] = ()
     short: dict[str, str] = {}
     titles: dict[str, str] = {}
     if options.store or is_there(place):
         with opened(options) as store:
-            found = _find(store, options)
+            found = select(store, options)
             names = [summary.identifier for summary in found]
             short = shortened(store, names if is_terminal() else ())
             if not options.json:
@@ -88,29 +77,6 @@ def run(options: argparse.Namespace) -> int:
     header = ["id", "changed", "messages", "model", "tags", *cost, "title"]
     page(table(header, rows, numbers="messages"))
     return DONE
-
-
-def _find(store: Store, options: argparse.Namespace) -> tuple[Summary, ...]:
-    return store.list(
-        tag=options.tag,
-        profile=options.profile,
-        model=options.model,
-        role=options.role,
-        since=parse_time(options.since) if options.since else None,
-        until=parse_time(options.until) if options.until else None,
-        client=options.client,
-        session=options.session,
-        kinds=_kinds(options),
-        limit=options.limit,
-    )
-
-
-def _kinds(options: argparse.Namespace) -> tuple[str, ...] | None:
-    """The kinds to show; None for all of them."""
-    if options.kind is not None:
-        return (options.kind,)
-    # What belongs to a session is asked for by its id.
-    return None if options.all or options.session is not None else VISIBLE
 
 
 def _opening(store: Store, summary: Summary) -> str:

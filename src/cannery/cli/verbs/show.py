@@ -10,7 +10,7 @@ import msgspec
 
 from cannery.cli.complaints import DONE, WRONG, choose_dialect
 from cannery.cli.files import note, pretty, write_json
-from cannery.cli.origins import instructions_data, show_instructions, show_why
+from cannery.cli.origins import instructions_data, show_instructions, show_tree, show_why
 from cannery.cli.parser import Parser, whole
 from cannery.cli.stores import find, opened
 from cannery.cli.terminal import harmless, page, paint
@@ -55,10 +55,9 @@ def run(options: argparse.Namespace) -> int:
         options.dialect = choose_dialect(options.dialect)
     with opened(options) as store:
         conversation = find(store, options.id)
-        if options.tree:
-            return _tree(options, conversation)
-        if options.why or options.instructions:
-            show = show_why if options.why else show_instructions
+        if options.tree or options.why or options.instructions:
+            alone = show_why if options.why else show_instructions
+            show = show_tree if options.tree else alone
             show(options, conversation)
             return DONE
         if options.raw:
@@ -119,15 +118,4 @@ def _raw(options: argparse.Namespace, store: Any, conversation: StoredConversati
         write_json([msgspec.Raw(line) for line in lines])
     else:
         sys.stdout.buffer.write(b"".join(line.rstrip(b"\n") + b"\n" for line in lines))
-    return DONE
-
-
-def _tree(options: argparse.Namespace, conversation: StoredConversation) -> int:
-    from cannery.cli.reading import painted_tree
-
-    tree = conversation.tree
-    if options.json:
-        write_json(msgspec.to_builtins(tree))
-    else:
-        page(painted_tree(tree.draw(conversation.identifier)), paged=not options.no_pager)
     return DONE
