@@ -87,6 +87,13 @@ def test_each_route_of_each_dialect_is_found_under_its_prefix() -> None:
             assert found.kind == route.kind
 
 
+@pytest.mark.parametrize("name", ["anthropic-version", "x-api-key", "x-goog-api-key"])
+def test_headers_of_another_vendor_do_not_make_a_chat_client_a_mistral_one(name: str) -> None:
+    found = Router().find("POST", "/v1/chat/completions", {name: "x"}.get)
+    assert isinstance(found, Match)
+    assert found.dialect.name == "openai_chat"
+
+
 ROUTER = Router()
 
 

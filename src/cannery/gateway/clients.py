@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -111,7 +112,7 @@ class Identity(Struct, frozen=True):
 
 def identify(header: Header, request: Request, body: bytes = b"") -> Identity:
     """What a call says of the program that makes it."""
-    client, version = _client(str(header("user-agent") or ""), header)
+    client, version = _client(str(header("user-agent") or "")[:_LONGEST_ID], header)
     session = _first(client.session, header, body)
     name = f"{client.name}:{session}" if session else ""
     parent, kind = "", ""
@@ -126,11 +127,18 @@ def identify(header: Header, request: Request, body: bytes = b"") -> Identity:
         )
     elif above and above != session:
         parent, kind = f"{client.name}:{above}", SUBAGENT
-    side = _side(header, request, body)
+    history = request.conversation
+    first = min(len(history), _FIRST_HEADS)
+    last = range(max(first, len(history) - _LAST_HEADS), len(history))
+    looked_at = [history[at] for at in (*range(first), *last)]
+    asked = _heads(looked_at, Role.User)
+    side = _side(header, request, body, _heads(looked_at, Role.Supervisor), asked)
     if side:
         parent, name, kind = name, f"{name}#{side}", side
     window = _first(client.window, header, body).rpartition(":")[2]
-    is_compacted = (window.isdecimal() and int(window) > 0) or _has_summary(request.conversation)
+    is_compacted = (window.isdecimal() and int(window) > 0) or any(
+        head.startswith(SUMMARIES) for head in asked
+    )
     return Identity(client.name, version, name, kind, parent, not side and is_compacted)
 
 
@@ -160,14 +168,30 @@ def title_in(text: str) -> str:
 
 
 def _client(user_agent: str, header: Header) -> tuple[Client, str]:
+    known = _known_client(user_agent)
+    if known is not None:
+        return known
+    for client in CLIENTS:
+        for field in client.session:
+            if field.header and header(field.header):
+                return client, ""
+    return _other_client(user_agent)
+
+
+@lru_cache(1024)
+def _known_client(user_agent: str) -> tuple[Client, str] | None:
+    """The program of the tables that has such a user agent, and its version."""
     for client in CLIENTS:
         if client.user_agent is not None:
             match = client.user_agent.match(user_agent)
             if match is not None:
                 return client, match[1] or ""
-    for client in CLIENTS:
-        if any(header(field.header) for field in client.session if field.header):
-            return client, ""
+    return None
+
+
+@lru_cache(1024)
+def _other_client(user_agent: str) -> tuple[Client, str]:
+    """A program that is not in the tables, by the name that it gives itself."""
     match = _SDK.match(user_agent) or _OTHER.match(user_agent)
     if match is None:
         return ANY, ""
@@ -196,11 +220,11 @@ def _member(text: str, name: str) -> str:
 # --- requests beside a conversation --------------------------------------------------------------
 
 
-def _side(header: Header, request: Request, body: bytes) -> str:
+def _side(
+    header: Header, request: Request, body: bytes, instructed: list[str], asked: list[str]
+) -> str:
     """The kind of a request beside a conversation; "" if it is none."""
-    history = request.conversation
-    system = "\n".join(_heads(history, Role.Supervisor))
-    asked = _heads(history, Role.User)
+    system = "\n".join(instructed)
     for sign in SIGNS:
         if sign.is_bare and request.tools:
             continue
@@ -216,11 +240,9 @@ def _side(header: Header, request: Request, body: bytes) -> str:
     return ""
 
 
-def _heads(history: Sequence[AnyCanister], role: Role) -> list[str]:
-    """How the texts of a role begin: the first few of all, and the last few."""
-    first = min(len(history), _FIRST_HEADS)
-    places = (*range(first), *range(max(first, len(history) - _LAST_HEADS), len(history)))
-    found = [history[at] for at in places if history[at].role is role]
+def _heads(canisters: Sequence[AnyCanister], role: Role) -> list[str]:
+    """How the texts of a role begin."""
+    found = [canister for canister in canisters if canister.role is role]
     return [head for canister in found if (head := _head(canister))]
 
 
@@ -232,10 +254,6 @@ def _head(canister: Any) -> str:
         return str(canister.text)[:_LOOKED_AT].lstrip()
     except CanneryError:
         return ""
-
-
-def _has_summary(history: Sequence[AnyCanister]) -> bool:
-    return any(head.startswith(SUMMARIES) for head in _heads(history, Role.User))
 
 
 def _header(name: str, member: str = "") -> Field:

@@ -65,6 +65,9 @@ class Router:
         found = map(find_dialect, names or dialect_names())
         self.dialects = [dialect for dialect in found if dialect.routes]
         self.vendors = {vendor_of(dialect) for dialect in self.dialects}
+        told = [(vendor_of(dialect), dialect.service.headers) for dialect in self.dialects]
+        self._told_by = [(name, vendor) for vendor, headers in told for name in headers.tell]
+        self._agents = [(start, vendor) for vendor, headers in told for start in headers.agents]
         self._exact: dict[tuple[str, str], list[Match]] = {}
         self._patterns: list[_Pattern] = []
         self._versions: dict[str, set[str]] = {dialect.name: set() for dialect in self.dialects}
@@ -172,11 +175,10 @@ class Router:
             matches = of_version or matches
         if len(matches) == 1:
             return matches[0]
-        vendor = self._sniff(headers) or _default_vendor()
-        for match in matches:
-            if vendor_of(match.dialect) == vendor:
-                return match
-        return matches[0]
+        by_vendor = {vendor_of(match.dialect): match for match in reversed(matches)}
+        # Headers of a vendor that has no such endpoint tell nothing: gateways add them to every request.
+        sniffed = self._sniff(headers)
+        return by_vendor.get(sniffed or "") or by_vendor.get(_default_vendor()) or matches[0]
 
     def guess(self, vendor: str | None, headers: Headers) -> Dialect:
         """The dialect in which to answer a path that none of them has."""
@@ -196,13 +198,13 @@ class Router:
 
     def _sniff(self, headers: Headers) -> str | None:
         """The vendor whose client these headers seem to come from."""
-        for dialect in self.dialects:
-            if any(headers(name) is not None for name in dialect.service.headers.tell):
-                return vendor_of(dialect)
+        for name, vendor in self._told_by:
+            if headers(name) is not None:
+                return vendor
         agent = (headers("user-agent") or "").lower()
-        for dialect in self.dialects:
-            if agent.startswith(dialect.service.headers.agents):
-                return vendor_of(dialect)
+        for start, vendor in self._agents:
+            if agent.startswith(start):
+                return vendor
         return None
 
 

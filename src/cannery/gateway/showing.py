@@ -79,7 +79,7 @@ class GatewaySource:
 
 
 class StoreSource:
-    """A store of this machine, for its user."""
+    """A store of this machine, for whoever is at it."""
 
     is_read_only = True
     is_draining = False
