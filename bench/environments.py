@@ -1,7 +1,8 @@
 """The environments that contenders run in: one for each requirements file, built once and kept in ``.bench``.
 
 ``requirements/<name>.in`` names what a peer needs, ``requirements/<name>.txt`` pins all of it for Python 3.11; peers
-whose pins disagree never meet. An environment is built again when its pins change. nginx comes from Debian.
+whose pins disagree never meet. An environment is built again when its pins change. nginx comes from Debian, and
+Portkey's gateway from npm by the lock file in ``requirements/portkey``.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ ROOT = BENCH.parent
 REQUIREMENTS = BENCH / "requirements"
 ENVIRONMENTS = ROOT / ".bench"
 OURS = "cannery"
+PORTKEY = "portkey"  # the one peer from npm
 # Which environment a contender runs in, where it is not that of its own name.
 HOSTS = {"floor": OURS, "postgresql": OURS, "sqlite": OURS}
 
@@ -85,6 +87,33 @@ def quiet() -> dict[str, str]:
         "LANGSMITH_TRACING": "false",
         "OPENAI_AGENTS_DISABLE_TRACING": "1",
     }
+
+
+def node() -> str | None:
+    """Where node is, if it is installed."""
+    return shutil.which("node")
+
+
+def portkey() -> Path | None:
+    """The program of Portkey's gateway, if node and it are installed."""
+    server = ENVIRONMENTS / PORTKEY / "node_modules" / "@portkey-ai" / "gateway" / "build"
+    found = server / "start-server.js"
+    return found if node() and found.exists() else None
+
+
+def build_portkey() -> None:
+    """Install Portkey's gateway from its lock file, unless it is there; without npm it is left out."""
+    lock_file = REQUIREMENTS / PORTKEY / "package-lock.json"
+    folder = ENVIRONMENTS / PORTKEY
+    stamp, wanted = folder / ".made-from", sha256(lock_file.read_bytes()).hexdigest()
+    npm = shutil.which("npm")
+    if npm is None or (stamp.exists() and stamp.read_text("ascii") == wanted):
+        return
+    print(f"installing {PORTKEY} into {folder.relative_to(ROOT)} ...", flush=True)
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(lock_file.parent, folder)
+    _run([npm, "ci", "--prefix", str(folder), "--no-audit", "--no-fund", "--ignore-scripts"])
+    stamp.write_text(wanted, "ascii")
 
 
 def nginx() -> str | None:

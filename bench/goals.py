@@ -148,10 +148,11 @@ def _labelled(row: Row, label: str) -> str:
 
 
 def _asked(row: Row) -> str:
+    over = ", TLS upstream" if row["upstream"] == "tls" else ""
     if row["kind"] == "chunk":
-        return ""
+        return f"a chunk{over}"
     fresh = "fresh " if row["kind"] == "fresh" else ""
-    return f"{fresh}{row['size'] // 1024} KB, {row['concurrency']} at once"
+    return f"{fresh}{row['size'] // 1024} KB, {row['concurrency']} at once{over}"
 
 
 def _gateway(kinds: tuple[str, ...], way: str) -> Callable[[Figures], Cells]:
@@ -165,7 +166,12 @@ def _gateway(kinds: tuple[str, ...], way: str) -> Callable[[Figures], Cells]:
 def _memory(figures: Figures) -> Cells:
     rows = [row for row in figures.get("gateway", ()) if row["kind"] == "memory"]
     ours = [row for row in rows if row["contender"].startswith("cannery, ")]
-    return {row["contender"].removeprefix("cannery, "): row["megabytes"] for row in ours}
+    return {
+        f"{row['contender'].removeprefix('cannery, ')}, {row['upstream']} upstream": row[
+            "megabytes"
+        ]
+        for row in ours
+    }
 
 
 GOALS = (

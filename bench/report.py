@@ -371,19 +371,31 @@ def growth(figures: Figures) -> Iterator[str]:
 
 def gateway(figures: Figures) -> Iterator[str]:
     """The proxies, side by side."""
-    rows = [row for row in figures["gateway"] if row["kind"] != "memory"]
-    memory = {r["contender"]: r["megabytes"] for r in figures["gateway"] if r["kind"] == "memory"}
-    names = list(dict.fromkeys(row["contender"] for row in rows))
-    settings = list(dict.fromkeys((row["kind"], row["size"], row["concurrency"]) for row in rows))
     yield "## Gateway"
     yield ""
     yield "CPU of all its processes per request, and per streamed chunk, as a multiple of nginx's on the same upstream;"
     yield "then requests (or chunks) per CPU second, and the latency added to the upstream's own, p50 / p99 in ms."
-    yield "litellm passes in its own dialect; llm-rosetta translates. One body is sent again and again, which the store"
-    yield "recognises and does not write twice, except where it is fresh: there every request says something new."
+    yield "litellm and Portkey's gateway pass in their own dialect; llm-rosetta translates. One body is sent again and"
+    yield "again, which the store recognises and does not write twice, except where it is fresh: there every request"
+    yield "says something new. Over TLS nginx verifies the upstream's certificate and keeps its connections, as we do."
+    yield "Portkey's gateway 1.15.2 answers every stream with 500 under Node 20: it has no figure there."
     yield ""
     yield "![CPU per request](plots/gateway.svg)"
     yield ""
+    for upstream, title in (("plain", "Plain upstream"), ("tls", "Upstream over TLS")):
+        rows = [row for row in figures["gateway"] if row["upstream"] == upstream]
+        if rows:
+            yield f"### {title}"
+            yield ""
+            yield from _proxies(rows)
+
+
+def _proxies(found: list[Row]) -> Iterator[str]:
+    """The tables of one upstream."""
+    rows = [row for row in found if row["kind"] != "memory"]
+    memory = {row["contender"]: row["megabytes"] for row in found if row["kind"] == "memory"}
+    names = list(dict.fromkeys(row["contender"] for row in rows))
+    settings = list(dict.fromkeys(map(_setting, rows)))
     heads = [
         f"{GATEWAY_KINDS.get(kind, f'{size // 1024} KB')}, {concurrency}"
         for kind, size, concurrency in settings
@@ -506,6 +518,7 @@ def _gateway_plot(rows: list[Row]) -> str:
             row
             for row in rows
             if row["kind"] == kind
+            and row["upstream"] == "plain"
             and row["size"] == 1024
             and (kind == "chunk" or row["concurrency"] == 32)
         ]

@@ -57,6 +57,9 @@ def versions(contenders: list[str]) -> dict[str, str]:
         )
         if finished.returncode == 0:
             found[package] = finished.stdout.strip()
+    if "portkey" in contenders and (server := environments.portkey()):
+        described = json.loads((server.parent.parent / "package.json").read_text("utf-8"))
+        found[described["name"]] = described["version"]
     return found
 
 
