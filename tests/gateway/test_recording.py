@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import http.client
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -311,6 +313,34 @@ def test_previous_response_id_is_served_for_every_upstream(
     versions = [(each.position, words(each.canisters)) for each in held.instructions()]
     assert versions == [(0, ["one"]), (3, ["two"])]
     store.close()
+
+
+def test_exports_have_later_versions_of_instructions(own: Running) -> None:
+    for text, said in (
+        ("Be brief.", "first"),
+        ("Be kind to sk-ant-api03-" + "q7Zt" * 12, "second"),
+    ):
+        messages = [{"role": "system", "content": text}, {"role": "user", "content": "first"}]
+        if said == "second":
+            messages += [
+                {"role": "assistant", "content": "echo: first"},
+                {"role": "user", "content": said},
+            ]
+        ask(own, "/v1/chat/completions", {"model": "echo", "messages": messages})
+    own.settle()
+    export = [sys.executable, "-m", "cannery", "export", "@", "--store", str(own.store), "--as"]
+
+    def written(*words: str) -> str:
+        return subprocess.run([*export, *words], check=True, capture_output=True, text=True).stdout
+
+    (version,) = json.loads(written("jsonl"))["instructions"]
+    assert version["position"] == 3
+    assert version["instructions"][0]["text"].startswith("Be kind to")
+    assert "# Instructions from message 3 on" in written("markdown")
+    for form in ("jsonl", "markdown"):
+        redacted = written(form, "--redact")
+        assert "Be kind to" in redacted
+        assert "q7Zt" not in redacted
 
 
 def test_previous_response_id_survives_a_restart(

@@ -15,20 +15,22 @@ import msgspec
 from cannery.backends import Metadata
 from cannery.cli.complaints import Complaint
 from cannery.cli.files import note, pretty
+from cannery.cli.origins import instructions_data
 from cannery.cli.terminal import harmless, is_terminal
 from cannery.messages import Conversation
 from cannery.redaction import Redactor, redact_conversation, redact_metadata
-from cannery.storage import StoredConversation
+from cannery.storage import Instructions, StoredConversation
 from cannery.wire.losses import Loss, Repair
 
 Told = list[tuple[str, Sequence[Loss], Sequence[Repair]]]
 
 
 class Leaving(NamedTuple):
-    """One conversation on its way out: what is known about it, and what was said."""
+    """One conversation on its way out: what is known about it, what was said, and versions of its instructions."""
 
     metadata: Metadata
     conversation: Conversation
+    versions: list[Instructions]
 
 
 class Piece(NamedTuple):
@@ -70,10 +72,20 @@ def written(
 def _leaving(chosen: Iterator[StoredConversation], redactor: Redactor | None) -> Iterator[Leaving]:
     for conversation in chosen:
         metadata, said = conversation.metadata, conversation.hydrate()
+        # The first version stands among the messages.
+        versions = conversation.instructions()[1:]
         if redactor is not None:
             metadata = redact_metadata(metadata, redactor)
             said = redact_conversation(said, redactor)
-        yield Leaving(metadata, Conversation(said))
+            versions = [_redacted(version, redactor) for version in versions]
+        yield Leaving(metadata, Conversation(said), versions)
+
+
+def _redacted(version: Instructions, redactor: Redactor) -> Instructions:
+    tools = version.tools
+    if tools is not None:
+        tools = msgspec.json.encode(redactor.value(msgspec.json.decode(tools)))
+    return Instructions(version.position, redact_conversation(version.canisters, redactor), tools)
 
 
 def _tell(order: Order) -> None:
@@ -91,7 +103,7 @@ def _markdown(leaving: Iterator[Leaving], order: Order) -> Iterator[Piece]:
     from cannery.viewer.plain import markdown_page
 
     for each in leaving:
-        page = markdown_page(each.metadata, each.conversation)
+        page = markdown_page(each.metadata, each.conversation, each.versions)
         is_file = bool(order.options.output) or not is_terminal()
         yield Piece((page if is_file else harmless(page)).encode())
 
@@ -110,7 +122,10 @@ def _jsonl(leaving: Iterator[Leaving], _: Order) -> Iterator[Piece]:
     from cannery.storage.portable import conversation_data
 
     for each in leaving:
-        yield Piece(msgspec.json.encode(conversation_data(*each)) + b"\n")
+        told = conversation_data(each.metadata, each.conversation)
+        if each.versions:
+            told["instructions"] = instructions_data(each.versions)
+        yield Piece(msgspec.json.encode(told) + b"\n")
 
 
 def _canisters(leaving: Iterator[Leaving], order: Order) -> Iterator[Piece]:
@@ -161,7 +176,7 @@ def _exported(leaving: Iterator[Leaving], order: Order) -> Iterator[Piece]:
             metadata.parent,
             metadata.position,
         )
-        for metadata, conversation in leaving
+        for metadata, conversation, _ in leaving
     ]
     for each in exporter.write(chats):
         order.told.append((each.name, each.losses, each.repairs))

@@ -26,7 +26,7 @@ from cannery.messages import (
     absent,
     digest,
 )
-from cannery.storage import Metadata
+from cannery.storage import Instructions, Metadata
 from cannery.viewer.arrangement import Placed
 from cannery.viewer.visible import payload_size, size_text
 
@@ -93,13 +93,22 @@ def all_text(canisters: Iterable[AnyCanister]) -> str:
     return "\n\n".join(said) + "\n"
 
 
-def markdown_page(metadata: Metadata, canisters: Iterable[AnyCanister]) -> str:
-    """A conversation as Markdown: its title, what is known of it, and a heading for each message."""
+def markdown_page(
+    metadata: Metadata, canisters: Iterable[AnyCanister], versions: Iterable[Instructions] = ()
+) -> str:
+    """A conversation as Markdown: its title, what is known of it, and a heading for each message.
+
+    Later versions of its instructions follow, with the messages from which on they hold.
+    """
     facts = [f"id {metadata.id}", metadata.created.strftime("%Y-%m-%d %H:%M UTC")]
     facts += [metadata.model] if metadata.model else []
     facts += [f"#{tag}" for tag in metadata.tags]
     parts = [f"# {' '.join(metadata.title.split()) or 'Conversation'}", f"*{' · '.join(facts)}*"]
-    return "\n\n".join([*parts, *map(message_markdown, canisters)]) + "\n"
+    parts += map(message_markdown, canisters)
+    for version in versions:
+        parts.append(f"# Instructions from message {version.position} on")
+        parts += map(message_markdown, version.canisters)
+    return "\n\n".join(parts) + "\n"
 
 
 def message_data(placed: Placed) -> dict[str, Any]:
