@@ -106,6 +106,99 @@ def test_stop_words_where_there_was_one_string():
     assert controlled(read, seed=5) == {**BODIES[CHAT], "seed": 5}
 
 
+def test_one_stop_string_that_was_removed_does_not_come_back():
+    read = cannery.normalize_request(BODIES[CHAT], CHAT)
+    assert "stop" not in controlled(read, stop=cannery.absent)
+
+
+def test_a_limit_beside_an_empty_newer_one():
+    read = cannery.normalize_request(BODIES[CHAT], CHAT)
+    assert controlled(read, max_tokens=9)["max_completion_tokens"] == 9
+
+
+def test_a_choice_whose_name_stands_a_level_higher():
+    body = chat(user("q"), tool_choice={"type": "function", "name": "look"})
+    read = cannery.normalize_request(body, CHAT)
+    assert written(read) == body
+    found = written(read.replace(tool_choice=ToolChoice("named", "search")))
+    assert found["tool_choice"]["function"] == {"name": "search"}
+
+
+def test_allowed_tools_whose_names_stand_a_level_higher():
+    tools = [{"type": "function", "name": "look"}, {"type": "function", "name": "go"}]
+    choice = {"type": "allowed_tools", "allowed_tools": {"tools": tools}}
+    body = chat(user("q"), tool_choice=choice)
+    read = cannery.normalize_request(body, CHAT)
+    assert written(read) == body
+    found = written(read.replace(tool_choice=ToolChoice("allowed", ("search", "go"), True)))
+    allowed = found["tool_choice"]["allowed_tools"]
+    assert allowed["mode"] == "required"
+    assert allowed["tools"][0]["function"] == {"name": "search"}
+    assert allowed["tools"][1] == tools[1]
+
+
+def test_a_format_where_only_modalities_were_given():
+    body = {"contents": [WORDS], "generation_config": {"responseModalities": ["TEXT"]}}
+    read = cannery.normalize_request(body, GEMINI)
+    found = controlled(read, output=cannery.OutputFormat("json"))
+    config = {"responseMimeType": "application/json", "responseModalities": ["TEXT"]}
+    assert found == {**body, "generation_config": config}
+
+
+@pytest.mark.parametrize("temperature", [None, 0.25])
+def test_a_key_in_both_spellings(temperature: float | None):
+    config = {"topP": 0.5, "top_p": 0.75, "temperature": temperature}
+    body = {"contents": [WORDS], "generationConfig": config, "generation_config": {"topP": 1}}
+    read = cannery.normalize_request(body, GEMINI)
+    assert written(read) == body
+    found = controlled(read, top_p=0.125, temperature=0.5)
+    assert found["generationConfig"] == {"topP": 0.125, "top_p": 0.75, "temperature": 0.5}
+
+
+def test_a_format_under_its_former_name():
+    shape = {"type": "json_schema", "schema": {"type": "object", "title": "old"}}
+    body = claude(user("q"), output_format=shape, output_config={"effort": "low"})
+    read = cannery.normalize_request(body, CLAUDE)
+    assert written(read) == body
+    output = cannery.OutputFormat("schema", {"type": "object", "title": "new"})
+    assert controlled(read, output=output)["output_config"]["format"]["schema"]["title"] == "new"
+    assert controlled(read, temperature=1) == {**body, "temperature": 1}
+
+
+def test_a_stream_that_is_the_default_and_was_switched_off():
+    body = {"model": "m", "messages": [user("q")]}
+    read = cannery.normalize_request(body, "ollama_chat")
+    assert written(read) == body
+    assert written(read.replace(stream=False))["stream"] is False
+
+
+def test_unusual_settings_come_back_from_a_record_of_opentelemetry():
+    span = cannery.translate(BODIES[CHAT], source=CHAT, target="otel_genai").body
+    back = cannery.normalize_request(span, "otel_genai")
+    assert json.loads(cannery.nativize_request(back, CHAT).body)["stop"] == "END"
+
+
+@pytest.mark.parametrize(
+    "dialect, body, envelope, expected",
+    [
+        (CHAT, chat(user("q"), stop="END"), {"s": {"stop": "END"}}, {"stop": ["END"]}),
+        (
+            GEMINI,
+            {"contents": [WORDS], "generationConfig": {"top_k": 40.0}},
+            {"d": {"generationConfig": {"s": {"top_k": 40.0}, "x": ["topK"]}}},
+            {"generationConfig": {"top_k": 40}},
+        ),
+        ("ollama_chat", {"model": "m", "messages": [user("q")]}, {"x": ["stream"]}, {}),
+    ],
+)
+def test_residue_without_notes_keeps_what_the_request_says(
+    dialect: str, body: dict[str, Any], envelope: dict[str, Any], expected: dict[str, Any]
+):
+    read = cannery.normalize_request(body, dialect)
+    older = read.replace(residue=cannery.Residue(dialect, envelope=json.dumps(envelope)))
+    assert written(older) == {**body, **expected}
+
+
 def test_what_nobody_knows_beside_a_changed_setting_stays():
     read = cannery.normalize_request(BODIES[RESPONSES], RESPONSES)
     found = controlled(read, output=cannery.OutputFormat("json"))

@@ -19,8 +19,8 @@ from cannery.viewer.arrangement import Calls, Silent, Single, arrange, placed
 from cannery.viewer.contents import Links
 from cannery.viewer.differences import line_changes, word_changes
 from cannery.viewer.edits import deed_of, is_patch
+from cannery.viewer.elements import Fragments
 from cannery.viewer.facts import Exchange, by_position
-from cannery.viewer.fragments import Fragments
 from cannery.viewer.highlighting import highlight, language_of_path
 from cannery.viewer.json_lines import laid_out, pretty
 from cannery.viewer.markdown import markdown

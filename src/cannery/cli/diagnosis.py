@@ -1,4 +1,4 @@
-"""What each provider would make of a file or conversation: broken rules at home, losses and repairs elsewhere.
+"""What each provider would make of a file or conversation: broken rules, and losses and repairs in other dialects.
 
 A request body is judged as it is, an agent's session line by line, any other history as its own dialect spells it. For
 another provider it is translated first, and what no repair can mend is judged in the result.

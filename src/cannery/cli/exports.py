@@ -100,7 +100,7 @@ def _tell(order: Order) -> None:
 
 
 def _markdown(leaving: Iterator[Leaving], order: Order) -> Iterator[Piece]:
-    from cannery.viewer.plain import markdown_page
+    from cannery.viewer.copies import markdown_page
 
     for each in leaving:
         page = markdown_page(each.metadata, each.conversation, each.versions)

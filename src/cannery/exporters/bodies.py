@@ -1,4 +1,4 @@
-"""A conversation in a dialect as what was said, and nothing else: no invented turn, no setting that nobody gave."""
+"""A conversation in a dialect as what was said, and nothing else: no invented turn, no added setting."""
 
 from __future__ import annotations
 

@@ -72,7 +72,7 @@ class Ledger:
         return None
 
     def is_answered(self, asked: Asked) -> bool:
-        """Whether something that the model said in a history is known, so that nobody has to look for it."""
+        """Whether something that the model said in a history is known, so that no search is needed."""
         found = self.find(asked.space, asked.digests)
         return found is not None and found[0] > asked.unanswered
 

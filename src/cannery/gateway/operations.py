@@ -73,7 +73,7 @@ class Operations:
         if path != _VIEWER and not path.startswith((f"{_VIEWER}/", f"{_VIEWER}.")):
             return False
         if self._viewing is None:
-            # Pages need an extra, and time to load, which a gateway that nobody looks at need not have.
+            # Pages need an extra, and time to load, which a gateway without visitors need not have.
             try:
                 from cannery.gateway.showing import GatewaySource
                 from cannery.gateway.viewing import Viewing

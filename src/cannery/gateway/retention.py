@@ -61,7 +61,7 @@ class Retainer:
     async def _go_round(self) -> None:
         await asyncio.sleep(self._first)
         while True:
-            # A thread cannot be stopped halfway: whoever stops the gateway waits for it.
+            # A thread cannot be stopped halfway: stopping the gateway waits for it.
             run = asyncio.get_running_loop().run_in_executor(None, self._work)
             try:
                 self._tell(await asyncio.shield(run))

@@ -1,7 +1,7 @@
-"""The exchanges under way, for whoever looks at their conversations.
+"""The exchanges under way, for pages that show their conversations.
 
 A streamed answer is folded for the record anyway; what has come of it is read from there when somebody asks. Nothing is
-copied, and an exchange that nobody looks at costs an entry in a table.
+copied, and an exchange that no page shows costs an entry in a table.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ class Recording(Struct, forbid_unknown_fields=True, frozen=True):
 
 
 class Retention(Struct, forbid_unknown_fields=True, frozen=True):
-    """For how many days conversations are kept that nobody changes; without a number, or with 0, for ever."""
+    """For how many days unchanged conversations are kept; without a number, or with 0, for ever."""
 
     keep_days: float | None = None
     scopes: dict[str, float] = field(default_factory=dict)

@@ -79,7 +79,7 @@ class GatewaySource:
 
 
 class StoreSource:
-    """A store of this machine, for whoever is at it."""
+    """A store of this machine, for its user."""
 
     is_read_only = True
     is_draining = False

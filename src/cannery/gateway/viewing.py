@@ -100,7 +100,7 @@ class Viewing:
         try:
             await self._answer(scope, proto)
         except ProtocolClosed:
-            # Whoever asked has gone.
+            # The caller has gone.
             return
 
     async def _answer(self, scope: Scope, proto: HTTPProtocol) -> None:

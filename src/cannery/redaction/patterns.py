@@ -76,7 +76,7 @@ HOMES = (
     # As agents name the folders of their projects.
     re.compile(r"(?<![A-Za-z0-9])-(?:home|Users)-([A-Za-z0-9_.]+)(?=-)"),
 )
-# What is below these is nobody's name.
+# What is below these names no user.
 _NOBODY = {"Shared", "Public", "Default", "user", "username", "runner", "node", "$USER", "~"}
 # Names under which the value is a secret whatever it looks like.
 SECRET_NAME = re.compile(

@@ -45,7 +45,7 @@ class Sighting(NamedTuple):
 
 
 class Redactor:
-    """Takes secrets out of texts; ``patterns`` are regular expressions of things that are nobody's business."""
+    """Takes secrets out of texts; ``patterns`` are regular expressions of further secrets."""
 
     def __init__(self, patterns: Iterable[str] = (), kinds: Iterable[str] = KINDS) -> None:
         self._kinds = frozenset(kinds)

@@ -115,7 +115,7 @@ class AsyncStore:
         now: datetime | None = None,
         dry_run: bool = False,
     ) -> tuple[Expired, ...]:
-        """Delete what nobody has changed for longer than its scope keeps it."""
+        """Delete what is unchanged for longer than its scope keeps it."""
         return await self.run(self.store.expire, keep, now=now, dry_run=dry_run)
 
     async def collect_garbage(

@@ -1,4 +1,4 @@
-"""Retention: conversations that nobody has changed for longer than their scope keeps them are deleted.
+"""Retention: conversations unchanged for longer than their scope keeps them are deleted.
 
 What counts is the last change: a message, a title, a tag. A conversation that goes on meanwhile stays, because its
 deletion requires that it is as it was listed. Its title and tags go with it; lines that living forks share stay until

@@ -536,7 +536,7 @@ class Store:
         dry_run: bool = False,
         told: Callable[[Expired], object] = lambda _: None,
     ) -> tuple[Expired, ...]:
-        """Delete what nobody has changed for longer than its scope keeps it; with ``dry_run`` say what that is.
+        """Delete what is unchanged for longer than its scope keeps it; with ``dry_run`` say what that is.
 
         A number of days is meant for every scope that this store sees. ``collect_garbage`` frees it afterwards.
         """

@@ -13,9 +13,9 @@ from typing import Any, Protocol
 from cannery.errors import CanneryError, InputError
 from cannery.messages import AnyCanister, InvocationCanisterClass, ReasoningContentClass
 from cannery.viewer.answers import Asked
+from cannery.viewer.copies import message_text
 from cannery.viewer.live import newest_of
 from cannery.viewer.pages.conversation import number
-from cannery.viewer.plain import message_text
 from cannery.viewer.visible import visible
 
 _RUNNING_SECONDS = 0.1

@@ -14,7 +14,7 @@ from pygments import highlight as _highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import get_lexer_by_name
 
-from cannery.viewer.fragments import FRAGMENTS
+from cannery.viewer.elements import FRAGMENTS
 from cannery.viewer.visible import visible
 
 _LONGEST = 60_000

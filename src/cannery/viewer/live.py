@@ -1,7 +1,7 @@
 """Answers that are being given now, as the viewer sees them.
 
-Who serves the viewer says what runs; nothing is kept for it and nothing is copied while nobody looks. A page that looks
-asks again every moment and is sent what has come since.
+Who serves the viewer says what runs; nothing is kept for it and nothing is copied while no page is open. A page that
+looks asks again every moment and is sent what has come since.
 """
 
 from __future__ import annotations

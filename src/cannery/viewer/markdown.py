@@ -16,7 +16,7 @@ from markdown_it import MarkdownIt
 from markdown_it.token import Token
 from markupsafe import Markup, escape
 
-from cannery.viewer.fragments import FRAGMENTS
+from cannery.viewer.elements import FRAGMENTS
 from cannery.viewer.highlighting import highlight, language_of
 from cannery.viewer.visible import visible
 

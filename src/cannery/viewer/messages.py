@@ -1,6 +1,6 @@
 """Messages as HTML: one article for each, with its role, time, permalink, what it says and what is known of it.
 
-Pure functions: the same messages and surroundings give the same HTML, whoever serves it.
+Pure functions: the same messages and surroundings give the same HTML, however it is served.
 """
 
 from __future__ import annotations

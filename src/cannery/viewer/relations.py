@@ -18,8 +18,8 @@ from cannery.messages import AnyCanister
 from cannery.storage import Instructions, Store, Tree
 from cannery.viewer.addresses import conversation_address
 from cannery.viewer.branches import path_to
+from cannery.viewer.copies import message_text
 from cannery.viewer.differences import line_changes
-from cannery.viewer.plain import message_text
 from cannery.viewer.visible import counted, one_line
 
 _NAMES = {"subagent": "Sub-agent", "compaction": "Compacted"}

@@ -18,6 +18,8 @@ or, for an object, any of these, applied in this order:
 ``h``   keys whose object is replaced by one of its members: ``{"image_url": "url"}``
 ``r``   keys to rename: ``{"our key": "their key"}``
 ``s``   keys to set, with their values
+``w``   notes, by key: a digest of what writing said of a key that ``s`` sets otherwise or ``x`` removes; null for a
+        key that ``s`` sets beside what writing says. Only settings of requests have notes (``still_true``)
 ======  ==================================================================================================
 
 or, for a list, ``i`` (patches of items, by position) and ``a`` (items to append, by position).
@@ -27,9 +29,16 @@ A patch never fails: where the value is not what the patch expects, that part of
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from hashlib import sha256
 from typing import Any
 
 from cannery.messages.json_text import decode_json, is_json
+from cannery.wire.bodies import encode
+
+_DIGITS = 16
+# The usual spelling of a key.
+Spell = Callable[[str], str]
 
 
 def restore(ours: Any, patch: dict[str, Any] | None) -> Any:
@@ -81,3 +90,56 @@ def _restored_list(ours: list[Any], patch: dict[str, Any]) -> list[Any]:
         if int(key) == len(items):
             items.append(item)
     return items
+
+
+# --- settings ------------------------------------------------------------------------------------
+
+
+def digest_of(written: Any) -> str:
+    """The note of a value that writing says."""
+    return sha256(encode(written)).hexdigest()[:_DIGITS]
+
+
+def still_true(ours: Any, patch: dict[str, Any], spell: Spell) -> dict[str, Any]:
+    """A patch of settings without what was changed since: each key that writing now says otherwise than it did then.
+
+    A key with a note is patched while writing says what the note says, and one without while writing does not say it.
+    Older OpenTelemetry records hold patches without notes: what writing says too is then written in the usual way.
+    """
+    if type(ours) is list and "i" in patch:
+        items = {
+            key: still_true(ours[int(key)], item, spell)
+            for key, item in patch["i"].items()
+            if int(key) < len(ours)
+        }
+        return {**patch, "i": items}
+    if type(ours) is not dict:
+        return patch
+    notes = patch.get("w", {})
+    inner = {
+        key: still_true(ours.get(key), item, spell) for key, item in patch.get("d", {}).items()
+    }
+    renamed, given = dict(patch.get("r", {})), {}
+    for key, value in patch.get("s", {}).items():
+        own = key if key in ours or key in notes else spell(key)
+        if _stands(own, ours, notes):
+            given[key] = value
+            continue
+        if type(value) is dict and type(ours.get(own)) is dict:
+            inner[own] = still_true(ours[own], {"s": value}, spell)
+        if own != key:
+            renamed[own] = key
+    dropped = [
+        key
+        for key in patch.get("x", ())
+        if (_stands(key, ours, notes) if key in notes else key not in renamed)
+    ]
+    return {"x": dropped, "d": inner, "r": renamed, "s": given}
+
+
+def _stands(key: str, ours: dict[str, Any], notes: dict[str, Any]) -> bool:
+    """Whether writing says of a key what it said when the patch was made."""
+    if key not in notes:
+        return key not in ours
+    note = notes[key]
+    return note is None or (key in ours and note == digest_of(ours[key]))

@@ -6,13 +6,13 @@ it again with ``recall``, if the residue is of its own dialect.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from cannery.messages.json_text import decode_json
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object
-from cannery.wire.patches import restore
+from cannery.wire.patches import digest_of, restore, still_true
 
 # The fields that a reader left, by their paths.
 Left = list[tuple[str, Any]]
@@ -28,10 +28,11 @@ def nested(
     inner: Mapping[str, Object | None],
     dropped: Sequence[str] = (),
     renamed: Mapping[str, str] | None = None,
+    notes: Mapping[str, str | None] | None = None,
 ) -> Object | None:
     """The same with patches of inner objects, by their keys, and with keys that writing adds and the object lacked.
 
-    ``renamed`` are keys that the object spells otherwise than writing does.
+    ``renamed`` are keys that the object spells otherwise than writing does; for ``notes`` see ``wire.patches``.
     """
     patch: Object = {}
     if inner:
@@ -44,7 +45,28 @@ def nested(
         patch["s"] = left
     if dropped:
         patch["x"] = dropped
+    if notes:
+        patch["w"] = notes
     return patch or None
+
+
+def setting(left: Object, inner: Mapping[str, Object | None], written: Object) -> Object | None:
+    """The patch of a setting; ``written`` is what writing says of keys that the setting spells otherwise or lacks."""
+    dropped = [key for key in written if key not in left]
+    return nested(left, inner, dropped, None, noted(written))
+
+
+def noted(written: Object) -> dict[str, str | None]:
+    """The notes of what writing says, by its keys."""
+    return {key: digest_of(value) for key, value in written.items()}
+
+
+def keep_unusual(left: Object, key: str, usual: Any, written: Object) -> None:
+    """Take a field of a setting that has the value which writing gives it; else note that value as written."""
+    if key in left and type(left[key]) is type(usual) and left[key] == usual:
+        del left[key]
+    else:
+        written[key] = usual
 
 
 def take_usual(left: Object, key: str, usual: Any, dropped: list[str]) -> None:
@@ -58,6 +80,15 @@ def take_usual(left: Object, key: str, usual: Any, dropped: list[str]) -> None:
 def recall(ours: Any, patch: str | None) -> Any:
     """Ours with a remembered patch applied."""
     return ours if patch is None else restore(ours, decode_json(patch))
+
+
+def recall_settings(
+    ours: Object, residue: Residue | None, spell: Callable[[str], str] = str
+) -> Object:
+    """The settings that a request has now with their residue; ``spell`` gives the usual spelling of a key."""
+    if residue is None or residue.envelope is None:
+        return ours
+    return restore(ours, still_true(ours, decode_json(residue.envelope), spell))  # type: ignore[no-any-return]
 
 
 def own_residue(value: Any, dialect: str) -> Residue | None:

@@ -1,8 +1,8 @@
 """gc: freeing what nothing reaches, beside writers, and killable at every step.
 
 Section 7 of ``docs/storage-format.md``. The index says which conversations are deleted, who shares lines with them and
-what content nobody uses any more, so that the work grows with what was deleted and not with what is kept. Folders of
-conversations are taken out while nobody writes, a few at a time; records of content are freed by ordinary changes of
+which content is no longer used, so that the work grows with what was deleted and not with what is kept. Folders of
+conversations are taken out under the write lock, a few at a time; records of content are freed by ordinary changes of
 the journal, which look whether somebody has referred to one meanwhile (``Watch``).
 """
 
@@ -205,7 +205,7 @@ class Collector:
         self._catalogue.tell(references.settle)
 
     def _take_out(self, batch: Sequence[_Spent]) -> None:
-        """Take out some conversations, and cut others, while nobody writes."""
+        """Take out some conversations, and cut others, under the write lock."""
         with self._commits.alone():
             dead = [one.row.id for one in batch if one.needed is None and self._is_deleted(one.row)]
             cuts = {

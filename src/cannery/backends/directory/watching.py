@@ -1,4 +1,4 @@
-"""Who refers to content while gc looks for what nobody refers to.
+"""Who refers to content while gc looks for what is not referred to.
 
 gc learns from the index what is not used. Between that look and the change that frees it, others may refer to it, by a
 change of this process or of another one, which this process learns of before it writes itself. While gc watches, all

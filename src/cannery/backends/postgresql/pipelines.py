@@ -118,7 +118,7 @@ def exchange(connection: Connection, calls: Iterable[Call]) -> list[Rows]:
         results = _receive(server)
         server.exit_pipeline_mode()
     except BaseException:
-        # Nobody knows what the server has yet to say.
+        # What the server has yet to say is unknown.
         connection.close()
         raise
     for result in results:

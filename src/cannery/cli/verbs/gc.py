@@ -45,7 +45,7 @@ def add_arguments(parser: Parser) -> None:
         action="append",
         default=[],
         metavar="[SCOPE=]DAYS",
-        help="delete what nobody has changed for so many days, in one scope or in all others; 0: never",
+        help="delete what is unchanged for so many days, in one scope or in all others; 0: never",
     )
 
 

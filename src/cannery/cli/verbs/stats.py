@@ -85,7 +85,7 @@ def _text(census: Census, days: dict[str, int]) -> str:
     conversations = counted(census.conversations, "conversation")
     forks = f" ({counted(census.forks, 'fork')})" if census.forks else ""
     kept = f"{size(census.kept_bytes)} kept ({census.ratio:.2f} × shared)"
-    # Of a server nobody here knows what its disk holds.
+    # What the disk of a server holds is unknown here.
     on_disk = f", {size(census.disk_bytes)} on disk" if census.disk_bytes else ""
     lines = [
         f"{conversations}{forks}, {counted(census.messages, 'message')}",

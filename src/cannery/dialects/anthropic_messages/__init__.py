@@ -32,8 +32,8 @@ from cannery.roles.vocabularies import ANTHROPIC
 from cannery.wire.aliasing import aliased
 from cannery.wire.contract import Dialect, Piece, Route
 from cannery.wire.losses import Report
+from cannery.wire.residues import own_residue, recall_settings
 from cannery.wire.service import Headers, Models, Replies, Service, Streams, TokenFields
-from cannery.wire.settled import settle
 from cannery.wire.signs import (
     Evidence,
     Sign,
@@ -60,9 +60,7 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> dict
     system = writer.system(leading)
     messages = writer.messages(others)
     body = write_settings(request, report, messages)
-    residue = request.residue
-    if residue is not None and residue.dialect == NAME:
-        body = settle(body, request, residue, "messages", read_request)
+    body = recall_settings(body, own_residue(request, NAME))
     if writer.displaced:
         system = writer.system([*leading, *writer.displaced])
     if system is not absent:

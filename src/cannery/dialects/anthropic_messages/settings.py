@@ -52,7 +52,7 @@ from cannery.wire.controls import (
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
 from cannery.wire.places import Places, path_text
-from cannery.wire.residues import recall
+from cannery.wire.residues import noted, recall
 from cannery.wire.schemas import is_strict
 
 Path = tuple[str | int, ...]
@@ -232,11 +232,14 @@ def _take_old_format(body: Object, found: Object, patch: Object, places: Places)
         return
     if _take_format(_copied(body["output_format"]), found) is None:
         return
+    written = {"format": _own_format(found["output"])}
+    if "output_config" in patch.get("d", {}) or "effort" in found:
+        inner = patch.setdefault("d", {}).setdefault("output_config", {})
+        inner.update(x=["format"], w=noted(written))
+        return
+    patch["w"] = noted({"output_config": written})
     if "output_config" not in body:
         patch["x"] = ["output_config"]
-    elif "output_config" in patch.get("d", {}) or "effort" in found:
-        inner = patch.setdefault("d", {}).setdefault("output_config", {})
-        inner["x"] = ["format"]
 
 
 def _copied(value: Any) -> Any:
@@ -381,18 +384,22 @@ def _write_output(_: str, value: Any, body: Object, report: Report, is_same: boo
     if not isinstance(output.schema, str):
         report.lose("CONTROL_DROPPED", "@output", "Messages take no JSON format without a schema")
         return
-    schema = decode_json(output.schema)
+    written = _own_format(output)
     if not is_same:
-        schema, is_changed = held_schema(schema)
+        written["schema"], is_changed = held_schema(written["schema"])
         if is_changed:
             detail = "objects are closed; what a format cannot hold stands in descriptions"
             report.lose("CONTROL_CHANGED", "@output", detail)
-    body.setdefault("output_config", {})["format"] = {"type": "json_schema", "schema": schema}
+    body.setdefault("output_config", {})["format"] = written
     if output.name not in (absent, FORMAT_NAME):
         report.lose("FORMAT_NAME_DROPPED", "@output")
     if output.description is not absent or output.strict is False:
         detail = "the format has no description and is always strict"
         report.lose("CONTROL_CHANGED", "@output", detail)
+
+
+def _own_format(output: OutputFormat) -> Object:
+    return {"type": "json_schema", "schema": decode_json(str(output.schema))}
 
 
 # How each control is written: its name, its value, the body, the report, and whether it is for the same dialect.

@@ -30,9 +30,8 @@ from cannery.wire.aliasing import aliased
 from cannery.wire.bodies import Object
 from cannery.wire.contract import Dialect, Piece, Route
 from cannery.wire.losses import Report
-from cannery.wire.residues import own_residue
+from cannery.wire.residues import own_residue, recall_settings
 from cannery.wire.service import Headers, Models, Replies, Service, Streams, TokenFields
-from cannery.wire.settled import settle
 from cannery.wire.signs import Evidence, Sign, has, holds_turns
 
 
@@ -44,9 +43,7 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> Obje
     writer = MessageWriter(report, is_same=is_same, model=model, signs=signs)
     residue = own_residue(request, NAME)
     shapes, _ = read_form(residue)
-    body = write_settings(request, report, shapes)
-    if residue is not None:
-        body = settle(body, request, residue, "contents", read_request, camel)
+    body = recall_settings(write_settings(request, report, shapes), residue, camel)
     messages = writer.messages(pieces)
     contents = messages["contents"]
     if "content" in shapes and len(contents) == 1:

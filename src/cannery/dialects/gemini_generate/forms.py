@@ -25,7 +25,7 @@ from cannery.messages.json_text import decode_json, is_json, write_json
 from cannery.wire.arguments import object_input, object_text
 from cannery.wire.bodies import Object, decode, kind_of
 from cannery.wire.places import Path, path_text
-from cannery.wire.residues import nested
+from cannery.wire.residues import nested, noted
 
 NAME = "gemini_generate"
 SIGNATURE = "thoughtSignature"
@@ -164,6 +164,7 @@ class Section:
         self.renamed: dict[str, str] = {}
         self.inner: dict[str, Object | None] = {}
         self.dropped: list[str] = []
+        self.written: Object = {}
 
     def get(self, usual: str) -> Any:
         """The value of a key; None where there is none."""
@@ -178,13 +179,18 @@ class Section:
             if type(value) is str and type(written) is int and value == str(written):
                 self.inner[usual] = {"q": True}
             elif type(value) is not type(written) or value != written:
-                if key != usual:
-                    self.dropped.append(usual)
+                self.keep(usual, written)
                 return key
         del self.held[key]
         if key != usual:
             self.renamed[usual] = key
         return key
+
+    def keep(self, usual: str, written: Any) -> None:
+        """Leave a key as it is, though ``written`` will be said."""
+        self.written[usual] = written
+        if self.keys.get(usual) != usual:
+            self.dropped.append(usual)
 
     def write(self, usual: str, written: Any) -> None:
         """The same for a key that will be written, whether it is there or not."""
@@ -201,6 +207,20 @@ class Section:
     def patch(self) -> Object | None:
         """The patch of the whole object."""
         return nested(self.held, self.inner, self.dropped, self.renamed)
+
+
+class SettingSection(Section):
+    """The same of settings, whose patch notes what will be written of a key that stays."""
+
+    def __init__(self, held: Object, usual: Mapping[str, str]) -> None:
+        super().__init__(held, usual)
+        # The other spelling of a key that is there in the usual one too.
+        self._beside = [key for key in held if (own := usual.get(key, key)) != key and own in held]
+
+    def patch(self) -> Object | None:
+        """The patch of the whole object."""
+        notes = {**dict.fromkeys(self._beside), **noted(self.written)}
+        return nested(self.held, self.inner, self.dropped, self.renamed, notes)
 
 
 # --- what a tool answered ----------------------------------------------------------------------

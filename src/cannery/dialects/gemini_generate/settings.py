@@ -14,7 +14,7 @@ from orjson import Fragment
 
 from cannery.dialects.gemini_generate.forms import (
     NAME,
-    Section,
+    SettingSection,
     both,
     snake,
     whole,
@@ -161,7 +161,7 @@ def read_settings(
     controls = DEFAULT_CONTROLS
     if not body:
         return (), choice, controls, None
-    section = Section(body, _USUAL)
+    section = SettingSection(body, _USUAL)
     tools = take_tools(body, places, shapes) if "tools" in body else ()
     config = section.get("toolConfig")
     if type(config) is dict:
@@ -170,7 +170,7 @@ def read_settings(
             section.nest("toolConfig", patch)
     config = section.get(CONFIG)
     if type(config) is dict and config:
-        inner = Section(config, _USUAL)
+        inner = SettingSection(config, _USUAL)
         found = _read_config(inner, places, shapes, section.keys[CONFIG])
         if found:
             controls = new_controls(**found)
@@ -178,7 +178,7 @@ def read_settings(
     return tools, choice, controls, section.patch()
 
 
-def _read_config(section: Section, places: Places, shapes: list[str], key: str) -> Object:
+def _read_config(section: SettingSection, places: Places, shapes: list[str], key: str) -> Object:
     """The controls that ``generationConfig`` gives."""
     found: Object = {}
     keys = section.keys
@@ -203,7 +203,7 @@ def _read_config(section: Section, places: Places, shapes: list[str], key: str) 
     return found
 
 
-def _take_output(section: Section, shapes: list[str]) -> Any:
+def _take_output(section: SettingSection, shapes: list[str]) -> Any:
     kind = section.get("responseMimeType")
     if kind not in (_JSON, _ENUM, _TEXT, None):
         return absent
@@ -218,25 +218,26 @@ def _take_output(section: Section, shapes: list[str]) -> Any:
         shapes += ["responseSchema", "capitals" if standard.is_capital else ""]
         if standard.is_exact:
             section.take("responseSchema")
-        elif section.keys["responseSchema"] != "responseSchema":
-            section.dropped.append("responseSchema")
+        else:
+            written = to_capitals(standard.value) if standard.is_capital else standard.value
+            section.keep("responseSchema", written)
     if schema is None and kind in (None, _ENUM):
         return absent
     if kind is not None:
         section.take("responseMimeType", _TEXT if kind == _TEXT else _JSON)
-    elif "responseMimeType" not in section.held:
-        section.dropped.append("responseMimeType")
+    else:
+        section.keep("responseMimeType", _JSON)
     if schema is not None:
         return new_output_format("schema", write_json(schema), strict=is_strict(schema) or absent)
     return new_output_format("text" if kind == _TEXT else "json")
 
 
-def _take_thinking(section: Section, places: Places, key: str) -> Any:
+def _take_thinking(section: SettingSection, places: Places, key: str) -> Any:
     config = section.get("thinkingConfig")
     if type(config) is not dict:
         return absent
     own = section.keys["thinkingConfig"]
-    inner = Section(config, _USUAL)
+    inner = SettingSection(config, _USUAL)
     place = (key, own)
     budget, level = whole(inner.get("thinkingBudget")), inner.get("thinkingLevel")
     shown = inner.get("includeThoughts")
@@ -263,11 +264,11 @@ def _take_thinking(section: Section, places: Places, key: str) -> Any:
 
 def _read_tool_config(config: Object, places: Places, key: str) -> tuple[Any, Object | None]:
     """The choice of tools and the patch of ``toolConfig``; absent if no choice of functions is understood."""
-    outer = Section(config, _USUAL)
+    outer = SettingSection(config, _USUAL)
     held = outer.get("functionCallingConfig")
     if type(held) is not dict:
         return absent, None
-    section = Section(held, _USUAL)
+    section = SettingSection(held, _USUAL)
     choice = read_choice(section)
     if choice is absent:
         return absent, None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
-from cannery.dialects.mistral_chat.reading import PREFIX, read_request
+from cannery.dialects.mistral_chat.reading import PREFIX
 from cannery.dialects.mistral_chat.settings import NAME, write_settings
 from cannery.families.chat.writing import ChatWriter, as_list
 from cannery.messages.content import (
@@ -29,8 +29,7 @@ from cannery.wire.media import (
     is_text_file,
     standard_base64,
 )
-from cannery.wire.residues import own_residue
-from cannery.wire.settled import settle
+from cannery.wire.residues import own_residue, recall_settings
 
 
 class MistralWriter(ChatWriter):
@@ -143,7 +142,7 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> Obje
     is_same = request.source == NAME
     writer = MistralWriter(NAME, report, is_same=is_same)
     body = write_settings(request, report)
-    body = settle(body, request, own_residue(request, NAME), "messages", read_request)
+    body = recall_settings(body, own_residue(request, NAME))
     messages = writer.messages(pieces)
     body["messages"] = messages if is_same else _legal(messages, report)
     return body

@@ -24,7 +24,7 @@ from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object
 from cannery.wire.controls import drop_control, effort_of, given_controls, put
 from cannery.wire.losses import Report
-from cannery.wire.residues import nested, set_again
+from cannery.wire.residues import set_again, setting
 
 NAME = "ollama_chat"
 # The settings among the options: the control that each sets, and the types that it may have.
@@ -64,13 +64,13 @@ def read_settings(body: Object) -> Settings:
     found = Settings(stream=True)
     controls: Object = {}
     patches: Object = {}
-    dropped: list[str] = []
+    written: Object = {}
     if type(body.get("model")) is str:
         found.model = body.pop("model")
     if type(body.get("stream")) is bool:
         found.stream = body.pop("stream")
-    elif "stream" not in body:
-        dropped.append("stream")
+    else:
+        written["stream"] = True
     options = body.get("options")
     if type(options) is dict and options:
         taken = _read_options(options, controls)
@@ -81,7 +81,7 @@ def read_settings(body: Object) -> Settings:
     _read_thinking(body, controls)
     if controls:
         found.controls = new_controls(**controls)
-    patch = nested(body, patches, dropped)
+    patch = setting(body, patches, written)
     found.residue = None if patch is None else Residue(NAME, None, write_json(patch))
     return found
 

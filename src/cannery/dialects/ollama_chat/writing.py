@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any, assert_never
 
-from cannery.dialects.ollama_chat.reading import read_request
 from cannery.dialects.ollama_chat.settings import NAME, write_settings
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
@@ -45,8 +44,7 @@ from cannery.wire.media import (
     is_text_file,
     standard_base64,
 )
-from cannery.wire.residues import own_residue, recall
-from cannery.wire.settled import settle
+from cannery.wire.residues import own_residue, recall, recall_settings
 from cannery.wire.turns import MODEL, SIDES, SUPERVISOR, turns
 
 # A text, or an image as its base64 with the patch of its spelling.
@@ -303,6 +301,6 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> Obje
     """The body of a request."""
     is_same = request.source == NAME
     body = write_settings(request, report)
-    body = settle(body, request, own_residue(request, NAME), "messages", read_request)
+    body = recall_settings(body, own_residue(request, NAME))
     body["messages"] = OllamaWriter(report, is_same=is_same).messages(pieces)
     return body

@@ -31,9 +31,8 @@ from cannery.messages.requests import Request
 from cannery.wire.aliasing import aliased
 from cannery.wire.contract import UNKNOWN_MODEL, Dialect, Piece, Route, Rules
 from cannery.wire.losses import Report
-from cannery.wire.residues import own_residue
+from cannery.wire.residues import own_residue, recall_settings
 from cannery.wire.service import Replies, Service, Streams
-from cannery.wire.settled import settle
 from cannery.wire.signs import Evidence, Sign, both, has, listed, role_is
 from cannery.wire.turns import is_prefill
 
@@ -49,8 +48,7 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> dict
     is_same = request.source == NAME
     writer = ChatWriter(NAME, report, is_same=is_same)
     body = write_settings(request, report)
-    residue = own_residue(request, NAME)
-    body = settle(body, request, residue, "messages", read_request)
+    body = recall_settings(body, own_residue(request, NAME))
     body["messages"] = writer.messages(pieces)
     # A record of a data set, which asks no model, may well end with an answer.
     is_asked = not is_same and request.model not in (None, absent, UNKNOWN_MODEL)

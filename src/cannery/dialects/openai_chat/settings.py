@@ -38,7 +38,6 @@ from cannery.messages.requests import (
 from cannery.wire.bodies import Object
 from cannery.wire.controls import drop_choice, drop_control, given_controls, is_possible, put
 from cannery.wire.losses import Report
-from cannery.wire.places import Places
 from cannery.wire.residues import own_residue, set_again
 
 NAME = "openai_chat"
@@ -112,22 +111,25 @@ def _read_first(unread: Unread) -> None:
     """The limit and the tool choice, which have an older name each."""
     left = unread.left
     if "max_completion_tokens" in left or "max_tokens" in left:
-        _read_limit(left, unread.controls, unread.form, unread.places)
+        _read_limit(unread)
     if "tool_choice" in left or "function_call" in left:
         unread.found.tool_choice = _read_choice(unread)
 
 
-def _read_limit(left: Object, controls: Object, form: list[str], places: Places) -> None:
+def _read_limit(unread: Unread) -> None:
     """The limit of tokens under its newer or its older name."""
+    left, controls = unread.left, unread.controls
     limit, older = left.get("max_completion_tokens"), left.get("max_tokens")
     if type(limit) is int:
         controls["max_tokens"] = left.pop("max_completion_tokens")
     elif type(older) is int:
         controls["max_tokens"] = older
-        places.settings["max_tokens"] = ("max_tokens",)
-        if "max_completion_tokens" not in left:
+        unread.places.settings["max_tokens"] = ("max_tokens",)
+        if "max_completion_tokens" in left:
+            unread.written["max_completion_tokens"] = older
+        else:
             del left["max_tokens"]
-            form.append("max_tokens")
+            unread.form.append("max_tokens")
 
 
 def _read_stream_options(value: Any) -> Read:

@@ -33,9 +33,8 @@ from cannery.wire.aliasing import aliased
 from cannery.wire.contract import Dialect, Piece, Route, Rules
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
-from cannery.wire.residues import own_residue
+from cannery.wire.residues import own_residue, recall_settings
 from cannery.wire.service import Replies, Service, Streams, TokenFields
-from cannery.wire.settled import settle
 from cannery.wire.signs import Evidence, Sign, asks, has
 from cannery.wire.turns import is_prefill
 
@@ -51,7 +50,7 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> dict
     is_same = request.source == NAME
     body = write_settings(request, report)
     residue = own_residue(request, NAME)
-    body = settle(body, request, residue, "input", read_request)
+    body = recall_settings(body, residue)
     is_stored = body.get("store") is not False
     writer = ItemWriter(report, is_same=is_same, model=request.model, is_stored=is_stored)
     lead = pieces[0] if _leads_as_instructions(pieces, is_same=is_same) else None

@@ -44,7 +44,7 @@ from cannery.wire.controls import (
 )
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
-from cannery.wire.residues import nested, own_residue, recall, set_again
+from cannery.wire.residues import keep_unusual, nested, own_residue, recall, set_again, setting
 from cannery.wire.schemas import lists_properties, object_schema
 
 NAME = "openai_responses"
@@ -192,8 +192,7 @@ def _take_choice(value: Any, values: Object) -> Object | None:
         return _UNTAKEN
     is_freeform = value["type"] == "custom"
     values["tool_choice"] = new_tool_choice("named", (name,), is_freeform=is_freeform)
-    _take_chosen(value, {*freeform, name} if is_freeform else freeform)
-    return set_again(value)
+    return _take_chosen(value, {*freeform, name} if is_freeform else freeform)
 
 
 def _take_allowed(value: Object, values: Object, freeform: set[str]) -> Object | None:
@@ -204,13 +203,11 @@ def _take_allowed(value: Object, values: Object, freeform: set[str]) -> Object |
     must_call = mode == "required"
     values["tool_choice"] = new_tool_choice("allowed", tuple(names), must_call)
     del value["type"], value["tools"]
-    if must_call or mode == "auto":
-        del value["mode"]
-    for tool in tools:  # type: ignore[union-attr]
-        _take_chosen(tool, freeform)
-    left = {str(index): {"s": tool} for index, tool in enumerate(tools) if tool}  # type: ignore[arg-type]
-    inner = {"tools": {"i": left}} if left else {}
-    return nested(value, inner, () if "mode" in value or mode else ("mode",))
+    written: Object = {}
+    keep_unusual(value, "mode", "required" if must_call else "auto", written)
+    patches = {str(index): _take_chosen(tool, freeform) for index, tool in enumerate(tools)}  # type: ignore[arg-type]
+    left = {index: patch for index, patch in patches.items() if patch is not None}
+    return setting(value, {"tools": {"i": left}} if left else {}, written)
 
 
 def _chosen(choice: Any) -> str | None:
@@ -221,11 +218,12 @@ def _chosen(choice: Any) -> str | None:
     return name if type(name) is str else None
 
 
-def _take_chosen(choice: Object, freeform: set[str]) -> None:
-    """Take what will be written of a chosen tool."""
+def _take_chosen(choice: Object, freeform: set[str]) -> Object | None:
+    """Take what will be written of a chosen tool, and give the patch of the rest."""
     name = choice.pop("name")
-    if choice["type"] == ("custom" if name in freeform else "function"):
-        del choice["type"]
+    written: Object = {}
+    keep_unusual(choice, "type", "custom" if name in freeform else "function", written)
+    return setting(choice, {}, written)
 
 
 def _take_tools(fields: Fields) -> tuple[Tool, ...]:

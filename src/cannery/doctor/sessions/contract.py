@@ -7,6 +7,7 @@ along, a new one gets a line behind the message before it, and a line whose valu
 from __future__ import annotations
 
 import json
+from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
@@ -69,9 +70,9 @@ class Session:
         self.body: Object = {self.key: [message for message, _ in self.said]}
         self._judged: Judged | None = None
 
+    @abstractmethod
     def history(self) -> Iterator[tuple[Any, Line]]:
         """The messages that the agent would send, each with its line."""
-        raise NotImplementedError
 
     def model(self) -> str | None:
         """The model that the session goes on with."""
@@ -81,9 +82,9 @@ class Session:
         """Which model made a message, by its position."""
         return {}
 
+    @abstractmethod
     def new_line(self, message: Any, behind: Line | None) -> bytes:
         """The line of a message that was added."""
-        raise NotImplementedError
 
     def relink(self, gone: list[Line], added: list[tuple[Any, Line | None]]) -> None:
         """Mend what refers to lines that are gone, or to those that have a new one behind them."""

@@ -5,6 +5,7 @@ The writer puts them there, behind a line that names the call, since a tool mess
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,12 +30,13 @@ class MediaOfResults(Reader):
     canisters: list[AnyCanister]
     _listed: Sequence[Any]
 
+    @abstractmethod
     def part(self, part: Any, path: Path) -> tuple[Any, Any]:
         """What one content part says, and the patch of its spelling."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _role(self, role: Any, index: int) -> str:
-        raise NotImplementedError
+        """The normalized role of a message."""
 
     def _attach(self, content: list[Any], position: Any) -> int:
         """Give labelled media back to the results that they belong to; how many parts that took.

@@ -25,13 +25,19 @@ from cannery.messages.requests import (
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object
 from cannery.wire.places import Places
-from cannery.wire.residues import nested, set_again, take_usual
+from cannery.wire.residues import keep_unusual, nested, set_again, setting
 
 NUMBER, WHOLE, FLAG, WORDS = (int, float), (int,), (bool,), (str,)
+
+
+class Spelled(Struct, frozen=True):
+    """A setting that is understood and kept to the letter, since it is not written in this way but as ``written``."""
+
+    written: Any
+
+
 # What a setting says, and the patch of its spelling.
-Read = tuple[Any, Object | None]
-# The patch of a setting that is understood and kept to the letter, since it is not spelled in the usual way.
-SPELLED: Object = {}
+Read = tuple[Any, Object | Spelled | None]
 
 
 class Settings(Struct):
@@ -53,10 +59,15 @@ class Unread(Struct):
     places: Places
     patches: Object
     form: list[str]
+    written: Object
 
-    def take(self, key: str, said: Any, patch: Object | None) -> None:
+    def take(self, key: str, said: Any, patch: Object | Spelled | None) -> None:
         """Take a field out of what is left, unless it has to be kept to the letter."""
-        if said is not absent and patch is not SPELLED:
+        if said is absent:
+            return
+        if type(patch) is Spelled:
+            self.written[key] = patch.written
+        else:
             del self.left[key]
             self.patches[key] = patch
 
@@ -90,7 +101,7 @@ def read_settings(table: SettingTable, body: Object, places: Places) -> Settings
         else:
             left[key] = value
     if left:
-        _read_rest(table, Unread(left, found, controls, places, {}, []))
+        _read_rest(table, Unread(left, found, controls, places, {}, [], {}))
     if controls:
         found.controls = new_controls(**controls)
     return found
@@ -106,7 +117,7 @@ def _read_rest(table: SettingTable, unread: Unread) -> None:
         if said is not absent:
             unread.controls[control] = said
             unread.take(key, said, patch)
-    envelope = nested(left, unread.patches)
+    envelope = setting(left, unread.patches, unread.written)
     form = unread.form
     if envelope is not None or form:
         text = None if envelope is None else write_json(envelope)
@@ -116,7 +127,7 @@ def _read_rest(table: SettingTable, unread: Unread) -> None:
 def read_stop(value: Any) -> Read:
     """Stop sequences, a list or one string."""
     if type(value) is str:
-        return (value,), SPELLED
+        return (value,), Spelled([value])
     if type(value) is list and value and all(type(item) is str for item in value):
         return tuple(value), None
     return absent, None
@@ -146,8 +157,8 @@ def take_choice(choice: Any, words: Mapping[str, str]) -> Read:
         mode = words.get(choice)
         if mode is None:
             return absent, None
-        is_usual = next(word for word, each in words.items() if each == mode) == choice
-        return new_tool_choice(mode), None if is_usual else SPELLED
+        usual = next(word for word, each in words.items() if each == mode)
+        return new_tool_choice(mode), None if usual == choice else Spelled(usual)
     if type(choice) is not dict:
         return absent, None
     allowed = choice.get("allowed_tools") if choice.get("type") == "allowed_tools" else None
@@ -165,14 +176,15 @@ def _take_named(tool: Object) -> tuple[str | None, bool, Object | None]:
     if name is None:
         return None, False, None
     kind = "custom" if is_freeform else "function"
-    dropped: list[str] = []
-    take_usual(tool, "type", kind, dropped)
+    written: Object = {}
+    keep_unusual(tool, "type", kind, written)
     inner = tool.get(kind)
     if type(inner) is not dict or inner.get("name") != name:
         # The name stands a level higher, as in Responses.
-        return name, is_freeform, nested(tool, {}, [*dropped, kind])
+        written[kind] = {"name": name}
+        return name, is_freeform, setting(tool, {}, written)
     del inner["name"], tool[kind]
-    return name, is_freeform, nested(tool, {kind: set_again(inner)}, dropped)
+    return name, is_freeform, setting(tool, {kind: set_again(inner)}, written)
 
 
 def _chosen(choice: Object) -> tuple[str | None, bool]:
@@ -191,10 +203,10 @@ def _read_allowed(choice: Object, allowed: Object) -> tuple[Any, Object | None]:
     must_call = allowed.get("mode") == "required"
     read = [_take_named(tool) for tool in tools]
     patches = {str(index): patch for index, (_, _, patch) in enumerate(read) if patch is not None}
-    dropped: list[str] = []
-    take_usual(allowed, "mode", "required" if must_call else "auto", dropped)
+    written: Object = {}
+    keep_unusual(allowed, "mode", "required" if must_call else "auto", written)
     del allowed["tools"], choice["allowed_tools"], choice["type"]
-    inner = nested(allowed, {"tools": {"i": patches} if patches else None}, dropped)
+    inner = setting(allowed, {"tools": {"i": patches} if patches else None}, written)
     names = tuple(str(name) for name, _, _ in read)
     return new_tool_choice("allowed", names, must_call), nested(choice, {"allowed_tools": inner})
 

@@ -22,7 +22,7 @@ from cannery.messages.requests import (
 from cannery.wire.bodies import Object
 from cannery.wire.controls import EFFORTS, FORMAT_NAME, effort_of, field_of, flag, put, text
 from cannery.wire.losses import Report
-from cannery.wire.residues import nested, set_again, take_usual
+from cannery.wire.residues import keep_unusual, nested, set_again, setting, take_usual
 
 _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_-]")
 _SYNTAXES = ("lark", "regex")
@@ -53,29 +53,33 @@ def take_output(value: Any, field: str | None = None) -> tuple[Any, Object | Non
 
 def _take_schema(schema: Object, *, is_flat: bool) -> tuple[OutputFormat, Object | None]:
     name, given = text(schema.get("name")), schema.get("schema")
-    dropped = [] if "name" in schema else ["name"]
-    if name is not absent and name == (_NOT_IN_NAMES.sub("_", name)[:64] or FORMAT_NAME):
-        del schema["name"]
+    written: Object = {}
+    keep_unusual(schema, "name", _legal_name(name), written)
     if type(given) is dict:
         del schema["schema"]
-    elif is_flat and "schema" not in schema:
-        dropped.append("schema")
+    elif is_flat:
+        written["schema"] = {}
     description, strict = text(schema.get("description")), flag(schema.get("strict"))
     if description is not absent:
         del schema["description"]
     if strict is not absent:
         del schema["strict"]
-    written = write_json(given) if type(given) is dict else absent
-    output = new_output_format("schema", written, name, description, strict)
-    return output, nested(schema, {}, dropped)
+    spelled = write_json(given) if type(given) is dict else absent
+    output = new_output_format("schema", spelled, name, description, strict)
+    return output, setting(schema, {}, written)
+
+
+def _legal_name(name: Any) -> str:
+    """The name of a format with the characters that the server takes only."""
+    legal = "" if name is absent else _NOT_IN_NAMES.sub("_", name)[:64]
+    return legal or FORMAT_NAME
 
 
 def write_output(output: OutputFormat, field: str | None = None) -> Object:
     """The output format in the usual form; a name has only characters that the server takes."""
     if output.kind != "schema":
         return {"type": "text" if output.kind == "text" else "json_object"}
-    name = "" if output.name is absent else _NOT_IN_NAMES.sub("_", output.name)[:64]
-    schema: Object = {"name": name or FORMAT_NAME}
+    schema: Object = {"name": _legal_name(output.name)}
     put(schema, "description", output.description)
     if field is None or isinstance(output.schema, str):
         schema["schema"] = decode_json(output.schema) if isinstance(output.schema, str) else {}

@@ -47,11 +47,11 @@ from cannery.viewer.addresses import (
 from cannery.viewer.answers import Asked
 from cannery.viewer.arrangement import arrange
 from cannery.viewer.branches import Parting, branch_count, partings
+from cannery.viewer.copies import message_data
 from cannery.viewer.facts import Exchange, Totals, by_position, money, short_count, totals
 from cannery.viewer.messages import Surroundings, blocks_html
 from cannery.viewer.outline import prompts
 from cannery.viewer.pages.layout import crumbs, document, empty, part
-from cannery.viewer.plain import message_data
 from cannery.viewer.relations import (
     Child,
     child_html,

@@ -43,6 +43,7 @@ from cannery.errors import InputError
 from cannery.messages import Conversation, InvocationCanisterClass
 from cannery.viewer.addresses import below, conversation_address
 from cannery.viewer.answers import Asked, Endpoint
+from cannery.viewer.copies import message_text
 from cannery.viewer.highlighting import highlight
 from cannery.viewer.marks import (
     Noted,
@@ -57,7 +58,6 @@ from cannery.viewer.marks import (
 from cannery.viewer.messages import mark_html
 from cannery.viewer.pages.conversation import Shown, look, tabs
 from cannery.viewer.pages.layout import crumbs, document
-from cannery.viewer.plain import message_text
 from cannery.viewer.visible import counted, one_line, visible
 
 MOST = 2_000
