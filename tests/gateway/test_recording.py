@@ -315,6 +315,43 @@ def test_previous_response_id_is_served_for_every_upstream(
     store.close()
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_same_answer_to_the_same_question_is_kept_once(own: Running, stream: bool) -> None:
+    question = {"role": "user", "content": f"the same question, {stream}"}
+    for _ in range(3):
+        ask(
+            own, "/v1/chat/completions", {"model": "echo", "stream": stream, "messages": [question]}
+        )
+    own.settle()
+    with open_store(str(own.store)) as store:
+        (kept,) = store.list()
+        assert words(store.get(kept.identifier)) == [
+            question["content"],
+            f"echo: {question['content']}",
+        ]
+        copies = [each for each in store.list(kinds=None) if each.identifier != kept.identifier]
+        assert [each for each in copies if each.parent != kept.identifier] == []
+
+
+def test_a_history_that_begins_otherwise_is_known_by_its_end(own: Running) -> None:
+    """A client that restores a session behind messages of its own goes on in the conversation."""
+    turns: list[dict[str, str]] = []
+    for said in ("one thing", "another thing", "a third thing"):
+        turns += [{"role": "user", "content": said}]
+        ask(own, "/v1/chat/completions", {"model": "echo", "messages": turns})
+        turns += [{"role": "assistant", "content": f"echo: {said}"}]
+    begun = [{"role": "user", "content": "<context>\nfiles: a.py\n</context>"}]
+    more = {"role": "user", "content": "a fourth thing"}
+    ask(own, "/v1/chat/completions", {"model": "echo", "messages": [*begun, *turns, more]})
+    own.settle()
+    with open_store(str(own.store)) as store:
+        (kept,) = store.list()
+        texts = words(store.get(kept.identifier))
+    for said in ("one thing", "another thing", "a third thing", "a fourth thing"):
+        assert texts.count(said) == 1
+        assert texts.count(f"echo: {said}") == 1
+
+
 def test_exports_have_later_versions_of_instructions(own: Running) -> None:
     for text, said in (
         ("Be brief.", "first"),
