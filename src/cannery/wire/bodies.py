@@ -217,18 +217,29 @@ def _read_tolerantly(dialect: str, body: bytes) -> Any:
 def _scrub(value: Any, path: list[str | int], broken: list[tuple[list[str | int], str]]) -> Any:
     """A value without lone surrogates; the strings that had one are noted with their paths."""
     if type(value) is str:
-        whole = value if value.isascii() else re.sub(_SURROGATES, "\ufffd", value)
+        whole = re.sub(_SURROGATES, "\ufffd", value)
         if whole != value:
             broken.append((path, value))
         return whole
     if type(value) is list:
-        return [_scrub(item, [*path, index], broken) for index, item in enumerate(value)]
+        return [
+            item if _is_whole(item) else _scrub(item, [*path, index], broken)
+            for index, item in enumerate(value)
+        ]
     if type(value) is dict:
         return {
-            _scrub(key, [*path, key], broken): _scrub(item, [*path, key], broken)
+            key if key.isascii() else _scrub(key, [*path, key], broken): (
+                item if _is_whole(item) else _scrub(item, [*path, key], broken)
+            )
             for key, item in value.items()
         }
     return value
+
+
+def _is_whole(value: Any) -> bool:
+    """Whether it is seen at once that a value has no lone surrogates, which most have not."""
+    kind = type(value)
+    return value.isascii() if kind is str else kind is not dict and kind is not list
 
 
 def with_escapes(encoded: bytes, escapes: str) -> bytes:
