@@ -87,11 +87,15 @@ def reached(strategy: Any) -> set[str]:
     return seen
 
 
+# Dialects whose messages have no blocks, and those whose server refuses next to nothing.
+BLOCKLESS = LENIENT = frozenset({"ollama_chat"})
+
+
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_wild_requests_reach_unknown_keys_and_blocks(dialect: str):
     seen = reached(bodies.requests(dialect))
     assert len(seen & set(UNKNOWN_KEYS)) >= 4
-    assert seen & {*UNKNOWN_TYPES, "hologram", "telepathy"}
+    assert dialect in BLOCKLESS or seen & {*UNKNOWN_TYPES, "hologram", "telepathy"}
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
@@ -104,7 +108,7 @@ def test_typed_requests_reach_broken_rules(dialect: str):
         found.update(codes(check_request_rules(dialect, body)))
 
     look()
-    assert len(found) >= 3, found
+    assert len(found) >= (0 if dialect in LENIENT else 3), found
 
 
 def test_gemini_requests_come_in_both_spellings():

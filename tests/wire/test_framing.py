@@ -59,3 +59,11 @@ def test_a_damaged_message_is_an_error(at: int) -> None:
     message[at] ^= 0xFF
     with pytest.raises(DialectError, match="message"):
         read(AWS_EVENT_STREAM, [bytes(message)])
+
+
+@pytest.mark.parametrize("character", ["\x85", "\u2028", "\u2029", "\n", "\x0b", "\x1e"])
+def test_a_line_of_json_is_one_line_for_every_client(character: str):
+    line = NDJSON.write("", {"text": f"a{character}b"})
+
+    assert len(line.decode().splitlines()) == 1
+    assert json.loads(line) == {"text": f"a{character}b"}
