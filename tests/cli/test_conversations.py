@@ -6,6 +6,9 @@ from html import unescape
 
 import pytest
 
+import cannery
+from cannery.storage import open_store
+
 
 def test_list_in_a_pipe_is_one_conversation_a_line(run, store, names):
     ran = run("list", "--store", store)
@@ -332,3 +335,14 @@ def test_empty_list_says_which_filter_leaves_nothing(run, store):
     ran = run("list", "--tag", "food", "--model", "x", "--store", store)
     assert "matches --tag food --model x" in ran.err
     assert ran.code == 0
+
+
+def test_list_by_the_name_of_a_key(run, store):
+    with open_store(str(store)) as opened:
+        kept = opened.within("alice").create(title="Alice's")
+        kept.append(cannery.user("Mine."))
+
+    (found,) = run("list", "--key", "alice", "--json", "--store", store).json
+    assert (found["id"], found["key"]) == (kept.identifier, "alice")
+    assert len(run("list", "--json", "--store", store).json) == 4
+    assert "matches --key bob" in run("list", "--key", "bob", "--store", store).err

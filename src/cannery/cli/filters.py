@@ -12,7 +12,7 @@ from cannery.messages.role import Role
 from cannery.storage import Store, Summary
 from cannery.storage.metadata import PROFILES
 
-FILTERS = ("tag", "profile", "model", "role", "since", "until", "client", "session", "kind")
+FILTERS = ("tag", "profile", "model", "role", "since", "until", "client", "session", "kind", "key")
 
 
 def add_filters(parser: Parser) -> None:
@@ -26,6 +26,7 @@ def add_filters(parser: Parser) -> None:
     add("--until", metavar="TIME", help="changed before")
     add("--client", metavar="NAME", help="only those held with this program, as the gateway tells")
     add("--session", metavar="ID", help="all that belongs to this session of a program")
+    add("--key", metavar="NAME", help="only those of this key of the gateway, or scope")
     add("--kind", metavar="KIND", help="only this kind: compaction, subagent, title, summary, ...")
     add("--all", action="store_true", help="also what programs ask beside, as for titles")
 
@@ -36,7 +37,8 @@ def select(store: Store, options: argparse.Namespace) -> tuple[Summary, ...]:
         choose(options.profile, PROFILES, "profile")
     if options.role is not None:
         choose(options.role, [role.value for role in Role], "role")
-    return store.list(
+    seen = store if options.key is None else store.within(options.key)
+    return seen.list(
         tag=options.tag,
         profile=options.profile,
         model=options.model,
