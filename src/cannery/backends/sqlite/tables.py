@@ -280,8 +280,9 @@ def _connect(path: str, *, is_read_only: bool) -> sqlite3.Connection:
 
 def _prepare(connection: sqlite3.Connection, path: str, *, is_read_only: bool) -> int:
     """Make the tables of a new store; the version of the store."""
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
+    # In this order: another process may make the store in between, and marks it in the transaction of its tables.
     (count,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    (application,) = connection.execute("PRAGMA application_id").fetchone()
     if application != _APPLICATION and count:
         raise StorageError(f"{path} is a SQLite file of something else, not a Cannery store")
     (version,) = connection.execute("PRAGMA user_version").fetchone()
