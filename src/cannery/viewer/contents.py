@@ -230,7 +230,7 @@ def _media(content: Any, place: Place) -> Node:
 
 
 def _elsewhere(kind: str, payload: Location) -> Node:
-    """What lies elsewhere is not loaded: whoever keeps it would know that it was looked at."""
+    """What lies elsewhere is not loaded: its host would know that it was looked at."""
     name = visible(payload.value)
     if payload.kind == "url" and payload.value.startswith(("http://", "https://")):
         link = a(href=payload.value, target="_blank", rel="noopener noreferrer nofollow")[

@@ -1,8 +1,8 @@
 """What the index knows of references: which conversations use which content, and how many forks each one has.
 
 gc frees what nothing refers to, so a row that damage hides would cost content that is still needed. Therefore
-everything is said twice: the users of content are listed and counted, and so are the forks of a conversation. Whoever
-acts on "no more of them" compares the list with the count, and an index in which they differ is built again.
+everything is said twice: the users of content are listed and counted, and so are the forks of a conversation.
+Before "no more of them" is acted on, the list is compared with the count; where they differ, the index is rebuilt.
 
 Conversations whose metadata cannot be read are *doubtful*: what they refer to, and whose forks they are, is not known.
 """

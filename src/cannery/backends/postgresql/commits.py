@@ -1,11 +1,11 @@
 """Making changes: one transaction for several, two round trips, each change for itself all or nothing.
 
-The first round trip takes all locks (claims, then conversations, then content, each in one order, so that nobody waits
-in a circle) and reads what the changes depend on. They are then checked here, in order, and what is to be written is
+The first round trip takes all locks (claims, then conversations, then content, each in one order, which avoids
+deadlocks) and reads what the changes depend on. They are then checked here, in order, and what is to be written is
 sent with the commit in the second. Changes that depend on others of the same batch wait for another turn.
 
 Two that claim the same history at once take the same advisory lock; the second sees what the first has written. When
-the connection is lost at the commit nobody knows whether it was made: a change with a key is made again, and the key
+the connection is lost at the commit, its outcome is unknown: a change with a key is made again, and the key
 says that it was made before; without one the caller is told.
 """
 
@@ -459,7 +459,7 @@ class _Written:
             self._wanted.append(content)
 
     def calls(self) -> Iterator[Call]:
-        """All of it, in an order in which nobody waits in a circle."""
+        """All of it, in an order that avoids deadlocks."""
         for before, row, metadata, place in self._rows:
             if before is None and metadata is not None:
                 yield from rows.put_new(row, metadata, place)

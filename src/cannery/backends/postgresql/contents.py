@@ -1,7 +1,7 @@
 """Content in pieces, each compressed where that helps and with a checksum of its own; small in tables, large in S3.
 
-Whoever refers to content holds its row (``FOR KEY SHARE``) until the commit, and gc takes it away only while nobody
-does. So a writer that deduplicates onto content which gc is about to free either saves it, or finds it gone and stores
+A writer that refers to content holds its row (``FOR KEY SHARE``) until the commit, and gc takes only rows that are not
+held. So a writer that deduplicates onto content which gc is about to free either saves it, or finds it gone and stores
 it again.
 """
 
