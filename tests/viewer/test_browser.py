@@ -85,7 +85,14 @@ def test_picker_goes_round_the_branches(filled: Filled, page: Any):
 
 def test_branches_are_mapped_and_compared(filled: Filled, page: Any):
     page.goto(filled.page("chat"))
-    page.keyboard.press("b")
+    # The key scrolls to a picker that is out of view; it opens the map when the picker is in view.
+    page.locator(".parting").first.evaluate("picker => picker.scrollIntoView({block: 'center'})")
+    page.wait_for_function(
+        """() => {
+            const top = document.querySelector(".parting").getBoundingClientRect().top;
+            return top >= 60 && top <= innerHeight - 60;
+        }"""
+    )
     page.keyboard.press("b")
     page.wait_for_url("**/tree")
     assert page.locator("svg.lanes").count() == 3
