@@ -20,7 +20,7 @@ from cannery.dialects import dialect_names
 from cannery.errors import CanneryError
 
 _OPTIONAL = {
-    "rich": "Markdown and progress on a terminal: pip install 'cannery[cli]'",
+    "rich": "Markdown, tables and progress on a terminal: pip install 'cannery[cli]'",
     "granian": "the gateway: pip install 'cannery[gateway]'",
 }
 

@@ -1,13 +1,19 @@
-"""Tables: aligned on a terminal, tab-separated lines without a header in a pipe."""
+"""Tables: drawn by rich on a terminal, tab-separated lines without a header in a pipe.
+
+Without rich, columns are padded and nothing is fitted to the terminal.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
-from cannery.cli.terminal import columns, is_terminal, one_line, paint, width
+from cannery.cli.terminal import columns, is_coloured, is_terminal, paint, width
 
 # The least of the last column that is worth its line.
 _LEAST = 20
+# Columns of a line in a pipe, where nothing is cut.
+_WHOLE = 100_000
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: str = "") -> str:
@@ -23,38 +29,64 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: str 
 def aligned(
     header: Sequence[str], rows: Sequence[Sequence[str]], *, numbers: str = "", indent: str = ""
 ) -> str:
-    """The same, always aligned."""
+    """The same, always aligned; a row is a line for each fact where the terminal is too narrow."""
+    shown = [[paint(cell, "bold") for cell in header]] if any(header) else []
+    shown += map(list, rows)
+    widths = [max(map(columns, column)) for column in zip(*shown, strict=True)]
     right = [name in numbers.split() for name in header]
-    widths = [max(map(columns, column)) for column in zip(header, *rows, strict=True)]
-    left = width() - sum(widths[:-1]) - 2 * (len(widths) - 1) - len(indent)
-    if widths:
-        if left < min(widths[-1], _LEAST) and is_terminal():
-            return "\n\n".join(_stacked(header, row, indent) for row in rows)
-        widths[-1] = min(widths[-1], max(left, _LEAST))
-    lines = [] if not any(header) else [_line(header, widths, right, indent)]
-    lines = [paint(line, "bold") for line in lines]
-    lines += [_line(row, widths, right, indent) for row in rows]
-    return "\n".join(lines)
-
-
-def _line(cells: Sequence[str], widths: Sequence[int], right: Sequence[bool], indent: str) -> str:
-    shown = []
-    for cell, size, is_right in zip(cells, widths, right, strict=True):
-        fitted = cell if columns(cell) <= size else one_line(cell, size)
-        padding = " " * (size - columns(fitted))
-        shown.append(padding + fitted if is_right else fitted + padding)
-    return (indent + "  ".join(shown)).rstrip()
-
-
-def _stacked(header: Sequence[str], row: Sequence[str], indent: str) -> str:
-    """A row that the terminal is too narrow for: a line for each cell that says something."""
+    room = width() - len(indent) if is_terminal() else _WHOLE
+    left = room - sum(widths[:-1]) - 2 * (len(widths) - 1)
+    if left >= min(widths[-1], _LEAST):
+        return _drawn(shown, [*widths[:-1], min(widths[-1], left)], right, indent)
     names = max(map(columns, header))
-    left = max(width() - len(indent) - names - 2, 1)
-    return "\n".join(
-        f"{indent}{paint(name.ljust(names), 'bold')}  {one_line(cell, left)}"
-        for name, cell in zip(header, row, strict=True)
-        if cell not in ("", "0", "-")
-    )
+    sizes = [names, max(room - names - 2, 1)]
+    facts = [_facts(header, row) for row in rows]
+    return "\n\n".join(_drawn(each, sizes, [False, False], indent) for each in facts)
+
+
+def _facts(header: Sequence[str], row: Sequence[str]) -> list[list[str]]:
+    """What a row says, as a row for each cell."""
+    named = zip(header, row, strict=True)
+    return [[paint(name, "bold"), cell] for name, cell in named if cell not in ("", "0", "-")]
+
+
+def _drawn(
+    rows: Sequence[Sequence[str]], widths: Sequence[int], right: Sequence[bool], indent: str
+) -> str:
+    try:
+        lines = _fitted(rows, widths, right)
+    except ImportError:
+        lines = [_padded(row, widths, right) for row in rows]
+    return "\n".join((indent + line).rstrip() for line in lines)
+
+
+def _fitted(
+    rows: Sequence[Sequence[str]], widths: Sequence[int], right: Sequence[bool]
+) -> list[str]:
+    """Lines by rich, with each cell cut to the width of its column."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    drawn = Table.grid(padding=(0, 2))
+    for size, is_right in zip(widths, right, strict=True):
+        drawn.add_column(justify="right" if is_right else "left", no_wrap=True, width=size)
+    for row in rows:
+        drawn.add_row(*(Text.from_ansi(_bare(cell), overflow="ellipsis") for cell in row))
+    is_painted = is_coloured()
+    colours: Any = "standard" if is_painted else None
+    console = Console(width=_WHOLE, force_terminal=is_painted, color_system=colours)
+    with console.capture() as capture:
+        console.print(drawn)
+    return capture.get().splitlines()
+
+
+def _padded(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) -> str:
+    cells = []
+    for cell, size, is_right in zip(row, widths, right, strict=True):
+        padding = " " * (size - columns(cell))
+        cells.append(padding + cell if is_right else cell + padding)
+    return "  ".join(cells)
 
 
 def _bare(cell: str) -> str:
