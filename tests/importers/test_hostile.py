@@ -292,3 +292,24 @@ def test_no_value_in_any_place_raises(name: str, tmp_path: Path):
         path.write_text("\n".join(map(json.dumps, mutated)))
         summary = import_into(None, path, format=FORMATS[name], dry_run=True)
         assert summary.messages or summary.problems or summary.empty
+
+
+def test_numbers_that_are_too_large_are_kept_as_they_are_spelled(tmp_path: Path):
+    line = b'{"messages":[{"role":"user","content":"y","n":1e999}]}'
+    (tmp_path / "vast.jsonl").write_bytes(line)
+    with open_store(tmp_path / "store") as store:
+        summary = import_into(store, tmp_path / "vast.jsonl")
+        assert summary.problems == []
+        assert import_into(store, tmp_path / "vast.jsonl").created == 0
+        (kept,) = store.list()
+        request = cannery.Request(store.get(kept.identifier).hydrate())
+    assert b'"n":1e999' in cannery.nativize_request(request, "openai_chat").body
+
+
+def test_a_file_of_one_record_with_nan_names_it(tmp_path: Path):
+    (tmp_path / "nan.json").write_bytes(b'{"messages":[{"role":"user","content":"x","n":NaN}]}')
+    with (
+        open_store(tmp_path / "store") as store,
+        pytest.raises(cannery.CanneryError, match="NaN is not a JSON number"),
+    ):
+        import_into(store, tmp_path / "nan.json")

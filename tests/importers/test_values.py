@@ -97,6 +97,12 @@ def test_bytes_that_are_not_utf8_are_told():
     assert problems == ["line 2, byte 14: bytes that are not UTF-8, read as U+FFFD"]
 
 
+def test_half_of_a_surrogate_pair_is_told():
+    found, problems = values(rb'{"a":1}' + b"\n" + rb'{"a":"\\ud800 \ud83d\ude00 \ud800"}')
+    assert found == [{"a": 1}, {"a": "\\ud800 \U0001f600 \ufffd"}]
+    assert problems == ["line 2, byte 35: half of a surrogate pair, read as U+FFFD"]
+
+
 def essence(data: bytes) -> str:
     """A text without what stands between values: blanks, commas, separators, the brackets of arrays."""
     text = data.decode("utf-8", "surrogateescape")

@@ -9,15 +9,12 @@ from typing import Any
 from cannery.doctor.contract import Broken, Judged, Object
 from cannery.doctor.pictures import Picture, decoded, look_at
 from cannery.doctor.walking import at, put, remove, shown, strings
+from cannery.messages.json_text import find_lone_surrogate
 from cannery.repairs.aliases import alias_of
 from cannery.wire.media import WEB_IMAGES
 from cannery.wire.places import Path, path_text
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
-# Text that stands for half of a surrogate pair, when the body was read as bytes.
-_ESCAPES = re.compile(
-    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\."
-)
 _FERNET = re.compile(r"gAAAA[A-Za-z0-9_-]+=*")
 _WORDS = {str: "text", int: "a whole number", float: "a number", bool: "true or false"}
 _WORDS |= {list: "a list", dict: "an object"}
@@ -28,7 +25,7 @@ MB = 1 << 20
 
 def has_lone_surrogate(raw: bytes) -> bool:
     """Whether the bytes of a body spell half of a surrogate pair."""
-    return b"\\u" in raw and any(found[1] for found in _ESCAPES.finditer(raw))
+    return find_lone_surrogate(raw.decode("latin-1")) >= 0
 
 
 def lone_surrogates(judged: Judged) -> Iterator[Broken]:

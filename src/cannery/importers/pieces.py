@@ -73,8 +73,13 @@ def unknown_record(kind: Any, place: str, value: Any, above: str | None = None) 
 
 def row_digest(value: Any) -> bytes:
     """What tells a row from others: all of it, however its JSON is written."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"))
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), default=_spelled)
     return hashlib.sha256(text.encode()).digest()
+
+
+def _spelled(number: msgspec.Raw) -> str:
+    """The text of a number that is too large to be held."""
+    return str(number, "utf-8")
 
 
 def read_beside(source: Any, ending: str) -> dict[str, Any]:

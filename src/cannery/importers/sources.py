@@ -73,8 +73,8 @@ class Source:
         kept, self.problems = self.problems, Problems()
         told, self.progress = self.progress, None
         values, size = [], 0
-        for record in self.records():
-            values.append(_value_of(record))
+        for record, value in self.values():
+            values.append(value)
             size += len(record.raw)
             if len(values) == _SAMPLED or size > _SAMPLED_BYTES:
                 break
@@ -147,13 +147,6 @@ class Source:
                 yield from connection.execute(query)
             except sqlite3.Error as error:
                 self.problems.append(f"the database cannot be read: {error}")
-
-
-def _value_of(record: Record) -> Any:
-    try:
-        return record.value
-    except DialectError:
-        return None
 
 
 def read_some(stream: Any, size: int, problems: list[str]) -> bytes:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from cannery.messages.json_text import find_lone_surrogate
 from cannery.wire.bodies import read_value
 
 _CHUNK = 1 << 18
@@ -279,6 +280,10 @@ class ValueReader:
         place = place or self._place_of_value(text)
         if not text.isascii():
             text = self._told_breaks(text)
+        # A line that was decoded whole has none.
+        if known is _UNSET and (half := find_lone_surrogate(text)) >= 0:
+            told = "half of a surrogate pair, read as U+FFFD"
+            self._problems.append(f"{self._where(self._at + half)}: {told}")
         self._at = end
         return Record(place, text.encode("utf-8", "replace"), group, is_item, known)
 

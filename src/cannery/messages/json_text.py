@@ -111,6 +111,14 @@ def _without_lone_surrogates(text: str | bytes) -> str | None:
     return None if changed == text else changed
 
 
+def find_lone_surrogate(text: str) -> int:
+    """Where JSON text has an escape for half of a surrogate pair; -1 if it has none."""
+    if "\\u" not in text:
+        return -1
+    halves = (found.start() for found in re.finditer(_ESCAPES, text) if found[1])
+    return next(halves, -1)
+
+
 def is_blank(text: str) -> bool:
     """Whether the text has nothing but what JSON calls white space."""
     return not text or not text.strip(" \t\n\r")

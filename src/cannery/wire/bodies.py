@@ -104,7 +104,7 @@ def check_values(dialect: str, value: Any, path: str) -> None:
     elif isinstance(value, float):
         if not isfinite(value):
             raise DialectError(dialect, path, f"{value} is not a JSON number")
-    elif value is not None and not isinstance(value, (str, int, Enum)):
+    elif value is not None and not isinstance(value, (str, int, Enum, Raw)):
         raise DialectError(dialect, path, f"{type(value).__name__} is not a JSON value")
 
 
