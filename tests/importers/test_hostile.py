@@ -303,7 +303,7 @@ def test_numbers_that_are_too_large_are_kept_as_they_are_spelled(tmp_path: Path)
         assert import_into(store, tmp_path / "vast.jsonl").created == 0
         (kept,) = store.list()
         request = cannery.Request(store.get(kept.identifier).hydrate())
-    assert b'"n":1e999' in cannery.nativize_request(request, "openai_chat").body
+    assert b'"n":1e999' in cannery.nativize_request(request, "openai_finetuning").body
 
 
 def test_a_file_of_one_record_with_nan_names_it(tmp_path: Path):
