@@ -6,11 +6,16 @@ import copy
 import json
 from typing import Any
 
+import anthropic.types.beta.message_create_params as claude_types
+import openai.types.chat.completion_create_params as chat_types
+import openai.types.responses.response_create_params as responses_types
 import pytest
+from google.genai import types as gemini_types
 
 from cannery.dialects import find_dialect
 from cannery.doctor import PROBLEM, checks_of, examine_body, mend_body
 from cannery.doctor.contract import Judged
+from cannery.doctor.providers import _fields
 from tests.doctor.broken_bodies import APART, CASES, LONE, SOUND, Change, picture, png, think
 from tests.oracles.server_rules import check_request_rules
 from tests.oracles.test_server_rules import BREAKS, TAKEN, TAME
@@ -179,3 +184,25 @@ def test_makers_follow_their_messages_when_others_come_and_go():
     messages.insert(0, {"role": "user", "content": "new"})
     assert judged.maker(messages[2]) == "claude-opus-5"
     assert judged.maker(messages[1]) is None
+
+
+def test_known_fields_are_those_of_the_official_types():
+    assert set(chat_types.CompletionCreateParamsBase.__annotations__) | {"stream"} == _fields.CHAT
+    told = set(responses_types.ResponseCreateParamsBase.__annotations__)
+    assert told | {"stream"} == _fields.RESPONSES
+    told = set(claude_types.MessageCreateParamsBase.__annotations__) - {"betas"}
+    assert told <= _fields.ANTHROPIC
+    told = {each.alias or name for name, each in gemini_types.GenerationConfig.model_fields.items()}
+    assert told <= _fields.GENERATION
+
+
+def test_a_misspelled_field_is_named_with_the_right_one():
+    body = {**SOUND["openai_chat"], "max_completion_token": 5}
+    (found,) = examine_body(body, "openai_chat")
+    assert (found.path, found.is_fixable) == ("max_completion_token", True)
+    assert found.text.endswith("did you mean max_completion_tokens?")
+
+
+def test_fields_of_other_servers_are_not_judged():
+    body = {**SOUND["openai_chat"], "model": "qwen/qwen3-32b", "top_k": 5}
+    assert "field-unknown" not in {each.code for each in examine_body(body, "openai_chat")}

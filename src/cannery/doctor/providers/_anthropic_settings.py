@@ -17,6 +17,7 @@ from cannery.dialects.anthropic_messages.models import (
 )
 from cannery.doctor.contract import SETTINGS, Broken, Check, Judged, Object
 from cannery.doctor.providers._anthropic_blocks import message_blocks, of_type
+from cannery.doctor.providers._fields import ANTHROPIC, foreign_keys
 from cannery.doctor.shared import close_object, drop, open_objects, ranges, types
 from cannery.doctor.walking import at, is_blank, objects, put, remove, shown
 
@@ -38,6 +39,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "thinking": (dict,),
     "output_config": (dict,),
 }
+_MESSAGE = frozenset({"role", "content"})
 _EFFORTS = ("low", "medium", "high", "xhigh", "max")
 
 
@@ -54,6 +56,13 @@ def _limit(judged: Judged) -> int | None:
 def _no_model(judged: Judged) -> Iterator[Broken]:
     if judged.model is None:
         yield ("model",), "model is required"
+
+
+def _unknown(judged: Judged) -> Iterator[Broken]:
+    if tier_and_version(judged.model):
+        yield from foreign_keys(judged.body, ANTHROPIC, ())
+        for path, message in objects(judged.body.get("messages"), ("messages",)):
+            yield from foreign_keys(message, _MESSAGE, path)
 
 
 def _no_limit(judged: Judged) -> Iterator[Broken]:
@@ -310,12 +319,14 @@ _MODELS = "https://platform.claude.com/docs/en/models"
 _THINKING = "https://platform.claude.com/docs/en/build-with-claude/extended-thinking"
 _ADAPTIVE = "https://platform.claude.com/docs/en/build-with-claude/adaptive-thinking"
 _PREFILL = "https://platform.claude.com/docs/en/models/opus-5-5/migration-guide"
+_EXTRA = "server error 'Extra inputs are not permitted'; types of anthropic 2.8.0"
 _READ = "2026-11-15"
 _NOW = "2026-11-18"
 
 SETTINGS_CHECKS: tuple[Check, ...] = (
     Check("model-missing", _no_model, _API, _READ, SETTINGS),
     Check("type", types(_TYPES), "types of anthropic 2.8.0", _READ, SETTINGS),
+    Check("field-unknown", _unknown, _EXTRA, _NOW, SETTINGS, fix=drop),
     Check("max-tokens", _no_limit, _API, _READ, SETTINGS, fix=_set_limit),
     Check("max-tokens-model", _over_limit, _MODELS, _NOW, SETTINGS, fix=_lower_limit),
     Check("thinking-model", _thinking_model, _ADAPTIVE, _READ, SETTINGS, fix=_set_thinking),

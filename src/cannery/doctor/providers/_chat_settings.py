@@ -9,6 +9,7 @@ from typing import Any
 from cannery.doctor.contract import SETTINGS, WARNING, Broken, Check, Judged, Object
 from cannery.doctor.providers import _openai_models as models
 from cannery.doctor.providers._chat_messages import messages_of, rename
+from cannery.doctor.providers._fields import CHAT
 from cannery.doctor.providers._openai_shared import (
     API,
     NAME,
@@ -19,6 +20,7 @@ from cannery.doctor.providers._openai_shared import (
     strict_schemas,
     too_many_tools,
     tool_schemas,
+    unknown_fields,
     unrequired,
 )
 from cannery.doctor.shared import (
@@ -232,6 +234,7 @@ _CHAT = f"{API}/chat/create"
 _VISION = "https://platform.openai.com/docs/guides/images-vision"
 _REASONING = "https://developers.openai.com/api/docs/guides/reasoning"
 _STRICT = "https://platform.openai.com/docs/guides/structured-outputs"
+_UNKNOWN = "server error 'Unrecognized request argument supplied'; types of openai 3.49.0"
 _READ = "2026-11-15"
 _NOW = "2026-11-18"
 _RANGES = {
@@ -248,6 +251,7 @@ SETTINGS_CHECKS: tuple[Check, ...] = (
     # Azure has the model in the URL, and was recorded without one in the body.
     Check("model-missing", _no_model, _CHAT, _READ, SETTINGS, WARNING),
     Check("type", types(_TYPES), "types of openai 3.49.0", _READ, SETTINGS),
+    Check("field-unknown", unknown_fields(CHAT), _UNKNOWN, _NOW, SETTINGS, fix=drop),
     Check(
         "tool-count",
         too_many_tools,

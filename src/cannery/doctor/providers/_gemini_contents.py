@@ -20,6 +20,11 @@ def spelled(holder: Object, key: str) -> str:
     return snake if snake in holder and key not in holder else key
 
 
+def camel(key: str) -> str:
+    """The camelCase spelling of a key."""
+    return re.sub(r"_([a-z])", lambda found: found[1].upper(), key)
+
+
 def get(holder: Any, key: str) -> Any:
     """The value of a key in either spelling."""
     return holder.get(spelled(holder, key)) if isinstance(holder, dict) else None

@@ -12,8 +12,10 @@ from cannery.dialects.gemini_generate.models import (
     thinks,
 )
 from cannery.doctor.contract import SETTINGS, Broken, Check, Judged, Object
+from cannery.doctor.providers._fields import GEMINI, GENERATION, foreign_keys
 from cannery.doctor.providers._gemini_contents import (
     NAME,
+    camel,
     contents_of,
     get,
     rename,
@@ -161,6 +163,14 @@ def _choice(judged: Judged) -> Iterator[Broken]:
             yield (spelled(judged.body, "toolConfig"),), f"no function is called {shown(name)}"
 
 
+def _unknown(judged: Judged) -> Iterator[Broken]:
+    path, config = _config(judged)
+    for holder, known, where in ((judged.body, GEMINI, ()), (config, GENERATION, path)):
+        renamed = {camel(key): key for key in holder}
+        for place, text in foreign_keys(renamed, known, where):
+            yield (*where, renamed[str(place[-1])]), text
+
+
 def _config(judged: Judged) -> tuple[Path, Object]:
     held = get(judged.body, "generationConfig")
     return (spelled(judged.body, "generationConfig"),), held if isinstance(held, dict) else {}
@@ -278,6 +288,7 @@ _SIGNATURES = "https://ai.google.dev/gemini-api/docs/thought-signatures"
 _BUDGETS = "https://ai.google.dev/gemini-api/docs/thinking"
 _FILES = "https://ai.google.dev/gemini-api/docs/file-input-methods"
 _IMAGES = "https://ai.google.dev/gemini-api/docs/image-understanding"
+_NO_FIELD = "server error 'Unknown name: Cannot find field'; types of google-genai 3.1.0"
 _READ = "2026-11-15"
 _NOW = "2026-11-18"
 
@@ -296,6 +307,7 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 SETTINGS_CHECKS: tuple[Check, ...] = (
     Check("type", types(_TYPES), "types of google-genai 3.1.0", _READ, SETTINGS),
+    Check("field-unknown", _unknown, _NO_FIELD, _NOW, SETTINGS, fix=drop),
     Check("request-size", too_large(100 * MB), _FILES, _NOW, SETTINGS),
     Check(
         "tool-duplicate",

@@ -8,6 +8,8 @@ from typing import Any
 
 from cannery.doctor.contract import Broken, Judged, Object
 from cannery.doctor.pictures import decoded, look_at, split_data_url
+from cannery.doctor.providers._fields import foreign_keys
+from cannery.doctor.providers._openai_models import model_of
 from cannery.doctor.shared import broken_picture, is_image, open_objects, schema_problems
 from cannery.doctor.walking import at, put, shown, walk
 from cannery.wire.places import Path
@@ -19,6 +21,16 @@ _MARKS = 4
 # Files that the server was recorded to refuse, or that its list does not have: sound and moving pictures.
 _NO_FILES = ("audio/", "video/")
 Found = Iterable[tuple[Path, Any]]
+
+
+def unknown_fields(known: frozenset[str]) -> Callable[[Judged], Iterator[Broken]]:
+    """Fields at the top of a body for a model of OpenAI's that the API does not have."""
+
+    def find(judged: Judged) -> Iterator[Broken]:
+        if model_of(judged.model):
+            yield from foreign_keys(judged.body, known, ())
+
+    return find
 
 
 def image_problems(

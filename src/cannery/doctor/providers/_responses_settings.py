@@ -8,6 +8,7 @@ from typing import Any
 
 from cannery.doctor.contract import SETTINGS, WARNING, Broken, Check, Judged, Object
 from cannery.doctor.providers import _openai_models as models
+from cannery.doctor.providers._fields import RESPONSES
 from cannery.doctor.providers._openai_shared import (
     API,
     NAME,
@@ -18,6 +19,7 @@ from cannery.doctor.providers._openai_shared import (
     strict_schemas,
     too_many_tools,
     tool_schemas,
+    unknown_fields,
     unrequired,
 )
 from cannery.doctor.providers._responses_items import (
@@ -164,6 +166,7 @@ _VISION = "https://platform.openai.com/docs/guides/images-vision"
 _FILES = "https://platform.openai.com/docs/guides/pdf-files"
 _REASONING = "https://developers.openai.com/api/docs/guides/reasoning"
 _STRICT = "https://platform.openai.com/docs/guides/structured-outputs"
+_UNKNOWN = "server error 'Unknown parameter'; types of openai 3.49.0"
 _READ = "2026-11-15"
 _NOW = "2026-11-18"
 _RANGES = {"temperature": (0.0, 2.0), "top_p": (0.0, 1.0), "top_logprobs": (0.0, 20.0)}
@@ -171,6 +174,7 @@ _RANGES = {"temperature": (0.0, 2.0), "top_p": (0.0, 1.0), "top_logprobs": (0.0,
 SETTINGS_CHECKS: tuple[Check, ...] = (
     Check("request-size", too_large(512 * MB), _VISION, _NOW, SETTINGS, WARNING),
     Check("type", types(_TYPES), "types of openai 3.49.0", _READ, SETTINGS),
+    Check("field-unknown", unknown_fields(RESPONSES), _UNKNOWN, _NOW, SETTINGS, fix=drop),
     Check("state-twice", _state, _RESPONSES, _READ, SETTINGS),
     Check(
         "tool-count",

@@ -1,0 +1,185 @@
+"""Fields that the providers' APIs have at the top of a request; their servers refuse any other one.
+
+The names are those of the official SDKs' types, with older ones that the servers still take. Other servers that speak
+a dialect take fields of their own, so that a body is judged only where it names a model of the provider.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from difflib import get_close_matches
+
+from cannery.doctor.contract import Broken, Object
+from cannery.wire.places import Path
+
+CHAT = frozenset(
+    [
+        "audio",
+        "frequency_penalty",
+        "function_call",
+        "functions",
+        "logit_bias",
+        "logprobs",
+        "max_completion_tokens",
+        "max_tokens",
+        "messages",
+        "metadata",
+        "modalities",
+        "model",
+        "moderation",
+        "n",
+        "parallel_tool_calls",
+        "prediction",
+        "presence_penalty",
+        "prompt_cache_key",
+        "prompt_cache_options",
+        "prompt_cache_retention",
+        "reasoning_effort",
+        "response_format",
+        "safety_identifier",
+        "seed",
+        "service_tier",
+        "stop",
+        "store",
+        "stream",
+        "stream_options",
+        "temperature",
+        "tool_choice",
+        "tools",
+        "top_logprobs",
+        "top_p",
+        "user",
+        "verbosity",
+        "web_search_options",
+    ]
+)
+RESPONSES = frozenset(
+    [
+        "access_programs",
+        "background",
+        "context_management",
+        "conversation",
+        "image",
+        "include",
+        "input",
+        "instructions",
+        "max_output_tokens",
+        "max_tool_calls",
+        "metadata",
+        "model",
+        "moderation",
+        "parallel_tool_calls",
+        "previous_response_id",
+        "prompt",
+        "prompt_cache_key",
+        "prompt_cache_options",
+        "prompt_cache_retention",
+        "reasoning",
+        "safety_identifier",
+        "service_tier",
+        "store",
+        "stream",
+        "stream_options",
+        "temperature",
+        "text",
+        "tool_choice",
+        "tools",
+        "top_logprobs",
+        "top_p",
+        "truncation",
+        "user",
+    ]
+)
+# Bedrock and Vertex take two of them in the body that stand in headers elsewhere.
+ANTHROPIC = frozenset(
+    [
+        "anthropic_beta",
+        "anthropic_version",
+        "cache_control",
+        "compaction",
+        "container",
+        "context_management",
+        "diagnostics",
+        "fallback_credit_token",
+        "fallbacks",
+        "inference_geo",
+        "max_tokens",
+        "mcp_servers",
+        "messages",
+        "metadata",
+        "model",
+        "output_config",
+        "output_format",
+        "service_tier",
+        "speed",
+        "stop_sequences",
+        "stream",
+        "system",
+        "temperature",
+        "thinking",
+        "thread",
+        "tool_choice",
+        "tools",
+        "top_k",
+        "top_p",
+        "user_profile_id",
+        "workspace_id",
+    ]
+)
+# The last two are of Vertex.
+GEMINI = frozenset(
+    [
+        "cachedContent",
+        "contents",
+        "generationConfig",
+        "model",
+        "safetySettings",
+        "serviceTier",
+        "store",
+        "systemInstruction",
+        "toolConfig",
+        "tools",
+        "labels",
+        "modelArmorConfig",
+    ]
+)
+GENERATION = frozenset(
+    [
+        "audioTimestamp",
+        "audioTranscriptionConfig",
+        "candidateCount",
+        "enableAffectiveDialog",
+        "enableEnhancedCivicAnswers",
+        "frequencyPenalty",
+        "imageConfig",
+        "logprobs",
+        "maxOutputTokens",
+        "mediaResolution",
+        "modelSelectionConfig",
+        "presencePenalty",
+        "responseFormat",
+        "responseJsonSchema",
+        "responseLogprobs",
+        "responseMimeType",
+        "responseModalities",
+        "responseSchema",
+        "routingConfig",
+        "seed",
+        "speechConfig",
+        "stopSequences",
+        "temperature",
+        "thinkingConfig",
+        "topK",
+        "topP",
+        "translationConfig",
+    ]
+)
+
+
+def foreign_keys(holder: Object, known: frozenset[str], path: Path) -> Iterator[Broken]:
+    """Keys of an object that are not among the known ones, with the nearest of those."""
+    for key in holder:
+        if key not in known:
+            near = get_close_matches(key, known, 1, 0.75)
+            meant = f"; did you mean {near[0]}?" if near else ""
+            yield (*path, key), f"the API has no field {key!r}{meant}"
