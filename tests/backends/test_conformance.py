@@ -264,7 +264,8 @@ def test_several_changes_at_once_are_each_all_or_nothing(backend, level):
     assert plain(backend.read("c", 0, 0)) == [b'{"n":"a"', b'{"n":"c"']
     assert plain(backend.read("d", 0, 0)) == [b'{"n":"b"']
     assert not backend.contents("").has([hashlib.sha256(b"y").digest()])
-    assert dict(backend.changes(before).noted) == {"c": done[3].place, "d": done[2].place}
+    places = {one.identifier: one.place for one in backend.changes(before).noted}
+    assert places == {"c": done[3].place, "d": done[2].place}
     assert backend.commit_each([], level) == []
 
 

@@ -55,6 +55,60 @@ def test_gc_looks_only_at_what_was_deleted(tmp_path):
     assert looks_of_gc(tmp_path / "large", 200) <= looks_of_gc(tmp_path / "small", 10) + 5
 
 
+class Watched(OperatingSystem):
+    """Counts the syncs during which others wait for the lock under which everybody writes."""
+
+    def __init__(self, root):
+        super().__init__(root)
+        self.writing = None
+        self.is_held = False
+        self.syncs = 0
+        self.most = 0
+
+    def open(self, path, *, create=False):
+        fd = super().open(path, create=create)
+        self.writing = fd if path == "locks/write" else self.writing
+        return fd
+
+    def lock(self, fd, *, shared=False, wait=True):
+        found = super().lock(fd, shared=shared, wait=wait)
+        if fd == self.writing:
+            self.is_held, self.syncs = True, 0
+        return found
+
+    def unlock(self, fd):
+        if fd == self.writing:
+            self.is_held, self.most = False, max(self.most, self.syncs)
+        super().unlock(fd)
+
+    def sync(self, fd):
+        self.syncs += self.is_held
+        super().sync(fd)
+
+    def sync_directory(self, path):
+        self.syncs += self.is_held
+        super().sync_directory(path)
+
+    def sync_all(self):
+        self.syncs += self.is_held
+        return super().sync_all()
+
+
+@pytest.mark.parametrize("written", [1, 20, 200])
+def test_writers_wait_for_few_syncs_of_gc(tmp_path, written):
+    files = Watched(str(tmp_path / "store"))
+    with Store(DirectoryBackend(files, describe)) as store:
+        kept = [store.create(canisters=[user(f"{number} {LONG}")]) for number in range(written)]
+        store.collect_garbage(grace=0)
+        for number, conversation in enumerate(kept):
+            conversation.append(user(f"more {number} {LONG}"))
+            store.create(canisters=[user(f"gone {number} {LONG}")]).delete()
+        files.most = 0
+        assert len(store.collect_garbage(grace=0).conversations) == written
+        # The change log and its folder, what was taken out and where it went, and the journal twice.
+        assert files.most <= 7
+
+
 def test_content_that_was_freed_can_be_stored_again(tmp_path):
     with open_store(tmp_path / "store") as store, open_store(tmp_path / "store") as other:
         assert other.list() == ()

@@ -179,11 +179,13 @@ class Receipt(NamedTuple):
 class Noted(NamedTuple):
     """A conversation that changed, and the place of a change, which no other change has.
 
-    A feed may leave out a change of a conversation if a later one of the same conversation follows.
+    A feed may leave out a change of a conversation if a later one of the same conversation follows. ``end`` is the
+    position after its last line then, where the feed says it.
     """
 
     identifier: str
     place: Cursor
+    end: int | None = None
 
 
 class Growth(NamedTuple):

@@ -47,7 +47,6 @@ T = TypeVar("T")
 
 _TURN = 0.05
 _PAGE = 1000
-_STEP = 25
 # So many lines of one conversation are in memory at a time.
 _LINES = 5000
 _TRIES = 3
@@ -67,6 +66,9 @@ class Truth(Protocol):
 
     def end(self, identifier: str, base: int) -> int:
         """The position after the last line."""
+
+    def final_end(self, identifier: str, base: int) -> int:
+        """The position after the last line of a conversation that is deleted, so that no other will follow."""
 
     def read(self, identifier: str, base: int, start: int, stop: int | None = None) -> Reading:
         """The lines from one position to before another."""
@@ -302,24 +304,32 @@ class DerivedCatalogue(Queries):
                 self._look(connection, identifier)
 
     def _learn_some(self, connection: sqlite3.Connection, noted: Sequence[Noted]) -> Cursor | None:
-        """Bring in changes for a while; where to go on if some are left."""
+        """Bring in changes for a while, each conversation once; where to go on if some are left.
+
+        In the order in which conversations come first: what stands before the first one that is left is known.
+        """
         until = time.monotonic() + _TURN
-        for start in range(0, len(noted), _STEP):
-            if start and time.monotonic() > until:
-                return noted[start].place
-            places: dict[str, list[Cursor]] = {}
-            for identifier, place in noted[start : start + _STEP]:
-                places.setdefault(identifier, []).append(place)
-            for identifier, found in places.items():
-                news = self.recent.of(identifier, found)
-                if not news or not _learn(connection, news):
-                    self._look(connection, identifier)
+        changes: dict[str, list[Noted]] = {}
+        for one in noted:
+            changes.setdefault(one.identifier, []).append(one)
+        for done, (identifier, found) in enumerate(changes.items()):
+            if done and time.monotonic() > until:
+                return found[0].place
+            news = self.recent.of(identifier, [one.place for one in found])
+            if not news or not _learn(connection, news):
+                self._look(connection, identifier, found[-1].end)
         return None
 
     # Looking
 
-    def _look(self, connection: sqlite3.Connection, identifier: str) -> None:
-        """Bring the tables up to what is stored of a conversation, and before that of its ancestors."""
+    def _look(
+        self, connection: sqlite3.Connection, identifier: str, noted: int | None = None
+    ) -> None:
+        """Bring the tables up to what is stored of a conversation, and before that of its ancestors.
+
+        ``noted`` is where it ends according to the feed, which is placed after the lines: what is there beyond may be
+        half of a change, and is noted later.
+        """
         waiting = [identifier]
         begun = set()
         while waiting:
@@ -336,7 +346,7 @@ class DerivedCatalogue(Queries):
                 continue
             waiting.pop()
             references.doubt(connection, name, is_doubtful=False)
-            self._look_at(connection, metadata, seen)
+            self._look_at(connection, metadata, seen, noted if name == identifier else None)
 
     def _remove(
         self, connection: sqlite3.Connection, identifier: str, *, is_doubtful: bool
@@ -360,10 +370,17 @@ class DerivedCatalogue(Queries):
         except (CanneryError, msgspec.MsgspecError, UnicodeError, RecursionError):
             return None, 0, True
 
-    def _look_at(self, connection: sqlite3.Connection, metadata: Metadata, seen: int) -> None:
+    def _look_at(
+        self, connection: sqlite3.Connection, metadata: Metadata, seen: int, noted: int | None
+    ) -> None:
         row = row_of(connection, metadata.id)
         parent = None if row is None else row.parent
-        length = self._truth.end(metadata.id, metadata.position)
+        length = noted
+        if metadata.deleted is not None:
+            # gc takes out all of it.
+            length = self._truth.final_end(metadata.id, metadata.position)
+        elif length is None or (row is not None and row.length > length):
+            length = self._truth.end(metadata.id, metadata.position)
         if row is not None and (row.seen, row.length) == (seen, length):
             return
         if row is not None and (row.length > length or row.position != metadata.position):

@@ -113,7 +113,8 @@ class ChangeLog:
             for line, place in lines:
                 if len(found) == limit:
                     return Growth(place.cursor(), found, has_more=True)
-                found.append(Noted(line[0], place.cursor()))
+                end = int(line[1]) if line[1].isdecimal() else None
+                found.append(Noted(line[0], place.cursor(), end))
         return Growth(last.cursor(), found)
 
     def _lost(self, newest: int) -> Growth:

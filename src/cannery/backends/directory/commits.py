@@ -120,9 +120,10 @@ class Commits:
         self._end = START
         self._pending = 0
         self._own: dict[tuple[int, int], tuple[int, Sequence[Operation]]] = {}
-        # What the epoch has journaled from ``_touched_from`` on.
+        # What the epoch has journaled from ``_touched_from`` on, and up to where it is durable in its files.
         self._touched: Touched = {}
         self._touched_from = START
+        self._durable_to = START
         # Builds note here what they do; ``metadata`` is also what they have found, None where there is none.
         self.tails: dict[str, Tail] = {}
         self.metadata: dict[str, bytes | None] = {}
@@ -231,6 +232,7 @@ class Commits:
         self._own.clear()
         self._touched.clear()
         self._touched_from = position
+        self._durable_to = START
         self.tails.clear()
         self.metadata.clear()
         self._forget_above()
@@ -298,9 +300,22 @@ class Commits:
                 return value
         # Somebody is at it all the time, or has died over it.
         with contextlib.suppress(StoreUnavailableError):
-            self.place()
+            return self._between_turns(read)
         with self._committing:
             return read()
+
+    def _between_turns(self, read: Callable[[], T]) -> T:
+        """Read while the commit lock is held; what somebody died over is placed first."""
+        try:
+            with self._committing:
+                placed = self.journal.placed()
+                if placed is None or placed.pending:
+                    self._place_all()
+                return read()
+        except _NeedsRecoveryError:
+            self.recover()
+            with self._committing:
+                return read()
 
     def place(self) -> Progress | None:
         """Sync and place everything that is journaled; how far that came."""
@@ -382,14 +397,44 @@ class Commits:
     @contextlib.contextmanager
     def alone(self) -> Iterator[None]:
         """Hold both locks with an empty journal: every file is complete and durable, and nobody writes."""
+        with self._alone():
+            yield
+
+    @contextlib.contextmanager
+    def _alone(self, *, shrink: bool = False) -> Iterator[None]:
         while True:
             try:
+                self._sync_ahead()
                 with self._committing, self._writing:
-                    self._checkpoint()
+                    self._checkpoint(shrink=shrink)
                     yield
                     return
             except _NeedsRecoveryError:
                 self.recover()
+
+    def _sync_ahead(self) -> None:
+        """Make durable most of what a checkpoint must, while others write: they wait for the rest only."""
+        with self._committing:
+            placed = self._place_all()
+        with self._writing:
+            self._follow()
+            before = self._operations(self._durable_to, self._touched_from)
+            touched = touch(dict(self._touched), before)
+        if not touched or placed.epoch != self._epoch:
+            return
+        try:
+            with medium("journal"):
+                # Descriptors of its own: who places may close those that are kept open.
+                Placement(self._files).sync(touched, is_partial=True)
+        except StoreUnavailableError:
+            with self._committing, self._writing:
+                self.distrust()
+            raise
+        with self._writing:
+            self._follow()
+            if placed.epoch == self._epoch:
+                self._durable_to = self._touched_from = placed.position
+                self._touched = touch({}, self._operations(placed.position, self._end))
 
     def checkpoint(self) -> None:
         """Make every file durable and empty the journal."""
@@ -398,8 +443,8 @@ class Commits:
 
     def purge(self) -> None:
         """Empty the journal and cut it, so that nothing is left in it that was placed."""
-        with self.alone(), medium("journal"):
-            self._begin(shrink=True)
+        with self._alone(shrink=True):
+            pass
 
     def _checkpoint(self, *, shrink: bool = False) -> None:
         self._follow()
@@ -411,7 +456,7 @@ class Commits:
                 self._begin(shrink=shrink)
 
     def _sync(self) -> None:
-        before = self._operations(START, self._touched_from)
+        before = self._operations(self._durable_to, self._touched_from)
         try:
             self._placement.sync(touch(self._touched, before))
         except OSError:

@@ -17,7 +17,7 @@ from cannery.backends.directory.layout import CHANGES, CONTENT, CONVERSATIONS, p
 
 _OPEN_FILES = 128
 # From so many files on the whole file system is synced: a wait for the disk each takes longer than all the rest.
-_MANY = 64
+_MANY = 8
 _Writes: TypeAlias = dict[str, list[tuple[int, bytes]]]
 Touched: TypeAlias = dict[str, bool]
 """Files that were written to, each with whether its name was, too."""
