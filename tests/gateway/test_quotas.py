@@ -63,7 +63,7 @@ def metered(upstream: Upstream, tmp_path: Path) -> Iterator[Running]:
     running.stop()
 
 
-def journal(running: Running) -> list[dict[str, Any]]:
+def records(running: Running) -> list[dict[str, Any]]:
     running.settle()
     path = running.store / "gateway" / "exchanges.jsonl"
     return [json.loads(line) for line in path.read_text().splitlines()]
@@ -108,14 +108,14 @@ def test_what_is_not_in_the_list_has_no_price() -> None:
 
 @pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize("model", ["gpt-4o", "claude-sonnet-4-5", "gemini-2.5-flash", "gpt-5-mini"])
-def test_tokens_and_cost_are_in_the_journal_and_the_metrics(
+def test_tokens_and_cost_are_recorded_and_in_the_metrics(
     metered: Running, model: str, stream: bool
 ) -> None:
     body = chat(model, ("user", "Hi"), stream=stream)
     if stream:
         body["stream_options"] = {"include_usage": True}
     assert ask(metered, CHAT, body, shown("CAROL"))[0] == 200
-    (line,) = journal(metered)
+    (line,) = records(metered)
     assert line["key"] == "carol"
     assert line["input_tokens"] > 0
     assert line["cost"] > 0
@@ -165,12 +165,15 @@ def test_a_stream_that_tells_no_tokens_spends_too(upstream: Upstream, tmp_path: 
     running.stop()
 
 
-def test_spending_outlives_a_restart(upstream: Upstream, tmp_path: Path) -> None:
+@pytest.mark.parametrize("backend", ["directory", "sqlite"])
+def test_spending_outlives_a_restart(upstream: Upstream, tmp_path: Path, backend: str) -> None:
     config = CONFIG + _rows(upstream.url)
-    first = Running(tmp_path, config, environment=KEYS)
+    place = str(tmp_path / "store") if backend == "directory" else f"sqlite:{tmp_path}/a.sqlite"
+    where = ("--store", place)
+    first = Running(tmp_path, config, *where, record=None, environment=KEYS)
     assert ask(first, CHAT, PATHS[0][1], shown("ALICE"))[0] == 200
     assert first.stop() == 0
-    second = Running(tmp_path, config, environment=KEYS)
+    second = Running(tmp_path, config, *where, record=None, environment=KEYS)
     assert ask(second, CHAT, PATHS[0][1], shown("ALICE"))[0] == 429
     second.stop()
 
@@ -195,7 +198,7 @@ def test_the_command_line_tells_what_things_cost(metered: Running) -> None:
     first = ask(metered, CHAT, PATHS[0][1], shown("CAROL"))[1]["x-cannery-conversation"]
     ask(metered, CHAT, chat("unknown-model", ("user", "x")), shown("CAROL"))
     ask(metered, "/v1/messages", PATHS[2][1], shown("BOB"))
-    lines = journal(metered)
+    lines = records(metered)
     store = ["--store", str(metered.store)]
     found = {
         each["id"]: each["cost"] for each in json.loads(_run("list", "--cost", "--json", *store))

@@ -17,6 +17,13 @@ import pytest
 
 from cannery.messages import Role
 from cannery.storage import Store, open_store
+from cannery.storage.exchanges import (
+    Costs,
+    records_by_conversation,
+    records_of,
+    records_since,
+)
+from tests.locations import new_database
 
 from .running import Running, rows, wait_for, words
 from .test_contract import ask, chat
@@ -178,15 +185,44 @@ def test_tool_calls_and_results_are_kept(own: Running) -> None:
         assert roles[-1] is Role.Assistant
 
 
-def test_tokens_and_reply_ids_are_in_the_journal(own: Running) -> None:
-    identifier = talk(own, ("user", "Hi"))
-    own.settle()
-    (line,) = (own.store / "gateway" / "exchanges.jsonl").read_text().splitlines()
-    found = json.loads(line)
-    assert found["conversation"] == identifier
-    assert found["outcome"] == "complete"
-    assert found["input_tokens"] > 0
-    assert found["output_tokens"] > 0
+@pytest.mark.parametrize("backend", ["directory", "sqlite", "postgresql"])
+def test_what_an_exchange_took_is_kept_in_every_store(
+    upstream: Upstream, tmp_path: Path, backend: str
+) -> None:
+    place = {
+        "directory": lambda: str(tmp_path / "store"),
+        "sqlite": lambda: f"sqlite:{tmp_path}/a.sqlite",
+        "postgresql": new_database,
+    }[backend]()
+    own = Running(tmp_path, rows(upstream.url), "--store", place, record=None)
+    try:
+        identifier = talk(own, ("user", "Hi"), model="anthropic-model", stream=True)
+        # The same again adds no message, and is an exchange all the same.
+        talk(own, ("user", "Hi"), model="anthropic-model")
+        fork = talk(own, ("user", "Hi"), ("assistant", "echo: Hi"), ("user", "on"))
+        own.settle()
+    finally:
+        assert own.stop() == 0
+    with open_store(place) as store:
+        first, *more = records_of(store, store.metadata_of(identifier))
+        assert (first.outcome, first.dialect, first.upstream) == (
+            "complete",
+            "openai_chat",
+            "anthropic",
+        )
+        assert first.input_tokens > 0
+        assert first.output_tokens > 0
+        assert first.position == 2
+        assert first.seconds is not None
+        assert first.first_byte is not None
+        assert 0 < first.first_byte <= first.seconds < 60
+        assert [one.position for one in more] == [2, 4]
+        assert [one.position for one in records_of(store, store.metadata_of(fork))][-1] == 4
+        told = records_by_conversation(store, [identifier, fork])
+        assert Costs.of(told[identifier]).tokens > 0
+        assert Costs.of(records_since(store)).exchanges == 3
+        # Nobody else sees it.
+        assert list(records_since(store.within("somebody"))) == []
 
 
 def test_a_stream_that_is_broken_off_is_marked(own: Running) -> None:
@@ -380,15 +416,18 @@ def test_exports_have_later_versions_of_instructions(own: Running) -> None:
         assert "q7Zt" not in redacted
 
 
+@pytest.mark.parametrize("backend", ["directory", "sqlite"])
 def test_previous_response_id_survives_a_restart(
-    own: Running, upstream: Upstream, tmp_path: Path
+    upstream: Upstream, tmp_path: Path, backend: str
 ) -> None:
+    place = str(tmp_path / "store") if backend == "directory" else f"sqlite:{tmp_path}/a.sqlite"
+    own = Running(tmp_path, rows(upstream.url), "--store", place, record=None)
     client = openai.OpenAI(base_url=f"{own.url}/v1", api_key="k", max_retries=0)
     first = client.responses.create(model="chat-model", input="remember 42")
     client.close()
     own.settle()
     own.stop()
-    again = Running(tmp_path, rows(upstream.url))
+    again = Running(tmp_path, rows(upstream.url), "--store", place, record=None)
     try:
         client = openai.OpenAI(base_url=f"{again.url}/v1", api_key="k", max_retries=0)
         client.responses.create(model="gemini-model", input="go on", previous_response_id=first.id)
@@ -593,6 +632,29 @@ def test_a_thread_that_is_lost_is_sent_again_by_the_sdk(upstream: Upstream, tmp_
         value for name, value in metrics.items() if "_requests_total" in name and '"404"' in name
     ]
     assert refused == [1]
+
+
+def test_a_thread_keeps_its_tools_over_a_restart(upstream: Upstream, tmp_path: Path) -> None:
+    tool = {"name": "look", "description": "Look.", "input_schema": {"type": "object"}}
+    asked = {**chat("chat-model", ("user", "one")), "max_tokens": 9}
+    headers = {"anthropic-version": "x"}
+    first = Running(tmp_path, rows(upstream.url))
+    begun = {**asked, "tools": [tool], "thread": {"type": "create"}}
+    status, _, said = ask(first, "/v1/messages", begun, headers)
+    assert status == 200
+    first.settle()
+    first.stop()
+    again = Running(tmp_path, rows(upstream.url))
+    try:
+        body = {**chat("chat-model", ("user", "two")), "max_tokens": 9}
+        body["thread"] = {"type": "continue", "previous_message_id": said["id"]}
+        assert ask(again, "/v1/messages", body, headers)[0] == 200
+        sent = upstream.seen[-1].json
+        assert [one["function"]["name"] for one in sent["tools"]] == ["look"]
+        assert sent["tools"][0]["function"]["parameters"]["type"] == "object"
+        assert [one["content"] for one in sent["messages"]][-1] == "two"
+    finally:
+        again.stop()
 
 
 def test_an_unknown_thread_is_a_404_with_the_code_that_the_sdk_looks_for(stateful: Running) -> None:

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from cannery.gateway.journal import Journal, Line
 from cannery.storage import open_store
 
 from .running import Running, wait_for, words
@@ -231,64 +230,3 @@ def stopped(running: Running) -> Iterator[None]:
         if running.process.stdout is not None and not running.process.stdout.closed:
             running._reader.join(5)
             running.process.stdout.close()
-
-
-# --- the journal ------------------------------------------------------------------------------
-
-
-def line(number: int) -> Line:
-    return Line("t", f"req-{number}", "c", 1, "complete", "openai_chat", "echo")
-
-
-def requests(path: Path) -> list[str]:
-    journal = Journal(path)
-    found = [one.request_id for one in journal.tail()]
-    journal.close()
-    return found
-
-
-def test_a_torn_line_takes_no_other_with_it(tmp_path: Path) -> None:
-    path = tmp_path / "exchanges.jsonl"
-    journal = Journal(path)
-    journal.write([line(1), line(2)])
-    journal.close()
-    whole = path.read_bytes()
-    for cut in range(1, len(whole)):
-        path.write_bytes(whole[:cut])
-        journal = Journal(path)
-        journal.write([line(3)])
-        journal.close()
-        assert requests(path)[-1] == "req-3"
-
-
-def test_lines_that_the_disk_refuses_go_on_where_they_stopped(tmp_path: Path) -> None:
-    path = tmp_path / "exchanges.jsonl"
-    journal = Journal(path)
-
-    class Slot:
-        """A file that takes a few bytes and then refuses."""
-
-        def __init__(self, file: Any) -> None:
-            self.file = file
-            self.room = 100
-
-        def write(self, data: bytes) -> int:
-            if not self.room:
-                raise OSError(errno.ENOSPC, "full")
-            taken = data[: self.room]
-            self.room -= len(taken)
-            return int(self.file.write(taken))
-
-        def tell(self) -> int:
-            return int(self.file.tell())
-
-    real = journal._file
-    journal._file = Slot(real)
-    with pytest.raises(OSError, match="full"):
-        journal.write([line(1), line(2)])
-    with pytest.raises(OSError, match="full"):
-        journal.write([line(3)])
-    journal._file = real
-    journal.write([line(4)])
-    journal.close()
-    assert requests(path) == [f"req-{number}" for number in (1, 2, 3, 4)]

@@ -270,7 +270,7 @@ def test_histories_are_held_up_to_a_size() -> None:
 def test_the_tools_of_a_thread_are_kept_once() -> None:
     replies = Replies()
     for number in range(3):
-        replies.put(f"reply-{number}", Reply("somewhere", 1, None, [{"name": "f"}]))
+        replies.put(f"reply-{number}", Reply("somewhere", 1, None, (Tool("f"),)))
     first, second = replies.find("reply-0"), replies.find("reply-2")
     assert first is not None
     assert second is not None

@@ -407,8 +407,42 @@ class Catalogue(Protocol):
         """Throw away what is derived and build it again, beside readers and writers."""
 
 
+class Note(NamedTuple):
+    """What is known of one exchange: ``record`` is a JSON object, the rest is what it is found by.
+
+    ``reply`` is the id under which a caller knows the answer, "" if there is none.
+    """
+
+    conversation: str
+    time: str
+    reply: str
+    record: bytes
+
+
+class ExchangeLog(Protocol):
+    """What exchanges took: a log beside the conversations, which keeps what a deleted one has cost.
+
+    What is appended is visible at once and durable soon after; a crash may lose the notes of the last moment, never
+    part of one. No cost but that of ``since`` grows with the number of notes.
+    """
+
+    def append(self, notes: Sequence[Note]) -> None:
+        """Add notes, all of them or, with a StoreUnavailableError, none."""
+
+    def of(self, conversations: Iterable[str]) -> list[bytes]:
+        """The records of some conversations, in the order in which they were added."""
+
+    def since(self, time: str = "") -> Iterator[bytes]:
+        """The records from a time on (RFC 3339, UTC), in the order in which they were added."""
+
+    def replied(self, reply: str) -> bytes | None:
+        """The last record of a reply."""
+
+
 class Backend(Protocol):
     """Where bytes lie."""
+
+    exchanges: ExchangeLog
 
     recovered: tuple[Damage, ...]
     """What opening found and mended or could not mend."""

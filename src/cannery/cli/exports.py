@@ -85,6 +85,7 @@ def _redacted(version: Instructions, redactor: Redactor) -> Instructions:
     tools = version.tools
     if tools is not None:
         tools = msgspec.json.encode(redactor.value(msgspec.json.decode(tools)))
+    # Settings are not exported.
     return Instructions(version.position, redact_conversation(version.canisters, redactor), tools)
 
 

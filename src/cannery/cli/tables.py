@@ -107,3 +107,10 @@ def size(number: float) -> str:
 def counted(number: int, one: str, many: str = "") -> str:
     """A number with its noun."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def dollars(amount: float | None) -> str:
+    """An amount for a person; small ones keep their digits."""
+    if amount is None:
+        return "-"
+    return f"${amount:.2f}" if amount >= 1 else f"${amount:.6f}".rstrip("0").rstrip(".")

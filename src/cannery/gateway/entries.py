@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from time import perf_counter
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
@@ -17,7 +18,7 @@ from cannery.gateway.ledger import ANYWHERE, Asked, Plan, Spot, named_space, spa
 from cannery.gateway.prices import Cost
 from cannery.gateway.refusals import refuse
 from cannery.gateway.replies import Reply
-from cannery.messages import AnyCanister, Conversation, Request, Response, Usage
+from cannery.messages import AnyCanister, Conversation, Request, Response, Tool, Usage
 from cannery.storage import Recognised
 from cannery.storage.history import (
     MODEL_ROLES,
@@ -59,6 +60,7 @@ class Entry:
         "dialect",
         "failed_upstreams",
         "filed",
+        "first_byte",
         "identity",
         "is_aborted",
         "is_guess",
@@ -73,6 +75,7 @@ class Entry:
         "response",
         "said",
         "scope",
+        "seconds",
         "size",
         "tools",
         "upstream",
@@ -107,9 +110,11 @@ class Entry:
         self.filed: str | None = None
         self.recorded: asyncio.Future[bool] | None = None
         self.reply_id: str | None = None
-        self.tools: Any = None
+        self.tools: tuple[Tool, ...] = ()
         self.usage: Usage | None = None
         self.cost: Cost | None = None
+        self.first_byte: float | None = None
+        self.seconds: float | None = None
         self.losses: tuple[Loss, ...] = ()
         self.failed_upstreams: tuple[str, ...] = ()
         self.is_stream = call.stream
@@ -294,6 +299,10 @@ class Entry:
         """Take over what is known at the end of a call."""
         self.usage, self.cost, self.losses = call.usage, call.cost, call.losses
         self.failed_upstreams = call.failed_upstreams
+        now = perf_counter()
+        self.seconds = round(now - call.started, 4)
+        # An answer that is sent when it is durable begins now.
+        self.first_byte = round((call.first_byte or now) - call.started, 4)
 
     async def acknowledge(self) -> None:
         """File it and wait until it is durable, if the configuration asks for that; an error if it cannot be."""

@@ -25,8 +25,8 @@ from cannery.messages import (
 )
 from cannery.storage import Filed, Filing, Link, Match, Recognised, Store, Summary, Turn
 from cannery.storage.history import SpokenChain
-from cannery.storage.instructions import encode_tools
 from cannery.storage.recognition import Spoken, recognise
+from cannery.storage.settings import encode_settings, encode_tools
 from cannery.titles import title_of, typed_text
 
 _LAST_CALLS = 80
@@ -245,8 +245,11 @@ def _needs_more(entry: Entry) -> bool:
 
 def _turn(entry: Entry, plan: Plan) -> Turn:
     request = entry.request
-    tools = None if request is None or not request.tools else encode_tools(request.tools)
-    return Turn(entry.request_id, plan.why, entry.model() or "", tools=tools)
+    if request is None:
+        return Turn(entry.request_id, plan.why, entry.model() or "")
+    tools = encode_tools(request.tools) if request.tools else None
+    settings = encode_settings(request)
+    return Turn(entry.request_id, plan.why, entry.model() or "", tools=tools, settings=settings)
 
 
 def _answer(canister: AnyCanister) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from datetime import UTC, datetime
 from time import perf_counter
 
 from cannery.errors import CanneryError, LossError
@@ -22,7 +23,7 @@ from cannery.gateway.metrics import Metrics
 from cannery.gateway.operations import Operations
 from cannery.gateway.origins import Origins
 from cannery.gateway.prices import Prices
-from cannery.gateway.quotas import Quotas
+from cannery.gateway.quotas import Quotas, spent_in
 from cannery.gateway.recorder import Recorder
 from cannery.gateway.refusals import CallError, NoAnswerError, body_of, refuse, to_refusal
 from cannery.gateway.routing import Match, Router
@@ -32,6 +33,7 @@ from cannery.gateway.settings import Settings
 from cannery.gateway.telemetry import Telemetry
 from cannery.gateway.upstreams import Upstreams
 from cannery.messages import Usage, absent
+from cannery.storage import Store
 from cannery.wire.losses import real_losses
 
 _GENERATING = frozenset({"generate", "stream"})
@@ -51,7 +53,8 @@ class Gateway:
         self.telemetry = Telemetry.of(log)
         self.roles = RoleGate(None, development=False)
         self.lasting = Lasting(self.metrics, Prices(), Stickiness(), Running())
-        self.quotas = Quotas(recorder.beside("spending.json"))
+        self.quotas = Quotas()
+        recorder.when_open = self._take_over_spending
         self.sentry = Sentry(settings.limits.body_seconds)
         self.exchanges = self._apply(settings)
         self.operations = Operations(self)
@@ -84,6 +87,11 @@ class Gateway:
         self.roles.configure(mappings, development=settings.server.development)
         self.log.set_level(settings.server.log_level)
         return exchanges
+
+    def _take_over_spending(self, store: Store) -> None:
+        """Let quotas know what keys spent before; called on another thread, before there are calls."""
+        spent = spent_in(store, datetime.now(UTC)) if self.keys else {}
+        self.recorder.on_loop(self.quotas.take_over, spent)
 
     async def __rsgi__(self, scope: Scope, proto: HTTPProtocol) -> None:
         """Answer one request."""

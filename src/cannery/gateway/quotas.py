@@ -1,32 +1,29 @@
 """What each key may use: requests a minute, and dollars a day and a month.
 
-Spending is kept in a file beside the journal, written a moment after it changes, so that a restart forgets nothing.
-What is under way when a budget is used up is still answered: what it costs is known at its end only. A model that has
-no price spends nothing.
+What was spent before the gateway was started is added up from the records of exchanges in the store, so a restart
+forgets nothing that was recorded. What is under way when a budget is used up is still answered: what it costs is known
+at its end only. A model that has no price spends nothing.
 """
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import math
-import os
 from collections import deque
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from time import monotonic
 
-import msgspec
 from msgspec import Struct
 
 from cannery.gateway.keys import Key
 from cannery.gateway.refusals import CallError, refuse
+from cannery.storage import Store
+from cannery.storage.exchanges import ExchangeRecord, records_since
 
 _MINUTE = 60.0
-_WRITE_SECONDS = 0.5
 
 
-class _Spent(Struct):
+class Spent(Struct):
     """Dollars in one day and in one month."""
 
     day: str = ""
@@ -43,20 +40,39 @@ class _Spent(Struct):
             self.month, self.this_month = month, 0.0
 
 
-_decode = msgspec.json.Decoder(dict[str, _Spent]).decode
+def spent_in(store: Store, now: datetime) -> dict[str, Spent]:
+    """What the keys have spent in this month, as a store has it."""
+    return _added_up(records_since(store, f"{now:%Y-%m}"), now)
+
+
+def _added_up(records: Iterable[ExchangeRecord], now: datetime) -> dict[str, Spent]:
+    day, month = f"{now:%Y-%m-%d}", f"{now:%Y-%m}"
+    found: dict[str, Spent] = {}
+    for record in records:
+        if record.key is not None and record.cost and record.time.startswith(month):
+            spent = found.setdefault(record.key, Spent(day, 0.0, month, 0.0))
+            spent.this_month += record.cost
+            if record.time.startswith(day):
+                spent.today += record.cost
+    return found
 
 
 class Quotas:
     """Counts what keys use."""
 
-    def __init__(self, path: Path | None) -> None:
-        self._path = path
-        self._spent: dict[str, _Spent] = {}
+    def __init__(self) -> None:
+        self._spent: dict[str, Spent] = {}
         self._calls: dict[str, deque[float]] = {}
-        self._timer: asyncio.TimerHandle | None = None
-        if path is not None:
-            with contextlib.suppress(OSError, msgspec.MsgspecError):
-                self._spent = _decode(path.read_bytes())
+
+    def take_over(self, before: Mapping[str, Spent]) -> None:
+        """Add what was spent before this gateway was started."""
+        for name, earlier in before.items():
+            spent = self._spent.setdefault(name, Spent())
+            spent.turn(datetime.now(UTC))
+            if spent.day == earlier.day:
+                spent.today += earlier.today
+            if spent.month == earlier.month:
+                spent.this_month += earlier.this_month
 
     def check(self, key: Key) -> None:
         """Count a call; a refusal if its key may make no more of them now."""
@@ -70,27 +86,9 @@ class Quotas:
         spent = self._of(key)
         spent.today += dollars
         spent.this_month += dollars
-        if self._path is not None and self._timer is None:
-            self._timer = asyncio.get_running_loop().call_later(_WRITE_SECONDS, self.write)
 
-    def write(self) -> None:
-        """Write down what was spent."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        if self._path is None or not self._spent:
-            return
-        # A store that is away has it written with the next exchange.
-        with contextlib.suppress(OSError):
-            new = self._path.with_suffix(".new")
-            with os.fdopen(
-                os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb"
-            ) as file:
-                file.write(msgspec.json.encode(self._spent))
-            new.replace(self._path)
-
-    def _of(self, key: Key) -> _Spent:
-        spent = self._spent.setdefault(key.name, _Spent())
+    def _of(self, key: Key) -> Spent:
+        spent = self._spent.setdefault(key.name, Spent())
         spent.turn(datetime.now(UTC))
         return spent
 

@@ -24,16 +24,17 @@ from cannery.errors import CanneryError, StoreUnavailableError
 from cannery.gateway.calls import Call
 from cannery.gateway.entries import Entry
 from cannery.gateway.filing import Filer
-from cannery.gateway.journal import Journal, Line
 from cannery.gateway.ledger import Digest, Ledger, Plan, Spot, named_space, space_of
 from cannery.gateway.logs import Log
 from cannery.gateway.metrics import Metrics
 from cannery.gateway.replies import Replies, Reply
 from cannery.gateway.settings import Recording, Settings, default_store
 from cannery.gateway.thoughts import Thoughts
-from cannery.messages import Conversation, FinishReason, Usage, absent
+from cannery.messages import Conversation, FinishReason, Tool, Usage, absent
 from cannery.storage import Recognised, Store, open_store
+from cannery.storage.exchanges import ExchangeRecord, append_records, record_of_reply
 from cannery.storage.history import SpokenChain
+from cannery.storage.instructions import tools_at
 
 T = TypeVar("T")
 
@@ -41,6 +42,7 @@ _GATHER_SECONDS = 0.02
 _MOST_TOGETHER = 1000
 _FIRST_WAIT = 0.1
 _LONGEST_WAIT = 2.0
+_MOST_UNWRITTEN = 20_000
 
 
 class Recorder:
@@ -53,13 +55,14 @@ class Recorder:
         self.replies = Replies()
         self.thoughts = Thoughts()
         self.metrics: Metrics | None = None
+        # Called once, on another thread than the loop's, before anything is recorded.
+        self.when_open: Callable[[Store], object] = lambda _: None
         self._log = log
         self._capacity = settings.queue
         self._capacity_bytes = settings.queue_bytes
         self._durability = settings.durability
         self._filer: Filer | None = None
-        self._journal: Journal | None = None
-        self._journal_lock = threading.Lock()
+        self._unwritten: list[ExchangeRecord] = []
         self._problem: str | None = None
         self._waiting = 0
         self._waiting_bytes = 0
@@ -92,12 +95,6 @@ class Recorder:
         """The store, if it is open."""
         return None if self._filer is None else self._filer.store
 
-    def beside(self, name: str) -> Path | None:
-        """Where a file of the gateway's own lies; None if the store is not a folder of this machine."""
-        if self.location is None or "://" in self.location or self.location.startswith("sqlite:"):
-            return None
-        return Path(self.location).expanduser() / "gateway" / name
-
     # --- life ----------------------------------------------------------------------------------
 
     async def start(self) -> None:
@@ -113,10 +110,7 @@ class Recorder:
         location = str(self.location)
         try:
             store = open_store(location, durability=self._durability)  # type: ignore[arg-type]
-            journal = self.beside("exchanges.jsonl")
-            if journal is not None:
-                self._journal = Journal(journal)
-                self._recall(self._journal.tail())
+            self.when_open(store)
         except (CanneryError, OSError) as error:
             self._problem = f"the store cannot be opened: {error}"
             self._log.write("error", "store_unavailable", problem=str(error))
@@ -125,12 +119,6 @@ class Recorder:
         if self._problem is not None:
             self._log_later("info", "store_is_back")
         self._problem = None
-
-    def _recall(self, lines: list[Line]) -> None:
-        for line in lines:
-            if line.reply is not None and line.outcome == "complete":
-                reply = Reply(line.conversation, line.position, None, line.tools, line.key)
-                self.replies.put(line.reply, reply)
 
     async def close(self) -> None:
         """File what is waiting, and close the store; one that is down is not waited for."""
@@ -142,8 +130,6 @@ class Recorder:
         self._lookups.shutdown(wait=True)
         if self._filer is not None:
             self._filer.store.close()
-        if self._journal is not None:
-            self._journal.close()
 
     # --- on the loop ---------------------------------------------------------------------------
 
@@ -267,9 +253,11 @@ class Recorder:
         gathered, self._gathered = self._gathered, []
         self._queue.put(gathered)
 
-    async def recall(self, identifier: str, scope: str | None) -> tuple[Conversation, Any] | None:
+    async def recall(
+        self, identifier: str, scope: str | None
+    ) -> tuple[Conversation, tuple[Tool, ...]] | None:
         """The history up to a reply of a scope, and what its thread keeps, from memory or from the store."""
-        reply = self.replies.find(identifier)
+        reply = self.replies.find(identifier) or await self._look_for_reply(identifier, scope)
         if reply is None or reply.scope != scope:
             return None
         if reply.history is not None:
@@ -278,6 +266,28 @@ class Recorder:
             return None
         history = await self.load(reply.conversation, scope, reply.position)
         return None if history is None else (history, reply.tools)
+
+    async def _look_for_reply(self, identifier: str, scope: str | None) -> Reply | None:
+        """A reply that another gateway gave, or this one before it was started."""
+        if self._filer is None:
+            return None
+        store = self._filer.within(scope).store
+
+        def look() -> Reply | None:
+            try:
+                found = record_of_reply(store, identifier)
+                if found is None or found.outcome != "complete":
+                    return None
+                tools = tools_at(store, found.conversation, found.position)
+            except CanneryError as error:
+                self._log_later("warning", "lookup_failed", problem=str(error))
+                return None
+            return Reply(found.conversation, found.position, None, tools, found.key)
+
+        found = await asyncio.get_running_loop().run_in_executor(self._lookups, look)
+        if found is not None:
+            self.replies.put(identifier, found)
+        return found
 
     async def load(
         self, identifier: str, scope: str | None, stop: int | None = None
@@ -392,22 +402,34 @@ class Recorder:
 
     def _file_all(self, entries: list[Entry]) -> None:
         outcomes: list[str] = []
-        lines: list[Line] = []
+        records: list[ExchangeRecord] = []
         problem: str | None = None
         when = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         self._file_together(entries)
         for entry in entries:
-            outcome, failure = self._file(entry, lines, when)
+            outcome, failure = self._file(entry)
             outcomes.append(outcome)
             problem = failure or problem
-        if lines and self._journal is not None:
-            try:
-                with self._journal_lock:
-                    self._journal.write(lines)
-            except OSError as error:
-                problem = f"the journal cannot be written: {error}"
+            records.append(_record(entry, outcome, when))
+        problem = self._keep(records) or problem
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._finished, entries, outcomes, problem)
+
+    def _keep(self, records: list[ExchangeRecord]) -> str | None:
+        """Keep what exchanges took; what the store refuses waits for the next time, and what is wrong is returned."""
+        self._unwritten += records
+        if self._filer is None:
+            return None
+        try:
+            append_records(self._filer.store, self._unwritten)
+        except (CanneryError, OSError, sqlite3.Error) as error:
+            lost = self._unwritten[:-_MOST_UNWRITTEN]
+            del self._unwritten[:-_MOST_UNWRITTEN]
+            if lost:
+                self._log_later("error", "costs_not_recorded", exchanges=len(lost))
+            return f"costs cannot be recorded: {error}"
+        self._unwritten.clear()
+        return None
 
     def _file_together(self, entries: list[Entry]) -> None:
         """File with one sync what can be; whatever stands in the way of that is met when each is looked at alone."""
@@ -419,12 +441,12 @@ class Recorder:
             self._log_later("debug", "not_filed_together", problem=str(error))
             _let_go(error)
 
-    def _file(self, entry: Entry, lines: list[Line], when: str) -> tuple[str, str | None]:
+    def _file(self, entry: Entry) -> tuple[str, str | None]:
         """File one entry; while the store is down, wait for it, as long as the gateway runs."""
         wait = _FIRST_WAIT
         while True:
             try:
-                return self._try(entry, lines, when), None
+                return self._try(entry), None
             except (StoreUnavailableError, OSError) as error:
                 problem = self._describe(error)
                 _let_go(error)
@@ -438,7 +460,7 @@ class Recorder:
             self._is_closing.wait(wait)
             wait = min(wait * 2, _LONGEST_WAIT)
 
-    def _try(self, entry: Entry, lines: list[Line], when: str) -> str:
+    def _try(self, entry: Entry) -> str:
         if self._filer is None:
             self._open()
         if self._filer is None:
@@ -449,12 +471,10 @@ class Recorder:
         if entry.filed is None:
             entry.filed = filer.file(entry, entry.plan)
         filer.link(entry, entry.plan, entry.filed)
-        outcome = "complete"
-        if entry.is_aborted:
-            outcome = "aborted"
-            filer.mark(entry.filed, outcome)
-        lines.append(_line(entry, entry.filed, outcome, when))
-        return outcome
+        if not entry.is_aborted:
+            return "complete"
+        filer.mark(entry.filed, "aborted")
+        return "aborted"
 
     def _describe(self, error: Exception) -> str:
         place = Path(str(self.location)).expanduser()
@@ -471,6 +491,11 @@ class Recorder:
         """Let readiness know at once what is wrong."""
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._note_problem, problem)
+
+    def on_loop(self, work: Callable[[T], object], value: T) -> None:
+        """Do something on the loop, from another thread."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(work, value)
 
     def _log_later(self, level: str, event: str, **facts: Any) -> None:
         if self._loop is not None:
@@ -489,7 +514,8 @@ def _let_go(error: BaseException | None) -> None:
             errors += [error.__cause__, error.__context__]
 
 
-def _line(entry: Entry, identifier: str, outcome: str, when: str) -> Line:
+def _record(entry: Entry, outcome: str, when: str) -> ExchangeRecord:
+    """What an exchange took; one that could not be filed has cost as much."""
     plan, response = entry.plan, None if entry.is_aborted else entry.response
     position = 0
     if plan is not None:
@@ -497,10 +523,10 @@ def _line(entry: Entry, identifier: str, outcome: str, when: str) -> Line:
         position = plan.position if is_there else plan.position + len(entry.history()) - plan.known
     finish = None if response is None else response.finish
     usage = entry.usage or Usage()
-    return Line(
+    return ExchangeRecord(
         time=when,
         request_id=entry.request_id,
-        conversation=identifier,
+        conversation=entry.filed or "",
         position=position,
         outcome=outcome,
         dialect=entry.dialect.name,
@@ -520,5 +546,6 @@ def _line(entry: Entry, identifier: str, outcome: str, when: str) -> Line:
         why="new" if plan is None else plan.why,
         finish=finish.value if isinstance(finish, FinishReason) else None,
         losses=tuple(sorted({loss.code for loss in entry.losses})) if entry.losses else (),
-        tools=entry.tools,
+        first_byte=entry.first_byte,
+        seconds=entry.seconds,
     )

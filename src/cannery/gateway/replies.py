@@ -7,10 +7,8 @@ filed yet, or never will be; how many do is bounded by number and by size.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from typing import Any
 
-from cannery.messages import Conversation
-from cannery.wire.bodies import encode
+from cannery.messages import Conversation, Tool
 
 _MOST_REPLIES = 16_384
 _MOST_HISTORIES = 256
@@ -28,7 +26,7 @@ class Reply:
         conversation: str | None,
         position: int,
         history: Conversation | None,
-        tools: Any,
+        tools: tuple[Tool, ...],
         scope: str | None = None,
     ) -> None:
         self.scope = scope
@@ -45,7 +43,7 @@ class Replies:
         self._replies: OrderedDict[str, Reply] = OrderedDict()
         self._held: deque[tuple[str, Reply, int]] = deque()
         self._held_bytes = 0
-        self._tools: dict[bytes, Any] = {}
+        self._tools: dict[tuple[Tool, ...], tuple[Tool, ...]] = {}
 
     def find(self, identifier: str) -> Reply | None:
         """The reply of an id."""
@@ -73,10 +71,10 @@ class Replies:
             if old.conversation is None and self._replies.get(name) is old:
                 del self._replies[name]
 
-    def _shared(self, tools: Any) -> Any:
+    def _shared(self, tools: tuple[Tool, ...]) -> tuple[Tool, ...]:
         """The tools of a thread, which names the same ones with every turn, kept once."""
-        if tools is None:
-            return None
+        if not tools:
+            return ()
         if len(self._tools) >= _MOST_TOOLS:
             self._tools.clear()
-        return self._tools.setdefault(encode(tools), tools)
+        return self._tools.setdefault(tools, tools)

@@ -140,7 +140,6 @@ async def _run(
     await retainer.stop()
     await listener.close()
     await tunnels.close()
-    gateway.quotas.write()
     await recorder.close()
     if gateway.telemetry is not None:
         await loop.run_in_executor(None, gateway.telemetry.close)

@@ -7,10 +7,8 @@ import signal
 import threading
 import webbrowser
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from cannery.gateway.exchange_facts import JournalFacts
 from cannery.gateway.hosts import Hosts
 from cannery.gateway.keys import Keyring
 from cannery.gateway.listening import Listener
@@ -37,7 +35,6 @@ class GatewaySource:
 
     def __init__(self, gateway: Gateway) -> None:
         self._gateway = gateway
-        self.exchanges = JournalFacts(gateway.recorder.beside("exchanges.jsonl"))
 
     @property
     def keys(self) -> Keyring:
@@ -85,11 +82,10 @@ class StoreSource:
     is_draining = False
     silent_seconds = Limits().header_seconds
 
-    def __init__(self, store: Store, journal: Path | None) -> None:
+    def __init__(self, store: Store) -> None:
         self._store = store
         self.keys = Keyring(())
         self.origins = Origins((), has_keys=False)
-        self.exchanges = JournalFacts(journal)
         self.endpoints = {
             dialect: Endpoint(row.url, row.key_variables[0])
             for row in DEFAULT_ROWS
@@ -130,13 +126,12 @@ def view(
     host: str,
     port: int,
     path: str,
-    journal: Path | None,
     announce: TextIO,
     is_opened: bool,
     ready: Callable[[int], object] | None = None,
 ) -> None:
     """Serve the viewer for a store until told to stop; ``path`` is the page to begin with."""
-    asyncio.run(_view(StoreSource(store, journal), host, port, path, announce, is_opened, ready))
+    asyncio.run(_view(StoreSource(store), host, port, path, announce, is_opened, ready))
 
 
 async def _view(

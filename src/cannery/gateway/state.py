@@ -41,7 +41,7 @@ class Continuation(Struct):
     previous: str | None = None
     conversation: str | None = None
     is_thread: bool = False
-    tools: Any = None
+    tools: tuple[Tool, ...] = ()
     places: Places = field(default_factory=Places)
 
 
@@ -69,7 +69,6 @@ def take_state(call: Call) -> Continuation:
         if thread is not None:
             found.previous = _continued_thread(name, thread)
             found.is_thread = call.is_stateful = True
-            found.tools = value.get("tools")
     found.body = encode(value)
     return found
 
@@ -106,7 +105,9 @@ class State:
         dialect = call.dialect
         if wanted.previous is None and wanted.conversation is None:
             call.body = wanted.body
-            return dialect.read_request(call.body, wanted.places)
+            request = dialect.read_request(call.body, wanted.places)
+            wanted.tools = request.tools if wanted.is_thread else ()
+            return request
         history, tools = await self._find(wanted, call.store_scope)
         position = 0 if history is None else len(history)
         if history is None:
@@ -119,9 +120,8 @@ class State:
         changes: dict[str, Any] = {}
         if dialect.service.continues_by == "response":
             history = _without_instructions(history, dialect)
-        elif tools and not request.tools:
-            wanted.tools = tools
-            changes["tools"] = _read_tools(dialect, tools)
+        else:
+            wanted.tools = changes["tools"] = request.tools or tools
         history = Conversation.trusted(map(_as_asked, history))
         lead, rest = _split_lead(request.conversation, dialect)
         changes["conversation"] = lead + history + rest
@@ -134,12 +134,12 @@ class State:
 
     async def _find(
         self, wanted: Continuation, scope: str | None
-    ) -> tuple[Conversation | None, Any]:
+    ) -> tuple[Conversation | None, tuple[Tool, ...]]:
         if wanted.previous is not None:
             found = await self._recorder.recall(wanted.previous, scope)
-            return (None, None) if found is None else found
+            return (None, ()) if found is None else found
         name = str(wanted.conversation)
-        return (await self._recorder.load(name, scope) if is_name(name) else None), None
+        return (await self._recorder.load(name, scope) if is_name(name) else None), ()
 
 
 def new_reply_id(dialect: Dialect) -> str:
@@ -186,11 +186,6 @@ def _as_asked(canister: AnyCanister) -> AnyCanister:
     if not find_dialect(residue.dialect).service.replies.has_own_fields:
         return canister
     return canister.replace(residue=None)  # type: ignore[no-any-return]
-
-
-def _read_tools(dialect: Dialect, tools: Any) -> tuple[Tool, ...]:
-    body = {"model": "-", "max_tokens": 1, "messages": [], "tools": tools}
-    return dialect.read_request(encode(body), Places()).tools
 
 
 def _unknown(dialect: Dialect, wanted: Continuation) -> CallError:

@@ -28,7 +28,6 @@ from cannery.gateway.rsgi import HTTPProtocol, ProtocolClosed, Scope
 from cannery.gateway.running import RunningWithin
 from cannery.storage import Store
 from cannery.viewer.answers import Answer, Asked, Endpoint
-from cannery.viewer.facts import Exchanges
 from cannery.viewer.following import Follower, Watcher
 from cannery.viewer.safety import is_session, new_session, safe_headers, session_name
 from cannery.viewer.site import Site, ask_for_key, asset_answer, refusal
@@ -62,10 +61,6 @@ class Source(Protocol):
     @property
     def is_draining(self) -> bool:
         """Whether the server stops."""
-
-    @property
-    def exchanges(self) -> Exchanges:
-        """What is known of exchanges."""
 
     @property
     def endpoints(self) -> Mapping[str, Endpoint]:
@@ -139,7 +134,6 @@ class Viewing:
         asked.sees_all = sees_all
         asked.caller = "" if key is None else key.name
         asked.is_read_only = source.is_read_only
-        asked.exchanges = source.exchanges
         asked.endpoints = source.endpoints
         asked.running = source.running(within)
         asked.headers = {

@@ -352,7 +352,7 @@ class StoredConversation:
             check_profile(metadata.profile, added, calls)
         parent = owner(metadata, self._store.any_metadata, position)
         link = facts.link or Link("", metadata.client, metadata.client_version)
-        is_set_up = turn is not None and (turn.setup is not None or turn.tools is not None)
+        is_set_up = turn is not None and turn.is_version
         fork = new_metadata(
             title=metadata.title if facts.title is None else facts.title,
             tags=metadata.tags if facts.tags is None else facts.tags,

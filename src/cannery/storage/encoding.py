@@ -70,7 +70,8 @@ class Turn(Struct, frozen=True):
     """What is kept with the first message of an exchange.
 
     ``request`` is its id, ``why`` says by what it was recognised, ``model`` is the one that was asked for. ``setup``
-    are the instructions that began with it and ``tools`` its tools as JSON; None where they are those from before.
+    are the instructions that began with it, ``tools`` and ``settings`` its tools and settings as JSON
+    (``storage.settings``); None where they are those from before.
     """
 
     request: str = ""
@@ -78,6 +79,12 @@ class Turn(Struct, frozen=True):
     model: str = ""
     setup: tuple[AnyCanister, ...] | None = None
     tools: bytes | None = None
+    settings: bytes | None = None
+
+    @property
+    def is_version(self) -> bool:
+        """Whether something begins with it."""
+        return not (self.setup is None and self.tools is None and self.settings is None)
 
 
 _Binary = TypeVar("_Binary", bound=BinaryShape)
@@ -129,6 +136,8 @@ class _Writer:
             shape.setup = [Raw(self.encode(canister)) for canister in turn.setup]
         if turn.tools is not None:
             shape.tools = Reference(self._put(turn.tools), len(turn.tools))
+        if turn.settings is not None:
+            shape.settings = self._long(turn.settings.decode())
         return shape
 
     def encode(self, canister: AnyCanister, turn: TurnShape | None = None) -> bytes:

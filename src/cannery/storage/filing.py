@@ -230,7 +230,7 @@ def _branch(store: Store, work: _Work, match: Match) -> Change | None:
         session=work.session,
         link=None if work.filing.link is NO_LINK else work.filing.link,
     )
-    turn, _ = _turn(store, work, store.any_metadata(match.identifier))
+    turn, _ = _turn(store, work, store.any_metadata(match.identifier), match.position)
     return store.handle(match.identifier).branch_change(
         work.history,
         known=match.known,
@@ -264,16 +264,15 @@ def _growth(store: Store, work: _Work, match: Match, known: int) -> Change:
 
 
 def _turn(
-    store: Store, work: _Work, metadata: Metadata | None
+    store: Store, work: _Work, metadata: Metadata | None, at: int | None = None
 ) -> tuple[Turn | None, Metadata | None]:
     """What is kept with the first message that is added, and the metadata if it has to change for that."""
     given = work.filing.turn
     turn = Turn(why=work.why) if given is None else replace(given, why=work.why)
-    turn, now = begin_turn(store, turn, metadata, work.history)
+    turn, now = begin_turn(store, turn, metadata, work.history, at)
     if given is None and turn.setup is None:
         return None, None
-    is_new = turn.setup is not None or turn.tools is not None
-    if metadata is None or not is_new:
+    if metadata is None or not turn.is_version:
         return turn, None
     return turn, metadata.changed(setup=now.encode())
 

@@ -1,4 +1,4 @@
-"""Instructions and tools as versions: which were in force from which message on.
+"""Instructions, tools and settings as versions: which were in force from which message on.
 
 A conversation begins with its instructions: they are its first messages. When a client sends others with a later turn,
 the conversation goes on, and the new ones are kept with the first message of that turn (``Turn``), each text once.
@@ -15,12 +15,13 @@ from msgspec import UNSET, Struct
 
 from cannery.backends import Metadata, check_digest
 from cannery.errors import DamageError
-from cannery.messages import AnyCanister, Conversation, Tool, absent, digest
+from cannery.messages import AnyCanister, Conversation, Tool, digest
 from cannery.storage.conversation import read_positions
 from cannery.storage.encoding import Turn
 from cannery.storage.history import beginning
 from cannery.storage.lineage import segments
 from cannery.storage.metadata import InForce
+from cannery.storage.settings import decode_tools
 from cannery.storage.shapes import TurnShape, decode_turn
 
 if TYPE_CHECKING:
@@ -33,11 +34,15 @@ _FIRST = 200
 
 
 class Instructions(Struct, frozen=True):
-    """The instructions and tools of a conversation from a position on; ``tools`` is JSON, None if not known."""
+    """The instructions, tools and settings of a conversation from a position on.
+
+    ``tools`` and ``settings`` (``storage.settings``) are JSON, None if not known.
+    """
 
     position: int
     canisters: Conversation
     tools: bytes | None = None
+    settings: bytes | None = None
 
 
 class Exchange(Struct, frozen=True):
@@ -47,22 +52,6 @@ class Exchange(Struct, frozen=True):
     request: str = ""
     why: str = ""
     model: str = ""
-
-
-def encode_tools(tools: Iterable[Tool]) -> bytes:
-    """Tools as the JSON that is kept of them."""
-    return msgspec.json.encode([_tool(tool) for tool in tools])
-
-
-def _tool(tool: Tool) -> dict[str, object]:
-    told: dict[str, object] = {"name": tool.name}
-    if tool.description is not absent:
-        told["description"] = tool.description
-    for name in ("schema", "grammar", "hosted"):
-        value = getattr(tool, name)
-        if value is not absent:
-            told[name] = msgspec.Raw(value.encode())
-    return told
 
 
 def setup_of(history: Sequence[AnyCanister]) -> tuple[AnyCanister, ...]:
@@ -76,32 +65,43 @@ def setup_key(setup: Iterable[AnyCanister]) -> str:
 
 
 def begin_turn(
-    store: Store, turn: Turn, metadata: Metadata | None, history: Sequence[AnyCanister]
+    store: Store,
+    turn: Turn,
+    metadata: Metadata | None,
+    history: Sequence[AnyCanister],
+    at: int | None = None,
 ) -> tuple[Turn, InForce]:
-    """A turn with the instructions and tools that begin with it, and what is in force then.
+    """A turn with the instructions, tools and settings that begin with it, and what is in force then.
 
-    Without metadata it begins a new conversation, whose first messages are its instructions.
+    Without metadata it begins a new conversation, whose first messages are its instructions. A fork goes on from
+    position ``at`` of its parent.
     """
     setup = setup_of(history)
-    now, tools = setup_key(setup), "" if turn.tools is None else _key(turn.tools)
+    now, tools, settings = setup_key(setup), _key_or_none(turn.tools), _key_or_none(turn.settings)
     if metadata is None:
-        return turn, InForce(now, now, tools)
-    before = in_force(store, metadata)
-    kept_setup = None if before.setup == now else setup
-    kept_tools = None if tools in {before.tools, ""} else turn.tools
-    begun = msgspec.structs.replace(turn, setup=kept_setup, tools=kept_tools)
-    return begun, InForce(before.first, now, tools or before.tools)
+        return turn, InForce(now, now, tools, settings)
+    before = in_force(store, metadata, at)
+    begun = msgspec.structs.replace(
+        turn,
+        setup=None if before.setup == now else setup,
+        tools=None if tools in {before.tools, ""} else turn.tools,
+        settings=None if settings in {before.settings, ""} else turn.settings,
+    )
+    later = "+" if begun.is_version else before.later
+    return begun, InForce(
+        before.first, now, tools or before.tools, settings or before.settings, later
+    )
 
 
-def in_force(store: Store, metadata: Metadata) -> InForce:
-    """What is in force at the end of a conversation."""
-    known = InForce.parse(metadata.setup)
+def in_force(store: Store, metadata: Metadata, at: int | None = None) -> InForce:
+    """What is in force at the end of a conversation, or where a fork leaves it."""
+    known = InForce.parse(metadata.setup if at is None else InForce.inherited(metadata.setup))
     if known is not None:
         return known
     versions = read_instructions(store, metadata)
-    last = versions[-1]
-    tools = "" if last.tools is None else _key(last.tools)
-    return InForce(setup_key(versions[0].canisters), setup_key(last.canisters), tools)
+    last = versions[-1] if at is None else version_at(versions, at)
+    first, now = setup_key(versions[0].canisters), setup_key(last.canisters)
+    return InForce(first, now, _key_or_none(last.tools), _key_or_none(last.settings))
 
 
 def had_instructions(store: Store, metadata: Metadata, setup: tuple[AnyCanister, ...]) -> bool:
@@ -117,6 +117,10 @@ def _key(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()[:_KEY]
 
 
+def _key_or_none(data: bytes | None) -> str:
+    return "" if data is None else _key(data)
+
+
 def read_instructions(store: Store, metadata: Metadata) -> list[Instructions]:
     """The instructions of a conversation, oldest first."""
     codec = store.codec(metadata.scope)
@@ -129,11 +133,27 @@ def read_instructions(store: Store, metadata: Metadata) -> list[Instructions]:
             changes["canisters"] = Conversation.trusted(codec.decoder.decode(lines))
         if turn.tools is not UNSET:
             changes["tools"] = codec.cache.get(check_digest(turn.tools.content_id), turn.tools.size)
+        if isinstance(turn.settings, str):
+            changes["settings"] = turn.settings.encode()
+        elif turn.settings is not UNSET:
+            kept = turn.settings
+            changes["settings"] = codec.cache.get(check_digest(kept.content_id), kept.size)
         if changes and position == 0:
             found[-1] = msgspec.structs.replace(found[-1], **changes)
         elif changes:
             found.append(msgspec.structs.replace(found[-1], position=position, **changes))
     return found
+
+
+def tools_at(store: Store, identifier: str, position: int) -> tuple[Tool, ...]:
+    """The tools that were in force before a position of a conversation, none if they are not known."""
+    version = version_at(read_instructions(store, store.metadata_of(identifier)), position)
+    return () if version.tools is None else decode_tools(version.tools)
+
+
+def version_at(versions: Sequence[Instructions], position: int) -> Instructions:
+    """The version in force for what stands before a position."""
+    return next((one for one in reversed(versions) if one.position < position), versions[0])
 
 
 def read_exchanges(store: Store, metadata: Metadata) -> list[Exchange]:

@@ -29,17 +29,23 @@ NO_LINK = Link()
 
 
 class InForce(NamedTuple):
-    """What tells the instructions and tools that were in force first and last; tools are "" if not known."""
+    """What tells the instructions that were in force first and last, and the tools and settings that are.
+
+    Tools and settings are "" if they are not known. ``later`` is "+" once something was another than at first.
+    """
 
     first: str
     setup: str
     tools: str
+    settings: str = ""
+    later: str = ""
 
     @classmethod
     def parse(cls, text: str) -> InForce | None:
         """As metadata has it (``encode``); None if it does not."""
         fields = text.split("/")
-        return cls(*fields) if len(fields) == len(cls._fields) else None
+        # Earlier versions kept no settings.
+        return cls(*fields) if len(fields) in {3, len(cls._fields)} else None
 
     def encode(self) -> str:
         """As metadata has it."""
@@ -49,7 +55,8 @@ class InForce(NamedTuple):
     def inherited(cls, text: str) -> str:
         """What a fork's metadata says of its parent's: nothing if there were several versions."""
         known = cls.parse(text)
-        return text if known is not None and known.first == known.setup else ""
+        is_first = known is not None and known.first == known.setup and not known.later
+        return text if is_first else ""
 
 
 PROFILES: tuple[Profile, ...] = ("archive", "chat")

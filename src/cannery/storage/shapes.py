@@ -124,13 +124,17 @@ ContentShape: TypeAlias = Union[  # noqa: UP007 - the names above refer to it be
 
 
 class TurnShape(Struct, omit_defaults=True, gc=False):
-    """What is known of the exchange that a line begins; ``setup`` has lines of canisters, ``tools`` is JSON."""
+    """What is known of the exchange that a line begins.
+
+    ``setup`` has lines of canisters, ``tools`` and ``settings`` are JSON.
+    """
 
     request: str = ""
     why: str = ""
     model: str = ""
     setup: list[Raw] | UnsetType = UNSET
     tools: Reference | UnsetType = UNSET
+    settings: LongText | UnsetType = UNSET
 
 
 class TurnLine(Struct):

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from cannery.storage import Store
-from cannery.viewer.facts import Exchanges, NoExchanges
 from cannery.viewer.live import NOTHING_RUNS, Running
 
 Header = tuple[str, str]
@@ -40,7 +39,6 @@ class Asked(Struct):
     caller: str = ""
     sees_all: bool = True
     base: str = ""
-    exchanges: Exchanges = field(default_factory=NoExchanges)
     running: Running = NOTHING_RUNS
     endpoints: Mapping[str, Endpoint] = {}
 

@@ -1,79 +1,21 @@
-"""What is known of exchanges beside what was said: tokens, cost, time, upstream, losses.
-
-An exchange belongs to the position at which its answer ended. Who keeps such facts implements ``Exchanges``.
-"""
+"""The facts of exchanges on a page: tokens, cost, time, upstream, losses."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from collections.abc import Iterable, Mapping
 
 from htpy import Node, div, span
-from msgspec import Struct
 
+from cannery.storage.exchanges import ExchangeRecord
 from cannery.viewer.visible import counted, visible
 
 
-class Exchange(Struct, frozen=True):
-    """One exchange: its answer ends before position ``end``."""
-
-    end: int
-    time: str = ""
-    model: str = ""
-    upstream: str = ""
-    dialect: str = ""
-    client: str = ""
-    outcome: str = "complete"
-    input_tokens: int = 0
-    output_tokens: int = 0
-    cache_read_tokens: int = 0
-    cost: float | None = None
-    seconds: float | None = None
-    losses: tuple[str, ...] = ()
-    failed_upstreams: tuple[str, ...] = ()
-
-
-class Totals(Struct, frozen=True):
-    """What all exchanges of a conversation took."""
-
-    exchanges: int = 0
-    tokens: int = 0
-    cost: float | None = None
-    client: str = ""
-    upstream: str = ""
-
-
-class Exchanges(Protocol):
-    """Where facts about exchanges are found."""
-
-    def of(self, identifier: str) -> Sequence[Exchange]:
-        """Those of a conversation, in order."""
-
-
-class NoExchanges:
-    """Nothing is known but what was said."""
-
-    def of(self, identifier: str) -> Sequence[Exchange]:  # noqa: ARG002 - the same for all
-        """None."""
-        return ()
-
-
-def totals(exchanges: Iterable[Exchange]) -> Totals:
-    """The sum of exchanges."""
-    found = list(exchanges)
-    costs = [each.cost for each in found if each.cost is not None]
-    return Totals(
-        len(found),
-        sum(each.input_tokens + each.output_tokens for each in found),
-        sum(costs) if costs else None,
-        next((each.client for each in reversed(found) if each.client), ""),
-        next((each.upstream for each in reversed(found) if each.upstream), ""),
-    )
-
-
-def by_position(exchanges: Iterable[Exchange]) -> Mapping[int, Exchange]:
-    """Exchanges by the position of the last message of their answer."""
-    return {each.end - 1: each for each in exchanges}
+def by_position(records: Iterable[ExchangeRecord]) -> Mapping[int, list[ExchangeRecord]]:
+    """Exchanges by the position of the last message of their answer: the same may be asked several times."""
+    found: dict[int, list[ExchangeRecord]] = {}
+    for record in records:
+        found.setdefault(record.position - 1, []).append(record)
+    return found
 
 
 def money(dollars: float) -> str:
@@ -90,36 +32,52 @@ def short_count(count: int) -> str:
     return f"{count / 1_000_000:.1f}".removesuffix(".0") + "M"
 
 
-def facts_html(exchange: Exchange) -> Node:
-    """A line with the facts of an exchange."""
-    told: list[Node] = []
-    if exchange.input_tokens or exchange.output_tokens:
-        cached = (
-            f", {short_count(exchange.cache_read_tokens)} cached"
-            if exchange.cache_read_tokens
-            else ""
-        )
+def duration(seconds: float) -> str:
+    """A time for a person."""
+    if seconds < 1:
+        return f"{seconds * 1000:.0f} ms"
+    return f"{seconds:.1f} s" if seconds < 60 else f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
+
+
+def facts_html(records: list[ExchangeRecord]) -> Node:
+    """A line with the facts of an exchange, and how often the same was asked again."""
+    record = records[0]
+    told: list[Node] = [
+        _tokens(record),
+        None if record.cost is None else span(title="cost")[money(record.cost)],
+        _latency(record),
+    ]
+    via = " · ".join(visible(word) for word in (record.model, record.upstream) if word)
+    told.append(span[via] if via else None)
+    if record.failed_upstreams:
         told.append(
-            span(
-                title=f"{exchange.input_tokens:,} tokens in{cached}, {exchange.output_tokens:,} out"
-            )[
-                f"{short_count(exchange.input_tokens)} in · {short_count(exchange.output_tokens)} out"
-            ]
+            span(".warn")[f"after {', '.join(map(visible, record.failed_upstreams))} failed"]
         )
-    if exchange.cost is not None:
-        told.append(span[money(exchange.cost)])
-    if exchange.seconds is not None:
-        told.append(span[f"{exchange.seconds:.1f} s"])
-    via = " · ".join(visible(word) for word in (exchange.model, exchange.upstream) if word)
-    if via:
-        told.append(span[via])
-    if exchange.failed_upstreams:
-        told.append(
-            span(".warn")[f"after {', '.join(map(visible, exchange.failed_upstreams))} failed"]
-        )
-    if exchange.losses:
-        title = ", ".join(exchange.losses)
-        told.append(span(".warn", title=title)[counted(len(exchange.losses), "loss", "losses")])
-    if exchange.outcome != "complete":
-        told.append(span(".bad")[f"answer {visible(exchange.outcome)}"])
-    return div(".facts")[told] if told else None
+    if record.losses:
+        title = visible(", ".join(record.losses))
+        told.append(span(".warn", title=title)[counted(len(record.losses), "loss", "losses")])
+    if record.outcome != "complete":
+        told.append(span(".bad")[f"answer {visible(record.outcome)}"])
+    if len(records) > 1:
+        told.append(span[f"asked {len(records)} times"])
+    return div(".facts")[told] if any(told) else None
+
+
+def _tokens(record: ExchangeRecord) -> Node:
+    if not (record.input_tokens or record.output_tokens):
+        return None
+    read, written = record.cache_read_tokens, record.cache_write_tokens
+    cached = f", {read:,} of them from a cache" if read else ""
+    cached += f", {written:,} written to a cache" if written else ""
+    told = f"{short_count(record.input_tokens)} in"
+    told += f" ({short_count(read)} cached)" if read else ""
+    title = f"{record.input_tokens:,} tokens in{cached}; {record.output_tokens:,} out"
+    return span(title=title)[f"{told} · {short_count(record.output_tokens)} out"]
+
+
+def _latency(record: ExchangeRecord) -> Node:
+    if record.seconds is None:
+        return None
+    first = record.first_byte
+    title = "time to the whole answer" if first is None else f"first byte after {duration(first)}"
+    return span(title=title)[duration(record.seconds)]

@@ -42,6 +42,7 @@ from cannery.messages import (
     SupervisorCanisterClass,
     absent,
 )
+from cannery.storage.exchanges import ExchangeRecord
 from cannery.viewer.arrangement import Block, Call, Calls, Placed, Silent, Single
 from cannery.viewer.contents import (
     Links,
@@ -54,7 +55,7 @@ from cannery.viewer.contents import (
 )
 from cannery.viewer.differences import line_changes, patch
 from cannery.viewer.edits import Deed, deed_of, is_patch
-from cannery.viewer.facts import Exchange, facts_html
+from cannery.viewer.facts import facts_html
 from cannery.viewer.highlighting import highlight, language_of_path
 from cannery.viewer.markdown import code_block
 from cannery.viewer.spoken import is_setup
@@ -84,7 +85,7 @@ class Surroundings(Struct, frozen=True):
     """What is known around the messages of a page."""
 
     links: Links
-    facts: Mapping[int, Exchange] = {}
+    facts: Mapping[int, list[ExchangeRecord]] = {}
     marks: Mapping[int, Sequence[Mark]] = {}
     # What stands before the message at a position: where branches part, where children began.
     before: Mapping[int, Node] = {}

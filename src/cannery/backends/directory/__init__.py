@@ -1,8 +1,8 @@
 """A directory of files that a person can read: the default backend.
 
 ``docs/storage-format.md`` specifies every byte. ``commits`` makes changes durable, ``packs`` keeps content,
-``lines`` judges what is read, ``registry`` has keys and claims, ``catalogue`` follows the changes, ``collection`` frees
-what nothing reaches, ``inspection`` re-derives every hash,
+``lines`` judges what is read, ``registry`` has keys and claims, ``catalogue`` follows the changes, ``exchanges`` keeps
+what exchanges took, ``collection`` frees what nothing reaches, ``inspection`` re-derives every hash,
 and ``files`` is the only module that touches the operating system; with ``overlay`` a store that cannot be written
 is read.
 """
@@ -44,6 +44,7 @@ from cannery.backends.directory.changes import ChangeLog
 from cannery.backends.directory.collection import Collector
 from cannery.backends.directory.commits import Commits, Tail
 from cannery.backends.directory.contents import DirectoryContents, PackWriter
+from cannery.backends.directory.exchanges import DirectoryExchanges
 from cannery.backends.directory.files import Facts, Files, OperatingSystem, medium, read_whole
 from cannery.backends.directory.gathering import Build
 from cannery.backends.directory.inspection import identifiers_of, inspect
@@ -107,6 +108,7 @@ class DirectoryBackend:
         self._writer = PackWriter(files, self._commits.tails, self._packs)
         index = f"{files.root}/{INDEX}" if has_index_file and not is_read_only else None
         self.catalogue = DerivedCatalogue(index, self, describe)
+        self.exchanges = DirectoryExchanges(files, self.catalogue.file, is_read_only=is_read_only)
         self._is_open = True
 
     def _forget(self) -> None:

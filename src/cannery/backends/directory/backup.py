@@ -21,11 +21,14 @@ from cannery.backends.directory.layout import (
     CONTENT,
     CONVERSATIONS,
     DIRECTORIES,
+    EXCHANGES,
     MARKER,
+    OLD_EXCHANGES,
     REGISTRY,
     is_numbered,
     log_name,
     metadata_name,
+    parent,
 )
 from cannery.errors import StorageError
 
@@ -126,6 +129,10 @@ class Copier:
         for folder in (CONTENT, REGISTRY, CHANGES):
             for name in sorted(filter(is_numbered, self._files.names(folder))):
                 self._grow(f"{folder}/{name}")
+        for name in (OLD_EXCHANGES, EXCHANGES):
+            if self._files.facts(name) is not None:
+                self._target.make_directory(parent(name))
+                self._grow(name)
 
     def _grow(self, name: str) -> None:
         """Copy what was added to a file since it was copied last."""

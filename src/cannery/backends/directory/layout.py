@@ -20,6 +20,9 @@ CHANGES = "changes"
 LOCKS = "locks"
 TRASH = "trash"
 REGISTRY = "registry"
+EXCHANGES = "gateway/exchanges.jsonl"
+# Where an earlier version put the file when it had grown.
+OLD_EXCHANGES = "gateway/exchanges.old.jsonl"
 INDEX = "index.sqlite"
 INDEX_FILES = tuple(INDEX + suffix for suffix in ("", "-wal", "-shm", ".seal", ".lock"))
 LOCK_FILES = tuple(f"{LOCKS}/{name}" for name in ("live", "write", "commit", "collect"))

@@ -2,7 +2,7 @@
 
 ``connections`` has the URL and the pool, ``tables`` the schema and its versions, ``commits`` makes changes,
 ``contents`` and ``objects`` keep content, ``catalogue`` and ``rows`` what is known of all conversations, ``words`` what
-is searched, ``feed`` tells what changed, ``collection`` frees what nothing needs.
+is searched, ``exchanges`` what exchanges took, ``feed`` tells what changed, ``collection`` frees what nothing needs.
 
     postgresql://user@host/database?content=s3://bucket/prefix&pool=10
 
@@ -55,9 +55,10 @@ from cannery.backends.postgresql.collection import Collector, purge
 from cannery.backends.postgresql.commits import Commits
 from cannery.backends.postgresql.connections import Pool, parse_url
 from cannery.backends.postgresql.contents import PostgresqlContents, inspect
+from cannery.backends.postgresql.exchanges import PostgresqlExchanges
 from cannery.backends.postgresql.objects import Objects
 from cannery.backends.postgresql.pipelines import Call, Rows, Statement
-from cannery.backends.postgresql.tables import VERSION, prepare
+from cannery.backends.postgresql.tables import DIGESTS, prepare
 
 _PAGE = 1000
 _LINES = Statement(
@@ -84,8 +85,8 @@ class PostgresqlBackend:
         self.is_read_only = self._why_read_only is not None
         self._commits = Commits(self._pool, self._objects, self._identity)
         self.catalogue = PostgresqlCatalogue(self._pool, self._objects, describe)
-        if prepared.version != VERSION and not self.is_read_only:
-            # Digests of histories are others since.
+        self.exchanges = PostgresqlExchanges(self._pool, self._why_read_only)
+        if prepared.version < DIGESTS and not self.is_read_only:
             self.catalogue.rebuild()
 
     # Writing

@@ -18,7 +18,10 @@ from cannery.backends.postgresql.connections import Pool, execute, translated
 from cannery.backends.postgresql.pipelines import Connection
 from cannery.errors import StorageError, StoreUnavailableError
 
-VERSION = 2
+VERSION = 3
+DIGESTS = 2
+"""The version since which the digests of histories are as they are."""
+
 _PARTITIONS = 16
 # Chosen once, so that programs that open the same new store make its tables one after the other.
 _MIGRATING = 0x63616E6E65727931
@@ -139,7 +142,15 @@ _SECOND = (
     """CREATE INDEX by_client ON cannery.conversations (client, updated, id)
     WHERE NOT deleted AND client <> ''""",
 )
-MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND)
+_THIRD = (
+    """CREATE TABLE cannery.exchanges (
+    place bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, conversation text COLLATE "C" NOT NULL,
+    time text COLLATE "C" NOT NULL, reply text COLLATE "C" NOT NULL, record bytea NOT NULL
+)""",
+    "CREATE INDEX exchanges_of ON cannery.exchanges (conversation)",
+    "CREATE INDEX replies ON cannery.exchanges (reply) WHERE reply <> ''",
+)
+MIGRATIONS: tuple[tuple[str, ...], ...] = (_FIRST, _SECOND, _THIRD)
 """The statements that bring a store from each version to the next."""
 
 

@@ -1,7 +1,8 @@
 """One SQLite file: truth and catalogue change in the same transaction.
 
 ``tables`` has the schema and opens connections, ``commits`` makes changes, ``contents`` keeps content in pieces,
-``collection`` frees what nothing needs. ``sqlite::memory:`` is a store that ends with its process.
+``exchanges`` what exchanges took, ``collection`` frees what nothing needs.
+``sqlite::memory:`` is a store that ends with its process.
 
 Reads have a connection of their own, so that they do not wait for a sync; a store in memory has one for all.
 """
@@ -37,6 +38,7 @@ from cannery.backends.sqlite.catalogue import SqliteCatalogue
 from cannery.backends.sqlite.collection import Collector
 from cannery.backends.sqlite.commits import Commits, cursor_at, identity_of, last_change
 from cannery.backends.sqlite.contents import SqliteContents, inspect
+from cannery.backends.sqlite.exchanges import SqliteExchanges
 from cannery.backends.sqlite.tables import LINE, VERSION, Database, is_writable
 from cannery.errors import CanneryError, DamageError, StoreUnavailableError
 
@@ -56,6 +58,7 @@ class SqliteBackend:
         self._commits = Commits(self._database)
         self._describe = describe
         self.catalogue = SqliteCatalogue(self._database, self, describe)
+        self.exchanges = SqliteExchanges(self._database, is_read_only=self.is_read_only)
         if self._database.version != VERSION:
             self.catalogue.upgrade()
 

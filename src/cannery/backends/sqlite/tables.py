@@ -66,6 +66,15 @@ CREATE TABLE keys (
 );
 CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 """
+# Files that were made before have no such table: it is made when they are opened for writing.
+_EXCHANGES = (
+    """CREATE TABLE IF NOT EXISTS exchanges (
+    place INTEGER PRIMARY KEY, conversation TEXT NOT NULL, time TEXT NOT NULL, reply TEXT NOT NULL,
+    record BLOB NOT NULL
+)""",
+    "CREATE INDEX IF NOT EXISTS exchanges_of ON exchanges (conversation)",
+    "CREATE INDEX IF NOT EXISTS replies ON exchanges (reply) WHERE reply <> ''",
+)
 
 
 def is_writable(path: str) -> bool:
@@ -92,6 +101,7 @@ class Database:
             self._reader = self._writer
             try:
                 self.version = _prepare(self._writer, path, is_read_only=is_read_only)
+                self.has_exchanges = _has_exchanges(self._writer)
                 if not self.is_in_memory and not is_read_only:
                     self._reader = _connect(path, is_read_only=False)
             except BaseException:
@@ -305,6 +315,9 @@ def _prepare(connection: sqlite3.Connection, path: str, *, is_read_only: bool) -
         connection.execute(f"PRAGMA application_id={_APPLICATION}")
         connection.execute(f"PRAGMA user_version={VERSION}")
         version = VERSION
+    if not _has_exchanges(connection):
+        for statement in _EXCHANGES:
+            connection.execute(statement)
     connection.execute("COMMIT")
     # From here on this connection asks again by itself.
     connection.execute("PRAGMA busy_timeout=0")
@@ -312,3 +325,8 @@ def _prepare(connection: sqlite3.Connection, path: str, *, is_read_only: bool) -
         known = f"versions {_OLDEST} to {VERSION}"
         raise StorageError(f"{path}: version {version}; this program reads {known}")
     return int(version)
+
+
+def _has_exchanges(connection: sqlite3.Connection) -> bool:
+    query = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'exchanges'"
+    return connection.execute(query).fetchone() is not None

@@ -6,16 +6,16 @@ import argparse
 from typing import Any
 
 from cannery.cli.complaints import DONE
-from cannery.cli.costs import dollars, read_costs
 from cannery.cli.files import note, write_json
 from cannery.cli.filters import add_filters, nothing_found, select
 from cannery.cli.parser import Parser, whole
 from cannery.cli.stores import find_place, is_there, opened, shortened
-from cannery.cli.tables import table
+from cannery.cli.tables import dollars, table
 from cannery.cli.terminal import harmless, is_terminal, one_line, page
 from cannery.cli.times import ago
 from cannery.messages import UserCanisterClass
 from cannery.storage import Store, Summary
+from cannery.storage.exchanges import Costs, records_by_conversation
 
 DESCRIPTION = (
     "The conversations of a store, those first that changed last. In a pipe: one a line with its full id, "
@@ -37,7 +37,7 @@ def add_arguments(parser: Parser) -> None:
     add_filters(parser)
     add = parser.add_argument
     add("-n", "--limit", metavar="N", type=whole, help="at most so many")
-    add("--cost", action="store_true", help="what each cost, as the gateway's journal tells")
+    add("--cost", action="store_true", help="what each cost, as far as a gateway recorded it")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -46,6 +46,7 @@ def run(options: argparse.Namespace) -> int:
     found: tuple[Summary, ...] = ()
     short: dict[str, str] = {}
     titles: dict[str, str] = {}
+    costs: dict[str, float | None] = {}
     if options.store or is_there(place):
         with opened(options) as store:
             found = select(store, options)
@@ -53,7 +54,9 @@ def run(options: argparse.Namespace) -> int:
             short = shortened(store, names if is_terminal() else ())
             if not options.json:
                 titles = {each.identifier: each.title or _opening(store, each) for each in found}
-    costs = read_costs(place).by_conversation if options.cost else {}
+            if options.cost:
+                records = records_by_conversation(store, names)
+                costs = {name: Costs.of(own).known_dollars for name, own in records.items()}
     if options.json:
         more = [{"cost": costs.get(each.identifier)} if options.cost else {} for each in found]
         write_json([{**_data(each), **cost} for each, cost in zip(found, more, strict=True)])

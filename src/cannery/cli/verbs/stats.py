@@ -9,13 +9,13 @@ import msgspec
 from cannery.cli import plots
 from cannery.cli.census import Census, disk_size, take
 from cannery.cli.complaints import DONE
-from cannery.cli.costs import Costs, dollars, read_costs
 from cannery.cli.files import note, write_json, writing
 from cannery.cli.parser import Parser, whole
 from cannery.cli.progress import Progress
 from cannery.cli.stores import find_place, opened
-from cannery.cli.tables import counted, size
+from cannery.cli.tables import counted, dollars, size
 from cannery.cli.terminal import ROLE_COLOURS, harmless, paint
+from cannery.storage.exchanges import Costs, records_since
 
 DESCRIPTION = (
     "What a store holds: conversations, messages by role, model and day, bytes said and bytes kept. "
@@ -45,8 +45,8 @@ def run(options: argparse.Namespace) -> int:
         Progress("counting", unit="conversations", quiet=options.quiet) as progress,
     ):
         census = take(store, progress)
+        costs = Costs.of(records_since(store))
     census.disk_bytes = disk_size(place)
-    costs = read_costs(place)
     days = plots.recent_days(census.by_day, max(options.days, 1))
     if options.svg:
         title = f"{counted(census.messages, 'message')} in {counted(census.conversations, 'conversation')}"

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from pathlib import Path
 
 from cannery.cli.complaints import DONE, Complaint
 from cannery.cli.parser import Parser, port
-from cannery.cli.stores import find, find_place, opened
+from cannery.cli.stores import find, opened
 
 DESCRIPTION = (
     "Show the conversations of a store in a browser: search, branches side by side, and any of them as another "
@@ -54,15 +53,7 @@ def run(options: argparse.Namespace) -> int:
             host="127.0.0.1",
             port=options.port,
             path=path,
-            journal=_journal(find_place(options.store)[0]),
             announce=sys.stdout,
             is_opened=not options.no_browser,
         )
     return DONE
-
-
-def _journal(place: str) -> Path | None:
-    """Where a gateway keeps what it knows of exchanges, if the store is a folder."""
-    if "://" in place or place.startswith("sqlite:"):
-        return None
-    return Path(place).expanduser() / "gateway" / "exchanges.jsonl"

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import htpy
+import msgspec
 from htpy import (
     Element,
     Node,
@@ -36,6 +37,7 @@ from msgspec import Struct
 from cannery.dialects import dialect_names, find_dialect
 from cannery.errors import InputError
 from cannery.storage import Damage, Instructions, Metadata, StoredConversation
+from cannery.storage.exchanges import Costs, ExchangeRecord, records_of
 from cannery.titles import title_of
 from cannery.viewer.addresses import (
     below,
@@ -48,7 +50,7 @@ from cannery.viewer.answers import Asked
 from cannery.viewer.arrangement import arrange
 from cannery.viewer.branches import Parting, branch_count, partings
 from cannery.viewer.copies import message_data
-from cannery.viewer.facts import Exchange, Totals, by_position, money, short_count, totals
+from cannery.viewer.facts import by_position, money, short_count
 from cannery.viewer.messages import Surroundings, blocks_html
 from cannery.viewer.outline import prompts
 from cannery.viewer.pages.layout import crumbs, document, empty, part
@@ -78,7 +80,13 @@ class Shown(Struct):
     is_branched: bool
     children: list[Child]
     versions: list[Instructions]
-    exchanges: tuple[Exchange, ...]
+    records: tuple[ExchangeRecord, ...]
+
+    @property
+    def costs(self) -> Costs:
+        """What its own exchanges took, without those of what it shares with others."""
+        name = self.metadata.id
+        return Costs.of(record for record in self.records if record.conversation == name)
 
 
 def look(asked: Asked, identifier: str) -> Shown:
@@ -103,7 +111,7 @@ def look(asked: Asked, identifier: str) -> Shown:
         branch_count(tree) > 1,
         children_of(asked.store, tree, identifier, length),
         asked.store.instructions(identifier) if length <= MOST else [],
-        tuple(asked.exchanges.of(identifier)),
+        tuple(records_of(asked.store, metadata)),
     )
 
 
@@ -174,7 +182,7 @@ def _surroundings(shown: Shown) -> Surroundings:
         for position, nodes in before.items()
         if position < shown.window.length
     }
-    return Surroundings(links_of(identifier), by_position(shown.exchanges), before=kept)
+    return Surroundings(links_of(identifier), by_position(shown.records), before=kept)
 
 
 def _damaged(damages: tuple[Damage, ...]) -> Node:
@@ -195,7 +203,7 @@ def _at_end(shown: Shown) -> Node:
 
 def _head(shown: Shown) -> Element:
     metadata = shown.metadata
-    sums = totals(shown.exchanges)
+    sums = shown.costs
     facts = [fact for fact in _facts(shown, sums) if fact]
     return header(".title")[
         h1[one_line(shown.title, 160)],
@@ -205,13 +213,14 @@ def _head(shown: Shown) -> Element:
     ]
 
 
-def _facts(shown: Shown, sums: Totals) -> Iterator[Node]:
+def _facts(shown: Shown, sums: Costs) -> Iterator[Node]:
     metadata = shown.metadata
     yield counted(shown.window.length, "message")
     yield one_line(metadata.model, 60) if metadata.model else None
     yield f"{short_count(sums.tokens)} tokens" if sums.tokens else None
-    yield money(sums.cost) if sums.cost is not None else None
-    client = " ".join(filter(None, (metadata.client or sums.client, metadata.client_version)))
+    yield money(sums.dollars) if sums.known_dollars is not None else None
+    held_by = metadata.client or next((one.client for one in shown.records if one.client), "")
+    client = " ".join(filter(None, (held_by, metadata.client_version)))
     yield one_line(client, 40) if client else None
     yield f"key {one_line(metadata.scope, 40)}" if metadata.scope else None
     yield time(datetime=metadata.created.isoformat())[metadata.created.strftime("%Y-%m-%d %H:%M")]
@@ -381,7 +390,7 @@ def conversation_data(asked: Asked, identifier: str) -> dict[str, Any]:
     """The conversation as values: of a long one the window that is asked for."""
     shown = look(asked, identifier)
     metadata, window = shown.metadata, shown.window
-    sums = totals(shown.exchanges)
+    sums = shown.costs
     messages = [
         message_data(each) for found, _ in pieces(shown.conversation, window) for each in found
     ]
@@ -399,7 +408,7 @@ def conversation_data(asked: Asked, identifier: str) -> dict[str, Any]:
         "start": window.start,
         "stop": window.stop,
         "tokens": sums.tokens,
-        "cost": sums.cost,
+        "cost": sums.known_dollars,
         "branches": {
             str(position): [option.identifier for option in parting.options]
             for position, parting in shown.partings.items()
@@ -414,10 +423,6 @@ def conversation_data(asked: Asked, identifier: str) -> dict[str, Any]:
             for child in shown.children
         ],
         "instructions": [version.position for version in shown.versions],
-        "exchanges": [_exchange_data(each) for each in shown.exchanges],
+        "exchanges": [msgspec.structs.asdict(record) for record in shown.records],
         "messages": messages,
     }
-
-
-def _exchange_data(exchange: Exchange) -> dict[str, Any]:
-    return {name: getattr(exchange, name) for name in Exchange.__struct_fields__}

@@ -37,11 +37,12 @@ from msgspec import Struct
 from cannery.backends import VISIBLE
 from cannery.errors import CanneryError, InputError
 from cannery.storage import Hit, Store, Summary
+from cannery.storage.exchanges import Costs, ExchangeRecord, records_by_conversation
 from cannery.titles import title_of
 from cannery.viewer.addresses import ROOT, conversation_address, list_address
 from cannery.viewer.answers import Asked
 from cannery.viewer.branches import branch_count
-from cannery.viewer.facts import Totals, money, short_count, totals
+from cannery.viewer.facts import money, short_count
 from cannery.viewer.live import newest_of
 from cannery.viewer.pages.layout import document, empty, part
 from cannery.viewer.visible import counted, one_line, visible
@@ -60,7 +61,8 @@ class Row(Struct, frozen=True):
     summary: Summary
     title: str
     branches: int
-    totals: Totals
+    costs: Costs
+    client: str
     is_running: bool
     # What a fork goes on with.
     own: str = ""
@@ -164,7 +166,9 @@ def _rows(asked: Asked, chosen: Mapping[str, str]) -> tuple[list[Row], str | Non
     following = shown[-1].cursor if len(found) > _PAGE else None
     if not chosen and not asked.query.get("after"):
         shown = _running_first(asked, shown)
-    return [_full(asked, summary) for summary in shown], following
+    records = records_by_conversation(store, [summary.identifier for summary in shown])
+    rows = [_full(asked, one, records.get(one.identifier, ())) for one in shown]
+    return rows, following
 
 
 def _running_first(asked: Asked, shown: list[Summary]) -> list[Summary]:
@@ -193,7 +197,7 @@ def _summary(store: Store, name: str) -> Summary | None:
     return Summary(**{**fields, "identifier": name, "count": count})
 
 
-def _full(asked: Asked, summary: Summary) -> Row:
+def _full(asked: Asked, summary: Summary, records: Sequence[ExchangeRecord]) -> Row:
     store, name = asked.store, summary.identifier
     branches, own = 1, ""
     title = summary.title
@@ -208,7 +212,9 @@ def _full(asked: Asked, summary: Summary) -> Row:
         # It was deleted since it was listed, or is damaged; its own page says so.
         pass
     is_running = asked.running.asked(name) is not None
-    return Row(summary, title, branches, totals(asked.exchanges.of(name)), is_running, own)
+    # Earlier versions noted the program with the exchange only.
+    client = summary.client or next((one.client for one in records if one.client), "")
+    return Row(summary, title, branches, Costs.of(records), client, is_running, own)
 
 
 def _search(asked: Asked, chosen: Mapping[str, str], words: str) -> Sequence[Hit]:
@@ -249,15 +255,14 @@ def _row(row: Row, asked: Asked) -> Element:
     facts: list[Node] = [counted(summary.count, "message")]
     if row.branches > 1:
         facts.append(span(".branches")[f"{row.branches} branches"])
-    if row.totals.tokens:
-        facts.append(f"{short_count(row.totals.tokens)} tokens")
-    if row.totals.cost is not None:
-        facts.append(money(row.totals.cost))
+    if row.costs.tokens:
+        facts.append(f"{short_count(row.costs.tokens)} tokens")
+    if row.costs.known_dollars is not None:
+        facts.append(money(row.costs.dollars))
     if summary.model:
         facts.append(a(href=list_address({"model": summary.model}))[one_line(summary.model, 40)])
-    client = summary.client or row.totals.client
-    if client:
-        facts.append(a(href=list_address({"client": client}))[one_line(client, 30)])
+    if row.client:
+        facts.append(a(href=list_address({"client": row.client}))[one_line(row.client, 30)])
     if summary.kind:
         facts.append(span(".badge")[one_line(summary.kind, 20)])
     if summary.scope and asked.sees_all:
@@ -370,7 +375,7 @@ def _row_data(row: Row) -> dict[str, Any]:
         "tags": list(summary.tags),
         "model": summary.model,
         "key": summary.scope or None,
-        "client": summary.client or row.totals.client or None,
+        "client": row.client or None,
         "kind": summary.kind or None,
         "messages": summary.count,
         "branches": row.branches,
@@ -378,8 +383,8 @@ def _row_data(row: Row) -> dict[str, Any]:
         "goes_on": row.own or None,
         "created": summary.created.isoformat(),
         "updated": summary.updated.isoformat(),
-        "tokens": row.totals.tokens,
-        "cost": row.totals.cost,
+        "tokens": row.costs.tokens,
+        "cost": row.costs.known_dollars,
         "is_running": row.is_running,
         "address": conversation_address(summary.identifier),
     }

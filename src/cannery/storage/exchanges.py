@@ -1,0 +1,170 @@
+"""What exchanges took: tokens, price, time, upstream and losses, kept beside the conversations in every backend.
+
+One record for each exchange that a gateway recorded, also for one that added no message. It belongs to the position at
+which its answer ended, and outlives the conversation: what was spent stays spent. A record holds no words of anybody.
+Everything that shows or adds up costs reads records here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+from msgspec import Struct, field
+
+from cannery.backends import Metadata, Note
+from cannery.storage.lineage import segments
+
+if TYPE_CHECKING:
+    from cannery.storage.store import Store
+
+
+class ExchangeRecord(Struct, frozen=True, omit_defaults=True):
+    """One exchange: its answer ends before position ``position``.
+
+    ``first_byte`` and ``seconds`` are how long its caller waited for the beginning and for all of the answer.
+    ``losses`` are the codes of what could not be said. ``key`` is the name of the caller's key.
+    """
+
+    time: str
+    request_id: str
+    conversation: str
+    position: int
+    outcome: str
+    dialect: str
+    upstream: str
+    model: str | None = None
+    reply: str | None = None
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    cost: float | None = None
+    failed_upstreams: tuple[str, ...] = ()
+    key: str | None = None
+    client: str | None = None
+    session: str | None = None
+    kind: str | None = None
+    why: str | None = None
+    finish: str | None = None
+    losses: tuple[str, ...] = ()
+    first_byte: float | None = None
+    seconds: float | None = None
+
+
+_decode = msgspec.json.Decoder(ExchangeRecord).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class Costs(Struct):
+    """Dollars and tokens in all, and dollars by conversation, model and key.
+
+    Exchanges of models without a price are counted apart.
+    """
+
+    dollars: float = 0.0
+    exchanges: int = 0
+    unpriced: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cache_read_tokens: int = 0
+    cache_write_tokens: int = 0
+    by_conversation: dict[str, float] = field(default_factory=dict)
+    by_model: dict[str, float] = field(default_factory=dict)
+    by_key: dict[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, records: Iterable[ExchangeRecord]) -> Costs:
+        """The sums of records."""
+        costs = cls()
+        for record in records:
+            costs.add(record)
+        return costs
+
+    def add(self, record: ExchangeRecord) -> None:
+        """Take one exchange."""
+        self.exchanges += 1
+        self.input_tokens += record.input_tokens
+        self.output_tokens += record.output_tokens
+        self.cache_read_tokens += record.cache_read_tokens
+        self.cache_write_tokens += record.cache_write_tokens
+        if record.cost is None:
+            self.unpriced += 1
+            return
+        self.dollars += record.cost
+        for table, name in (
+            (self.by_conversation, record.conversation),
+            (self.by_model, record.model or "-"),
+            (self.by_key, record.key or "-"),
+        ):
+            table[name] = table.get(name, 0.0) + record.cost
+
+    @property
+    def tokens(self) -> int:
+        """Those that were taken and given."""
+        return self.input_tokens + self.output_tokens
+
+    @property
+    def known_dollars(self) -> float | None:
+        """Dollars; None if no exchange had a price."""
+        return self.dollars if self.exchanges > self.unpriced else None
+
+
+def append_records(store: Store, records: Sequence[ExchangeRecord]) -> None:
+    """Keep what exchanges took."""
+    store.backend.exchanges.append(
+        [Note(one.conversation, one.time, one.reply or "", _encode(one)) for one in records]
+    )
+
+
+def records_since(store: Store, time: str = "") -> Iterator[ExchangeRecord]:
+    """The records of a store's scope from a time on; those of deleted conversations too."""
+    for record in _read(store.backend.exchanges.since(time)):
+        if _is_seen(store, record):
+            yield record
+
+
+def records_of(store: Store, metadata: Metadata) -> list[ExchangeRecord]:
+    """The records of a conversation, also of what it shares with those that it was forked from."""
+    shared = {
+        span.identifier: span.stop for span in segments(metadata, store.any_metadata, 0, None)
+    }
+    found = _read(store.backend.exchanges.of([metadata.id, *shared]))
+    return [
+        record
+        for record in found
+        if record.conversation == metadata.id
+        or record.position <= (shared.get(record.conversation) or 0)
+    ]
+
+
+def records_by_conversation(
+    store: Store, identifiers: Sequence[str]
+) -> Mapping[str, list[ExchangeRecord]]:
+    """The own records of some conversations, read together."""
+    grouped: dict[str, list[ExchangeRecord]] = {}
+    for record in _read(store.backend.exchanges.of(identifiers)):
+        if _is_seen(store, record):
+            grouped.setdefault(record.conversation, []).append(record)
+    return grouped
+
+
+def record_of_reply(store: Store, reply: str) -> ExchangeRecord | None:
+    """The record of the answer that a caller knows by an id."""
+    found = store.backend.exchanges.replied(reply)
+    record = next(_read(() if found is None else (found,)), None)
+    return record if record is not None and _is_seen(store, record) else None
+
+
+def _is_seen(store: Store, record: ExchangeRecord) -> bool:
+    return store.scope is None or (record.key or "") == store.scope
+
+
+def _read(records: Iterable[bytes]) -> Iterator[ExchangeRecord]:
+    for record in records:
+        try:
+            yield _decode(record)
+        except (msgspec.MsgspecError, UnicodeError):
+            # A line that a crash has torn, or that another program wrote.
+            continue
