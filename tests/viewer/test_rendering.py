@@ -15,12 +15,13 @@ from cannery.messages import (
     ResultCanisterClass,
     TextualContentClass,
 )
+from cannery.storage.exchanges import ExchangeRecord
 from cannery.viewer.arrangement import Calls, Silent, Single, arrange, placed
 from cannery.viewer.contents import Links
 from cannery.viewer.differences import line_changes, word_changes
 from cannery.viewer.edits import deed_of, is_patch
 from cannery.viewer.elements import Fragments
-from cannery.viewer.facts import Exchange, by_position
+from cannery.viewer.facts import by_position
 from cannery.viewer.highlighting import highlight, language_of_path
 from cannery.viewer.json_lines import laid_out, pretty
 from cannery.viewer.markdown import markdown
@@ -136,24 +137,35 @@ def test_a_result_beyond_the_limit_leads_to_all_of_it():
 
 
 def test_facts_stand_behind_the_last_message_of_their_exchange():
-    exchange = Exchange(
-        2,
-        model="gpt-5",
+    record = ExchangeRecord(
+        time="2026-11-18T00:00:00.000Z",
+        request_id="r",
+        conversation="c",
+        position=2,
+        outcome="complete",
+        dialect="openai_chat",
         upstream="openai",
+        model="gpt-5",
         input_tokens=1200,
         output_tokens=30,
+        cache_read_tokens=1000,
         cost=0.0042,
         losses=("X",),
+        first_byte=0.25,
+        seconds=3.25,
     )
     page = rendered(
         cannery.user("Hi"),
         cannery.assistant("Hello"),
         cannery.user("?"),
-        facts=by_position([exchange]),
+        facts=by_position([record, record]),
     )
     behind = page.index('class="facts"')
     assert page.index('id="m1"') < behind < page.index('id="m2"')
-    assert "1.2k in · 30 out" in page
+    assert "1.2k in (1k cached) · 30 out" in page
+    assert "3.2 s" in page
+    assert "first byte after 250 ms" in page
+    assert "asked 2 times" in page
     assert "$0.0042" in page
     assert "1 loss" in page
 

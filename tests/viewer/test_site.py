@@ -14,10 +14,10 @@ from cannery.messages import (
     ImageContentClass,
     UserCanisterClass,
 )
+from cannery.storage.exchanges import ExchangeRecord, append_records
 from cannery.storage.metadata import new_metadata
 from cannery.viewer.answers import Asked
 from cannery.viewer.branches import partings
-from cannery.viewer.facts import Exchange
 from cannery.viewer.site import Site
 from cannery.viewer.windows import choose, pieces
 
@@ -349,19 +349,45 @@ def test_children_stand_where_they_began_and_are_no_branches(shown, chat):
 
 
 def test_tokens_and_cost_are_summed_up(shown, chat):
-    class Facts:
-        def of(self, identifier):
-            return [
-                Exchange(3, input_tokens=100, output_tokens=10, cost=0.5),
-                Exchange(5, input_tokens=200, cost=1.0),
-            ]
-
-    status, _, body = shown.get(f"/c/{chat.identifier}", exchanges=Facts())
-    assert status == 200
-    assert b"310 tokens" in body
-    assert b"$1.50" in body
-    listed = json.loads(shown.get(".json", exchanges=Facts())[2])["conversations"]
+    append_records(
+        shown.store,
+        [
+            record(chat.identifier, 3, input_tokens=100, output_tokens=10, cost=0.5),
+            record(chat.identifier, 5, input_tokens=200, cost=1.0),
+        ],
+    )
+    body = shown.text(f"/c/{chat.identifier}")
+    assert "310 tokens" in body
+    assert "$1.50" in body
+    listed = shown.json(".json")["conversations"]
     assert (listed[0]["tokens"], listed[0]["cost"]) == (310, 1.5)
+
+
+def test_a_fork_shows_the_facts_of_what_it_shares_and_counts_its_own(shown, chat):
+    fork = chat.fork(3)
+    fork.append(cannery.user("otherwise"))
+    append_records(
+        shown.store,
+        [
+            record(chat.identifier, 3, cost=0.5),
+            record(chat.identifier, 5, cost=1.0),
+            record(fork.identifier, 4, cost=0.25),
+        ],
+    )
+    told = shown.json(f"/c/{fork.identifier}.json")
+    assert [each["cost"] for each in told["exchanges"]] == [0.5, 0.25]
+    assert told["cost"] == 0.25
+
+
+def record(conversation, position, **more):
+    facts = {"outcome": "complete", "dialect": "openai_chat", "upstream": "echo", **more}
+    return ExchangeRecord(
+        time="2026-11-18T00:00:00.000Z",
+        request_id="r",
+        conversation=conversation,
+        position=position,
+        **facts,
+    )
 
 
 def test_empty_pages_say_what_to_do(shown):
