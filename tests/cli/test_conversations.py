@@ -346,3 +346,17 @@ def test_list_by_the_name_of_a_key(run, store):
     assert (found["id"], found["key"]) == (kept.identifier, "alice")
     assert len(run("list", "--json", "--store", store).json) == 4
     assert "matches --key bob" in run("list", "--key", "bob", "--store", store).err
+
+
+def test_an_export_of_no_row_says_why(run, store, names):
+    ran = run("export", names["bread"], "--as", "preferences", "--store", store)
+    assert (ran.code, ran.out) == (0, "")
+    assert "no preference rows in 1 conversation: no fork among them" in ran.err
+
+
+def test_a_named_store_that_is_not_there_is_an_error(run, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    for place in (tmp_path / "notes.txt", tmp_path / "nowhere"):
+        ran = run("list", CANNERY_STORE=str(place))
+        assert ran.code == 1
+        assert f"there is no store at {place}" in ran.err

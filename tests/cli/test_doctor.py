@@ -38,7 +38,8 @@ def test_message_that_breaks_a_provider_is_named(run, broken):
 
     assert ran.code == 1
     assert next(iter(told)) == "openai_chat"
-    (problem,) = told["openai_chat"]["problems"]
+    problem, odd = told["openai_chat"]["problems"]
+    assert (odd["code"], odd["severity"]) == ("field-unknown", "warning")
     assert (problem["code"], problem["path"]) == ("result-orphan", "messages[2]")
     assert problem["source"].startswith("https://")
     assert "alternation" in {each["name"] for each in told["anthropic_messages"]["repairs"]}

@@ -72,7 +72,7 @@ CLAUDE_TOOL = CLAUDE["tools"][0]
 HOSTED = {"type": "web_search_tool_result", "tool_use_id": "s", "content": []}
 
 ANTHROPIC: list[tuple[str, Change]] = [
-    ("field-unknown", update(stop="x")),
+    ("field-foreign", update(stop="x")),
     ("field-unknown", put("messages", 0, "name", value="me")),
     ("surrogate", put("messages", 0, "content", value=f"half {LONE}")),
     ("messages-missing", put("messages", value=[])),
@@ -260,7 +260,8 @@ CHAT_CASES: list[tuple[str, Change]] = [
     ("messages-missing", put("messages", value=[])),
     ("message-count", put("messages", value=[{"role": "user", "content": "x"}] * 2049)),
     ("type", put("temperature", value="hot")),
-    ("field-unknown", update(top_k=5)),
+    ("field-foreign", update(top_k=5)),
+    ("field-unknown", update(max_token=5)),
     ("type", put("max_completion_tokens", value="all")),
     ("shape", put("messages", 0, "role", value="human")),
     ("shape", ask({"text": "no type"})),
@@ -356,7 +357,8 @@ RESPONSES_CASES: list[tuple[str, Change]] = [
     ("model-missing", drop("model")),
     ("messages-missing", put("input", value=[])),
     ("type", put("max_output_tokens", value="all")),
-    ("field-unknown", update(max_tokens=5)),
+    ("field-foreign", update(max_tokens=5)),
+    ("field-unknown", update(odd=5)),
     ("shape", put("input", 0, "role", value="human")),
     ("field-missing", drop("input", 3, "output")),
     ("field-missing", ask({"type": "input_text"})),
@@ -423,7 +425,8 @@ GEMINI_CASES: list[tuple[str, Change]] = [
     ("surrogate", put("contents", 0, "parts", 0, "text", value=LONE)),
     ("messages-missing", put("contents", value=[])),
     ("role", put("contents", 0, "role", value="assistant")),
-    ("field-unknown", update(max_tokens=5)),
+    ("field-foreign", update(max_tokens=5)),
+    ("field-foreign", config(stop="x")),
     ("field-unknown", config(max_output_token=5)),
     ("part-union", put("contents", 0, "parts", 0, value={})),
     ("part-union", put("contents", 0, "parts", 0, value={"text": "a", "inlineData": {"data": ""}})),

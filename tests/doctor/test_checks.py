@@ -13,7 +13,7 @@ import pytest
 from google.genai import types as gemini_types
 
 from cannery.dialects import find_dialect
-from cannery.doctor import PROBLEM, checks_of, examine_body, mend_body
+from cannery.doctor import PROBLEM, WARNING, checks_of, examine_body, mend_body
 from cannery.doctor.contract import Judged
 from cannery.doctor.providers import _fields
 from tests.doctor.broken_bodies import APART, CASES, LONE, SOUND, Change, picture, png, think
@@ -199,10 +199,10 @@ def test_known_fields_are_those_of_the_official_types():
 def test_a_misspelled_field_is_named_with_the_right_one():
     body = {**SOUND["openai_chat"], "max_completion_token": 5}
     (found,) = examine_body(body, "openai_chat")
-    assert (found.path, found.is_fixable) == ("max_completion_token", True)
+    assert (found.path, found.severity) == ("max_completion_token", WARNING)
     assert found.text.endswith("did you mean max_completion_tokens?")
 
 
 def test_fields_of_other_servers_are_not_judged():
     body = {**SOUND["openai_chat"], "model": "qwen/qwen3-32b", "top_k": 5}
-    assert "field-unknown" not in {each.code for each in examine_body(body, "openai_chat")}
+    assert not any("field-" in each.code for each in examine_body(body, "openai_chat"))

@@ -16,6 +16,7 @@ from cannery.backends import Metadata
 from cannery.cli.complaints import Complaint
 from cannery.cli.files import note, pretty
 from cannery.cli.origins import instructions_data
+from cannery.cli.tables import counted
 from cannery.cli.terminal import harmless, is_terminal
 from cannery.messages import Conversation
 from cannery.redaction import Redactor, redact_conversation, redact_metadata
@@ -182,6 +183,9 @@ def _exported(leaving: Iterator[Leaving], order: Order) -> Iterator[Piece]:
     for each in exporter.write(chats):
         order.told.append((each.name, each.losses, each.repairs))
         yield Piece(each.data, each.name if exporter.is_file else "", each.hint)
+    if chats and not order.told:
+        told = f"no {exporter.title} in {counted(len(chats), 'conversation')}"
+        note(f"{told}: {exporter.lack}", quiet=order.options.quiet)
 
 
 _WRITERS: dict[str, Writer] = {

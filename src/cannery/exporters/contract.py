@@ -53,6 +53,8 @@ class Exporter(NamedTuple):
     title: str
     write: Callable[[Sequence[Chat]], Iterator[Written]]
     is_file: bool = False
+    # Why nothing may come of conversations.
+    lack: str = "they have no message"
 
 
 def json_line(value: Any) -> bytes:

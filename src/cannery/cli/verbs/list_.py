@@ -42,12 +42,13 @@ def add_arguments(parser: Parser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """List conversations."""
-    place, _ = find_place(options.store)
+    place, origin = find_place(options.store)
     found: tuple[Summary, ...] = ()
     short: dict[str, str] = {}
     titles: dict[str, str] = {}
     costs: dict[str, float | None] = {}
-    if options.store or is_there(place):
+    # Without a store of one's own there is nothing to list yet; a store that was named must be there.
+    if origin in ("--store", "CANNERY_STORE") or is_there(place):
         with opened(options) as store:
             found = select(store, options)
             names = [summary.identifier for summary in found]

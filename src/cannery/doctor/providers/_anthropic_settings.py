@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from cannery.dialects.anthropic_messages.models import (
@@ -15,9 +15,9 @@ from cannery.dialects.anthropic_messages.models import (
     thinks_by_budget,
     tier_and_version,
 )
-from cannery.doctor.contract import SETTINGS, Broken, Check, Judged, Object
+from cannery.doctor.contract import SETTINGS, WARNING, Broken, Check, Judged, Object
 from cannery.doctor.providers._anthropic_blocks import message_blocks, of_type
-from cannery.doctor.providers._fields import ANTHROPIC, foreign_keys
+from cannery.doctor.providers._fields import ANTHROPIC, Fields, foreign_fields, unknown_fields
 from cannery.doctor.shared import close_object, drop, open_objects, ranges, types
 from cannery.doctor.walking import at, is_blank, objects, put, remove, shown
 
@@ -58,11 +58,14 @@ def _no_model(judged: Judged) -> Iterator[Broken]:
         yield ("model",), "model is required"
 
 
-def _unknown(judged: Judged) -> Iterator[Broken]:
-    if tier_and_version(judged.model):
-        yield from foreign_keys(judged.body, ANTHROPIC, ())
-        for path, message in objects(judged.body.get("messages"), ("messages",)):
-            yield from foreign_keys(message, _MESSAGE, path)
+def _other_fields(fields: Fields) -> Callable[[Judged], Iterator[Broken]]:
+    def find(judged: Judged) -> Iterator[Broken]:
+        if tier_and_version(judged.model):
+            yield from fields(judged.body, ANTHROPIC, ())
+            for path, message in objects(judged.body.get("messages"), ("messages",)):
+                yield from fields(message, _MESSAGE, path)
+
+    return find
 
 
 def _no_limit(judged: Judged) -> Iterator[Broken]:
@@ -326,7 +329,8 @@ _NOW = "2026-11-18"
 SETTINGS_CHECKS: tuple[Check, ...] = (
     Check("model-missing", _no_model, _API, _READ, SETTINGS),
     Check("type", types(_TYPES), "types of anthropic 2.8.0", _READ, SETTINGS),
-    Check("field-unknown", _unknown, _EXTRA, _NOW, SETTINGS, fix=drop),
+    Check("field-foreign", _other_fields(foreign_fields), _EXTRA, _NOW, SETTINGS, fix=drop),
+    Check("field-unknown", _other_fields(unknown_fields), _EXTRA, _NOW, SETTINGS, WARNING),
     Check("max-tokens", _no_limit, _API, _READ, SETTINGS, fix=_set_limit),
     Check("max-tokens-model", _over_limit, _MODELS, _NOW, SETTINGS, fix=_lower_limit),
     Check("thinking-model", _thinking_model, _ADAPTIVE, _READ, SETTINGS, fix=_set_thinking),

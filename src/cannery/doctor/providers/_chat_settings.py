@@ -9,7 +9,7 @@ from typing import Any
 from cannery.doctor.contract import SETTINGS, WARNING, Broken, Check, Judged, Object
 from cannery.doctor.providers import _openai_models as models
 from cannery.doctor.providers._chat_messages import messages_of, rename
-from cannery.doctor.providers._fields import CHAT
+from cannery.doctor.providers._fields import CHAT, foreign_fields, unknown_fields
 from cannery.doctor.providers._openai_shared import (
     API,
     NAME,
@@ -20,7 +20,7 @@ from cannery.doctor.providers._openai_shared import (
     strict_schemas,
     too_many_tools,
     tool_schemas,
-    unknown_fields,
+    top_fields,
     unrequired,
 )
 from cannery.doctor.shared import (
@@ -251,7 +251,8 @@ SETTINGS_CHECKS: tuple[Check, ...] = (
     # Azure has the model in the URL, and was recorded without one in the body.
     Check("model-missing", _no_model, _CHAT, _READ, SETTINGS, WARNING),
     Check("type", types(_TYPES), "types of openai 3.49.0", _READ, SETTINGS),
-    Check("field-unknown", unknown_fields(CHAT), _UNKNOWN, _NOW, SETTINGS, fix=drop),
+    Check("field-foreign", top_fields(foreign_fields, CHAT), _UNKNOWN, _NOW, SETTINGS, fix=drop),
+    Check("field-unknown", top_fields(unknown_fields, CHAT), _UNKNOWN, _NOW, SETTINGS, WARNING),
     Check(
         "tool-count",
         too_many_tools,

@@ -1,12 +1,13 @@
 """Fields that the providers' APIs have at the top of a request; their servers refuse any other one.
 
 The names are those of the official SDKs' types, with older ones that the servers still take. Other servers that speak
-a dialect take fields of their own, so that a body is judged only where it names a model of the provider.
+a dialect take fields of their own, so that a body is judged only where it names a model of the provider. A field that
+is in no list may be newer than the list: that is a warning.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from difflib import get_close_matches
 
 from cannery.doctor.contract import Broken, Object
@@ -176,10 +177,22 @@ GENERATION = frozenset(
 )
 
 
-def foreign_keys(holder: Object, known: frozenset[str], path: Path) -> Iterator[Broken]:
-    """Keys of an object that are not among the known ones, with the nearest of those."""
+_ALL = CHAT | RESPONSES | ANTHROPIC | GEMINI | GENERATION
+
+Fields = Callable[[Object, frozenset[str], Path], Iterator[Broken]]
+
+
+def foreign_fields(holder: Object, known: frozenset[str], path: Path) -> Iterator[Broken]:
+    """Fields of an object that only another provider's API has."""
     for key in holder:
-        if key not in known:
+        if key not in known and key in _ALL:
+            yield (*path, key), f"the API has no field {key!r}; another provider's has"
+
+
+def unknown_fields(holder: Object, known: frozenset[str], path: Path) -> Iterator[Broken]:
+    """Fields of an object that no API had when its types were read, with the nearest that this one has."""
+    for key in holder:
+        if key not in known and key not in _ALL:
             near = get_close_matches(key, known, 1, 0.75)
             meant = f"; did you mean {near[0]}?" if near else ""
-            yield (*path, key), f"the API has no field {key!r}{meant}"
+            yield (*path, key), f"the API has no known field {key!r}{meant}"

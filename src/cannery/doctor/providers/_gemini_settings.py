@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from cannery.dialects.gemini_generate.models import (
@@ -11,8 +11,14 @@ from cannery.dialects.gemini_generate.models import (
     takes_levels,
     thinks,
 )
-from cannery.doctor.contract import SETTINGS, Broken, Check, Judged, Object
-from cannery.doctor.providers._fields import GEMINI, GENERATION, foreign_keys
+from cannery.doctor.contract import SETTINGS, WARNING, Broken, Check, Judged, Object
+from cannery.doctor.providers._fields import (
+    GEMINI,
+    GENERATION,
+    Fields,
+    foreign_fields,
+    unknown_fields,
+)
 from cannery.doctor.providers._gemini_contents import (
     NAME,
     camel,
@@ -163,12 +169,14 @@ def _choice(judged: Judged) -> Iterator[Broken]:
             yield (spelled(judged.body, "toolConfig"),), f"no function is called {shown(name)}"
 
 
-def _unknown(judged: Judged) -> Iterator[Broken]:
-    path, config = _config(judged)
-    for holder, known, where in ((judged.body, GEMINI, ()), (config, GENERATION, path)):
-        renamed = {camel(key): key for key in holder}
-        for place, text in foreign_keys(renamed, known, where):
-            yield (*where, renamed[str(place[-1])]), text
+def _other_fields(fields: Fields) -> Callable[[Judged], Iterator[Broken]]:
+    def find(judged: Judged) -> Iterator[Broken]:
+        path, config = _config(judged)
+        for holder, known, where in ((judged.body, GEMINI, ()), (config, GENERATION, path)):
+            odd = {key: holder[key] for key in holder if camel(key) not in known}
+            yield from fields(odd, known, where)
+
+    return find
 
 
 def _config(judged: Judged) -> tuple[Path, Object]:
@@ -307,7 +315,8 @@ _TYPES: dict[str, tuple[type, ...]] = {
 
 SETTINGS_CHECKS: tuple[Check, ...] = (
     Check("type", types(_TYPES), "types of google-genai 3.1.0", _READ, SETTINGS),
-    Check("field-unknown", _unknown, _NO_FIELD, _NOW, SETTINGS, fix=drop),
+    Check("field-foreign", _other_fields(foreign_fields), _NO_FIELD, _NOW, SETTINGS, fix=drop),
+    Check("field-unknown", _other_fields(unknown_fields), _NO_FIELD, _NOW, SETTINGS, WARNING),
     Check("request-size", too_large(100 * MB), _FILES, _NOW, SETTINGS),
     Check(
         "tool-duplicate",

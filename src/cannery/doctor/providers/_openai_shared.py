@@ -8,7 +8,7 @@ from typing import Any
 
 from cannery.doctor.contract import Broken, Judged, Object
 from cannery.doctor.pictures import decoded, look_at, split_data_url
-from cannery.doctor.providers._fields import foreign_keys
+from cannery.doctor.providers._fields import Fields
 from cannery.doctor.providers._openai_models import model_of
 from cannery.doctor.shared import broken_picture, is_image, open_objects, schema_problems
 from cannery.doctor.walking import at, put, shown, walk
@@ -23,12 +23,12 @@ _NO_FILES = ("audio/", "video/")
 Found = Iterable[tuple[Path, Any]]
 
 
-def unknown_fields(known: frozenset[str]) -> Callable[[Judged], Iterator[Broken]]:
+def top_fields(fields: Fields, known: frozenset[str]) -> Callable[[Judged], Iterator[Broken]]:
     """Fields at the top of a body for a model of OpenAI's that the API does not have."""
 
     def find(judged: Judged) -> Iterator[Broken]:
         if model_of(judged.model):
-            yield from foreign_keys(judged.body, known, ())
+            yield from fields(judged.body, known, ())
 
     return find
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from cannery.doctor.contract import SETTINGS, WARNING, Broken, Check, Judged, Object
 from cannery.doctor.providers import _openai_models as models
-from cannery.doctor.providers._fields import RESPONSES
+from cannery.doctor.providers._fields import RESPONSES, foreign_fields, unknown_fields
 from cannery.doctor.providers._openai_shared import (
     API,
     NAME,
@@ -19,7 +19,7 @@ from cannery.doctor.providers._openai_shared import (
     strict_schemas,
     too_many_tools,
     tool_schemas,
-    unknown_fields,
+    top_fields,
     unrequired,
 )
 from cannery.doctor.providers._responses_items import (
@@ -174,7 +174,12 @@ _RANGES = {"temperature": (0.0, 2.0), "top_p": (0.0, 1.0), "top_logprobs": (0.0,
 SETTINGS_CHECKS: tuple[Check, ...] = (
     Check("request-size", too_large(512 * MB), _VISION, _NOW, SETTINGS, WARNING),
     Check("type", types(_TYPES), "types of openai 3.49.0", _READ, SETTINGS),
-    Check("field-unknown", unknown_fields(RESPONSES), _UNKNOWN, _NOW, SETTINGS, fix=drop),
+    Check(
+        "field-foreign", top_fields(foreign_fields, RESPONSES), _UNKNOWN, _NOW, SETTINGS, fix=drop
+    ),
+    Check(
+        "field-unknown", top_fields(unknown_fields, RESPONSES), _UNKNOWN, _NOW, SETTINGS, WARNING
+    ),
     Check("state-twice", _state, _RESPONSES, _READ, SETTINGS),
     Check(
         "tool-count",

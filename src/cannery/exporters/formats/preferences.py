@@ -62,4 +62,9 @@ def _messages(canisters: Sequence[AnyCanister]) -> tuple[list[Any], list[Loss]]:
     return body["messages"], list(rendered.losses)
 
 
-EXPORTER = Exporter(NAME, "preference rows", write)
+EXPORTER = Exporter(
+    NAME,
+    "preference rows",
+    write,
+    lack="no fork among them has another answer to the same question",
+)
