@@ -19,7 +19,7 @@ from cannery.messages.canisters import AnyCanister, SupervisorCanisterClass, hol
 from cannery.messages.content import OpaqueContentClass, TextualContentClass, new_text
 from cannery.messages.conversation import Conversation
 from cannery.messages.requests import Request, Response
-from cannery.repairs import repair
+from cannery.repairs import REPAIRABLE, repair
 from cannery.repairs.aliases import renamed_tools
 from cannery.repairs.pairing import is_paired
 from cannery.repairs.survey import DEVELOPER, OPAQUE, SAID, survey
@@ -51,17 +51,19 @@ def write_request(
     # A record of a data set is written once.
     is_new = places is not None or rules is not None or not target.routes
     if rules is None:
-        rules = target.rules_of(request.model if type(request.model) is str else None)
-    is_same = request.source == target.name or target.is_archive
-    writing = Writing(request, target, rules, without, Report(without), is_same)
+        model = request.model
+        rules = target.rules_of(model if type(model) is str else None)
+    source, name = request.source, target.name
+    is_same = source == name or target.is_archive
+    writing = Writing(request, target, rules, without, is_same, Report(without))
     written = writing.body(pieces_of(request.conversation)) if is_new else writing.grown()
-    if not writing.is_same and (not writing.facts & SAID or not written.get(target.messages, True)):
+    if not is_same and not (writing.facts & SAID and written.get(target.messages, True)):
         # A reference that is missing is why nothing is said, so it is told first.
-        losses = writing.report.losses(locate_in(request.source, places))
-        enforce("warn" if policy == "strict" else policy, request.source, target.name, losses)
-        raise EmptyConversationError(target.name)
-    encoded = writing.encoded(written)
-    return render(encoded, request, target.name, policy, writing.report, places)
+        losses = writing.report.losses(locate_in(source, places))
+        enforce("warn" if policy == "strict" else policy, source, name, losses)
+        raise EmptyConversationError(name)
+    encoded = writing.joined(encode(written)) if writing.kept else encode(written)
+    return render(encoded, request, name, policy, writing.report, places)
 
 
 class Writing(Struct):
@@ -71,8 +73,8 @@ class Writing(Struct):
     target: Dialect
     rules: Rules
     without: Collection[str]
-    report: Report
     is_same: bool
+    report: Report
     facts: int = 0
     kept: tuple[bytes, ...] = ()
 
@@ -84,36 +86,39 @@ class Writing(Struct):
 
     def _arranged(self, pieces: list[Piece]) -> list[Piece]:
         """The pieces as another dialect takes them."""
-        report = self.report
+        report, rules = self.report, self.rules
         report.request = self.request
-        facts = survey(pieces, self.rules)
+        facts = survey(pieces, rules)
         # Repairs may put in sentences where nothing was said.
         said = facts & SAID
         if facts & OPAQUE:
             pieces = parted_texts(pieces, self.target.name, report)
-            facts = survey(pieces, self.rules)
-        off = {*self.without} - self.target.fixed_repairs if self.without else ()
-        pieces, facts = repair(pieces, facts, self.rules, report, off)
+            facts = survey(pieces, rules)
+        if facts & REPAIRABLE:
+            off = {*self.without} - self.target.fixed_repairs if self.without else ()
+            pieces, facts = repair(pieces, facts, rules, report, off)
         self.facts = facts & ~SAID | said
         return pieces
 
     def _write(self, pieces: list[Piece], report: Report) -> Any:
         request, target = self.request, self.target
         if not self.is_same:
-            rules = self.rules
-            if self.facts & DEVELOPER and not rules.knows_developer:
-                pieces = _lowered(pieces, report)
+            rules, facts, source = self.rules, self.facts, request.source
             report.takes_reasoning = rules.takes_reasoning_text
-            if request.tools and "function_names" not in self.without:
-                request = renamed_tools(request, rules, report)
+            if facts & DEVELOPER and not rules.knows_developer:
+                pieces = _lowered(pieces, report)
+            if request.tools:
+                report.nests_tools = source is not None and find_dialect(source).nests_tools
+                if "function_names" not in self.without:
+                    request = renamed_tools(request, rules, report)
             if request.residue is not None:
                 report_lost_settings(request, report, target)
-            if request.source is not None:
-                source = find_dialect(request.source)
-                report.nests_tools = source.nests_tools
-                references = source.references if self.facts & OPAQUE else {}
-                if references and _report_references(pieces, references, report):
-                    self.facts &= ~SAID
+            if (
+                facts & OPAQUE
+                and source is not None
+                and _report_references(pieces, find_dialect(source).references, report)
+            ):
+                self.facts &= ~SAID
             if target.names_model and not request.model:
                 report.lose("MODEL_UNKNOWN", None)
                 request = msgspec.structs.replace(request, model=UNKNOWN_MODEL)
@@ -178,11 +183,8 @@ class Writing(Struct):
         skip = len(alone) - 1
         return growth.Written(encode(listed[0 if is_first else skip : -1])[1:-1], report, skip)
 
-    def encoded(self, written: Any) -> bytes:
-        """The text of a body, with what was kept of it."""
-        encoded = encode(written)
-        if not self.kept:
-            return encoded
+    def joined(self, encoded: bytes) -> bytes:
+        """The text of a body with what was kept of it in its gap."""
         before, _, behind = encoded.partition(growth.GAP)
         return b"".join((before, *self.kept, behind))
 
@@ -217,8 +219,8 @@ def _lowered(pieces: list[Piece], report: Report) -> list[Piece]:
 
 def _report_references(pieces: list[Piece], references: Mapping[str, str], report: Report) -> bool:
     """Report blocks that refer to messages which only their provider keeps; tell whether there is nothing else."""
-    is_all = True
-    for piece in pieces:
+    is_all = bool(references)
+    for piece in pieces if references else ():
         held = piece.canister.held
         if type(held) is OpaqueContentClass and held.tag in references:
             report.lose(references[held.tag], piece.place)

@@ -67,7 +67,8 @@ PASSES: Mapping[str, tuple[Pass, int]] = {
 
 
 _ROWS = tuple((name, run, fact) for name, (run, fact) in PASSES.items())
-_ASKED_FOR = reduce(or_, (fact for _, _, fact in _ROWS))
+# The facts that ask for a pass.
+REPAIRABLE = reduce(or_, (fact for _, _, fact in _ROWS))
 # Passes that change nothing which a later one asks for.
 _LAST = frozenset({"alternation", "call_ids", "function_names", "cache_marks", "media_types"})
 
@@ -80,9 +81,7 @@ def repair(
     ``facts`` are those of the pieces (``survey``); the facts of the result come with it. Pieces that need no repair
     come back as the same list.
     """
-    if not facts & _ASKED_FOR:
-        return pieces, facts
-    position = _next(facts & _ASKED_FOR, 0)
+    position = _next(facts & REPAIRABLE, 0)
     while position < len(_ROWS):
         name, run, _ = _ROWS[position]
         arranged = pieces if name in off else run(pieces, rules, report)
@@ -90,7 +89,7 @@ def repair(
             pieces = arranged
             if name not in _LAST:
                 facts = survey(pieces, rules)
-        position = _next(facts & _ASKED_FOR, position + 1)
+        position = _next(facts & REPAIRABLE, position + 1)
     return pieces, facts
 
 
