@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from cannery.messages.canisters import (
+    AssistantCanisterClass,
     InvocationCanisterClass,
     ResultCanisterClass,
     new_result,
@@ -18,7 +19,6 @@ from cannery.messages.canisters import (
 )
 from cannery.messages.content import DataContentClass, PartsContentClass
 from cannery.messages.residue import Residue
-from cannery.messages.role import Role
 from cannery.wire.contract import Piece, Rules
 from cannery.wire.foreign import lost_residue
 from cannery.wire.losses import Report
@@ -33,22 +33,25 @@ def is_paired(pieces: list[Piece]) -> bool:
     answered = 0
     for piece in pieces:
         canister: Any = piece.canister
-        role = canister.role
-        if role is Role.Invocation:
+        kind = type(canister)
+        if kind is InvocationCanisterClass:
             if answered:
                 if answered < len(waiting):
                     return False
                 waiting, known, answered = [], set(), 0
-            if canister.identifier in known:
+            identifier = canister.identifier
+            if identifier in known:
                 return False
-            waiting.append(canister.identifier)
-            known.add(canister.identifier)
-        elif role is Role.Result:
+            waiting.append(identifier)
+            known.add(identifier)
+        elif kind is ResultCanisterClass:
             if answered >= len(waiting) or waiting[answered] != canister.invocation_id:
                 return False
             answered += 1
-        elif answered < len(waiting) and (
-            answered or role is not Role.Assistant or not canister.joined
+        elif (
+            waiting
+            and answered < len(waiting)
+            and (answered or kind is not AssistantCanisterClass or not canister.joined)
         ):
             return False
     return answered == len(waiting)

@@ -50,6 +50,8 @@ from cannery.wire.wire_roles import read_role
 
 _ROLES = VOCABULARIES["openai"]
 _AUDIO_TYPES = {sound: mime_type for mime_type, sound in AUDIO_FORMATS.items()}
+# The types of calls that have a name.
+_CALLED = frozenset({"function", "custom"})
 _REASONING_KEYS = ("reasoning_content", "reasoning")
 # What a part says, and the patch that gives its exact spelling again.
 Held = tuple[Any, Object | None]
@@ -88,10 +90,6 @@ class ChatReader(MediaOfResults):
             if read is None:
                 role = self._role(role, index)
                 read = readers[role]
-            if len(message) > 1 or "content" not in message:
-                for key, value in message.items():
-                    if type(value) is dict:
-                        message[key] = decoded(value)
             read(self, message, role, ("messages", index))
 
     def _role(self, role: Any, index: int) -> str:
@@ -127,8 +125,10 @@ class ChatReader(MediaOfResults):
 
     def _spoken(self, message: Object, role: str, path: Path) -> None:
         content = message.pop("content", absent)
+        if message:
+            _open(message)
         if type(content) is str:
-            residue = self._kept(None, set_again(message)) if message else None
+            residue = self._kept(None, {"s": message}) if message else None
             if role == "user":
                 self.canisters.append(new_user(content, self.when, False, residue))
             else:
@@ -268,8 +268,13 @@ class ChatReader(MediaOfResults):
 
     def assistant(self, message: Object, _role: str, path: Path) -> None:
         """An assistant message: what was said, then what was called."""
-        start = len(self.canisters)
         content = message.pop("content", absent)
+        if not message and type(content) is str:
+            self.canisters.append(new_assistant(content, self.when))
+            self.places.append((*path, "content"))
+            return
+        _open(message)
+        start = len(self.canisters)
         if "reasoning_content" in message or "reasoning" in message:
             self._reasoning(message, path)
         if type(content) is str and (content or not self._says_more(message, start)):
@@ -383,17 +388,14 @@ class ChatReader(MediaOfResults):
             self.object(call, path_text(path))
         kind = call.get("type", "function")
         inner = call.get(kind) if type(kind) is str else None
-        is_odd = type(inner) is not dict and type(call.get("function")) is dict
-        if is_odd:
+        is_odd = False
+        if type(inner) is not dict or kind not in _CALLED:
+            is_odd = type(inner) is not dict and type(call.get("function")) is dict
+            if not is_odd:
+                self._other_call(call, kind, path)
+                return
             # Its type is no word that tells anything; it stays as it is.
             kind, inner = "function", call["function"]
-        if kind not in ("function", "custom") or type(inner) is not dict:
-            if type(kind) is not str:
-                self.fail(f"{path_text(path)}.type", "expected a string")
-            held = new_opaque(self.dialect, kind, write_json(call))
-            opaque = Residue(self.dialect, form="tool_calls")
-            self._add(new_assistant(held, self.when, True, opaque), path)
-            return
         dropped = [] if is_odd or call.pop("type", None) else ["type"]
         identifier = call.get("id", absent)
         if type(identifier) is str and self._is_call_id(identifier):
@@ -411,7 +413,16 @@ class ChatReader(MediaOfResults):
         own = (identifier, name, kind == "custom")
         if not self.needs_call_ids:
             self._waiting.add(identifier, name)
-        self._add(new_invocation(arguments, self.when, True, residue, None, *own), path)
+        self.canisters.append(new_invocation(arguments, self.when, True, residue, None, *own))
+        self.places.append(path)
+
+    def _other_call(self, call: Object, kind: Any, path: Path) -> None:
+        """A call of a type that is not known, kept to the letter."""
+        if type(kind) is not str:
+            self.fail(f"{path_text(path)}.type", "expected a string")
+        held = new_opaque(self.dialect, kind, write_json(call))
+        opaque = Residue(self.dialect, form="tool_calls")
+        self._add(new_assistant(held, self.when, True, opaque), path)
 
     def _called(self, function: Object, kind: str, path: Path) -> tuple[str, str, Object | None]:
         """The name and the arguments of a call, and the patch of the object that holds them."""
@@ -423,7 +434,7 @@ class ChatReader(MediaOfResults):
         del function["name"]
         if type(arguments) is str:
             del function[key]
-            return name, arguments, set_again(function)
+            return name, arguments, {"s": function} if function else None
         if arguments is absent:
             return name, "", nested(function, {}, [key])
         if arguments is None:
@@ -445,6 +456,8 @@ class ChatReader(MediaOfResults):
     def _result(self, message: Object, role: str, path: Path) -> None:
         content = message.pop("content", absent)
         identifier, dropped = self._answered(message, role, path)
+        if message:
+            _open(message)
         form: str | None = None
         inner: Object | None = None
         cache: str | None = None
@@ -468,8 +481,8 @@ class ChatReader(MediaOfResults):
         residue = None
         if message or dropped or form or inner or cache:
             residue = self._kept(None, nested(message, {"content": inner}, dropped), form, cache)
-        own = (identifier, error)
-        self._add(new_result(held, self.when, False, residue, None, *own), path)
+        self.canisters.append(new_result(held, self.when, False, residue, None, identifier, error))
+        self.places.append(path)
 
     def _result_parts(
         self, content: list[Any], path: Path
@@ -487,9 +500,9 @@ class ChatReader(MediaOfResults):
 
     def _answered(self, message: Object, role: str, path: Path) -> tuple[str, list[str]]:
         """The id of the call that is answered, and the keys of a tool message that an older one does not have."""
-        if role == "tool" and not self.needs_call_ids:
-            return self._paired(message)
         if role == "tool":
+            if not self.needs_call_ids:
+                return self._paired(message)
             identifier = message.pop("tool_call_id", None)
             if type(identifier) is not str:
                 place = f"{path_text(path)}.tool_call_id"
@@ -532,6 +545,13 @@ class ChatReader(MediaOfResults):
         "input_audio": _audio,
         "file": _file,
     }
+
+
+def _open(message: Object) -> None:
+    """Decode what is an object among the fields of a message."""
+    for key, value in message.items():
+        if type(value) is dict:
+            message[key] = decoded(value)
 
 
 def _join(canister: AnyCanister) -> None:
