@@ -13,6 +13,7 @@ NO_RESULT = "[no result was recorded for this tool call]"
 PLACEHOLDER = "[the conversation starts with the assistant]"
 CONTINUE = "[continue]"
 ERROR_PREFIX = "[tool error] "
+_FLAG = ERROR_PREFIX.rstrip()
 SUPPLEMENT = "## Supplemental Information ##"
 
 # How every text begins that is read as more than text.
@@ -23,14 +24,14 @@ _MEDIA_LABEL = re.compile(r"\[attached to the result of tool call ([^\]\n]+)\]")
 
 def flag_error(text: str) -> str:
     """The text of a failed result, marked as such."""
-    return ERROR_PREFIX + text if text else ERROR_PREFIX.rstrip()
+    return ERROR_PREFIX + text if text else _FLAG
 
 
 def read_error_flag(text: str) -> str | None:
     """The text behind the mark of a failed result, or None when there is no mark."""
     if text.startswith(ERROR_PREFIX):
         return text[len(ERROR_PREFIX) :]
-    return "" if text == ERROR_PREFIX.rstrip() else None
+    return "" if text == _FLAG else None
 
 
 def system_envelope(text: str) -> str:

@@ -44,7 +44,6 @@ from cannery.wire.media import (
 Place = int | str | None
 PDF = "application/pdf"
 _TEXTUAL = ("json", "xml", "yaml", "javascript", "sql", "csv", "markdown", "toml")
-_BARE = {"type", "text"}
 
 
 class BlockWriter:
@@ -298,7 +297,8 @@ def is_bare_text(blocks: list[Any]) -> bool:
     """Whether blocks are one text and nothing else, so that a string may stand for them."""
     if len(blocks) != 1 or type(blocks[0]) is not dict:
         return False
-    return blocks[0].keys() == _BARE and blocks[0]["type"] == "text"
+    block = blocks[0]
+    return len(block) == 2 and block.get("type") == "text" and "text" in block
 
 
 def _is_picture(content: FileContentClass) -> bool:

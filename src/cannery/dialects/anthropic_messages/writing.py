@@ -64,6 +64,8 @@ class MessageWriter(BlockWriter):
     # What was the system field when it was read, and now stands behind messages.
     displaced: tuple[Piece, ...] = ()
     _has_lead = False
+    # Whether a turn was left out since the last message.
+    _is_gap = False
     _has_short_mark = False
     _last_place: int | None = None
 
@@ -98,36 +100,48 @@ class MessageWriter(BlockWriter):
         """The messages of all pieces; skip empty turns, which do not separate their neighbours."""
         written: list[Object] = []
         turn: list[Piece] = []
-        speaker, is_gap = "", False
-        merges = not self.is_same and "alternation" not in self.report.off
-        for piece in [*pieces, None]:
-            role = ""
-            if piece is not None:
-                canister = piece.canister
-                role = _ROLES[type(canister)]
-                if role == speaker and (
-                    canister.joined or type(canister) is InvocationCanisterClass
-                ):
-                    turn.append(piece)
-                    continue
-            message = self._message(speaker, turn) if turn else None
-            if message is None:
-                is_gap = is_gap or (merges and bool(turn))
-            elif is_gap and written and written[-1]["role"] == message["role"]:
-                self.report.repair("alternation", turn[0].place)
-                last = written[-1]
-                last["content"] = [*_listed(last["content"]), *_listed(message["content"])]
-            else:
-                if is_gap and message["role"] == "user":
-                    self._close_gap(written, message, turn[0].place)
+        speaker = ""
+        for piece in pieces:
+            canister = piece.canister
+            kind = type(canister)
+            role = _ROLES[kind]
+            if role == speaker and (canister.joined or kind is InvocationCanisterClass):
+                turn.append(piece)
+                continue
+            if turn:
+                message = self._message(speaker, turn)
+                if message is None or self._is_gap:
+                    self._end(message, turn, written)
                 else:
                     written.append(message)
-                is_gap = False
-            if piece is not None:
-                speaker, turn = role, [piece]
+            speaker, turn = role, [piece]
+        if turn:
+            self._end(self._message(speaker, turn), turn, written)
         if not self.is_same and written and written[-1]["role"] == "assistant":
             self._trim(written[-1])
         return written
+
+    def _end(self, message: Object | None, turn: list[Piece], written: list[Object]) -> None:
+        """Add the message of a turn, if anything is said in it."""
+        if message is None:
+            self._is_gap = self._is_gap or self._merges
+        elif not self._is_gap:
+            written.append(message)
+        elif written and written[-1]["role"] == message["role"]:
+            self.report.repair("alternation", turn[0].place)
+            last = written[-1]
+            last["content"] = [*_listed(last["content"]), *_listed(message["content"])]
+        else:
+            if message["role"] == "user":
+                self._close_gap(written, message, turn[0].place)
+            else:
+                written.append(message)
+            self._is_gap = False
+
+    @property
+    def _merges(self) -> bool:
+        """Whether neighbours of one side become one message when a turn between them is left out."""
+        return not self.is_same and "alternation" not in self.report.off
 
     def _close_gap(self, written: list[Object], message: Object, place: int | None) -> None:
         """Add a user message; system messages that stood before the turn that was left out follow it."""
@@ -143,14 +157,16 @@ class MessageWriter(BlockWriter):
         written += reversed(behind)
 
     def _message(self, role: str, turn: list[Piece]) -> Object | None:
-        head = turn[0].canister
+        first = turn[0]
+        head = first.canister
         residue = head.residue
-        held = head.held
-        is_bare = residue is None and type(held) is str and type(head) in _SPEAKERS
-        if is_bare and len(turn) == 1 and held and not held.isspace():
-            self._last_place = turn[0].place
-            return {"role": role, "content": held}
-        if residue is not None and residue.dialect != NAME:
+        if residue is None:
+            held = head.held
+            is_bare = len(turn) == 1 and type(held) is str and type(head) in _SPEAKERS
+            if is_bare and held and not held.isspace():
+                self._last_place = first.place
+                return {"role": role, "content": held}
+        elif residue.dialect != NAME:
             residue = None
         shape = ""
         if residue is not None and residue.form and type(head) is not ResultCanisterClass:
@@ -196,15 +212,19 @@ class MessageWriter(BlockWriter):
         return blocks
 
     def _user_blocks(self, turn: list[Piece]) -> list[Any]:
-        blocks = [block for piece in turn for block in self.piece_blocks(piece)]
+        if len(turn) == 1:
+            blocks = self.piece_blocks(turn[0])
+        else:
+            blocks = [block for piece in turn for block in self.piece_blocks(piece)]
         return blocks if blocks or self.is_same else _omitted(turn)
 
     def answer(self, turn: list[Piece]) -> list[Any]:
         """The blocks of an assistant turn."""
         blocks: list[Any] = []
+        is_same = self.is_same
         for piece in turn:
             for block in self.piece_blocks(piece):
-                if self.is_same or block["type"] not in _MEDIA:
+                if is_same or block["type"] not in _MEDIA:
                     blocks.append(block)
                     self._last_place = piece.place
                 else:
@@ -299,10 +319,10 @@ class MessageWriter(BlockWriter):
         return wrapped_input(held)
 
     def _result(self, canister: ResultCanisterClass, piece: Piece) -> Object:
-        residue = canister.residue
+        residue, held = canister.residue, canister.held
         is_error = canister.is_error
-        if type(canister.held) is str and residue is None and not is_error:
-            content: Any = canister.held
+        if type(held) is str and residue is None and not is_error:
+            content: Any = held
         else:
             is_own = residue is not None and residue.dialect == NAME
             content = self._result_content(canister, piece, residue.form if is_own else None)  # type: ignore[union-attr]
@@ -331,7 +351,8 @@ class MessageWriter(BlockWriter):
 
 def _content(blocks: list[Any], form: str | None) -> Any:
     """Blocks as the content of a message: a string for one text and nothing else, unless it was a list."""
-    return blocks[0]["text"] if form != "list" and is_bare_text(blocks) else blocks
+    is_bare = len(blocks) == 1 and form != "list" and is_bare_text(blocks)
+    return blocks[0]["text"] if is_bare else blocks
 
 
 def _is_inline(canister: AnyCanister) -> bool:
