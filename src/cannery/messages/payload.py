@@ -11,6 +11,7 @@ import re
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, Union, runtime_checkable
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from cannery.errors import ContentNotFoundError, MessageError
 from cannery.messages import digests
@@ -22,12 +23,30 @@ _ELIDED_ID = r"sha256:[0-9a-f]*(?:\.\.\.|…)"  # compiled when it is needed, wh
 _NOTHING = "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 _URL_SAFE = str.maketrans("-_", "+/")
 _NOT_BASE64 = r"[^A-Za-z0-9+/]"  # the same
+_ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+# How many characters tell base64 from other text; larger data is not scanned whole.
+_CLOSELY = 4_000
 
 
 class Base64(Struct, frozen=True, gc=False, eq=False):
     """Base64 text as it came, either alphabet, with or without padding or line breaks."""
 
     text: str
+    # What ``standard`` found.
+    _standard: Absential[str | None] = absent
+
+    @property
+    def standard(self) -> str | None:
+        """The text in the standard alphabet with padding, found once; None if it is not base64."""
+        if self._standard is absent:
+            force_setattr(self, "_standard", self._found())
+        return self._standard  # type: ignore[return-value]
+
+    def _found(self) -> str | None:
+        if _is_standard(self.text):
+            return self.text
+        data = self.read()
+        return None if data is None else binascii.b2a_base64(data, newline=False).decode()
 
     def head(self, length: int) -> str:
         """The first characters of the text, without touching the rest."""
@@ -73,6 +92,18 @@ class Base64(Struct, frozen=True, gc=False, eq=False):
     def __repr__(self) -> str:
         text = self.text if len(self.text) <= 64 else f"{self.text[:48]}…"
         return f"Base64({text!r}, {len(self.text)} characters)"
+
+
+def _is_standard(text: str) -> bool:
+    """Whether a text passes as base64 in the standard alphabet with padding.
+
+    Of a long one only the beginning and the end are looked at closely: reading all of it costs more than sending it.
+    """
+    if len(text) % 4 or not text.isascii() or "-" in text or "_" in text or "\n" in text:
+        return False
+    end = text[-4:].rstrip("=")
+    closely = text[: min(_CLOSELY, len(text) - 4)] + end
+    return not text or (len(end) > 1 and not closely.encode().translate(None, _ALPHABET))
 
 
 class Location(Struct, frozen=True, gc=False, metaclass=CheckedMeta):

@@ -79,9 +79,6 @@ _ALSO: dict[str, frozenset[str]] = {
     "video/3gpp": _MP4 | {"audio/3gpp"},
     "video/3gpp2": _MP4 | {"audio/3gpp2"},
 }
-_ALPHABET = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
-# How many characters tell base64 from other text; larger data is not scanned whole.
-_CLOSELY = 4_000
 NOT_BASE64 = "the data are empty or not base64"
 _SPELLINGS = {
     "image/jpg": "image/jpeg",
@@ -126,29 +123,15 @@ def base64_text(payload: Payload) -> str:
 
 def standard_base64(payload: Payload) -> str:
     """The base64 text of a payload in the standard alphabet with padding, whatever it came as."""
-    if isinstance(payload, Base64) and is_standard_base64(payload.text):
-        return payload.text
-    return base64.b64encode(payload_bytes(payload)).decode()
-
-
-def is_standard_base64(text: str) -> bool:
-    """Whether a text passes as base64 in the standard alphabet with padding.
-
-    Of a long one only the beginning and the end are looked at closely: reading all of it costs more than sending it.
-    """
-    if len(text) % 4 or not text.isascii() or "-" in text or "_" in text or "\n" in text:
-        return False
-    end = text[-4:].rstrip("=")
-    closely = text[: min(_CLOSELY, len(text) - 4)] + end
-    return not text or (len(end) > 1 and not closely.encode().translate(None, _ALPHABET))
+    found = payload.standard if type(payload) is Base64 else None
+    return base64.b64encode(payload_bytes(payload)).decode() if found is None else found
 
 
 def is_broken(content: BinaryContentStruct) -> bool:
     """Whether inline data are empty or not base64, which no provider takes."""
     payload = content.payload
-    if isinstance(payload, Base64):
-        is_sound = payload.head(1) and is_standard_base64(payload.text)
-        return not (is_sound or payload.read())
+    if type(payload) is Base64:
+        return not payload.standard
     if isinstance(payload, Location) or (isinstance(content, FileContentClass) and content.chunks):
         return False
     return not payload if isinstance(payload, bytes) else payload.size == 0

@@ -65,7 +65,7 @@ from cannery.messages.requests import Request, new_request
 from cannery.messages.residue import Residue
 from cannery.roles.vocabularies import VOCABULARIES
 from cannery.wire.arguments import RAW_ARGUMENTS, input_text
-from cannery.wire.bodies import Object, is_named, read_body
+from cannery.wire.bodies import Object, is_named, long_text, read_body
 from cannery.wire.media import contradiction
 from cannery.wire.places import Path, Places
 from cannery.wire.residues import nested, set_again
@@ -554,7 +554,7 @@ def _read_media(holder: Object, rank: int, path: Path) -> tuple[Any, Object | No
     section = Section(holder, _MEDIA_KEYS)
     source = "data" if rank == _INLINE else "fileUri"
     key = section.keys.get(source, source)
-    given = expect(str, plain(holder.get(key, MISSING)), (*path, key))
+    given = expect(str, long_text(holder.get(key, MISSING)), (*path, key))
     declared = section.get("mimeType")
     is_typed = type(declared) is str and _MIME.fullmatch(declared) is not None
     mime_type: str = declared if is_typed else ""
