@@ -31,10 +31,11 @@ STAND_INS = (
     "Y29udGV4dF9lbmdpbmVlcmluZ19pc190aGVfd2F5X3RvX2dv",
     "c2tpcF90aG91Z2h0X3NpZ25hdHVyZV92YWxpZGF0b3I=",
 )
-_LONG = 1024
 _NAMES = (".name", f"{ENVELOPE}.name", f"{ENVELOPE}.tool_name")
 # What a model says; the ids of its messages are made by servers.
-_OF_MODELS = (AssistantCanisterClass, InvocationCanisterClass)
+_OF_MODELS = frozenset({AssistantCanisterClass, InvocationCanisterClass})
+# The code and the detail of a loss, and the path below its place.
+LostField = tuple[str, str, str]
 # Among the paths of a dialect: where an answer has citations beside its text.
 _CITATIONS = "citations"
 _SETTINGS = (*Controls.__struct_fields__, "tool_choice")
@@ -55,6 +56,8 @@ _MADE_BY_SERVERS: dict[str, type] = {
     ".role": str,
     ".strict": bool,
 }
+# What says nothing where nothing is in it.
+_EMPTY = frozenset({str, list, dict})
 _STATES = frozenset(
     {
         *("completed", "in_progress", "incomplete", "failed", "queued", "cancelled"),
@@ -70,67 +73,55 @@ def report_residue(value: Any, report: Report, place: Place, taken: str | None =
     residue = value.residue
     if residue is None or not (residue.part or residue.envelope or residue.cache):
         return
-    if isinstance(value, (Request, Response)):
+    kind = type(value)
+    if kind is Request or kind is Response:
         return
-    is_result = isinstance(value, ResultCanisterClass)
-    is_answer = isinstance(value, _OF_MODELS)
     # The form of a tool names the field that its schema was read from; what is kept of that is only its spelling.
-    read = residue.form.split() if isinstance(value, Tool) and residue.form else ()
+    read = residue.form.split() if kind is Tool and residue.form else ()
+    is_result, is_answer = kind is ResultCanisterClass, kind in _OF_MODELS
     for code, detail, within in lost_residue(residue, is_result=is_result, is_answer=is_answer):
-        if within != taken and within.removeprefix(".") not in read:
-            report.lose(code, place, detail, within)
-    if residue.cache is not None and isinstance(value, Tool):
+        if within != taken and not (read and within.removeprefix(".") in read):
+            report.lost.append((code, place, detail, within))
+    if residue.cache is not None and kind is Tool:
         report.lose("CACHE_MARK_DROPPED", place)
 
 
-def lost_residue(
-    residue: Residue, *, is_result: bool, is_answer: bool = False
-) -> tuple[tuple[str, str, str], ...]:
+def lost_residue(residue: Residue, *, is_result: bool, is_answer: bool = False) -> list[LostField]:
     """The code, detail and path below its place of everything that foreign residue holds."""
-    length = len(residue.part or "") + len(residue.envelope or "")
-    if not length:
-        return ()
-    if length > _LONG:
-        return _lost_residue.__wrapped__(residue, is_result=is_result, is_answer=is_answer)
-    return _lost_residue(residue, is_result=is_result, is_answer=is_answer)
-
-
-@lru_cache(maxsize=1024)
-def _lost_residue(
-    residue: Residue, *, is_result: bool, is_answer: bool
-) -> tuple[tuple[str, str, str], ...]:
     is_marked = residue.cache is not None
-    found = [
-        *lost_keys(residue.part, is_marked=is_marked),
-        *(
-            (code, detail, ENVELOPE + path)
-            for code, detail, path in lost_keys(residue.envelope, is_marked=is_marked)
-        ),
-    ]
-    # The name on a result is that of its call, which says it already.
-    lost = [each for each in found if not (is_result and each[2] in _NAMES)]
-    return (*lost, *(() if is_answer else _own_id(residue.envelope)))
+    lost: list[LostField] = []
+    if residue.part:
+        lost = lost_keys(dropped_keys(residue.part), is_marked=is_marked)
+    left: Left = []
+    if residue.envelope:
+        left = dropped_keys(residue.envelope)
+        for code, detail, path in lost_keys(left, is_marked=is_marked):
+            lost.append((code, detail, ENVELOPE + path))
+    if is_result:
+        # The name on a result is that of its call, which says it already.
+        lost = [each for each in lost if each[2] not in _NAMES]
+    if not is_answer:
+        for path, held in left:
+            # The id that a client gave to its own message; servers give them to answers and to items.
+            if path == ".id" and held and type(held) is str:
+                lost.append(("MESSAGE_ID_DROPPED", "", f"{ENVELOPE}.id"))
+    return lost
 
 
-def _own_id(envelope: str | None) -> Iterator[tuple[str, str, str]]:
-    """The id that a client gave to its own message; servers give them to answers and to items."""
-    for path, held in dropped_keys(envelope):
-        if path == ".id" and held and type(held) is str:
-            yield "MESSAGE_ID_DROPPED", "", f"{ENVELOPE}.id"
-
-
-def lost_keys(patch: str | None, *, is_marked: bool) -> Iterator[tuple[str, str, str]]:
-    """The code, detail and path of every field of a patch that is lost."""
-    for path, held in dropped_keys(patch):
+def lost_keys(left: Left, *, is_marked: bool) -> list[LostField]:
+    """The code, detail and path of every field that a reader left and that is lost."""
+    lost: list[LostField] = []
+    for path, held in left:
         said = lost_field(path, held, is_marked=is_marked)
         if said is not None:
-            yield *said, path
+            lost.append((said[0], said[1], path))
         elif is_marked and type(held) is dict and path.rpartition(".")[2] in _MARKS:
             # The mark itself is said otherwise; what else stands in it is not.
             for key, item in held.items():
                 if item not in _MARK_WORDS.get(key, ()) and lost_field(key, item) is not None:
                     detail = f"this {key!r} of a mark is known only to its own dialect"
-                    yield "CACHE_MARK_DROPPED", detail, f"{path}.{key}"
+                    lost.append(("CACHE_MARK_DROPPED", detail, f"{path}.{key}"))
+    return lost
 
 
 def report_settings(
@@ -277,9 +268,10 @@ def lost_field(
 
     Of what is marked the writer says itself what becomes of the mark. No server makes the settings of a request.
     """
-    key = path.rpartition(".")[2]
-    if held is None or held in ("", [], {}) or (not is_setting and _is_made(path, held)):
+    is_empty = held is None or (not held and type(held) in _EMPTY)
+    if is_empty or (not is_setting and _is_made(path, held)):
         return ("FIELD_DROPPED", "what is empty says something here") if path in _TELLING else None
+    key = path.rpartition(".")[2]
     if key in _MARKS:
         return None if is_marked else ("CACHE_MARK_DROPPED", "")
     # A result that is said not to have failed is one that did not fail; words that are no thought are words.

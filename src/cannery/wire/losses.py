@@ -6,7 +6,6 @@ the place in the source. ``CODES`` and ``REPAIRS`` are the tables that ``docs/lo
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
@@ -19,9 +18,6 @@ _ABOUT_CITATIONS = ("CITATION_APPROXIMATED", "CITATION_DROPPED")
 POLICIES = ("allow", "warn", "strict")
 # Before a path within: it starts at the wire message that holds the place, not at the place itself.
 ENVELOPE = "^"
-_MESSAGE = re.compile(
-    r"choices\[\d+\]\.message|candidates\[\d+\]\.content|gen_ai\.[\w.]+\[\d+\]|\w+(?:\[\d+\])?"
-)
 
 CODES: Mapping[str, tuple[str, str]] = {
     "ARGUMENTS_WRAPPED": (INFO, "arguments that are not a JSON object were wrapped in one"),
@@ -117,8 +113,8 @@ Place = int | str | None
 # A loss as it is noted: its code, its place, the detail, and the path below the place; a repair the same way.
 Lost = tuple[str, Place, str, str]
 Repaired = tuple[str, Place, str]
-# How a place becomes the path of the source.
-Locate = Callable[[int | str], str]
+# How a place becomes the path of the source; also that of the wire message which holds it.
+Locate = Callable[..., str]
 
 
 class Loss(Struct, frozen=True, gc=False):
@@ -245,12 +241,15 @@ class Report(Struct):
             return ()
         if len(self.lost) > 1:
             self.lost.sort(key=_order)
-        found: dict[Loss, None] = {}
+        found: list[Loss] = []
+        paths: set[str] = set()
         for code, place, detail, within in self.lost:
             severity, usual = CODES[code]
             path = "$" if place is None else _path(place, within, locate)
-            found[Loss(code, severity, path, detail or usual)] = None
-        return (*found,)
+            paths.add(path)
+            found.append(Loss(code, severity, path, detail or usual))
+        # Most losses have a path of their own.
+        return (*(found if len(paths) == len(found) else dict.fromkeys(found)),)
 
     def repairs(self, locate: Locate) -> tuple[Repair, ...]:
         """The repairs, each once, with paths."""
@@ -296,11 +295,10 @@ def real_losses(losses: Iterable[Loss]) -> tuple[Loss, ...]:
 
 
 def _path(place: int | str, within: str, locate: Locate) -> str:
-    path = locate(place)
-    if not within or path == "tools":
-        # Tools that stand within one string have no paths of their own.
-        return path or "$"
-    if within.startswith(ENVELOPE):
-        found = _MESSAGE.match(path)
-        path, within = found.group() if found else path, within.removeprefix(ENVELOPE)
-    return (path + within).removeprefix(".") or "$"
+    if within[:1] == ENVELOPE:
+        path, within = locate(place, True), within[1:]
+    else:
+        path = locate(place)
+    # Tools that stand within one string have no paths of their own.
+    told = path if path == "tools" else path + within
+    return told.removeprefix(".") or "$"

@@ -130,7 +130,7 @@ def standard_base64(payload: Payload) -> str:
 def is_broken(content: BinaryContentStruct) -> bool:
     """Whether inline data are empty or not base64, which no provider takes."""
     payload = content.payload
-    if type(payload) is Base64:
+    if isinstance(payload, Base64):
         return not payload.standard
     if isinstance(payload, Location) or (isinstance(content, FileContentClass) and content.chunks):
         return False

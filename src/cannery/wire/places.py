@@ -21,6 +21,8 @@ _PARTS = {
     "@budget": "thinking.budget",
     "@summary": "thinking.summary",
 }
+# Where answers keep their messages, below one of several.
+_ANSWERS: dict[str | int, str] = {"choices": "message", "candidates": "content"}
 _TOOL = re.compile(r"tools\[(\d+)\]")
 
 
@@ -54,16 +56,25 @@ def path_text(path: Path) -> str:
     return text[1:]
 
 
+def _message_of(path: Path) -> Path:
+    """The path of the wire message that holds a path."""
+    end = 2 if len(path) > 1 and type(path[1]) is int else 1
+    is_deeper = len(path) > end and _ANSWERS.get(path[0]) == path[end]
+    return path[: end + 1] if is_deeper else path[:end]
+
+
 def locator(places: Places | None, control_paths: ControlPaths | None) -> Locate:
     """How places become paths of the body that was read; without one, they name parts of the request.
 
     ``control_paths`` says where the dialect of the body keeps its settings; None where there is no such dialect.
     """
+    noted = () if places is None else places.canisters
 
-    def locate(place: int | str) -> str:
+    def locate(place: int | str, is_message: bool = False) -> str:  # noqa: FBT001, FBT002 - see Locate
         if isinstance(place, int):
-            noted = () if places is None else places.canisters
-            return path_text(noted[place]) if place < len(noted) else f"conversation[{place}]"
+            if place >= len(noted):
+                return f"conversation[{place}]"
+            return path_text(_message_of(noted[place]) if is_message else noted[place])
         if place.startswith("@"):
             return _setting(place, places, control_paths)
         tool = None if places is None else _TOOL.fullmatch(place)

@@ -117,9 +117,9 @@ def dropped_keys(patch: str | None) -> Left:
 
 def _add_keys(patch: Object, path: str, fields: Left) -> None:
     if "s" in patch:
-        fields += [
-            (f"{path}.{key}", value) for key, value in patch["s"].items() if value is not None
-        ]
+        for key, value in patch["s"].items():
+            if value is not None:
+                fields.append((f"{path}.{key}", value))
     if "d" in patch:
         spelled = patch.get("r", {})
         for key, inner in patch["d"].items():

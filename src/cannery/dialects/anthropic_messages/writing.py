@@ -160,13 +160,14 @@ class MessageWriter(BlockWriter):
         first = turn[0]
         head = first.canister
         residue = head.residue
-        if residue is None:
+        if residue is None or residue.dialect != NAME:
             held = head.held
             is_bare = len(turn) == 1 and type(held) is str and type(head) in _SPEAKERS
-            if is_bare and held and not held.isspace():
+            if is_bare and held and not held.isspace() and not (residue and residue.cache):
+                if residue is not None:
+                    report_residue(head, self.report, first.place)
                 self._last_place = first.place
                 return {"role": role, "content": held}
-        elif residue.dialect != NAME:
             residue = None
         shape = ""
         if residue is not None and residue.form and type(head) is not ResultCanisterClass:

@@ -50,9 +50,11 @@ from cannery.wire.wire_roles import read_role
 
 _ROLES = VOCABULARIES["openai"]
 _AUDIO_TYPES = {sound: mime_type for mime_type, sound in AUDIO_FORMATS.items()}
+_REASONING_KEYS = ("reasoning_content", "reasoning")
+# What an assistant says beside its content.
+_BESIDE = frozenset((*_REASONING_KEYS, *("refusal", "audio", "tool_calls", "function_call")))
 # The types of calls that have a name.
 _CALLED = frozenset({"function", "custom"})
-_REASONING_KEYS = ("reasoning_content", "reasoning")
 # What a part says, and the patch that gives its exact spelling again.
 Held = tuple[Any, Object | None]
 
@@ -269,11 +271,14 @@ class ChatReader(MediaOfResults):
     def assistant(self, message: Object, _role: str, path: Path) -> None:
         """An assistant message: what was said, then what was called."""
         content = message.pop("content", absent)
-        if not message and type(content) is str:
-            self.canisters.append(new_assistant(content, self.when))
+        if message:
+            _open(message)
+        if type(content) is str and _BESIDE.isdisjoint(message):
+            form = self._form(message, None) if message else None
+            residue = self._kept(None, {"s": message} if message else None, form)
+            self.canisters.append(new_assistant(content, self.when, False, residue))
             self.places.append((*path, "content"))
             return
-        _open(message)
         start = len(self.canisters)
         if "reasoning_content" in message or "reasoning" in message:
             self._reasoning(message, path)
