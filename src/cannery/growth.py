@@ -16,6 +16,7 @@ from typing import Any
 from msgspec import Struct
 
 from cannery.messages.canisters import (
+    DocumentCanisterClass,
     InvocationCanisterClass,
     ResultCanisterClass,
     SupervisorCanisterClass,
@@ -37,6 +38,7 @@ _MOST = 4
 _MANY = 32
 
 Key = tuple[Any, ...]
+_SETUP = (SupervisorCanisterClass, DocumentCanisterClass)
 # What is taken out of a conversation need not be one.
 _all: Any = tuple.__getitem__
 # Stands for the kept text while a body is encoded; no JSON text has this byte.
@@ -47,7 +49,7 @@ class Kept(Struct, frozen=True, gc=False):
     """The messages of the first ``length`` canisters as JSON text, without brackets, and what they took.
 
     A longer beginning shares the text of the shorter one; each piece but the first starts with a comma.
-    ``skip`` is how many messages the supervisors make that lead the conversation.
+    ``skip`` is how many messages the supervisors and documents make that lead the conversation.
     """
 
     length: int = 0
@@ -162,9 +164,9 @@ def _joined(pieces: tuple[bytes, ...], text: bytes) -> tuple[bytes, ...]:
 
 
 def leading(conversation: Conversation) -> int:
-    """How many supervisors stand before anybody speaks."""
+    """How many supervisors and documents stand before anybody speaks: some dialects have fields for them."""
     for index, canister in enumerate(conversation):
-        if type(canister) is not SupervisorCanisterClass:
+        if type(canister) not in _SETUP:
             return index
     return len(conversation)
 

@@ -80,11 +80,14 @@ def test_a_translated_response_is_valid(case: Case, target: str):
 @settings(max_examples=60)
 @given(data=st.data())
 def test_any_tame_request_translates_to_a_valid_one(source: str, target: str, data: st.DataObject):
-    body = json.dumps(data.draw(tame_requests(source))).encode()
-    rendered = cannery.translate(body, source=source, target=target)
+    drawn = data.draw(tame_requests(source))
+    write = partial(cannery.translate, json.dumps(drawn).encode(), source=source, target=target)
+    rendered = unless_empty(write, source, drawn)
+    if rendered is None:
+        return
     written = json.loads(rendered.body)
     assert problems(target, written) == []
-    assert silent(source, json.loads(body), target, written, rendered) == []
+    assert silent(source, drawn, target, written, rendered) == []
 
 
 @pytest.mark.parametrize("source, target", PAIRS)

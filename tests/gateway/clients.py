@@ -342,6 +342,64 @@ class Ollama(Chat):
         return None
 
 
+class Cohere(Chat):
+    """cohere."""
+
+    def __init__(self, url: str) -> None:
+        import cohere
+        import httpx
+        from cohere.core.api_error import ApiError
+
+        self.errors = ApiError
+        self.http = httpx.Client()
+        self.client = cohere.ClientV2(KEY, base_url=f"{url}/cohere", httpx_client=self.http)
+
+    def close(self) -> None:
+        self.http.close()
+
+    def create(self, model: str, messages: list[Any], **more: Any) -> Any:
+        options = {"max_retries": 0}
+        return self.client.chat(model=model, messages=messages, request_options=options, **more)
+
+    def plain(self, model: str) -> Any:
+        messages = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi"}]
+        answer = self.create(model, messages)
+        return {
+            "text": answer.message.content[0].text,
+            "output": answer.usage.tokens.output_tokens > 0,
+        }
+
+    def streamed(self, model: str) -> Any:
+        messages = [{"role": "user", "content": "one two three"}]
+        events = list(self.client.chat_stream(model=model, messages=messages))
+        words = [event.delta.message.content for event in events if event.type == "content-delta"]
+        assert [events[0].type, events[-1].type] == ["message-start", "message-end"]
+        usage = events[-1].delta.usage
+        text = "".join(each.text for each in words)
+        return {"text": text, "output": usage.tokens.output_tokens > 0}
+
+    def tool(self, model: str) -> Any:
+        messages: list[Any] = [{"role": "user", "content": "call get_weather"}]
+        answer = self.create(model, messages, tools=list(self.tools))
+        call = answer.message.tool_calls[0]
+        document = {"type": "document", "document": {"data": {"temperature": "4 degrees"}}}
+        told = {"role": "tool", "tool_call_id": call.id, "content": [document]}
+        final = self.create(model, [*messages, answer.message, told], tools=list(self.tools))
+        return {
+            "name": call.function.name,
+            "arguments": json.loads(call.function.arguments),
+            "text": final.message.content[0].text,
+        }
+
+    def image(self, model: str) -> Any:
+        parts = [
+            {"type": "text", "text": "What is this?"},
+            {"type": "image_url", "image_url": {"url": _image_url()}},
+        ]
+        answer = self.create(model, [{"role": "user", "content": parts}])
+        return {"text": answer.message.content[0].text}
+
+
 def _error(error: Any) -> dict[str, Any]:
     body = error.body if isinstance(error.body, dict) else {}
     inner = body.get("error", body)
@@ -354,6 +412,7 @@ CLIENTS: dict[str, type[Chat]] = {
     "messages": Messages,
     "gemini": Gemini,
     "mistral": Mistral,
+    "cohere": Cohere,
     "ollama": Ollama,
 }
 SCENARIOS = ("plain", "streamed", "tool", "image", "error")

@@ -70,6 +70,22 @@ class _Said:
                 return True
         return False
 
+    def use_json(self, value: Any) -> bool:
+        """Use up the JSON text of a value that stands inside of a longer text."""
+        decoder = json.JSONDecoder()
+        for index, piece in enumerate(self.pieces):
+            for start, char in enumerate(piece):
+                if char not in "{[":
+                    continue
+                try:
+                    found, end = decoder.raw_decode(piece, start)
+                except ValueError:
+                    continue
+                if found == value:
+                    self.pieces[index : index + 1] = [piece[:start], piece[end:]]
+                    return True
+        return False
+
     def use_all(self, fits: Callable[[str], bool]) -> bool:
         found = any(fits(piece) for piece in self.pieces)
         if found:
@@ -101,8 +117,11 @@ class _Pool:
     def _take_said(self, leaf: Leaf) -> bool:
         holders = _HOLDERS[leaf.kind]
         if not isinstance(leaf.value, str):
-            has_text = self._use(holders, lambda text: leaf.value in _json_values(text))
-            return has_text or self._take_value(leaf, _same_result)
+            return (
+                any(said.use_json(leaf.value) for said in self._said if said.kind in holders)
+                or self._use(holders, lambda text: leaf.value in _json_values(text))
+                or self._take_value(leaf, _same_result)
+            )
         text = _clean(leaf.value)
         return (
             any(said.use(text, whole=True) for said in self._said if said.kind in holders)

@@ -19,6 +19,7 @@ EMPTY = frozenset({"absent", "null", "empty"})
 _FIELDS: dict[str, type] = {
     "reasoning_content": ReasoningContentClass,
     "reasoning": ReasoningContentClass,
+    "tool_plan": ReasoningContentClass,
     "refusal": RefusalContentClass,
     "audio": AudioContentClass,
     "tool_calls": OpaqueContentClass,

@@ -64,6 +64,8 @@ class ChatReader(MediaOfResults):
 
     # Whether a result must name its call; elsewhere one without an id answers the first call that waits.
     needs_call_ids: ClassVar[bool] = True
+    # The fields of an assistant message in which something is said beside its content.
+    beside: ClassVar[frozenset[str]] = frozenset({"refusal", "audio"})
     # In an answer: what the ids begin with that are made for calls without one.
     call_stem = ""
     _legacy_count = 0
@@ -289,7 +291,7 @@ class ChatReader(MediaOfResults):
             form = None
         else:
             form = self._assistant_form(content, path, start)
-        if "refusal" in message or "audio" in message:
+        if message and not self.beside.isdisjoint(message):
             self._beside(message, path, start)
         if "tool_calls" in message or "function_call" in message:
             self._calls(message, path, start)
