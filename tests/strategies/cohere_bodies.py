@@ -17,7 +17,9 @@ def request(dice: Dice) -> Body:
     body: Body = {"model": "command-a-03-2025", "messages": messages}
     if dice.maybe(4):
         body["documents"] = dice.some(lambda: _document(dice), least=1, most=3)
-    return dice.dress(body | _tools(dice) | _settings(dice, has_documents="documents" in body))
+    body |= _tools(dice)
+    takes_format = not (dice.orderly and body.keys() & {"tools", "documents"})
+    return dice.dress(body | _settings(dice, takes_format=takes_format))
 
 
 def response(dice: Dice) -> Body:
@@ -180,10 +182,8 @@ def _tool(dice: Dice, name: str) -> Body:
     return dice.dress({"type": "function", "function": dice.dress(function)})
 
 
-def _settings(dice: Dice, *, has_documents: bool) -> Body:
-    shape = (
-        {} if has_documents and dice.orderly else dice.subset(response_format=lambda: _format(dice))
-    )
+def _settings(dice: Dice, *, takes_format: bool) -> Body:
+    shape = dice.subset(response_format=lambda: _format(dice)) if takes_format else {}
     return shape | dice.subset(
         temperature=lambda: dice.pick(0, 0.5, None),
         p=lambda: dice.pick(0.75, 0.1, None),

@@ -23,6 +23,7 @@ from cannery.dialects.cohere_chat.settings import NAME
 from cannery.dialects.cohere_chat.writing import is_said, write_citation
 from cannery.messages.absence import absent
 from cannery.messages.content import (
+    Citation,
     DataContentClass,
     OpaqueContentClass,
     Origin,
@@ -73,7 +74,10 @@ class CohereStreamReader:
         # The parts of contents and calls by their own numbers, and the kind of each open part with its words.
         self._contents: dict[Any, int] = {}
         self._calls: dict[Any, int] = {}
+        self._plan = -1
         self._open: dict[int, tuple[str, list[str]]] = {}
+        # Texts whose content has ended, which may yet be cited.
+        self._ended: list[int] = []
         self._is_started = False
         self._is_over = False
         # What stands around the answer: all citations, and whether a text has each of them.
@@ -123,17 +127,23 @@ class CohereStreamReader:
         self._open[index] = (kind, [])
         return PartStart(index, kind, **facts)
 
-    def _end(self, *kinds: str) -> Iterator[Event]:
-        """End the open parts of some kinds."""
-        for index in [index for index, (kind, _) in self._open.items() if kind in kinds]:
-            del self._open[index]
-            yield PartEnd(index)
+    def _end(self, part: int | None) -> Iterator[Event]:
+        if part in self._open:
+            del self._open[part]
+            yield PartEnd(part)
+
+    def _settle(self) -> Iterator[Event]:
+        """Something else begins: end the plan, and texts whose content has ended."""
+        for part in self._ended:
+            yield from self._end(part)
+        self._ended = []
+        yield from self._end(self._plan)
 
     def _content_start(self, value: Object, message: Object) -> Iterator[Event]:
         given = message.get("content")
         content: Object = given if type(given) is dict else {}
         tag = content.get("type", "text")
-        yield from self._end("text", "reasoning", PLAN)
+        yield from self._settle()
         if tag not in _KINDS:
             held = new_opaque(NAME, str(tag), guarded(NAME, partial(write_json, content)))
             start = self._begin("whole", content=held)
@@ -159,7 +169,7 @@ class CohereStreamReader:
                 continue
             part = self._contents.get(value.get("index"))
             if part is None or self._open.get(part, ("",))[0] != kind:
-                yield from self._end("text", "reasoning", PLAN)
+                yield from self._settle()
                 yield from self._content(value, kind)
                 part = self._count - 1
             self._open[part][1].append(words)
@@ -168,29 +178,29 @@ class CohereStreamReader:
     def _content_end(self, value: Object, _message: Object) -> Iterator[Event]:
         """Thoughts end here; a text may yet be cited."""
         part = self._contents.get(value.get("index"))
-        if part in self._open and self._open[part][0] != "text":
-            del self._open[part]
-            yield PartEnd(part)
+        if part in self._open and self._open[part][0] == "text":
+            self._ended.append(part)
+        else:
+            yield from self._end(part)
 
-    def _plan(self, _value: Object, message: Object) -> Iterator[Event]:
+    def _plan_delta(self, _value: Object, message: Object) -> Iterator[Event]:
         words = message.get(PLAN)
         if type(words) is not str or not words:
             return
-        part = next((index for index, (kind, _) in self._open.items() if kind == PLAN), None)
-        if part is None:
-            yield from self._end("text", "reasoning")
-            part, self._count = self._count, self._count + 1
-            self._open[part] = (PLAN, [])
+        if self._plan not in self._open:
+            yield from self._settle()
             residue = Residue(NAME, form=PLAN)
-            yield PartStart(part, "reasoning", origin=Origin(NAME), residue=residue)
-        yield Delta(part, words)
+            start = self._begin("reasoning", origin=Origin(NAME), residue=residue)
+            self._plan = start.index
+            yield start
+        yield Delta(self._plan, words)
 
     def _call_start(self, value: Object, message: Object) -> Iterator[Event]:
         given = message.get("tool_calls")
         call: Object = given if type(given) is dict else {}
         held = call.get("function")
         function: Object = held if type(held) is dict else {}
-        yield from self._end("text", "reasoning", PLAN)
+        yield from self._settle()
         identifier = call.get("id") or f"{self._stem}{len(self._calls)}"
         dropped = [key for key in ("id", "type") if key not in call]
         inner = {key: item for key, item in function.items() if key not in ("name", "arguments")}
@@ -214,10 +224,7 @@ class CohereStreamReader:
             yield Delta(part, guarded(NAME, partial(argument_text, words)), "arguments")
 
     def _call_end(self, value: Object, _message: Object) -> Iterator[Event]:
-        part = self._calls.get(value.get("index"))
-        if part in self._open:
-            del self._open[part]
-            yield PartEnd(part)
+        yield from self._end(self._calls.get(value.get("index")))
 
     def _citation(self, value: Object, message: Object) -> Iterator[Event]:
         item = message.get("citations")
@@ -242,7 +249,8 @@ class CohereStreamReader:
 
     def _message_end(self, value: Object, _message: Object) -> Iterator[Event]:
         self._is_over = True
-        yield from self._end("text", "reasoning", PLAN, "invocation", "whole")
+        for part in [*self._open]:
+            yield from self._end(part)
         given = value.get("delta")
         delta: Object = {**given} if type(given) is dict else {}
         if type(delta.get("error")) is str and delta["error"]:
@@ -275,7 +283,7 @@ class CohereStreamReader:
         "content-start": _content_start,
         "content-delta": _content_delta,
         "content-end": _content_end,
-        "tool-plan-delta": _plan,
+        "tool-plan-delta": _plan_delta,
         "tool-call-start": _call_start,
         "tool-call-delta": _call_delta,
         "tool-call-end": _call_end,
@@ -300,6 +308,8 @@ class CohereStreamWriter(EventWriter):
         self._starts: dict[int, PartStart] = {}
         # The words of texts, which citations repeat, and of free text, which is wrapped when it is whole.
         self._words: dict[int, list[str]] = {}
+        # Citations that have to wait until their text is whole.
+        self._waiting: dict[int, list[Citation]] = {}
         self._silent: set[int] = set()
         self._thoughts = Thoughts()
         self._usage: UsageReport | None = None
@@ -406,8 +416,14 @@ class CohereStreamWriter(EventWriter):
         citation = event.citation
         if citation is None or event.index not in self._open or not is_said(citation):
             return b""
-        words = "".join(self._words[event.index])
-        written = write_citation(citation, words, self._open[event.index])
+        if citation.dialect != NAME and citation.end is None:
+            self._waiting.setdefault(event.index, []).append(citation)
+            return b""
+        return self._cited(event.index, citation)
+
+    def _cited(self, index: int, citation: Citation) -> bytes:
+        words = "".join(self._words[index])
+        written = write_citation(citation, words, self._open[index])
         number, self._citations = self._citations, self._citations + 1
         begun = self._event("citation-start", number, citations=written)
         return begun + self._event("citation-end", number)
@@ -418,7 +434,9 @@ class CohereStreamWriter(EventWriter):
         if event.index not in self._open:
             return b""
         if start.kind != "invocation":
-            return self._event("content-end", self._open.pop(event.index))
+            waiting = self._waiting.pop(event.index, ())
+            late = b"".join([self._cited(event.index, each) for each in waiting])
+            return late + self._event("content-end", self._open.pop(event.index))
         written = b""
         if start.is_freeform:
             words = write_json({FREEFORM_INPUT: "".join(self._words[event.index])})
