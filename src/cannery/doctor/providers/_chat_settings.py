@@ -8,26 +8,19 @@ from typing import Any
 
 from cannery.doctor.contract import SETTINGS, WARNING, Broken, Check, Judged, Object
 from cannery.doctor.providers import _openai_models as models
-from cannery.doctor.providers._chat_messages import messages_of, rename
+from cannery.doctor.providers._chat_messages import messages_of
 from cannery.doctor.providers._fields import CHAT, foreign_fields, unknown_fields
 from cannery.doctor.providers._openai_shared import (
     API,
     NAME,
-    arrays_without_items,
     metadata_limits,
-    require_all,
     stream_options,
-    strict_schemas,
-    too_many_tools,
-    tool_schemas,
     top_fields,
-    unrequired,
 )
+from cannery.doctor.providers._openai_tools import tool_checks
 from cannery.doctor.shared import (
     MB,
-    close_object,
     drop,
-    duplicate_names,
     illegal_names,
     missing,
     ranges,
@@ -71,27 +64,12 @@ def _functions(judged: Judged) -> Iterator[tuple[Path, Object]]:
     yield from objects(judged.body.get("functions"), ("functions",))
 
 
-def _own_functions(judged: Judged) -> Iterator[tuple[Path, Object]]:
-    """Functions for a model of OpenAI's, which alone is strict about strict schemas."""
-    if models.model_of(judged.model):
-        yield from _functions(judged)
-
-
 def _named(judged: Judged) -> list[tuple[Path, Any]]:
     found = [((*path, "name"), function.get("name")) for path, function in _functions(judged)]
     for path, tool in objects(judged.body.get("tools"), ("tools",)):
         if tool.get("type") == "custom" and isinstance(tool.get("custom"), dict):
             found.append(((*path, "custom", "name"), tool["custom"].get("name")))
     return found
-
-
-def _tool_names(judged: Judged) -> Iterator[Broken]:
-    yield from illegal_names(_named(judged), NAME)
-
-
-def _same_tools(judged: Judged) -> Iterator[Broken]:
-    for path, text in duplicate_names(_named(judged)):
-        yield path[:2], text
 
 
 def _tool_fields(judged: Judged) -> Iterator[Broken]:
@@ -233,7 +211,6 @@ def _blank_user(judged: Judged) -> Iterator[Broken]:
 _CHAT = f"{API}/chat/create"
 _VISION = "https://platform.openai.com/docs/guides/images-vision"
 _REASONING = "https://developers.openai.com/api/docs/guides/reasoning"
-_STRICT = "https://platform.openai.com/docs/guides/structured-outputs"
 _UNKNOWN = "server error 'Unrecognized request argument supplied'; types of openai 3.49.0"
 _READ = "2026-11-15"
 _NOW = "2026-11-18"
@@ -253,35 +230,8 @@ SETTINGS_CHECKS: tuple[Check, ...] = (
     Check("type", types(_TYPES), "types of openai 3.49.0", _READ, SETTINGS),
     Check("field-foreign", top_fields(foreign_fields, CHAT), _UNKNOWN, _NOW, SETTINGS, fix=drop),
     Check("field-unknown", top_fields(unknown_fields, CHAT), _UNKNOWN, _NOW, SETTINGS, WARNING),
-    Check(
-        "tool-count",
-        too_many_tools,
-        "server error 'tools: array too long. Expected an array with maximum length 128' (zed-industries/zed#42393)",
-        _NOW,
-        SETTINGS,
-    ),
+    *tool_checks(_functions, _named, _CHAT),
     Check("tool-fields", _tool_fields, _CHAT, _READ, SETTINGS),
-    Check(
-        "tool-duplicate", _same_tools, "server errors quoted in public", _READ, SETTINGS, fix=drop
-    ),
-    Check(
-        "schema-type",
-        tool_schemas(_functions),
-        "server error 'invalid_function_parameters'",
-        _READ,
-        SETTINGS,
-    ),
-    Check(
-        "schema-items",
-        arrays_without_items(_functions),
-        "server error 'array schema missing items'",
-        _READ,
-        SETTINGS,
-    ),
-    Check(
-        "schema-open", strict_schemas(_own_functions), _STRICT, _READ, SETTINGS, fix=close_object
-    ),
-    Check("schema-required", unrequired(_own_functions), _STRICT, _READ, SETTINGS, fix=require_all),
     Check("tool-choice", _choice, _CHAT, _READ, SETTINGS, fix=drop),
     Check("limit", _limits, _REASONING, _NOW, SETTINGS, fix=_rename_limit),
     Check(
@@ -296,7 +246,6 @@ SETTINGS_CHECKS: tuple[Check, ...] = (
     Check("range", ranges(_RANGES), f"{_CHAT}; recorded error 2025", _READ, SETTINGS, fix=drop),
     Check("metadata", metadata_limits, _CHAT, _READ, SETTINGS, fix=drop),
     Check("format", _format, _CHAT, _READ, SETTINGS),
-    Check("tool-name", _tool_names, _CHAT, _READ, SETTINGS, fix=rename),
     Check(
         "blank-text",
         _blank_user,

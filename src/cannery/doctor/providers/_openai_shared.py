@@ -10,13 +10,13 @@ from cannery.doctor.contract import Broken, Judged, Object
 from cannery.doctor.pictures import decoded, look_at, split_data_url
 from cannery.doctor.providers._fields import Fields
 from cannery.doctor.providers._openai_models import model_of
-from cannery.doctor.shared import broken_picture, is_image, open_objects, schema_problems
+from cannery.doctor.shared import broken_picture, is_image, legal_name
 from cannery.doctor.walking import at, put, shown, walk
 from cannery.wire.places import Path
 
+PATTERN = r"[A-Za-z0-9_-]+"
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 API = "https://platform.openai.com/docs/api-reference"
-MOST_TOOLS = 128
 _MARKS = 4
 # Files that the server was recorded to refuse, or that its list does not have: sound and moving pictures.
 _NO_FILES = ("audio/", "video/")
@@ -81,84 +81,6 @@ def file_problems(part: Object, key: str, path: Path) -> Iterator[tuple[str, Bro
         yield "base64", ((*path, key), "the data are empty or not base64")
 
 
-def too_many_tools(judged: Judged) -> Iterator[Broken]:
-    """More tools than a request may have."""
-    tools = judged.body.get("tools")
-    if isinstance(tools, list) and len(tools) > MOST_TOOLS:
-        yield ("tools",), f"{len(tools)} tools; {MOST_TOOLS} are allowed"
-
-
-def tool_schemas(functions: Callable[[Judged], Found]) -> Callable[[Judged], Iterator[Broken]]:
-    """Schemas of functions that are not those of an object."""
-
-    def find(judged: Judged) -> Iterator[Broken]:
-        for path, function in functions(judged):
-            schema, where = function.get("parameters"), (*path, "parameters")
-            # A schema without anything says that there are no parameters.
-            if schema not in (None, {}):
-                yield from schema_problems(schema, where, needs_type=True)
-
-    return find
-
-
-def arrays_without_items(
-    functions: Callable[[Judged], Found],
-) -> Callable[[Judged], Iterator[Broken]]:
-    """Lists in schemas that do not say of what."""
-
-    def find(judged: Judged) -> Iterator[Broken]:
-        for path, function in functions(judged):
-            for where, schema in walk(function.get("parameters"), (*path, "parameters")):
-                is_schema = where[-1] not in ("properties", "$defs", "definitions")
-                if is_schema and schema.get("type") == "array" and _has_no_items(schema):
-                    yield where, "a list in a schema needs items"
-
-    return find
-
-
-def _has_no_items(schema: Object) -> bool:
-    return not any(key in schema for key in ("items", "prefixItems", "contains", "$ref"))
-
-
-def strict_schemas(functions: Callable[[Judged], Found]) -> Callable[[Judged], Iterator[Broken]]:
-    """Strict functions whose objects are open, or leave a property out of ``required``."""
-
-    def find(judged: Judged) -> Iterator[Broken]:
-        for path, function in functions(judged):
-            if function.get("strict") is True:
-                where = (*path, "parameters")
-                yield from open_objects(function.get("parameters"), where)
-
-    return find
-
-
-def unrequired(functions: Callable[[Judged], Found]) -> Callable[[Judged], Iterator[Broken]]:
-    """Properties of strict functions that are not in ``required``."""
-
-    def find(judged: Judged) -> Iterator[Broken]:
-        for path, function in functions(judged):
-            if function.get("strict") is not True:
-                continue
-            for where, schema in walk(function.get("parameters"), (*path, "parameters")):
-                inner = schema.get("properties")
-                if where[-1] != "properties" and isinstance(inner, dict):
-                    left = [name for name in inner if name not in (schema.get("required") or ())]
-                    if left:
-                        yield (
-                            where,
-                            f"a strict schema requires every property; {shown(left[0])} is not",
-                        )
-
-    return find
-
-
-def require_all(judged: Judged, path: Path) -> str | None:
-    """Require every property of an object."""
-    schema = at(judged.body, path)
-    schema["required"] = list(schema["properties"])
-    return "required every property"
-
-
 def metadata_limits(judged: Judged) -> Iterator[Broken]:
     """At most 16 pairs, keys up to 64 and values up to 512 characters."""
     metadata = judged.body.get("metadata")
@@ -194,3 +116,10 @@ def set_media_note(judged: Judged, path: Path, kind: str) -> str | None:
     part = at(judged.body, path)
     put(judged.body, path, {"type": kind, "text": f"[{part.get('type')} left out]"})
     return f"replaced the {part.get('type')} part by a line of text"
+
+
+def rename(judged: Judged, path: Path) -> str | None:
+    """Give a legal name to what has none."""
+    old = at(judged.body, path)
+    put(judged.body, path, legal_name(old, PATTERN, 64))
+    return f"renamed {old!r} to {at(judged.body, path)}"

@@ -5,11 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from cannery.doctor.contract import Judged, Object
-from cannery.doctor.shared import legal_name
-from cannery.doctor.walking import at, objects, put
+from cannery.doctor.walking import objects
 from cannery.wire.places import Path
-
-PATTERN = r"[A-Za-z0-9_-]+"
 
 
 def kind_of(item: Object) -> str:
@@ -32,9 +29,3 @@ def has_state(judged: Judged) -> bool:
     body = judged.body
     named = body.get("previous_response_id") or body.get("conversation") or body.get("prompt")
     return bool(named) or any(kind_of(item) == "item_reference" for _, item in items_of(judged))
-
-
-def rename(judged: Judged, path: Path) -> str | None:
-    old = at(judged.body, path)
-    put(judged.body, path, legal_name(old, PATTERN, 64))
-    return f"renamed {old!r} to {at(judged.body, path)}"

@@ -12,27 +12,19 @@ from cannery.doctor.providers._fields import RESPONSES, foreign_fields, unknown_
 from cannery.doctor.providers._openai_shared import (
     API,
     NAME,
-    arrays_without_items,
     metadata_limits,
-    require_all,
     stream_options,
-    strict_schemas,
-    too_many_tools,
-    tool_schemas,
     top_fields,
-    unrequired,
 )
+from cannery.doctor.providers._openai_tools import tool_checks
 from cannery.doctor.providers._responses_items import (
     has_state,
     items_of,
     kind_of,
-    rename,
 )
 from cannery.doctor.shared import (
     MB,
-    close_object,
     drop,
-    duplicate_names,
     illegal_names,
     missing,
     ranges,
@@ -69,11 +61,6 @@ def _functions(judged: Judged) -> Iterator[tuple[Path, Object]]:
             yield path, tool
 
 
-def _own_functions(judged: Judged) -> Iterator[tuple[Path, Object]]:
-    if models.model_of(judged.model):
-        yield from _functions(judged)
-
-
 def _named(judged: Judged) -> list[tuple[Path, Any]]:
     return [
         ((*path, "name"), tool.get("name"))
@@ -85,15 +72,6 @@ def _named(judged: Judged) -> list[tuple[Path, Any]]:
 def _tool_fields(judged: Judged) -> Iterator[Broken]:
     for path, tool in objects(judged.body.get("tools"), ("tools",)):
         yield from missing(tool, {"type": (str,)}, path)
-
-
-def _tool_names(judged: Judged) -> Iterator[Broken]:
-    yield from illegal_names(_named(judged), NAME)
-
-
-def _same_tools(judged: Judged) -> Iterator[Broken]:
-    for path, text in duplicate_names(_named(judged)):
-        yield path[:2], text
 
 
 def _choice(judged: Judged) -> Iterator[Broken]:
@@ -165,7 +143,6 @@ _RESPONSES = f"{API}/responses/create"
 _VISION = "https://platform.openai.com/docs/guides/images-vision"
 _FILES = "https://platform.openai.com/docs/guides/pdf-files"
 _REASONING = "https://developers.openai.com/api/docs/guides/reasoning"
-_STRICT = "https://platform.openai.com/docs/guides/structured-outputs"
 _UNKNOWN = "server error 'Unknown parameter'; types of openai 3.49.0"
 _READ = "2026-11-15"
 _NOW = "2026-11-18"
@@ -181,35 +158,8 @@ SETTINGS_CHECKS: tuple[Check, ...] = (
         "field-unknown", top_fields(unknown_fields, RESPONSES), _UNKNOWN, _NOW, SETTINGS, WARNING
     ),
     Check("state-twice", _state, _RESPONSES, _READ, SETTINGS),
-    Check(
-        "tool-count",
-        too_many_tools,
-        "server error 'tools: array too long. Expected an array with maximum length 128'",
-        _NOW,
-        SETTINGS,
-    ),
+    *tool_checks(_functions, _named, _RESPONSES),
     Check("tool-fields", _tool_fields, _RESPONSES, _READ, SETTINGS),
-    Check(
-        "tool-duplicate", _same_tools, "server errors quoted in public", _READ, SETTINGS, fix=drop
-    ),
-    Check(
-        "schema-type",
-        tool_schemas(_functions),
-        "server error 'invalid_function_parameters'",
-        _READ,
-        SETTINGS,
-    ),
-    Check(
-        "schema-items",
-        arrays_without_items(_functions),
-        "server error 'array schema missing items'",
-        _READ,
-        SETTINGS,
-    ),
-    Check(
-        "schema-open", strict_schemas(_own_functions), _STRICT, _READ, SETTINGS, fix=close_object
-    ),
-    Check("schema-required", unrequired(_own_functions), _STRICT, _READ, SETTINGS, fix=require_all),
     Check("tool-choice", _choice, _RESPONSES, _READ, SETTINGS, fix=drop),
     Check("setting-model", _refused, _REASONING, _NOW, SETTINGS, fix=drop),
     Check(
@@ -226,5 +176,4 @@ SETTINGS_CHECKS: tuple[Check, ...] = (
     ),
     Check("metadata", metadata_limits, _RESPONSES, _READ, SETTINGS, fix=drop),
     Check("format", _format, _RESPONSES, _READ, SETTINGS),
-    Check("tool-name", _tool_names, _RESPONSES, _READ, SETTINGS, fix=rename),
 )

@@ -13,7 +13,7 @@ from typing import Any
 from cannery.doctor.contract import SETTINGS, WARNING, Broken, Check, Judged, Object
 from cannery.doctor.pictures import decoded
 from cannery.doctor.providers import _openai_models as models
-from cannery.doctor.providers._chat_messages import messages_of, rename
+from cannery.doctor.providers._chat_messages import messages_of
 from cannery.doctor.providers._chat_settings import SETTINGS_CHECKS
 from cannery.doctor.providers._openai_shared import (
     API,
@@ -21,6 +21,7 @@ from cannery.doctor.providers._openai_shared import (
     breakpoints,
     file_problems,
     image_problems,
+    rename,
     set_media_note,
 )
 from cannery.doctor.shared import (

@@ -12,18 +12,18 @@ from cannery.doctor.providers import _openai_models as models
 from cannery.doctor.providers._openai_shared import (
     API,
     NAME,
+    PATTERN,
     breakpoints,
     file_problems,
     image_problems,
+    rename,
     set_media_note,
 )
 from cannery.doctor.providers._responses_items import (
-    PATTERN,
     has_state,
     items_of,
     key_of,
     kind_of,
-    rename,
 )
 from cannery.doctor.providers._responses_settings import SETTINGS_CHECKS
 from cannery.doctor.shared import (
