@@ -29,7 +29,16 @@ from cannery.dialects.cohere_chat.writing import write_request
 from cannery.wire.aliasing import aliased
 from cannery.wire.contract import Dialect, Route, Rules
 from cannery.wire.service import Headers, Models, Replies, Service, Streams, TokenFields
-from cannery.wire.signs import Evidence, Sign, both, has, listed, message_has, model_starts
+from cannery.wire.signs import (
+    Evidence,
+    Sign,
+    block_ends,
+    both,
+    has,
+    listed,
+    message_has,
+    model_starts,
+)
 
 RULES = Rules(cache_marks=0, knows_developer=False, takes_reasoning_text=True)
 _MODELS = ("command-", "c4ai-", "north-")
@@ -110,9 +119,15 @@ DIALECT = Dialect(
         Sign("stream", Evidence.OWN_FIELD, "its events have names of Cohere", _is_event),
         Sign(
             "request",
-            Evidence.DETAIL,
+            Evidence.OWN_FIELD,
+            "it asks for a Cohere model that thought",
+            both(model_starts(*_MODELS), block_ends("thinking")),
+        ),
+        Sign(
+            "request",
+            Evidence.OWN_FIELD,
             "it has fields that only this dialect has",
-            both(has("safety_mode", "citation_options", STRICT), listed("messages")),
+            both(has("safety_mode", "citation_options", STRICT, "k", "p"), listed("messages")),
         ),
         Sign("request", Evidence.MODEL, "it asks for a Cohere model", model_starts(*_MODELS)),
     ),
