@@ -20,7 +20,7 @@ from cannery.dialects.openai_responses.forms import (
     after,
     read_citation,
 )
-from cannery.dialects.openai_responses.settings import NAME, patch_of, read_settings
+from cannery.dialects.openai_responses.settings import NAME, open_fields, patch_of, read_settings
 from cannery.errors import DialectError
 from cannery.families.openai.shared import cache_mark
 from cannery.messages.absence import absent
@@ -50,7 +50,7 @@ from cannery.messages.payload import Base64, new_location
 from cannery.messages.requests import DEFAULT_CONTROLS, Request, new_controls, new_request
 from cannery.messages.residue import Residue
 from cannery.roles.vocabularies import VOCABULARIES
-from cannery.wire.bodies import Fields, Object, decode, is_named, kind_of, read_fields
+from cannery.wire.bodies import Object, is_named, kind_of, opened, read_listed
 from cannery.wire.markers import ERROR_PREFIX, read_error_flag
 from cannery.wire.media import data_url_patch, is_broken, sniff, split_data_url
 from cannery.wire.places import Path, Places, path_text
@@ -73,29 +73,31 @@ _MISSING: Any = object()
 # What instructions and an input that is one string remember.
 _INSTRUCTIONS = Residue(NAME, None, None, "instructions")
 _INPUT = Residue(NAME, None, None, "input")
+# What is left of a message that says that it is one.
+_TYPED = '{"s":{"type":"message"}}'
 # A content with the patch that gives back what else its part said.
 _Part = tuple[Any, Object | None]
 
 
 def read_request(body: bytes, places: Places) -> Request:
     """The request that a body asks for."""
-    return read_fields(NAME, body, places, _read_request)
+    return read_listed(NAME, body, places, _read_request)
 
 
-def _read_request(fields: Fields, places: Places) -> Request:
+def _read_request(fields: Object, places: Places) -> Request:
     values, patches = read_settings(fields)
     model, stream = values.pop("model", absent), values.pop("stream", absent)
     tools, choice = values.pop("tools", ()), values.pop("tool_choice", absent)
     reader = ItemReader(places.canisters, model)
     if "instructions" in fields:
-        text = decode(fields["instructions"])
+        text = fields["instructions"]
         if type(text) is str and text:
             del fields["instructions"]
             reader.add(new_supervisor(text, reader.when, False, _INSTRUCTIONS), ("instructions",))
         elif text is not None and type(text) is not str:
             fail(("instructions",), f"expected a string, got {kind_of(text)}")
     form = None
-    given = decode(fields.pop("input")) if "input" in fields else _MISSING
+    given = fields.pop("input", _MISSING)
     if type(given) is str:
         reader.add(new_user(given, reader.when, False, _INPUT), ("input",))
     elif given is None or given is _MISSING:
@@ -216,7 +218,7 @@ class ItemReader:
             kind = "item_reference"
         if type(kind) is not str:
             fail((*path, "type"), "is required" if kind is None else "expected a string")
-        held = new_opaque(NAME, kind, write_json(item))
+        held = new_opaque(NAME, kind, write_json(open_fields(item)))
         if kind in _CLIENT_ITEMS:
             self._end_turn()
             self.add(new_user(held, self.when), path)
@@ -238,7 +240,10 @@ class ItemReader:
         else:
             self._is_lone, self._reasoning_id = False, None
         content = item.pop("content", _MISSING)
-        envelope = write_json({"s": item}) if item else None
+        envelope = None
+        if item:
+            is_usual = len(item) == 1 and item.get("type") == "message"
+            envelope = _TYPED if is_usual else patch_of(item)
         place: Path = (*path, "content")
         if type(content) is str:
             held, form = content, mark or None
@@ -303,7 +308,7 @@ class ItemReader:
             dropped += [] if arguments is None else [key]
             arguments = ""
         else:
-            arguments, inner = write_json(item.pop(key)), {key: {"j": True}}
+            arguments, inner = write_json(opened(item.pop(key))), {key: {"j": True}}
         patch = patch_of(item, dropped, inner)
         form = after(self._reasoning_id) or None
         if self._is_answer and not (patch or form):

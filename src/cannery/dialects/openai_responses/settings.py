@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import msgspec
-from msgspec import Raw
 from orjson import Fragment
 
 from cannery.errors import DialectError
@@ -32,7 +30,7 @@ from cannery.messages.requests import (
     new_tool_choice,
 )
 from cannery.messages.residue import Residue
-from cannery.wire.bodies import Fields, Object, decode, kind_of
+from cannery.wire.bodies import Object, decoded, kind_of, spelled_object
 from cannery.wire.controls import (
     distinct,
     drop_choice,
@@ -88,10 +86,11 @@ MODELLED = frozenset(
     }
 )
 _SUMMARIES = frozenset({"auto", "concise", "detailed"})
+# The fields of a function that writing always gives.
+_ALWAYS = ("parameters", "strict")
 _NO_PARAMETERS = {"type": "object", "properties": {}}
 _THINKING = ("effort", "summary")
 _CHOICES = frozenset({"auto", "none", "required"})
-_split_tools = msgspec.json.Decoder(list[dict[str, Raw]]).decode
 
 
 # The settings that are one value: their names in the model, and the types that are read.
@@ -109,7 +108,7 @@ _KEYS = {name: key for key, (name, _) in _SCALARS.items()}
 _UNTAKEN: Object = {}
 
 
-def read_settings(fields: Fields) -> tuple[Object, Object]:
+def read_settings(fields: Object) -> tuple[Object, Object]:
     """The settings by their names in the model, and the patches of objects of which a part was taken.
 
     They are taken from the fields of a request; what is not understood stays there.
@@ -119,7 +118,7 @@ def read_settings(fields: Fields) -> tuple[Object, Object]:
     for key in [*fields]:
         if key in _SCALARS:
             name, types = _SCALARS[key]
-            value = decode(fields[key])
+            value = fields[key]
             if type(value) in types:
                 values[name] = value
                 del fields[key]
@@ -133,9 +132,9 @@ def read_settings(fields: Fields) -> tuple[Object, Object]:
     return values, patches
 
 
-def _take(key: str, fields: Fields, values: Object, patches: Object) -> None:
+def _take(key: str, fields: Object, values: Object, patches: Object) -> None:
     """Take what is understood of a setting that is an object, and keep the patch of the rest."""
-    patch = _OBJECTS.get(key, _take_choice)(decode(fields[key]), values)
+    patch = _OBJECTS.get(key, _take_choice)(fields[key], values)
     if patch is not _UNTAKEN:
         del fields[key]
         if patch is not None:
@@ -226,30 +225,35 @@ def _take_chosen(choice: Object, freeform: set[str]) -> Object | None:
     return setting(choice, {}, written)
 
 
-def _take_tools(fields: Fields) -> tuple[Tool, ...]:
+def _take_tools(fields: Object) -> tuple[Tool, ...]:
     """Take the tools; what they take as parameters is not decoded."""
-    try:
-        tools = _split_tools(fields["tools"])
-    except msgspec.ValidationError:
-        _refuse_tools(decode(fields["tools"]))
+    tools = fields["tools"]
+    if not tools and type(tools) in (list, type(None)):
         return ()
-    if tools:
-        del fields["tools"]
+    _check_tools(tools)
+    del fields["tools"]
     return tuple(map(_read_tool, tools))
 
 
 def patch_of(left: Object, dropped: Sequence[str] = (), inner: Object | None = None) -> str | None:
     """The text of the patch that gives back what was left of an object."""
+    open_fields(left)
     if inner or dropped:
         patch = nested(left, inner or {}, dropped)
         return None if patch is None else write_json(patch)
     return write_json({"s": left}) if left else None
 
 
-def _refuse_tools(value: Any) -> None:
+def open_fields(fields: Object) -> Object:
+    """Decode the fields of objects among some fields."""
+    for key, value in fields.items():
+        if type(value) is dict:
+            fields[key] = decoded(value)
+    return fields
+
+
+def _check_tools(value: Any) -> None:
     """Refuse tools that are no list of objects."""
-    if value is None:
-        return
     if type(value) is not list:
         raise DialectError(NAME, "tools", f"expected a list, got {kind_of(value)}")
     for index, tool in enumerate(value):
@@ -257,40 +261,41 @@ def _refuse_tools(value: Any) -> None:
             raise DialectError(NAME, f"tools[{index}]", f"expected an object, got {kind_of(tool)}")
 
 
-def _read_tool(item: dict[str, Raw]) -> Tool:
-    kind = decode(item["type"]) if "type" in item else None
-    name = decode(item["name"]) if "name" in item else None
+def _read_tool(item: Object) -> Tool:
+    kind, name = item.get("type"), item.get("name")
     if kind not in ("function", "custom") or type(name) is not str or not name:
         kind = kind if type(kind) is str and kind else "unknown"
-        return new_tool(kind, hosted=write_json(item))  # type: ignore[no-any-return]
+        return new_tool(kind, hosted=write_json(open_fields(item)))  # type: ignore[no-any-return]
     del item["type"], item["name"]
     description: Any = _take_typed(item, "description", str)
+    schema = strict = grammar = absent
+    dropped: list[str] = []
     if kind == "custom":
         grammar = _take_object(item, "format")
-        residue = Residue(NAME, patch_of(item)) if item else None
-        return new_tool(name, description, absent, absent, True, grammar, absent, residue)  # type: ignore[no-any-return]
-    dropped = [key for key in ("parameters", "strict") if key not in item]
-    schema, strict = _take_object(item, "parameters"), _take_typed(item, "strict", bool)
-    residue = Residue(NAME, patch_of(item, dropped)) if item or dropped else None
-    return new_tool(name, description, schema, strict, False, absent, absent, residue)  # type: ignore[no-any-return]
+    else:
+        dropped = [key for key in _ALWAYS if key not in item]
+        schema, strict = _take_object(item, "parameters"), _take_typed(item, "strict", bool)
+    residue = None
+    if item or dropped:
+        residue = Residue(NAME, patch_of(item, dropped))
+    own = (kind == "custom", grammar, absent, residue)
+    return new_tool(name, description, schema, strict, *own)  # type: ignore[no-any-return]
 
 
-def _take_typed(item: dict[str, Raw], key: str, kind: type) -> Any:
+def _take_typed(item: Object, key: str, kind: type) -> Any:
     """Take a value of a type, or absent for anything else."""
-    value = decode(item[key]) if key in item else absent
+    value = item.get(key, absent)
     if type(value) is not kind:
         return absent
     del item[key]
     return value
 
 
-def _take_object(item: dict[str, Raw], key: str) -> Any:
+def _take_object(item: Object, key: str) -> Any:
     """Take the text of an object, or absent for anything else."""
-    found = str(item[key], "utf-8") if key in item else ""
-    if found[:1] != "{":
+    if type(item.get(key)) is not dict:
         return absent
-    del item[key]
-    return found
+    return spelled_object(item.pop(key))
 
 
 def write_settings(request: Request, report: Report) -> Object:
