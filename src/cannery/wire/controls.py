@@ -11,7 +11,14 @@ from msgspec.structs import astuple
 
 from cannery.messages.absence import absent
 from cannery.messages.json_text import decode_json
-from cannery.messages.requests import Controls, Request, Thinking, Tool, ToolChoice
+from cannery.messages.requests import (
+    DEFAULT_CONTROLS,
+    Controls,
+    Request,
+    Thinking,
+    Tool,
+    ToolChoice,
+)
 from cannery.wire.losses import Report
 
 # How much thinking an effort word buys where only a budget can be given, and back.
@@ -101,6 +108,8 @@ def drop_choice(choice: ToolChoice, report: Report) -> None:
 
 def given_controls(controls: Controls) -> list[tuple[str, Any]]:
     """The controls that a request gives, by name."""
+    if controls is DEFAULT_CONTROLS:
+        return []
     values = astuple(controls)
     return [*compress(zip(_NAMES, values, strict=True), map(is_not, values, repeat(absent)))]
 

@@ -14,6 +14,7 @@ from cannery.families.chat.fields import EMPTY, field_of_form, recalled
 from cannery.families.openai.shared import detail_place, image_detail
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
+    AssistantCanisterClass,
     DocumentCanisterClass,
     InvocationCanisterClass,
     ResultCanisterClass,
@@ -33,7 +34,6 @@ from cannery.messages.content import (
 )
 from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.payload import Location
-from cannery.messages.role import Role
 from cannery.wire.arguments import FREEFORM_INPUT
 from cannery.wire.citations import report_approximated
 from cannery.wire.contract import Piece
@@ -52,7 +52,7 @@ from cannery.wire.media import (
     is_text_file,
     standard_base64,
 )
-from cannery.wire.residues import keeps_nothing, own_residue, recall
+from cannery.wire.residues import own_residue, recall
 from cannery.wire.turns import MODEL, SIDES, SUPERVISOR, turns
 
 _PDF = "application/pdf"
@@ -112,10 +112,12 @@ class ChatWriter:
             elif whose is SUPERVISOR:
                 role = "developer" if head.rank == "developer" else "system"  # type: ignore[union-attr]
                 written.append(self.spoken(turn, role))
-            elif len(turn) == 1 and kind is not ResultCanisterClass:
+            elif len(turn) > 1:
+                media = self._user_side(turn, media, written)
+            elif kind is not ResultCanisterClass:
                 written.append(self.spoken(turn, "user"))
             else:
-                media = self._user_side(turn, media, written)
+                media = self._result(turn[0], media, written)
         if media:
             written.append({"role": "user", "content": media})
         return written
@@ -131,9 +133,7 @@ class ChatWriter:
         ):
             if is_result:
                 for piece in run:
-                    message, more = self.result(piece)
-                    written.append(self._as_called(message, piece) if self._legacy else message)
-                    media = [*media, *more] if more else media
+                    media = self._result(piece, media, written)
                 continue
             message = self.spoken([*run], "user")
             if media:
@@ -141,6 +141,12 @@ class ChatWriter:
                 media = []
             written.append(message)
         return media
+
+    def _result(self, piece: Piece, media: list[Object], written: list[Object]) -> list[Object]:
+        """Write a tool message; give the media that wait behind it."""
+        message, more = self.result(piece)
+        written.append(self._as_called(message, piece) if self._legacy else message)
+        return [*media, *more] if more else media
 
     def _as_called(self, message: Object, piece: Piece) -> Object:
         """A tool message, in the old way if its call was made so and nothing says how it came."""
@@ -155,8 +161,7 @@ class ChatWriter:
     def spoken(self, turn: list[Piece], role: str) -> Object:
         """A system, developer or user message."""
         canister = turn[0].canister
-        is_bare = type(canister.held) is str and type(canister) is not DocumentCanisterClass
-        if is_bare and len(turn) == 1 and keeps_nothing(canister.residue, self.dialect):
+        if type(canister) is not DocumentCanisterClass and self._is_bare(turn):
             return {"role": role, "content": canister.held}
         head = own_residue(canister, self.dialect)
         write = self.parts if role == "user" or self.is_same else self._system_parts
@@ -178,6 +183,19 @@ class ChatWriter:
             message["content"] = parts or ""
         return message if head is None else recalled(message, head.envelope)
 
+    def _is_bare(self, turn: list[Piece]) -> bool:
+        """Whether a turn is one text, and nothing is kept for it here; what another dialect keeps is reported."""
+        piece = turn[0]
+        canister = piece.canister
+        residue = canister.residue
+        if len(turn) > 1 or type(canister.held) is not str:
+            return False
+        if residue is not None:
+            if residue.dialect == self.dialect or residue.cache:
+                return False
+            report_residue(canister, self.report, piece.place)
+        return True
+
     def _system_parts(self, piece: Piece) -> list[Object]:
         parts = self.parts(piece)
         texts = [part for part in parts if part["type"] == "text"]
@@ -198,7 +216,7 @@ class ChatWriter:
     def part(self, piece: Piece) -> Object | None:
         """One content part, with this dialect's residue, or None and a loss."""
         canister = piece.canister
-        if canister.role is Role.Document:
+        if type(canister) is DocumentCanisterClass:
             return self._document(piece)
         ours = self.content_part(canister.held, piece.place)
         residue = canister.residue
@@ -392,6 +410,8 @@ class ChatWriter:
     def _result_content(self, piece: Piece, form: str | None) -> tuple[Any, list[Object]]:
         canister: Any = piece.canister
         held = canister.held
+        if form is None and type(held) is str and not canister.is_error:
+            return held, []
         if form == "absent" or (form == "empty" and held == ""):
             return (None if form == "absent" else []), []
         contents = held.parts if isinstance(held, PartsContentClass) else (held,)
@@ -474,7 +494,10 @@ class ChatWriter:
 
     def assistant(self, turn: list[Piece]) -> Object:
         """One assistant message."""
-        head = own_residue(turn[0].canister, self.dialect)
+        first = turn[0].canister
+        if type(first) is AssistantCanisterClass and self._is_bare(turn):
+            return {"role": "assistant", "content": first.held}
+        head = own_residue(first, self.dialect)
         message: Object = {"role": "assistant"}
         parts: list[Object] = []
         calls: list[Object] = []
@@ -568,7 +591,10 @@ class ChatWriter:
 
 
 def _is_bare_text(parts: list[Object]) -> bool:
-    return len(parts) == 1 and parts[0].keys() == {"type", "text"} and parts[0]["type"] == "text"
+    if len(parts) != 1:
+        return False
+    part = parts[0]
+    return len(part) == 2 and part.get("type") == "text" and "text" in part
 
 
 def _say_more(message: Object, field: str, text: str) -> None:
