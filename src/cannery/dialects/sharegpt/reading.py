@@ -6,7 +6,6 @@ and an ``observation`` its result: the first open one of the calls before it is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from cannery.dialects.sharegpt.calls import (
@@ -33,36 +32,42 @@ from cannery.messages.canisters import (
 from cannery.messages.checked import now
 from cannery.messages.content import new_image, new_parts, new_text
 from cannery.messages.conversation import Conversation
-from cannery.messages.json_text import write_json
+from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.payload import Location
 from cannery.messages.requests import DEFAULT_CONTROLS, Request, Tool, new_request
 from cannery.messages.residue import Residue
 from cannery.roles.vocabularies import SHAREGPT
-from cannery.wire.bodies import Fields, Object, Reader, decode, read_fields
+from cannery.wire.bodies import Object, Reader, decoded, read_listed
 from cannery.wire.markers import flag_error, read_error_flag
 from cannery.wire.media import split_data_url
 from cannery.wire.places import Path, Places
 from cannery.wire.wire_roles import read_role
 
 _PLAIN_MEDIA = "image/"
+_ROLES = frozenset(SHAREGPT.readings)
+_SPEAKERS = {"human": new_user, "gpt": new_assistant}
+
+
+def _new_system(held: Any, when: Any, joined: bool, residue: Residue | None) -> AnyCanister:  # noqa: FBT001 - as the makers
+    return new_supervisor(held, when, joined, residue, None, "system")  # type: ignore[no-any-return]
 
 
 def read_request(body: bytes, places: Places) -> Request:
     """The conversation of a record."""
-    return read_fields(NAME, body, places, _read_request)
+    return read_listed(NAME, body, places, _read_request)
 
 
-def _read_request(fields: Fields, places: Places) -> Request:
+def _read_request(left: Object, places: Places) -> Request:
     reader = RecordReader(places.canisters)
-    left = {key: decode(raw) for key, raw in fields.items()}
     reader.record(left)
-    tools, form = _take_tools(left, fields)
-    if tools and bytes(fields["tools"])[:1] == b'"':
-        # The tools stand within one string, which is their path.
-        places.tools += [("tools",)] * len(tools)
+    tools: tuple[Tool, ...] = ()
+    form = None
+    if "tools" in left:
+        tools, form = _take_tools(left, places)
     residue = None
     if left or form is not None:
-        residue = Residue(NAME, None, write_json({"s": left}) if left else None, form)
+        envelope = write_json({"s": {key: _opened(value) for key, value in left.items()}})
+        residue = Residue(NAME, None, envelope if left else None, form)
     return new_request(  # type: ignore[no-any-return]
         Conversation.trusted(reader.canisters),
         absent,
@@ -75,16 +80,24 @@ def _read_request(fields: Fields, places: Places) -> Request:
     )
 
 
-def _take_tools(left: Object, fields: Fields) -> tuple[tuple[Tool, ...], str | None]:
+def _opened(value: Any) -> Any:
+    """A field of which nothing is left as text; only what is in lists may be."""
+    return decode_json(write_json(value)) if type(value) is list else value
+
+
+def _take_tools(left: Object, places: Places) -> tuple[tuple[Tool, ...], str | None]:
     """The tools of a record, and the form of how they are spelled."""
-    value = left.get("tools")
+    value = left["tools"]
     if not value:
         return (), None
-    tools = read_tools(value if type(value) is str else str(fields["tools"], "utf-8"))
+    tools = read_tools(value if type(value) is str else write_json(value))
     if not tools:
         return (), None
     del left["tools"]
-    return tools, keep_spelling(spell_tools(tools, is_same=True), value)
+    if type(value) is str:
+        # The tools stand within one string, which is their path.
+        places.tools += [("tools",)] * len(tools)
+    return tools, keep_spelling(spell_tools(tools, is_same=True), _opened(value))
 
 
 class RecordReader(Reader):
@@ -103,28 +116,38 @@ class RecordReader(Reader):
 
     def record(self, body: Object) -> None:
         """Take the system text, the images and all turns of a record."""
-        listed = self.list(self.field(body, "conversations", ""), "conversations")
+        turns = self.list(self.field(body, "conversations", ""), "conversations")
         del body["conversations"]
-        turns = [self._turn(item, index) for index, item in enumerate(listed)]
-        system = body.get("system")
+        for index, turn in enumerate(turns):
+            self._check(turn, index)
+        if "system" in body:
+            self._system(body)
+        if "images" in body:
+            self._find_images(body["images"], turns)
+            if self.images:
+                del body["images"]
+        for index, turn in enumerate(turns):
+            self._read(turn, ("conversations", index, "value"))
+
+    def _check(self, turn: Any, index: int) -> None:
+        """Refuse what is no turn, and give its role the usual spelling."""
+        if type(turn) is dict and type(turn.get("value")) is str:
+            role = turn.get("from")
+            if type(role) is str and role in _ROLES:
+                return
+        path = f"conversations[{index}]"
+        self.object(turn, path)
+        role = self.field(turn, "from", path)
+        turn["from"] = read_role(NAME, role, SHAREGPT, f"conversations.{index}.from")
+        self.text_field(turn, "value", path)
+
+    def _system(self, body: Object) -> None:
+        """Take the system text, if there is any."""
+        system = body["system"]
         if type(system) is str and system:
             del body["system"]
             residue = Residue(NAME, form=FIELD)
             self._add(new_supervisor(system, self.when, False, residue), ("system",))
-        self._find_images(body.get("images"), turns)
-        if self.images:
-            del body["images"]
-        for index, turn in enumerate(turns):
-            self._read(turn, ("conversations", index, "value"))
-
-    def _turn(self, item: Any, index: int) -> Object:
-        """A turn with its role in the usual spelling."""
-        path = f"conversations[{index}]"
-        turn = self.object(item, path)
-        role = self.field(turn, "from", path)
-        turn["from"] = read_role(NAME, role, SHAREGPT, f"conversations.{index}.from")
-        self.text_field(turn, "value", path)
-        return turn
 
     def _find_images(self, images: Any, turns: list[Object]) -> None:
         """Take the images if they can be told: all by URL, and a placeholder for each."""
@@ -142,42 +165,51 @@ class RecordReader(Reader):
 
     def _read(self, turn: Object, path: Path) -> None:
         role, value = turn.pop("from"), turn.pop("value")
-        envelope = write_json({"s": turn}) if turn else None
+        envelope = (
+            write_json(
+                {
+                    "s": {
+                        key: decoded(value) if type(value) is dict else value
+                        for key, value in turn.items()
+                    }
+                }
+            )
+            if turn
+            else None
+        )
+        self._is_calling, was_calling = role == "function_call", self._is_calling
         if role == "function_call":
+            if not was_calling:
+                self._open = []
             self._read_calls(value, path, envelope)
         elif role == "observation":
             self._read_result(value, path, envelope)
         else:
             self._speak(role, value, path, envelope)
-        self._is_calling = role == "function_call"
 
     def _speak(self, role: str, value: str, path: Path, envelope: str | None) -> None:
         residue = None if envelope is None else Residue(NAME, None, envelope)
-        for index, held in enumerate(self._parts(value)):
-            own = (held, self.when, index > 0, None if index else residue)
-            if role == "human":
-                canister = new_user(*own)
-            elif role == "gpt":
-                canister = new_assistant(*own)
-            else:
-                canister = new_supervisor(*own, None, "system")
-            self._add(canister, path)
+        make = _SPEAKERS.get(role, _new_system)
+        joined = False
+        for held in self._parts(value) if self.images else (value,):
+            self.canisters.append(make(held, self.when, joined, residue))
+            self.places.append(path)
+            joined, residue = True, None
 
-    def _parts(self, value: str) -> Iterator[Any]:
+    def _parts(self, value: str) -> list[Any]:
         """The words and images of a value, in order."""
         if not self.images or IMAGE not in value:
-            yield value
-            return
+            return [value]
+        parts: list[Any] = []
         for index, text in enumerate(value.split(IMAGE)):
             if index:
-                yield self.images[self._placed]
+                parts.append(self.images[self._placed])
                 self._placed += 1
             if text:
-                yield text
+                parts.append(text)
+        return parts
 
     def _read_calls(self, value: str, path: Path, envelope: str | None) -> None:
-        if not self._is_calling:
-            self._open = []
         calls = read_calls(value)
         form: str | None = BARE
         if calls is None:
@@ -202,7 +234,7 @@ class RecordReader(Reader):
         failed = read_error_flag(value)
         if failed is not None and flag_error(failed) != value:
             failed = None
-        parts = list(self._parts(value if failed is None else failed))
+        parts = self._parts(value if failed is None else failed)
         held = (
             parts[0] if len(parts) == 1 else new_parts(tuple(map(_wrapped, parts))) if parts else ""
         )
