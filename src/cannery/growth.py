@@ -22,7 +22,7 @@ from cannery.messages.canisters import (
     SupervisorCanisterClass,
     UserCanisterClass,
 )
-from cannery.messages.conversation import Conversation
+from cannery.messages.conversation import Conversation, begins_with
 from cannery.wire.contract import Piece
 from cannery.wire.losses import Lost, Report
 from cannery.wire.turns import MODEL, SIDES
@@ -108,7 +108,7 @@ def find(conversation: Conversation, key: Key) -> Kept | None:
             kept is not None
             and kept.length == index
             and _divides(conversation, index)
-            and all(map(is_, kept.earlier, whole))
+            and begins_with(whole, kept.earlier)
         ):
             return kept
     return None
@@ -175,7 +175,7 @@ def _call_ids(pieces: list[Piece]) -> frozenset[str]:
     return frozenset(
         piece.canister.identifier
         for piece in pieces
-        if isinstance(piece.canister, InvocationCanisterClass)
+        if type(piece.canister) is InvocationCanisterClass
     )
 
 
@@ -183,7 +183,7 @@ def _answered_ids(pieces: list[Piece]) -> frozenset[str]:
     return frozenset(
         piece.canister.invocation_id
         for piece in pieces
-        if isinstance(piece.canister, ResultCanisterClass)
+        if type(piece.canister) is ResultCanisterClass
     )
 
 
