@@ -45,7 +45,7 @@ from cannery.wire.wire_roles import read_role
 
 _PLAIN_MEDIA = "image/"
 _ROLES = frozenset(SHAREGPT.readings)
-_SPEAKERS = {"human": new_user, "gpt": new_assistant}
+_SPEAKERS: dict[str, Any] = {"human": new_user, "gpt": new_assistant}
 
 
 def _new_system(held: Any, when: Any, joined: bool, residue: Residue | None) -> AnyCanister:  # noqa: FBT001 - as the makers
