@@ -86,6 +86,20 @@ def report_residue(value: Any, report: Report, place: Place, taken: str | None =
         report.lose("CACHE_MARK_DROPPED", place)
 
 
+def says_only_text(turn: list[Any], dialect: str, report: Report) -> bool:
+    """Whether a turn of pieces is one text for which a dialect keeps nothing; what another one keeps is reported."""
+    piece = turn[0]
+    canister = piece.canister
+    if len(turn) > 1 or type(canister.held) is not str:
+        return False
+    residue = canister.residue
+    if residue is not None:
+        if residue.dialect == dialect or residue.cache:
+            return False
+        report_residue(canister, report, piece.place)
+    return True
+
+
 def lost_residue(residue: Residue, *, is_result: bool, is_answer: bool = False) -> list[LostField]:
     """The code, detail and path below its place of everything that foreign residue holds."""
     is_marked = residue.cache is not None

@@ -97,14 +97,6 @@ def own_residue(value: Any, dialect: str) -> Residue | None:
     return residue if residue is not None and residue.dialect == dialect else None
 
 
-def keeps_nothing(residue: Residue | None, dialect: str) -> bool:
-    """Whether a writer of this dialect finds nothing in a residue to give back, nor to report as lost."""
-    if residue is None:
-        return True
-    is_foreign = residue.dialect != dialect
-    return is_foreign and not (residue.part or residue.envelope or residue.cache)
-
-
 def dropped_keys(patch: str | None) -> Left:
     """The fields that a residue of another dialect sets, with their values: what the writer leaves out."""
     found = None if patch is None else decode_json(patch)

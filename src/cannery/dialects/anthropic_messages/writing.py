@@ -34,7 +34,7 @@ from cannery.messages.residue import PREAMBLE, Residue
 from cannery.wire.arguments import FREEFORM_INPUT, object_input, object_text, wrapped_input
 from cannery.wire.bodies import Object
 from cannery.wire.contract import Piece
-from cannery.wire.foreign import report_residue
+from cannery.wire.foreign import report_residue, says_only_text
 from cannery.wire.markers import ERROR_PREFIX
 from cannery.wire.residues import own_residue, recall
 
@@ -157,18 +157,13 @@ class MessageWriter(BlockWriter):
         written += reversed(behind)
 
     def _message(self, role: str, turn: list[Piece]) -> Object | None:
-        first = turn[0]
-        head = first.canister
-        residue = head.residue
-        if residue is None or residue.dialect != NAME:
-            held = head.held
-            is_bare = len(turn) == 1 and type(held) is str and type(head) in _SPEAKERS
-            if is_bare and held and not held.isspace() and not (residue and residue.cache):
-                if residue is not None:
-                    report_residue(head, self.report, first.place)
-                self._last_place = first.place
-                return {"role": role, "content": held}
-            residue = None
+        head = turn[0].canister
+        held = head.held
+        is_shown = type(held) is str and held and not held.isspace()
+        if is_shown and type(head) in _SPEAKERS and says_only_text(turn, NAME, self.report):
+            self._last_place = turn[0].place
+            return {"role": role, "content": held}
+        residue = own_residue(head, NAME)
         shape = ""
         if residue is not None and residue.form and type(head) is not ResultCanisterClass:
             shape = residue.form.removeprefix(INLINE).removeprefix(":")

@@ -62,7 +62,7 @@ from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object
 from cannery.wire.citations import report_approximated
 from cannery.wire.contract import Piece
-from cannery.wire.foreign import report_residue
+from cannery.wire.foreign import report_residue, says_only_text
 from cannery.wire.losses import Place, Report
 from cannery.wire.markers import flag_error, supplement
 from cannery.wire.media import (
@@ -73,7 +73,7 @@ from cannery.wire.media import (
     is_fetchable,
     standard_base64,
 )
-from cannery.wire.residues import keeps_nothing, own_residue, recall
+from cannery.wire.residues import own_residue, recall
 from cannery.wire.turns import MODEL, side
 
 _FAMILY = re.compile(r"[a-z]+-?\d+|.+", re.IGNORECASE | re.DOTALL)
@@ -184,19 +184,18 @@ class ItemWriter:
     def message(self, group: list[Piece]) -> Object | None:
         """One message; None if nothing of it can be said."""
         head: Any = group[0].canister
-        residue = own_residue(head, NAME)
-        words = form_words(residue)
-        if words and not self.has_lead and self.displaced is None and "instructions" in words:
-            self.displaced = text_of(head.held)
-            return None
-        kind = type(head)
+        kind, held = type(head), head.held
         if kind is SupervisorCanisterClass:
             role = "developer" if head.rank == "developer" else "system"
         else:
             role = "assistant" if kind is AssistantCanisterClass else "user"
-        is_bare = type(head.held) is str and head.held and kind is not DocumentCanisterClass
-        if is_bare and len(group) == 1 and keeps_nothing(head.residue, NAME):
-            return {"role": role, "content": head.held}
+        if kind is not DocumentCanisterClass and held and says_only_text(group, NAME, self.report):
+            return {"role": role, "content": held}
+        residue = own_residue(head, NAME)
+        words = form_words(residue)
+        if words and not self.has_lead and self.displaced is None and "instructions" in words:
+            self.displaced = text_of(held)
+            return None
         if role == "assistant" and _SHAPES.isdisjoint(words):
             message = self._easy(group)
         else:

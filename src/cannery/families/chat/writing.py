@@ -37,7 +37,7 @@ from cannery.messages.payload import Location
 from cannery.wire.arguments import FREEFORM_INPUT
 from cannery.wire.citations import report_approximated
 from cannery.wire.contract import Piece
-from cannery.wire.foreign import report_residue
+from cannery.wire.foreign import report_residue, says_only_text
 from cannery.wire.losses import Report
 from cannery.wire.markers import flag_error, media_label, supplement
 from cannery.wire.media import (
@@ -161,7 +161,9 @@ class ChatWriter:
     def spoken(self, turn: list[Piece], role: str) -> Object:
         """A system, developer or user message."""
         canister = turn[0].canister
-        if type(canister) is not DocumentCanisterClass and self._is_bare(turn):
+        if type(canister) is not DocumentCanisterClass and says_only_text(
+            turn, self.dialect, self.report
+        ):
             return {"role": role, "content": canister.held}
         head = own_residue(canister, self.dialect)
         write = self.parts if role == "user" or self.is_same else self._system_parts
@@ -182,19 +184,6 @@ class ChatWriter:
         else:
             message["content"] = parts or ""
         return message if head is None else recalled(message, head.envelope)
-
-    def _is_bare(self, turn: list[Piece]) -> bool:
-        """Whether a turn is one text, and nothing is kept for it here; what another dialect keeps is reported."""
-        piece = turn[0]
-        canister = piece.canister
-        residue = canister.residue
-        if len(turn) > 1 or type(canister.held) is not str:
-            return False
-        if residue is not None:
-            if residue.dialect == self.dialect or residue.cache:
-                return False
-            report_residue(canister, self.report, piece.place)
-        return True
 
     def _system_parts(self, piece: Piece) -> list[Object]:
         parts = self.parts(piece)
@@ -495,7 +484,9 @@ class ChatWriter:
     def assistant(self, turn: list[Piece]) -> Object:
         """One assistant message."""
         first = turn[0].canister
-        if type(first) is AssistantCanisterClass and self._is_bare(turn):
+        if type(first) is AssistantCanisterClass and says_only_text(
+            turn, self.dialect, self.report
+        ):
             return {"role": "assistant", "content": first.held}
         head = own_residue(first, self.dialect)
         message: Object = {"role": "assistant"}
