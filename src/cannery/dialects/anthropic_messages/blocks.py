@@ -10,7 +10,8 @@ from typing import Any, ClassVar
 
 from orjson import Fragment
 
-from cannery.dialects.anthropic_messages.models import NAME, is_same_family
+from cannery.dialects.anthropic_messages.models import NAME
+from cannery.families.claude.models import is_same_family
 from cannery.messages.content import (
     PLAIN,
     AudioContentClass,

@@ -14,15 +14,16 @@ import msgspec
 from msgspec import Struct
 from orjson import Fragment
 
-from cannery.dialects.anthropic_messages.models import NAME, samplers
+from cannery.dialects.anthropic_messages.models import NAME
 from cannery.dialects.anthropic_messages.schemas import held_schema
-from cannery.dialects.anthropic_messages.thinking import (
+from cannery.errors import DialectError
+from cannery.families.claude.models import samplers
+from cannery.families.claude.thinking import (
     make_room,
     take_mode,
     write_own_thinking,
     write_thinking,
 )
-from cannery.errors import DialectError
 from cannery.messages.absence import absent
 from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import (

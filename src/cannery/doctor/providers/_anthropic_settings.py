@@ -5,21 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from cannery.dialects.anthropic_messages.models import (
+from cannery.dialects.anthropic_messages.models import rules_for
+from cannery.doctor.contract import SETTINGS, WARNING, Broken, Check, Judged, Object
+from cannery.doctor.providers._anthropic_blocks import message_blocks, of_type
+from cannery.doctor.providers._fields import ANTHROPIC, Fields, foreign_fields, unknown_fields
+from cannery.doctor.shared import close_object, drop, open_objects, ranges, types
+from cannery.doctor.walking import at, is_blank, objects, put, remove, shown
+from cannery.families.claude.models import (
     always_thinks,
     can_think,
-    rules_for,
     samplers,
     takes_budgets,
     takes_xhigh,
     thinks_by_budget,
     tier_and_version,
 )
-from cannery.doctor.contract import SETTINGS, WARNING, Broken, Check, Judged, Object
-from cannery.doctor.providers._anthropic_blocks import message_blocks, of_type
-from cannery.doctor.providers._fields import ANTHROPIC, Fields, foreign_fields, unknown_fields
-from cannery.doctor.shared import close_object, drop, open_objects, ranges, types
-from cannery.doctor.walking import at, is_blank, objects, put, remove, shown
 
 _DEFAULT_LIMIT = 4096
 _LEAST_BUDGET = 1024

@@ -12,11 +12,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from cannery.dialects.anthropic_messages.models import (
-    is_same_family,
-    rules_for,
-    tier_and_version,
-)
+from cannery.dialects.anthropic_messages.models import rules_for
 from cannery.doctor.contract import SETTINGS, WARNING, Broken, Check, Judged, Object
 from cannery.doctor.pictures import decoded, look_at
 from cannery.doctor.providers import _anthropic_fixes as fixes
@@ -46,6 +42,7 @@ from cannery.doctor.shared import (
     union_problems,
 )
 from cannery.doctor.walking import is_blank, objects, shown
+from cannery.families.claude.models import is_same_family, tier_and_version
 
 _ID = re.compile(r"[A-Za-z0-9_-]+")
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from cannery.dialects.anthropic_messages.models import (
+from cannery.families.claude.models import (
     always_thinks,
     can_think,
     samplers,

@@ -1,0 +1,1 @@
+"""What the two dialects share in which Claude models are asked: what models differ in, and how much they think."""
