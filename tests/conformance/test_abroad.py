@@ -41,7 +41,7 @@ def test_a_translation_is_valid_complete_and_final(case: Case, target: str):
     assert problems(target, body) == []
     assert silent(case.dialect, case.body, target, body, rendered) == []
     check_strict(case, target, rendered)
-    check_final(target, rendered)
+    check_final(case, target, rendered)
 
 
 def silent(source: str, given_body: Any, target: str, body: Any, rendered: Any) -> list[Any]:
@@ -63,9 +63,10 @@ def check_strict(case: Case, target: str, rendered: Any) -> None:
     assert list(raised.value.losses) == serious
 
 
-def check_final(target: str, rendered: Any) -> None:
-    """Repairing what was repaired changes nothing more."""
-    request = cannery.normalize_request(rendered.body, target).replace(source=None)
+def check_final(case: Case, target: str, rendered: Any) -> None:
+    """Repairing what was repaired changes nothing more; some bodies do not name the model whose rules count."""
+    model = cannery.normalize_request(case.raw, case.dialect).model
+    request = cannery.normalize_request(rendered.body, target).replace(source=None, model=model)
     again = cannery.nativize_request(request, target)
     assert [repair for repair in again.repairs if repair.name != "alternation"] == []
 

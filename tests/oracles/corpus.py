@@ -90,7 +90,8 @@ def stream_cases(dialect: str) -> list[StreamCase]:
             ends_in_error=bool(index.get(path.stem, {}).get("ends_in_error")),
             whole=index.get(path.stem, {}).get("whole"),
         )
-        for path in sorted((*folder.glob("*.sse"), *folder.glob("*.ndjson")))
+        for path in sorted(folder.glob("*"))
+        if path != index_file
     ]
 
 

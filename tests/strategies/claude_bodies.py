@@ -126,7 +126,7 @@ def _document(dice: Dice) -> Body:
 
 def _search_result(dice: Dice) -> Body:
     content = dice.some(lambda: _text(dice), 1, 2)
-    block: Body = {"type": "search_result", "source": "kb", "title": "T", "content": content}
+    block: Body = {"type": "search_result", "source": "kb", "title": "S", "content": content}
     return dice.dress(block)
 
 

@@ -19,6 +19,7 @@ _PRELUDE, _CHECKSUM = 12, 4
 # AWS allows 24 MB a message; a longer one is a stream that is framed otherwise.
 _LONGEST_MESSAGE = 24 << 20
 _STRING = 7
+_EXCEPTION = "Exception"
 # How many bytes the value of a header has, by its type; two types say their length themselves.
 _HEADER_SIZES = {0: 0, 1: 0, 2: 1, 3: 2, 4: 4, 5: 8, 8: 8, 9: 16}
 _LONG_HEADERS = frozenset({6, _STRING})
@@ -87,13 +88,22 @@ class MessageReader:
             if zlib.crc32(message[:-_CHECKSUM]) != int.from_bytes(message[-_CHECKSUM:]):
                 raise _broken("the checksum of a message is wrong")
             headers = _read_headers(message[_PRELUDE : _PRELUDE + head])
-            name = headers.get(":event-type") or headers.get(":exception-type") or ""
             payload = message[_PRELUDE + head : -_CHECKSUM]
-            yield Frame(name, payload.decode("utf-8", "replace"))
+            yield _frame(headers, payload)
 
     def close(self) -> Iterator[Frame]:
         """Nothing: a message that was cut off completes nothing."""
         return iter(())
+
+
+def _frame(headers: dict[str, str], payload: bytes) -> Frame:
+    """A message by the name of its event or exception; one that is an error without a body has it in its headers."""
+    name = headers.get(":event-type") or headers.get(":exception-type") or ""
+    if headers.get(":message-type") != "error":
+        return Frame(name, payload.decode("utf-8", "replace"))
+    code = headers.get(":error-code", "InternalError").removesuffix(_EXCEPTION) + _EXCEPTION
+    told = {"message": headers.get(":error-message", code)}
+    return Frame(code, one_line(told).decode())
 
 
 def _read_headers(data: bytes) -> dict[str, str]:
@@ -130,8 +140,9 @@ def write_line(name: str, value: Any) -> bytes:  # noqa: ARG001 - a line has no 
 
 
 def write_message(name: str, value: Any) -> bytes:
-    """A value as an AWS event stream message of an event."""
-    told = {":event-type": name, ":content-type": "application/json", ":message-type": "event"}
+    """A value as an AWS event stream message of an event, or of an exception if it is named so."""
+    kind = "exception" if name.endswith(_EXCEPTION) else "event"
+    told = {f":{kind}-type": name, ":content-type": "application/json", ":message-type": kind}
     headers = b"".join(_write_header(key, text) for key, text in told.items())
     payload = one_line(value)
     total = _PRELUDE + len(headers) + len(payload) + _CHECKSUM

@@ -1,0 +1,225 @@
+"""Whole Converse answers, both ways, and errors.
+
+Cached input is counted apart from ``inputTokens``; our usage counts all of it. An answer names neither its model nor
+itself. An error is ``{"message"}``; its kind stands in the header ``x-amzn-errortype``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cannery.dialects.bedrock_converse.reading import ConverseReader
+from cannery.dialects.bedrock_converse.tools import NAME
+from cannery.dialects.bedrock_converse.writing import ConverseWriter
+from cannery.errors import DialectError
+from cannery.messages.absence import absent
+from cannery.messages.canisters import AnyCanister, InvocationCanisterClass
+from cannery.messages.content import RefusalContentClass
+from cannery.messages.conversation import Conversation
+from cannery.messages.requests import FinishReason, Response, Usage, new_response, new_usage
+from cannery.messages.residue import Residue
+from cannery.wire.answers import answer_pieces
+from cannery.wire.bodies import Object, decode, encode, read_fields, read_value
+from cannery.wire.contract import WireError
+from cannery.wire.endings import report_ending
+from cannery.wire.losses import Report
+from cannery.wire.places import Places
+from cannery.wire.residues import nested, own_residue, recall
+
+FINISH = {
+    "end_turn": FinishReason.Stop,
+    "tool_use": FinishReason.Tool,
+    "max_tokens": FinishReason.Length,
+    "stop_sequence": FinishReason.StopSequence,
+    "guardrail_intervened": FinishReason.Filter,
+    "content_filtered": FinishReason.Filter,
+    "malformed_model_output": FinishReason.Malformed,
+    "malformed_tool_use": FinishReason.Malformed,
+    "model_context_window_exceeded": FinishReason.ContextWindow,
+}
+FINISH_WORDS = {
+    FinishReason.Stop: "end_turn",
+    FinishReason.Length: "max_tokens",
+    FinishReason.Tool: "tool_use",
+    FinishReason.StopSequence: "stop_sequence",
+    FinishReason.Refusal: "content_filtered",
+    FinishReason.Filter: "content_filtered",
+    FinishReason.Pause: "end_turn",
+    FinishReason.ContextWindow: "model_context_window_exceeded",
+    FinishReason.Malformed: "malformed_model_output",
+    FinishReason.Error: "end_turn",
+    FinishReason.Other: "end_turn",
+}
+_SAYS = frozenset({FinishReason.Malformed})
+_CACHED = {"cache_read": "cacheReadInputTokens", "cache_write": "cacheWriteInputTokens"}
+# Counts that are told twice, under a former name; and an object without which no answer is.
+MODELLED_ANSWER = frozenset(
+    {
+        *("stopReason", "metrics", "usage.cacheReadInputTokenCount"),
+        *("usage.cacheWriteInputTokenCount", "usage.totalTokens"),
+    }
+)
+_NO_TIME: Object = {"latencyMs": 0}
+
+
+def read_response(body: bytes, places: Places) -> Response:
+    """The answer that a body gives."""
+    return read_fields(NAME, body, places, _read_response)
+
+
+def _read_response(fields: Any, places: Places) -> Response:
+    reader = ConverseReader(places)
+    reader.takes_marks = False
+    body = {key: decode(raw) for key, raw in fields.items()}
+    output = reader.object(body.pop("output", None), "output")
+    message = reader.object(output.pop("message", None), "output.message")
+    content = reader.list(message.pop("content", None), "output.message.content")
+    dropped = [] if "role" in message else ["role"]
+    if message.get("role") == "assistant":
+        del message["role"]
+    path = ("output", "message", "content")
+    if content:
+        reader.content(content, "assistant", path, None, [])
+    if "stopReason" not in body:
+        # What the answer does not say is told at its root.
+        places.settings["finish"] = ()
+    around = nested(output, {"message": nested(message, {}, dropped)})
+    finish, usage, patch = take_envelope(body, {"output": around})
+    residue = None if patch is None else Residue(NAME, None, encode(patch).decode())
+    canisters = Conversation.trusted(reader.canisters)
+    return new_response(  # type: ignore[no-any-return]
+        canisters, finish, usage, absent, absent, absent, residue, NAME
+    )
+
+
+def take_envelope(body: Object, inner: dict[str, Object | None]) -> tuple[Any, Any, Object | None]:
+    """Take what stands around the message: the finish, the tokens, and the patch for what is left."""
+    dropped = [key for key in ("stopReason", "usage", "metrics") if key not in body]
+    word = body.get("stopReason")
+    finish: Any = absent
+    if type(word) is str:
+        finish = FINISH.get(word, FinishReason.Other)
+        if FINISH_WORDS[finish] == word:
+            del body["stopReason"]
+    usage = read_usage(body.get("usage"))
+    if usage is not absent:
+        inner = {**inner, "usage": left_of_usage(body.pop("usage"), usage)}
+    return finish, usage, nested(body, inner, dropped)
+
+
+def read_usage(value: Any) -> Any:
+    """Token counts, or absent."""
+    if type(value) is not dict or type(value.get("inputTokens")) is not int:
+        return absent
+    cached = {name: value[key] for name, key in _CACHED.items() if type(value.get(key)) is int}
+    if min(value["inputTokens"], *cached.values(), 0) < 0:
+        return absent
+    output = value.get("outputTokens")
+    return new_usage(
+        value["inputTokens"] + sum(cached.values()),
+        output if type(output) is int else 0,
+        **cached,
+    )
+
+
+def left_of_usage(counts: Object, usage: Usage) -> Object | None:
+    """The patch for what a count of tokens says beyond the usage that was read from it."""
+    ours = write_usage(usage)
+    left = {
+        key: value
+        for key, value in counts.items()
+        if key not in ours or type(value) is not int or value != ours[key]
+    }
+    return nested(left, {}, [key for key in ours if key not in counts])
+
+
+def write_usage(usage: Usage) -> Object:
+    """Token counts in the usual form: each token of the input once, as new, read from the cache or written to it."""
+    body: Object = {"inputTokens": usage.input, "outputTokens": usage.output}
+    for name, key in _CACHED.items():
+        count: Any = getattr(usage, name)
+        if count is not absent:
+            body[key] = min(count, max(body["inputTokens"], 0))
+            body["inputTokens"] -= body[key]
+    body["totalTokens"] = usage.input + usage.output
+    return body
+
+
+def write_response(response: Response, report: Report) -> Object:
+    """The body of an answer."""
+    is_same = response.source == NAME
+    writer = ConverseWriter(report, is_same=is_same, for_answer=True)
+    content = writer.blocks(answer_pieces(response, NAME, report), "assistant")
+    body: Object = {"output": {"message": {"role": "assistant", "content": content}}}
+    finish = response.finish
+    word = FINISH_WORDS[finish] if isinstance(finish, FinishReason) else None
+    if not is_same:
+        word = stop_word(word, **_endings(response.canisters))
+        report_ending(response, report, says=_SAYS)
+    body |= {
+        "stopReason": word,
+        "usage": write_usage(response.usage if isinstance(response.usage, Usage) else Usage()),
+        "metrics": _NO_TIME,
+    }
+    residue = own_residue(response, NAME)
+    return body if residue is None else recall(body, residue.envelope)
+
+
+def _endings(canisters: tuple[AnyCanister, ...]) -> dict[str, bool]:
+    return {
+        "has_calls": any(isinstance(each, InvocationCanisterClass) for each in canisters),
+        "is_refused": any(isinstance(each.held, RefusalContentClass) for each in canisters),
+    }
+
+
+def stop_word(word: str | None, *, has_calls: bool, is_refused: bool) -> str:
+    """The stop reason that clients rely on: calls and refusals show in it."""
+    if word is None or word == "end_turn":
+        return "tool_use" if has_calls else "content_filtered" if is_refused else "end_turn"
+    return word
+
+
+# --- errors ------------------------------------------------------------------------------------
+
+# The exceptions of the service by their status (botocore 1.44).
+_ERRORS = {
+    400: "ValidationException",
+    401: "UnrecognizedClientException",
+    403: "AccessDeniedException",
+    404: "ResourceNotFoundException",
+    408: "ModelTimeoutException",
+    413: "ValidationException",
+    422: "ValidationException",
+    424: "ModelErrorException",
+    429: "ThrottlingException",
+    502: "InternalServerException",
+    503: "ServiceUnavailableException",
+    504: "ModelTimeoutException",
+    529: "ServiceUnavailableException",
+}
+_INTERNAL = "InternalServerException"
+_NAMES = frozenset({*_ERRORS.values(), _INTERNAL, "ModelNotReadyException"})
+
+
+def error_name(error: WireError) -> str:
+    """The exception that an error is."""
+    return error.kind if error.kind in _NAMES else _ERRORS.get(error.status, _INTERNAL)
+
+
+def read_error(status: int, body: bytes) -> WireError:
+    """The error that a body tells of, whatever it is."""
+    try:
+        value = read_value(NAME, body)
+    except DialectError:
+        value = None
+    told = value if type(value) is dict else {}
+    message = told.get("message", told.get("Message"))
+    kind = told.get("__type")
+    if type(message) is not str or not message:
+        message = body[:500].decode("utf-8", "replace").strip() or f"HTTP {status}"
+    return WireError(status, message, kind.rpartition("#")[2] if type(kind) is str else None)
+
+
+def write_error(error: WireError) -> bytes:
+    """The body of an error."""
+    return encode({"message": error.message})

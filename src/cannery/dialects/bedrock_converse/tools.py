@@ -1,0 +1,297 @@
+"""The tools of a Converse request and the choice among them, both ways, and cache points.
+
+A cache point behind a tool is its mark. Whenever the history has calls or results, the server insists on tools: stubs
+stand for those that are not known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+from msgspec import Raw
+from orjson import Fragment
+
+from cannery.messages.absence import absent
+from cannery.messages.canisters import InvocationCanisterClass, ResultCanisterClass
+from cannery.messages.json_text import decode_json, is_json_object, write_json
+from cannery.messages.requests import Request, Tool, ToolChoice, new_tool, new_tool_choice
+from cannery.messages.residue import Residue
+from cannery.wire.bodies import Object, Reader, decode, decoded, encode, spelled_text
+from cannery.wire.controls import (
+    distinct,
+    drop_choice,
+    flag,
+    is_possible,
+    report_grammar,
+    text,
+)
+from cannery.wire.foreign import report_residue
+from cannery.wire.losses import Report
+from cannery.wire.places import Places
+from cannery.wire.residues import nested, own_residue, recall, set_again
+
+NAME = "bedrock_converse"
+_NO_PARAMETERS: Object = {"type": "object", "properties": {}}
+_FREEFORM_PARAMETERS = {
+    "type": "object",
+    "properties": {"input": {"type": "string"}},
+    "required": ["input"],
+}
+# How long a cache point lasts, in words of every dialect.
+_TTL = {None: "short", "5m": "short", "1h": "long"}
+# A cache point that says how long it lasts although that is the usual time.
+EXPLICIT = "5m"
+
+_Value = bool | int | float | str | None | list[Any]
+_decode_tools = msgspec.json.Decoder(list[_Value | dict[str, _Value | dict[str, Raw]]]).decode
+
+# --- reading ---------------------------------------------------------------------------------
+
+
+def read_mark(block: Any) -> tuple[str, str] | None:
+    """The mark of a cache point and the form that it has beyond the usual; None for anything else."""
+    if type(block) is not dict or block.keys() != {"cachePoint"}:
+        return None
+    point = block["cachePoint"]
+    point = decoded(point) if type(point) is dict else None
+    if point is None or point.get("type") != "default" or not point.keys() <= {"type", "ttl"}:
+        return None
+    ttl = point.get("ttl")
+    if type(ttl) not in (str, type(None)) or ttl not in _TTL or ("ttl" in point and ttl is None):
+        return None
+    return _TTL[ttl], EXPLICIT if ttl == EXPLICIT else ""
+
+
+def write_mark(cache: str, form: str | None) -> Object:
+    """The block of a cache point."""
+    point = {"type": "default"}
+    if cache == "long":
+        point["ttl"] = "1h"
+    elif EXPLICIT in (form or "").split():
+        point["ttl"] = EXPLICIT
+    return {"cachePoint": point}
+
+
+def tool_list(value: Any) -> Any:
+    """The tools, whose schemas are not decoded."""
+    if type(value) is not Raw:
+        return value
+    try:
+        return _decode_tools(value)
+    except msgspec.MsgspecError:
+        return decode(value)
+
+
+def read_choice(choice: Object) -> tuple[ToolChoice, Object | None] | None:
+    """A choice and what is left of it; None if it is not known."""
+    found = [key for key in ("auto", "any", "tool") if key in choice]
+    if len(found) != 1 or type(choice[found[0]]) is not dict:
+        return None
+    key, rest = found[0], {**choice[found[0]]}
+    others = {name: value for name, value in choice.items() if name != key}
+    if key == "tool":
+        name = rest.pop("name", None)
+        if type(name) is not str or not name:
+            return None
+        mode = new_tool_choice("named", (name,))
+    else:
+        mode = new_tool_choice("auto" if key == "auto" else "required")
+    return mode, nested(others, {key: set_again(rest)})
+
+
+def plain(value: Any) -> Any:
+    """A value that may not be decoded yet."""
+    return decode(value) if type(value) is Raw else value
+
+
+def read_tools(value: Any, reader: Reader, places: Places) -> tuple[Tool, ...]:
+    """The tools; a cache point behind one is its mark."""
+    if value is None:
+        return ()
+    tools: list[Tool] = []
+    for index, item in enumerate(reader.list(value, "toolConfig.tools")):
+        mark = read_mark(item)
+        if (
+            mark is not None
+            and tools
+            and (tools[-1].residue is None or not tools[-1].residue.cache)
+        ):
+            held = tools[-1].residue or Residue(NAME)
+            residue = msgspec.structs.replace(held, cache=mark[0], form=mark[1] or held.form)
+            tools[-1] = msgspec.structs.replace(tools[-1], residue=residue)
+            continue
+        tools.append(_read_tool(reader.object(item, f"toolConfig.tools[{index}]")))
+        places.tools.append(("toolConfig", "tools", index))
+    return tuple(tools)
+
+
+def _read_tool(item: Object) -> Tool:
+    spec = item.get("toolSpec")
+    fields = {**spec} if type(spec) is dict else {}
+    name, schema = plain(fields.get("name")), _plain_schema(fields.get("inputSchema"))
+    if type(name) is not str or not name or schema is None:
+        return _hosted(item)
+    beside, parameters = schema
+    fields = {key: plain(value) for key, value in fields.items() if key != "inputSchema"}
+    del fields["name"]
+    description, strict = text(fields.get("description")), flag(fields.get("strict"))
+    if description is not absent:
+        del fields["description"]
+    if strict is not absent:
+        del fields["strict"]
+    around = {key: whole(value) for key, value in item.items() if key != "toolSpec"}
+    inside = nested(fields, {"inputSchema": set_again(beside)})
+    patch = nested(around, {"toolSpec": inside})
+    residue = None if patch is None else Residue(NAME, encode(patch).decode())
+    return new_tool(name, description, parameters, strict, residue=residue)  # type: ignore[no-any-return]
+
+
+def _plain_schema(value: Any) -> tuple[Object, str] | None:
+    """What stands beside the JSON of a schema, and its text; None if it is no object."""
+    if type(value) is Raw:
+        try:
+            value = msgspec.json.decode(value, type=dict[str, Raw])
+        except msgspec.MsgspecError:
+            return None
+    if type(value) is not dict or "json" not in value:
+        return None
+    schema = value["json"]
+    spelled = spelled_text(schema) if type(schema) is Raw else write_json(schema)
+    if not is_json_object(spelled):
+        return None
+    return {key: plain(item) for key, item in value.items() if key != "json"}, spelled
+
+
+def whole(value: Any) -> Any:
+    """The same of a value whose fields may not be."""
+    return decoded(value) if type(value) is dict else plain(value)
+
+
+def _hosted(item: Object) -> Tool:
+    """A tool of the server, or something among the tools that is none."""
+    found = {key: whole(value) for key, value in item.items()}
+    name = next(iter(found), "unknown")
+    held = found.get(name)
+    if type(held) is dict and type(held.get("name")) is str and held["name"]:
+        name = held["name"]
+    own = Residue(NAME, None, None, "hosted")
+    return new_tool(name or "unknown", hosted=write_json(found), residue=own)  # type: ignore[no-any-return]
+
+
+# --- writing ---------------------------------------------------------------------------------
+
+
+def write_tools(request: Request, messages: list[Any], report: Report, *, is_same: bool) -> Object:
+    """What is said of tools; {} for nothing."""
+    choice = request.tool_choice if isinstance(request.tool_choice, ToolChoice) else None
+    used = [] if is_same else [*_used(request, messages, report)]
+    if choice is not None and choice.mode == "none" and not is_same:
+        if not used:
+            if request.tools:
+                detail = "no tools were sent, since there is no choice of none"
+                report.lose("CONTROL_CHANGED", "@tool_choice", detail)
+            return {}
+        report.lose("CONTROL_DROPPED", "@tool_choice", "tools that were used have to be sent")
+        choice = None
+    tools, names = _listed_tools(request, choice, report, is_same=is_same)
+    if used and not tools:
+        tools = [_stub(name) for name in used]
+        detail = (
+            f"toolConfig is required beside calls and results; stubs were sent: {', '.join(used)}"
+        )
+        report.lose("CONTROL_DEFAULTED", None, detail)
+    config: Object = {"tools": tools} if tools else {}
+    if choice is not None:
+        if is_same or is_possible(choice, names):
+            config["toolChoice"] = _chosen(choice, report)
+        else:
+            drop_choice(choice, report)
+    if not is_same and request.controls.parallel_calls is False and tools:
+        report.lose("CONTROL_DROPPED", "@parallel_calls")
+    return config
+
+
+def _used(request: Request, messages: list[Any], report: Report) -> Iterable[str]:
+    """The names of the tools that the history calls, as they are sent; results alone call for one of any name."""
+    aliases = {original: alias for alias, original in report.names.items()}
+    found: dict[str, None] = {}
+    has_results = False
+    for canister in request.conversation:
+        if type(canister) is InvocationCanisterClass:
+            found[aliases.get(canister.name, canister.name)] = None
+        elif type(canister) is ResultCanisterClass:
+            has_results = True
+    is_said = any(
+        "toolUse" in block or "toolResult" in block
+        for message in messages
+        if type(message) is dict
+        for block in message["content"]
+        if type(block) is dict
+    )
+    if not is_said and not (found and has_results):
+        return ()
+    return found or {"tool": None}
+
+
+def _stub(name: str) -> Object:
+    return {"toolSpec": {"name": name, "inputSchema": {"json": {"type": "object"}}}}
+
+
+def _listed_tools(
+    request: Request, choice: ToolChoice | None, report: Report, *, is_same: bool
+) -> tuple[list[Any], set[str]]:
+    """The tools as they are sent, and their names."""
+    allowed = choice.names if choice is not None and choice.mode == "allowed" else None
+    written: list[Any] = []
+    names: set[str] = set()
+    for place, tool in distinct(request, NAME, report):
+        if allowed is not None and tool.name not in allowed:
+            report.lose("TOOL_DROPPED", place, f"{tool.name!r} is not among the allowed tools")
+            continue
+        residue = own_residue(tool, NAME)
+        if residue is None:
+            report_residue(tool, report, place)
+        if isinstance(tool.hosted, str):
+            if residue is None and not is_same and request.source is not None:
+                report.lose("TOOL_DROPPED", place, f"Converse has no tool {tool.name!r}")
+                continue
+            ours: Any = decode_json(tool.hosted)
+        else:
+            ours = {"toolSpec": _specification(tool, place, report, is_same=is_same)}
+        written.append(ours if residue is None else recall(ours, residue.part))
+        names.add(tool.name)
+        if residue is not None and residue.cache:
+            written.append(write_mark(residue.cache, residue.form))
+    return written, names
+
+
+def _specification(tool: Tool, place: str, report: Report, *, is_same: bool) -> Object:
+    spec: Object = {"name": tool.name}
+    if tool.description is not absent and (tool.description or is_same):
+        spec["description"] = tool.description
+    schema: Any = _NO_PARAMETERS if tool.schema is absent else Fragment(tool.schema)
+    if not is_same:
+        if tool.is_freeform:
+            report.lose("FREEFORM_WRAPPED", place)
+            report.freeform.add(tool.name)
+            schema = _FREEFORM_PARAMETERS
+        elif isinstance(tool.schema, str):
+            found = decode_json(tool.schema)
+            schema = schema if found.get("type") == "object" else {**found, "type": "object"}
+        if tool.grammar is not absent:
+            report_grammar(tool, report, place)
+    spec["inputSchema"] = {"json": schema}
+    if isinstance(tool.strict, bool):
+        spec["strict"] = tool.strict
+    return spec
+
+
+def _chosen(choice: ToolChoice, report: Report) -> Object:
+    if choice.mode == "named":
+        return {"tool": {"name": choice.names[0]}}
+    if choice.mode == "allowed":
+        report.lose("CONTROL_CHANGED", "@tool_choice", "only the allowed tools were sent")
+        return {"any": {}} if choice.must_call else {"auto": {}}
+    return {"any": {}} if choice.mode == "required" else {"auto": {}}
