@@ -17,6 +17,7 @@
     ├── StorageError                       the store cannot do what was asked
     │   ├── ConflictError                  something was added since the caller looked
     │   ├── DamageError                    stored bytes are not what was written
+    │   ├── KeyUnavailableError            the key of an encrypted scope is missing, wrong or destroyed
     │   └── StoreUnavailableError          the medium refuses (full, read-only, gone)
     └── UpstreamError                      a provider failed or answered nonsense
 
@@ -200,6 +201,18 @@ class DamageError(StorageError):
     def __init__(self, where: str, problem: str) -> None:
         super().__init__(f"{where}: {problem}")
         self.where = where
+        self.problem = problem
+
+
+class KeyUnavailableError(StorageError):
+    """What is asked for is encrypted, and the key of its scope is missing, wrong or destroyed."""
+
+    status_hint = 503
+
+    def __init__(self, scope: str, problem: str) -> None:
+        named = f"scope {scope!r}" if scope else "the scope without a name"
+        super().__init__(f"{named}: {problem}")
+        self.scope = scope
         self.problem = problem
 
 

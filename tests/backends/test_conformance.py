@@ -26,13 +26,16 @@ from cannery.errors import (
     ContentNotFoundError,
     InputError,
 )
-from tests.locations import new_database
+from tests.locations import Encrypted, key_in, new_database
 
 LOCATIONS = {
     "directory": lambda path: str(path / "store"),
     "sqlite": lambda path: f"sqlite:{path}/store.sqlite",
     "postgresql": lambda _: new_database(),
     "postgresql-s3": lambda _: new_database(with_bucket=True),
+    "directory-encrypted": lambda path: Encrypted(str(path / "store"), key_in(path)),
+    "sqlite-encrypted": lambda path: Encrypted(f"sqlite:{path}/store.sqlite", key_in(path)),
+    "postgresql-encrypted": lambda path: Encrypted(new_database(), key_in(path)),
 }
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -49,6 +52,8 @@ def describe(contents, lines):
 
 
 def open_backend(location):
+    if isinstance(location, Encrypted):
+        return open_described(location.place, describe, encryption_key=location.key)
     return open_described(location, describe)
 
 

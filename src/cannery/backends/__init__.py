@@ -28,11 +28,13 @@ from cannery.backends._contract import (
     Damage,
     Describe,
     Durability,
+    Encryption,
     Entry,
     ExchangeLog,
     Expected,
     Found,
     Growth,
+    Hashing,
     Holder,
     Inspection,
     Match,
@@ -43,6 +45,7 @@ from cannery.backends._contract import (
     Progress,
     Reading,
     Receipt,
+    ScopeKey,
     Selection,
     Span,
     Staged,
@@ -54,6 +57,8 @@ from cannery.backends._contract import (
     referred,
     sortable,
 )
+from cannery.backends._encryption.outside import HOW_TO_SAY, MARKER, describing
+from cannery.backends._encryption.sources import KeySource, parse_source
 from cannery.errors import ConfigurationError
 
 __all__ = [
@@ -70,6 +75,7 @@ __all__ = [
     "Damage",
     "Describe",
     "Durability",
+    "Encryption",
     "Entry",
     "ExchangeLog",
     "Expected",
@@ -77,6 +83,7 @@ __all__ = [
     "Growth",
     "Holder",
     "Inspection",
+    "KeySource",
     "Match",
     "Metadata",
     "Note",
@@ -85,6 +92,7 @@ __all__ = [
     "Progress",
     "Reading",
     "Receipt",
+    "ScopeKey",
     "Selection",
     "Span",
     "Staged",
@@ -96,6 +104,7 @@ __all__ = [
     "check_name",
     "locate",
     "open_backend",
+    "parse_source",
     "referred",
     "shown",
     "sortable",
@@ -134,13 +143,38 @@ def shown(location: str) -> str:
 
 
 def open_backend(
-    location: str | os.PathLike[str], describe: Describe, *, read_only: bool = False
+    location: str | os.PathLike[str],
+    describe: Describe,
+    *,
+    read_only: bool = False,
+    encryption_key: str | None = None,
 ) -> Backend:
-    """Open the store at a path or URL; ``describe`` says what its lines mean."""
+    """Open the store at a path or URL; ``describe`` says what its lines mean.
+
+    ``encryption_key`` says where the keys of an encrypted store are: ``file:PATH`` or ``command:WORDS``.
+    """
     name, path = locate(location)
     module = importlib.import_module(f"cannery.backends.{name}")
-    backend: Backend = module.open_backend(path, describe, read_only=read_only)
-    return backend
+    hashing = Hashing()
+    backend: Backend = module.open_backend(path, describing(describe), hashing, read_only=read_only)
+    try:
+        if encryption_key is None:
+            _refuse_encrypted(backend, path)
+            return backend
+        from cannery.backends._encryption.backend import EncryptedBackend
+
+        encrypted = EncryptedBackend(backend, describe, encryption_key, shown(path))
+        hashing.kind = encrypted.hash_kind
+    except BaseException:
+        backend.close()
+        raise
+    return encrypted
+
+
+def _refuse_encrypted(backend: Backend, path: str) -> None:
+    if backend.metadata(MARKER) is not None:
+        problem = "this store is encrypted: say where its key is"
+        raise ConfigurationError(shown(path), f"{problem} ({HOW_TO_SAY})")
 
 
 def _split(text: str) -> tuple[str, str]:

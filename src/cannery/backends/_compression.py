@@ -16,6 +16,7 @@ _SAMPLE = 16 << 10
 # Below this, starting a decompressor costs more than reading the bytes.
 _SMALLEST = 4096
 _WINDOW = 1 << 20
+_ANY_SIZE = 1 << 62
 _local = threading.local()
 
 
@@ -68,10 +69,10 @@ class Compressor:
         return self._zstd.flush(zstd.ZstdCompressor.FLUSH_FRAME)
 
 
-def decompress_pieces(frame: Iterable[bytes], size: int) -> Iterator[bytes]:
-    """The content of a frame that comes in pieces and must have exactly ``size`` bytes; ValueError otherwise."""
+def decompress_pieces(frame: Iterable[bytes], size: int | None) -> Iterator[bytes]:
+    """The content of a frame that comes in pieces and must have ``size`` bytes, if given; ValueError otherwise."""
     decompressor = zstd.ZstdDecompressor()
-    left = size
+    left = _ANY_SIZE if size is None else size
     try:
         for piece in frame:
             fed = piece
@@ -87,8 +88,8 @@ def decompress_pieces(frame: Iterable[bytes], size: int) -> Iterator[bytes]:
                 break
     except zstd.ZstdError as error:
         raise ValueError(f"not a zstd frame: {error}") from None
-    if left or not decompressor.eof or decompressor.unused_data:
-        raise ValueError(f"not one frame of {size} bytes")
+    if (size is not None and left) or not decompressor.eof or decompressor.unused_data:
+        raise ValueError(f"not one frame of {size} bytes" if size is not None else "not one frame")
 
 
 def _frame(data: bytes) -> bytes:

@@ -30,6 +30,7 @@ GROUPS: Mapping[str, Mapping[str, str]] = {
         "reindex": "build the index again",
         "backup": "copy a store that may be in use",
         "restore": "make a store from a backup, and verify it",
+        "keys": "the keys of an encrypted store: list, create, rotate, destroy",
     },
     "Around it": {
         "serve": "run the gateway",

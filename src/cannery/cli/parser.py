@@ -132,6 +132,12 @@ def verb_parser(name: str) -> Parser:
         parser.add_argument(
             "--store", metavar="PLACE", help="the store: a path or URL (CANNERY_STORE)"
         )
+        parser.add_argument(
+            "--encryption-key",
+            metavar="SOURCE",
+            help="where the keys of an encrypted store are: file:PATH or command:WORDS, with {scope} "
+            "(CANNERY_ENCRYPTION_KEY)",
+        )
     parser.add_argument("--json", action="store_true", help="answer in JSON")
     parser.add_argument("-q", "--quiet", action="store_true", help="no notes and no progress")
     parser.add_argument(

@@ -34,6 +34,13 @@ def find_place(chosen: str | None) -> tuple[str, str]:
     return str(Path.home() / ".local" / "share" / "cannery"), "default"
 
 
+def find_key(chosen: str | None) -> tuple[str | None, str]:
+    """Where the keys of an encrypted store are, and who says so; None for a store that is not."""
+    if chosen:
+        return chosen, "--encryption-key"
+    return os.environ.get("CANNERY_ENCRYPTION_KEY") or None, "CANNERY_ENCRYPTION_KEY"
+
+
 def is_there(place: str) -> bool:
     """Whether there is a store, as far as one can tell without opening it."""
     scheme, colon, path = place.partition(":")
@@ -52,7 +59,7 @@ def opened(options: argparse.Namespace, *, make: bool = False) -> Iterator[Store
             f"there is no store at {place} ({origin})",
             "`cannery import FILE` or `cannery serve` makes one; --store names another",
         )
-    with open_store(place) as store:
+    with open_store(place, encryption_key=find_key(options.encryption_key)[0]) as store:
         for damage in store.recovered:
             note(f"recovered: {damage}", quiet=options.quiet)
         yield store

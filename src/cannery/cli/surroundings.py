@@ -13,7 +13,7 @@ from cannery.backends import shown
 from cannery.cli.complaints import DONE, WRONG
 from cannery.cli.files import write_json
 from cannery.cli.gateway_settings import load_gateway_settings
-from cannery.cli.stores import find_place, is_there
+from cannery.cli.stores import find_key, find_place, is_there
 from cannery.cli.tables import aligned, counted
 from cannery.cli.terminal import paint
 from cannery.dialects import dialect_names
@@ -55,7 +55,7 @@ def _store(options: argparse.Namespace) -> dict[str, Any]:
         from cannery.storage import open_store
 
         try:
-            with open_store(place) as store:
+            with open_store(place, encryption_key=find_key(options.encryption_key)[0]) as store:
                 found["conversations"] = len(store.list(kinds=None))
         except (CanneryError, OSError) as error:
             found["problem"] = str(error)

@@ -207,7 +207,9 @@ class Filer:
 
     def look_up(self, history: Conversation, session: str) -> Recognised:
         """Where a history goes on in the store."""
-        return recognise(self.store, [Spoken.of(history, session)])[0]
+        return recognise(
+            self.store, [Spoken.of(history, session, self.store.digest_key(self.store.own_scope))]
+        )[0]
 
     def look_in(self, identifier: str, digests: Sequence[Digest | None]) -> Recognised | None:
         """How much of a history is in one conversation."""

@@ -135,6 +135,7 @@ class Recording(Struct, forbid_unknown_fields=True, frozen=True):
     queue_bytes: int = 32 << 20
     durability: str = "group"
     acknowledge: str = "received"
+    encryption_key: str | None = None
 
 
 class Retention(Struct, forbid_unknown_fields=True, frozen=True):

@@ -19,18 +19,23 @@ def restore(
     source: str | os.PathLike[str],
     target: str | os.PathLike[str],
     progress: Progress | None = None,
+    *,
+    encryption_key: str | None = None,
 ) -> Report:
-    """Make a store from a backup, where nothing is yet; what verifying it has found."""
+    """Make a store from a backup, where nothing is yet; what verifying it has found.
+
+    That of an encrypted store needs its keys to be verified (``open_store``).
+    """
     kind, place = locate(source)
     if kind == "directory" and Path(place).is_file():
         kind, source = "sqlite", f"sqlite:{place}"
     wanted, path = locate(target)
     if wanted != kind:
         raise ConfigurationError(os.fsdecode(target), f"the backup is a store of the kind {kind!r}")
-    backend = open_backend(source, describe, read_only=True)
+    backend = open_backend(source, describe, read_only=True, encryption_key=encryption_key)
     try:
         backend.backup(path, progress)
     finally:
         backend.close()
-    with open_store(target) as store:
+    with open_store(target, encryption_key=encryption_key) as store:
         return store.verify(progress)

@@ -15,13 +15,13 @@ from cannery.storage.words import words_of
 _CACHE_BYTES = 4 << 20
 
 
-def entries_of(canisters: Iterable[AnyCanister]) -> list[Entry]:
-    """What the catalogue keeps of canisters."""
-    return [_entry(canister) for canister in canisters]
+def entries_of(canisters: Iterable[AnyCanister], key: bytes = b"") -> list[Entry]:
+    """What the catalogue keeps of canisters; ``key`` is that of their scope (``Catalogue.key``)."""
+    return [_entry(canister, key) for canister in canisters]
 
 
-def _entry(canister: AnyCanister) -> Entry:
-    own, is_setup = own_of(canister)
+def _entry(canister: AnyCanister, key: bytes) -> Entry:
+    own, is_setup = own_of(canister, key)
     return Entry(
         canister.role.value,
         sortable(canister.timestamp),

@@ -23,7 +23,7 @@ from cannery.errors import CanneryError, ConflictError, ConversationNotFoundErro
 from cannery.messages import AnyCanister, Conversation, digest
 from cannery.storage.conversation import ForkFacts, StoredConversation
 from cannery.storage.encoding import Turn
-from cannery.storage.history import recognition_digests, without_doubles
+from cannery.storage.history import SpokenChain, recognition_digests, without_doubles
 from cannery.storage.instructions import begin_turn, had_instructions, setup_of
 from cannery.storage.lineage import answered_here
 from cannery.storage.metadata import NO_LINK, Link, new_metadata
@@ -86,6 +86,7 @@ class _Work:
         "filing",
         "is_apart",
         "is_retry",
+        "key",
         "looks_for",
         "match",
         "outcome",
@@ -95,8 +96,9 @@ class _Work:
         "why",
     )
 
-    def __init__(self, filing: Filing) -> None:
+    def __init__(self, filing: Filing, key: bytes) -> None:
         self.filing = filing
+        self.key = key
         self.match = filing.match
         self.session = filing.session or ""
         self.is_apart = filing.is_apart
@@ -137,7 +139,7 @@ class _Work:
 
     def learn(self) -> None:
         """Derive the digests by which the history is recognised."""
-        self.spoken = Spoken.of(self.spoken.history, self.session)
+        self.spoken = Spoken.of(self.spoken.history, self.session, self.key)
 
     def claims(self, known: int) -> tuple[bytes, ...]:
         """The first digest that is new behind what is known."""
@@ -155,8 +157,9 @@ def file_many(
     filed: list[Filed | CanneryError] = []
     batch: list[_Work] = []
     said: set[object] = set()
+    key = store.digest_key(store.own_scope)
     for filing in filings:
-        work = _Work(filing if isinstance(filing, Filing) else Filing(filing))
+        work = _Work(filing if isinstance(filing, Filing) else Filing(filing), key)
         if not said.isdisjoint(work.looks_for):
             filed += _file(store, batch)
             batch, said = [], set()
@@ -339,7 +342,9 @@ def known_before(
     """How many canisters of a history lie before a position of a conversation, silent ones included."""
     found = store.backend.catalogue.said_before(identifier, position)
     if found is None:
-        found = _last_read(store.get(identifier).load(0, position))
+        conversation = store.get(identifier)
+        key = store.digest_key(conversation.metadata.scope)
+        found = _last_read(conversation.load(0, position), key)
     last, spoken = found
     silent = position - spoken
     known = digests.index(last) + 1 if last is not None and last in digests else 0
@@ -349,8 +354,8 @@ def known_before(
     return known
 
 
-def _last_read(shared: Sequence[AnyCanister]) -> tuple[bytes | None, int]:
-    held = recognition_digests(shared)
+def _last_read(shared: Sequence[AnyCanister], key: bytes) -> tuple[bytes | None, int]:
+    held = recognition_digests(shared, SpokenChain(key))
     for position in range(len(held), 0, -1):
         if held[position - 1] is not None:
             return held[position - 1], position

@@ -5,12 +5,14 @@ that programs put into a user's message, answers that programs made up, and ever
 person asked, whatever its role. Neither are thoughts, which clients send back or not, nor a second copy of a result.
 
 ``messages.identity`` says what the digest of a canister is. Text counts without the blanks around it, and a user's text
-that holds blocks of setup by what a person typed. The catalogue continues the same chain.
+that holds blocks of setup by what a person typed. The catalogue continues the same chain. A scope may have a key
+(``Catalogue.key``): its digests are keyed, so that what was said cannot be guessed from them.
 """
 
 from __future__ import annotations
 
 import functools
+import hmac
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
@@ -41,8 +43,18 @@ class Own(NamedTuple):
     is_setup: bool = False
 
 
-def own_of(canister: AnyCanister) -> Own:
+def own_of(canister: AnyCanister, key: bytes = b"") -> Own:
     """What a canister adds to a history; thoughts and turns without words add nothing."""
+    own = _plain_own(canister)
+    return own if not key or own.digest is None else Own(keyed(own.digest, key), own.is_setup)
+
+
+def keyed(digest: bytes, key: bytes) -> bytes:
+    """The digest of a canister as the catalogue has it."""
+    return hmac.digest(key, digest, "sha256") if key else digest
+
+
+def _plain_own(canister: AnyCanister) -> Own:
     role = canister.role
     if role in _SETUP:
         return Own(meaning(canister, reasoning=False), is_setup=True)
@@ -82,9 +94,10 @@ def _text_of(canister: Any) -> str | None:
 class SpokenChain:
     """The digests of a history that grows: each holds all that was said up to it (``identity.Said``)."""
 
-    __slots__ = ("_answered", "_calls", "_ordinals", "_said", "links", "owns")
+    __slots__ = ("_answered", "_calls", "_key", "_ordinals", "_said", "links", "owns")
 
-    def __init__(self) -> None:
+    def __init__(self, key: bytes = b"") -> None:
+        self._key = key
         self._said = NOTHING_SAID
         self._calls = 0
         self._ordinals: dict[str, int] = {}
@@ -103,12 +116,12 @@ class SpokenChain:
         role, held = canister.role, canister.held
         is_plain = type(held) is str and role in _TALKING and not held.isspace() and held
         if is_plain and not self._said.questions and len(held) <= _SHORT:
-            own, chain = _after_short(self._said.chain, role, held)
+            own, chain = _after_short(self._said.chain, role, held, self._key)
             self.owns.append(own)
             if chain is not None:
                 self._said = Said(chain, b"")
             return chain
-        own, is_setup = own_of(canister)
+        own, is_setup = own_of(canister, self._key)
         if own is not None and role is Role.Result:
             own = self._first_answer(canister, own)
         self.owns.append(None if is_setup else own)
@@ -132,12 +145,15 @@ class SpokenChain:
 
 
 @functools.lru_cache(8192)
-def _after_short(chain: bytes, role: Role, text: str) -> tuple[bytes | None, bytes | None]:
+def _after_short(
+    chain: bytes, role: Role, text: str, key: bytes
+) -> tuple[bytes | None, bytes | None]:
     """What a short text says by itself, and the digest of an answered history with it; None for setup."""
     own = _own_text(role, text)
     if own is None or own.digest is None or own.is_setup:
         return None, None
-    return own.digest, continued(chain, own.digest)
+    digest = keyed(own.digest, key)
+    return digest, continued(chain, digest)
 
 
 def recognition_digests(

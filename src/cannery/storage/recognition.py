@@ -45,14 +45,15 @@ class Spoken(Struct):
     asked: int
     session: str = ""
     says: frozenset[bytes | None] = frozenset()
+    key: bytes = b""
 
     @classmethod
-    def of(cls, history: Conversation, session: str = "") -> Spoken:
-        """A history by what is said in it."""
-        chain = SpokenChain()
+    def of(cls, history: Conversation, session: str, key: bytes) -> Spoken:
+        """A history by what is said in it; ``key`` is that of the scope (``Catalogue.key``)."""
+        chain = SpokenChain(key)
         digests = recognition_digests(history, chain)
         asked = asked_before(history, digests)
-        return cls(history, digests, chain.owns, asked, session, frozenset(chain.links))
+        return cls(history, digests, chain.owns, asked, session, frozenset(chain.links), key)
 
     def answers(self) -> list[bytes | None]:
         """The digests from the first thing on that the model said."""
@@ -134,29 +135,30 @@ def find_end(store: Store, spoken: Spoken) -> Match | None:
             conversation = store.get(identifier).load()
         except (ConversationNotFoundError, DamageError):
             continue
-        known = _ends_in(conversation, spoken.history, said)
+        known = _ends_in(conversation, spoken, said)
         if known is not None and spoken.goes_on_from(known):
             return Match(known, identifier, len(conversation), len(conversation))
     return None
 
 
 def _ends_in(
-    conversation: Conversation, history: Conversation, said: Sequence[tuple[int, bytes]]
+    conversation: Conversation, spoken: Spoken, said: Sequence[tuple[int, bytes]]
 ) -> int | None:
     """How many canisters of a history lie before or in the end of a conversation; None if it does not end there.
 
     Results may differ, because programs shorten old ones: what was asked and what the model said must agree.
     """
+    history = spoken.history
     ours = [
         (at, own)
-        for at, (own, is_setup) in enumerate(map(own_of, conversation))
+        for at, (own, is_setup) in enumerate(own_of(one, spoken.key) for one in conversation)
         if own is not None and not is_setup and conversation[at].role is not Role.Result
     ]
     theirs = [(at, own) for at, own in said if history[at].role is not Role.Result]
-    spoken = [index for index, (at, _) in enumerate(ours) if conversation[at].role in MODEL_ROLES]
-    if not spoken:
+    answers = [index for index, (at, _) in enumerate(ours) if conversation[at].role in MODEL_ROLES]
+    if not answers:
         return None
-    last = spoken[-1]
+    last = answers[-1]
     after = [own for _, own in ours[last + 1 :]]
     for index in range(len(theirs) - 1, -1, -1):
         if theirs[index][1] != ours[last][1]:

@@ -21,6 +21,7 @@ from cannery.backends import (
     Cursor,
     Damage,
     Durability,
+    Encryption,
     Holder,
     Metadata,
     Progress,
@@ -46,7 +47,7 @@ from cannery.storage.decoding import Decoder
 from cannery.storage.description import describe, entries_of
 from cannery.storage.encoding import THRESHOLD, Encoder, Turn
 from cannery.storage.filing import Filed, Filing, file_many, known_before
-from cannery.storage.history import recognition_digests, without_doubles
+from cannery.storage.history import SpokenChain, keyed, recognition_digests, without_doubles
 from cannery.storage.instructions import (
     Exchange,
     Instructions,
@@ -139,6 +140,10 @@ class Store:
             self._codecs[scope] = found
         return found
 
+    def digest_key(self, scope: str) -> bytes:
+        """What the digests are keyed with by which a scope recognises histories; empty for nothing."""
+        return self.backend.catalogue.key(scope)
+
     def __enter__(self) -> Self:
         return self
 
@@ -159,6 +164,11 @@ class Store:
     def recovered(self) -> tuple[Damage, ...]:
         """What opening found and mended, or could not mend."""
         return self.backend.recovered
+
+    @property
+    def encryption(self) -> Encryption | None:
+        """The keys of the scopes, if the store is encrypted."""
+        return self.backend.encryption
 
     # Conversations
 
@@ -247,7 +257,7 @@ class Store:
             requires=requires,
             metadata=changed,
             lines=lines,
-            entries=entries_of(canisters),
+            entries=entries_of(canisters, self.digest_key(metadata.scope)),
             base=metadata.position,
             expected=expected,
             contents=contents,
@@ -445,18 +455,24 @@ class Store:
     def recognise(self, history: Iterable[AnyCanister], session: str | None = None) -> Recognised:
         """Where ``file`` would put a history, and by what that is known; nothing is written."""
         whole = Conversation.trusted(without_doubles(Conversation(history)))
-        return recognise(self, [Spoken.of(whole, session or "")])[0]
+        return recognise(self, [Spoken.of(whole, session or "", self.digest_key(self.own_scope))])[
+            0
+        ]
 
     def holders(self, digests: Iterable[bytes], limit: int = 16) -> tuple[Holder, ...]:
         """Where this scope says what digests of single canisters (``messages.digest``) stand for.
 
         Any run of a history can be asked for in one call; of each digest the latest few places are given.
         """
-        return tuple(self.backend.catalogue.holders(self.own_scope, digests, limit))
+        key = self.digest_key(self.own_scope)
+        asked = {keyed(digest, key): digest for digest in digests}
+        found = self.backend.catalogue.holders(self.own_scope, asked, limit)
+        return tuple(one._replace(digest=asked[one.digest]) for one in found)
 
     def known_before(self, identifier: str, position: int, history: Sequence[AnyCanister]) -> int:
         """How many canisters of a history lie before a position of a conversation that shares them."""
-        digests = recognition_digests(history)
+        scope = self.any_metadata(identifier).scope
+        digests = recognition_digests(history, SpokenChain(self.digest_key(scope)))
         return known_before(self, identifier, position, digests)
 
     def file(
@@ -564,13 +580,15 @@ def open_store(
     durability: Durability = "sync",
     threshold: int = THRESHOLD,
     cache_bytes: int = 64 << 20,
+    encryption_key: str | None = None,
 ) -> Store:
     """Open the store at a path or URL, or make one there.
 
-    With a ``scope`` only that one is seen and written; without, every scope is seen and "" written.
+    With a ``scope`` only that one is seen and written; without, every scope is seen and "" written. ``encryption_key``
+    says where the keys of an encrypted store are: ``file:PATH`` or ``command:WORDS``, with ``{scope}`` in it.
     """
     return Store(
-        open_backend(location, describe),
+        open_backend(location, describe, encryption_key=encryption_key),
         scope=scope,
         durability=durability,
         threshold=threshold,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from cannery.backends import Damage, Expected, Metadata, Progress, referred
-from cannery.errors import CanneryError
+from cannery.errors import CanneryError, KeyUnavailableError
 from cannery.storage.metadata import decode_metadata
 
 if TYPE_CHECKING:
@@ -77,7 +77,11 @@ class _Verification:
             self.damages.append(Damage(f"{where}/conversation.json", str(error)))
             return
         base = metadata.position
-        reading = self._store.backend.read(identifier, base, base)
+        try:
+            reading = self._store.backend.read(identifier, base, base)
+        except KeyUnavailableError as error:
+            self.damages.append(Damage(f"{where}/messages.jsonl", str(error)))
+            return
         self.damages += reading.damages
         self._check_lines(f"{where}/messages.jsonl", metadata, reading.lines)
         if expected is not None:

@@ -131,7 +131,7 @@ def search(
     connection: sqlite3.Connection, terms: Sequence[Term], selection: Selection, limit: int
 ) -> list[Found]:
     """The messages that hold all terms, best first; what a deleted conversation said is found in its forks."""
-    query = " ".join(_quoted(term) for term in terms)
+    query = match_query(terms)
     since, until = times_of(selection)
     conditions = [
         ("texts MATCH ?", query),
@@ -157,6 +157,11 @@ def search(
             cursor.close()
             break
     return found
+
+
+def match_query(terms: Sequence[Term]) -> str:
+    """Terms as FTS5 spells them."""
+    return " ".join(_quoted(term) for term in terms)
 
 
 def _quoted(term: Term) -> str:

@@ -29,6 +29,10 @@ class Queries(ABC):
     def _ask(self, work: Callable[[sqlite3.Connection], T], *, needs_words: bool = False) -> T:
         """What some work finds on a connection; ``needs_words`` where it searches texts."""
 
+    def key(self, scope: str) -> bytes:  # noqa: ARG002 - the same for all
+        """Digests are not keyed."""
+        return b""
+
     def match(
         self, scope: str, session: str | None, histories: Sequence[Sequence[bytes | None]]
     ) -> list[Match | None]:

@@ -27,6 +27,7 @@ from cannery.backends._contract import (
     Durability,
     Expected,
     Growth,
+    Hashing,
     Inspection,
     Metadata,
     Progress,
@@ -81,17 +82,20 @@ class _ClaimedError(ConflictError):
 class DirectoryBackend:
     """One directory, any number of threads and processes."""
 
+    encryption = None
+
     def __init__(
         self,
         files: Files,
         describe: Describe,
+        hashing: Hashing | None = None,
         *,
         is_read_only: bool = False,
         has_index_file: bool = True,
     ) -> None:
         self._files = files
         self.is_read_only = is_read_only
-        self._packs = Packs(files)
+        self._packs = Packs(files, hashing or Hashing())
         self._watching = Watching(self._scope_of)
         self._registry = Registry(files, self._end_of, self._abandoned)
         self._known_metadata: dict[str, tuple[Facts, bytes]] = {}
@@ -483,12 +487,14 @@ class DirectoryBackend:
             self._packs.close()
 
 
-def open_backend(location: str, describe: Describe, *, read_only: bool = False) -> DirectoryBackend:
+def open_backend(
+    location: str, describe: Describe, hashing: Hashing, *, read_only: bool = False
+) -> DirectoryBackend:
     """Open the store in a directory, or make one there; one that can only be read is opened for that."""
     files = OperatingSystem(location)
     with medium(files.root):
         if read_only or is_read_only(files):
             if files.facts(MARKER) is None:
                 raise StorageError(f"{files.root} is not a Cannery store: {MARKER} is missing")
-            return DirectoryBackend(Overlay(location), describe, is_read_only=True)
-        return DirectoryBackend(files, describe)
+            return DirectoryBackend(Overlay(location), describe, hashing, is_read_only=True)
+        return DirectoryBackend(files, describe, hashing)

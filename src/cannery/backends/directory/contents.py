@@ -6,7 +6,6 @@ own, synced, and becomes a pack under the write lock.
 
 from __future__ import annotations
 
-import hashlib
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
@@ -165,7 +164,7 @@ class DirectoryContents:
         return self._stage_small(b"".join(held))
 
     def _stage_small(self, data: bytes) -> Staged:
-        digest = hashlib.sha256(data).digest()
+        digest = self._packs.hashing(data).digest()
         key = key_of(self._scope, digest)
 
         def build(draft: Draft) -> None:
@@ -217,7 +216,7 @@ class DirectoryContents:
     def _write_pack(self, fd: int, pieces: Iterable[bytes]) -> Staged:
         """A pack of one record; its header is written when everything is known."""
         salt = salt_of(self._scope)
-        digest, size = hashlib.sha256(), 0
+        digest, size = self._packs.hashing(), 0
         start = PACK_HEADER + HEADER.size
         self._files.write(fd, salt, start)
         check, stored = zlib.crc32(salt), len(salt)

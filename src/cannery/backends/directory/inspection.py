@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 
-from cannery.backends._contract import Damage, Inspection, Progress
+from cannery.backends._contract import Damage, Hashing, Inspection, Progress
 from cannery.backends._seals import seal, seal_copies, unseal_copies
 from cannery.backends.directory.files import Files, read_whole
 from cannery.backends.directory.layout import CONVERSATIONS, is_identifier, metadata_name, pack_name
@@ -60,7 +60,7 @@ def inspect(files: Files, packs: Packs, progress: Progress | None) -> Inspection
                     continue
                 if record.flags & FREED:
                     continue
-                problem = _problem(window, record)
+                problem = _problem(window, record, packs.hashing)
                 if problem:
                     where = f"{name} at {record.place.offset}"
                     damages.append(
@@ -108,17 +108,17 @@ class _Window:
         return self._data[at : at + length]
 
 
-def _problem(window: _Window, record: Record) -> str | None:
+def _problem(window: _Window, record: Record, hashing: Hashing) -> str | None:
     """What is wrong with a record whose header is sound."""
     try:
         if max(record.place.stored, record.place.size) > _WINDOW:
-            check_stored(window.read, record)
+            check_stored(window.read, record, hashing)
             return None
         stored = window.read(record.place.stored, record.place.offset + HEADER.size)
         # The hash of plain content says all that its checksum could; a frame may hide a flipped bit from it.
         if record.flags != PLAIN and zlib.crc32(stored) != record.check:
             return "the stored bytes do not match their checksum"
-        decode_stored(stored, record)
+        decode_stored(stored, record, hashing)
     except ValueError as error:
         return str(error)
     return None

@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
 from cannery.backends._compression import compress, decompress, decompress_pieces
-from cannery.backends._contract import check_size
+from cannery.backends._contract import Hashing, check_size
 from cannery.backends.directory.files import Facts, Files
 from cannery.backends.directory.journal import OVERWRITE, Operation
 from cannery.backends.directory.layout import CONTENT, number_of, pack_name
@@ -108,21 +108,21 @@ def decode_header(head: bytes, number: int, offset: int) -> Record | None:
     return Record(Place(number, offset, stored, size), digest, flags, check)
 
 
-def decode_stored(stored: bytes, record: Record) -> bytes:
+def decode_stored(stored: bytes, record: Record, hashing: Hashing) -> bytes:
     """The content of a record from its stored bytes, verified; ValueError says what is wrong."""
     size = record.place.size
     if len(stored) < record.place.stored:
         raise ValueError("cut short")
-    return _content(stored, record.flags, size, record.digest)
+    return _content(stored, record.flags, size, record.digest, hashing)
 
 
-def _content(stored: bytes, flags: int, size: int, key: bytes) -> bytes:
+def _content(stored: bytes, flags: int, size: int, key: bytes, hashing: Hashing) -> bytes:
     """Content from stored bytes, verified."""
     salt = b""
     if flags & SCOPED:
         salt, stored = stored[:_SALT], stored[_SALT:]
     content = decompress(stored, size) if flags & ZSTD else stored
-    if len(content) != size or salted(salt, hashlib.sha256(content).digest()) != key:
+    if len(content) != size or salted(salt, hashing(content).digest()) != key:
         raise ValueError("the bytes do not match the id")
     return content
 
@@ -132,7 +132,7 @@ def salted(salt: bytes, digest: bytes) -> bytes:
     return hashlib.sha256(salt + digest).digest() if salt else digest
 
 
-def check_stored(read: Read, record: Record) -> None:
+def check_stored(read: Read, record: Record, hashing: Hashing) -> None:
     """Verify a record piece by piece, so that none takes much memory; ValueError says what is wrong."""
     _, offset, stored, size = record.place
     begin, end = offset + HEADER.size, offset + HEADER.size + stored
@@ -146,7 +146,7 @@ def check_stored(read: Read, record: Record) -> None:
             check = zlib.crc32(piece, check)
             yield piece
 
-    digest, found = hashlib.sha256(), 0
+    digest, found = hashing(), 0
     for piece in decompress_pieces(pieces(), size) if record.flags & ZSTD else pieces():
         digest.update(piece)
         found += len(piece)
@@ -204,8 +204,9 @@ class _Scanned(NamedTuple):
 class Packs:
     """All packs of a store, as this process knows them."""
 
-    def __init__(self, files: Files) -> None:
+    def __init__(self, files: Files, hashing: Hashing) -> None:
         self._files = files
+        self.hashing = hashing
         self._lock = threading.RLock()
         self._sealed: dict[int, tuple[Facts, SortedPlaces]] = {}
         self._recent: dict[bytes, Place] = {}
@@ -457,7 +458,7 @@ class Packs:
         if record.flags & SCOPED:
             salt = self._bytes(place.number, begin, begin + _SALT)
             begin += _SALT
-        found = hashlib.sha256()
+        found = self.hashing()
         try:
             pieces = self._pieces(place.number, begin, end)
             if record.flags & ZSTD:
@@ -500,13 +501,14 @@ class Packs:
             data = b""
         for place, digest in run:
             try:
-                yield digest, _decode_at(data, place.offset - begin, digest, place.size)
+                at = place.offset - begin
+                yield digest, _decode_at(data, at, digest, place.size, self.hashing)
             except ValueError:
                 yield digest, self.get(digest, sizes.get(digest))
 
     def _read(self, digest: bytes, place: Place) -> bytes:
         data = self._bytes(place.number, place.offset, place.offset + HEADER.size + place.stored)
-        return _decode_at(data, 0, digest, place.size)
+        return _decode_at(data, 0, digest, place.size, self.hashing)
 
     def _bytes(self, number: int, start: int, stop: int) -> bytes:
         with self._lock:
@@ -539,7 +541,7 @@ def _check_size(digest: bytes, place: Place, size: int | None) -> None:
         raise DamageError(f"{pack_name(place.number)} at {place.offset}", problem)
 
 
-def _decode_at(data: bytes, at: int, digest: bytes, expected: int) -> bytes:
+def _decode_at(data: bytes, at: int, digest: bytes, expected: int, hashing: Hashing) -> bytes:
     """The content of a record somewhere in a buffer; the hash alone decides whether it is sound."""
     body = at + HEADER.size
     if body > len(data):
@@ -547,7 +549,7 @@ def _decode_at(data: bytes, at: int, digest: bytes, expected: int) -> bytes:
     _, flags, stored, size, found, _, _ = HEADER.unpack_from(data, at)
     if found != digest or size != expected:
         raise ValueError("no such record")
-    return _content(data[body : body + stored], flags, size, digest)
+    return _content(data[body : body + stored], flags, size, digest, hashing)
 
 
 def _runs(places: list[tuple[Place, bytes]]) -> Iterator[list[tuple[Place, bytes]]]:

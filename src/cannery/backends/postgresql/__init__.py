@@ -26,6 +26,7 @@ from cannery.backends._contract import (
     Durability,
     Expected,
     Growth,
+    Hashing,
     Inspection,
     Progress,
     Reading,
@@ -75,11 +76,14 @@ class PostgresqlBackend:
     """One database, any number of threads, processes and machines."""
 
     recovered: tuple[Damage, ...] = ()
+    encryption = None
 
-    def __init__(self, url: str, describe: Describe, *, read_only: bool = False) -> None:
+    def __init__(
+        self, url: str, describe: Describe, hashing: Hashing, *, read_only: bool = False
+    ) -> None:
         target = parse_url(url)
         self._objects = None if target.content is None else Objects(target.content)
-        self._pool = Pool(target)
+        self._pool = Pool(target, hashing)
         prepared = prepare(self._pool, read_only=read_only)
         self._identity, self._why_read_only = prepared.identity, prepared.why_read_only
         self.is_read_only = self._why_read_only is not None
@@ -228,7 +232,7 @@ def _reading(span: Span, found: Rows) -> Reading:
 
 
 def open_backend(
-    location: str, describe: Describe, *, read_only: bool = False
+    location: str, describe: Describe, hashing: Hashing, *, read_only: bool = False
 ) -> PostgresqlBackend:
     """Open the store in a database, or make one there."""
-    return PostgresqlBackend(location, describe, read_only=read_only)
+    return PostgresqlBackend(location, describe, hashing, read_only=read_only)

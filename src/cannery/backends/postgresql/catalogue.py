@@ -75,6 +75,10 @@ class PostgresqlCatalogue:
         self._objects = objects
         self._describe = describe
 
+    def key(self, scope: str) -> bytes:  # noqa: ARG002 - the same for all
+        """Digests are not keyed."""
+        return b""
+
     def match(
         self, scope: str, session: str | None, histories: Sequence[Sequence[bytes | None]]
     ) -> list[Match | None]:

@@ -16,6 +16,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
+from cannery.backends._contract import Hashing
 from cannery.backends.postgresql.pipelines import Call, Connection, Rows, exchange
 from cannery.errors import (
     CanneryError,
@@ -86,8 +87,9 @@ def _name(host: str, path: str) -> str:
 class Pool:
     """At most so many connections at once; who asks for one more waits."""
 
-    def __init__(self, target: Target) -> None:
+    def __init__(self, target: Target, hashing: Hashing) -> None:
         self.name = target.name
+        self.hashing = hashing
         self._conninfo = target.conninfo
         self._places = threading.BoundedSemaphore(target.pool)
         self._idle: list[Connection] = []

@@ -7,7 +7,6 @@ it again.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import time
 import zlib
@@ -112,7 +111,11 @@ class PostgresqlContents:
                 size, piece = found[digest]
                 check_size(digest, size, sizes.get(digest))
                 if piece.data is not None and piece.size == size:
-                    yield digest, _checked(digest, [_decode_piece(digest, piece, piece.data)])
+                    data = _decode_piece(digest, piece, piece.data)
+                    if self._pool.hashing(data).digest() != digest:
+                        where = f"content sha256:{digest.hex()}"
+                        raise DamageError(where, "the bytes do not match the id")
+                    yield digest, data
                 else:
                     yield digest, b"".join(self.stream(digest))
 
@@ -134,7 +137,7 @@ class PostgresqlContents:
         is_large = self._objects is not None and held.has(LARGE)
         name = self._objects.new_name() if self._objects is not None and is_large else None
         content = self._begin(name)
-        digest, size = hashlib.sha256(), 0
+        digest, size = self._pool.hashing(), 0
         for number, data in enumerate(held.parts(_OBJECT if is_large else _PIECE)):
             digest.update(data)
             size += len(data)
@@ -249,19 +252,12 @@ def _decode_piece(digest: bytes, piece: Piece, stored: bytes) -> bytes:
         raise DamageError(where, str(error)) from None
 
 
-def _checked(digest: bytes, pieces: Sequence[bytes]) -> bytes:
-    data = b"".join(pieces)
-    if hashlib.sha256(data).digest() != digest:
-        raise DamageError(f"content sha256:{digest.hex()}", "the bytes do not match the id")
-    return data
-
-
 def _verified(
     pool: Pool, objects: Objects | None, content: tuple[int, str | None], digest: bytes
 ) -> Iterator[bytes]:
     number, name = content
     where = f"content sha256:{digest.hex()}"
-    found, first = hashlib.sha256(), 0
+    found, first = pool.hashing(), 0
     query = (
         "SELECT size, is_zstd, seal, data FROM cannery.pieces WHERE content = %s AND piece >= %s"
         " ORDER BY piece LIMIT 4"

@@ -25,6 +25,7 @@ from cannery.backends._contract import (
     Durability,
     Expected,
     Growth,
+    Hashing,
     Inspection,
     Noted,
     Progress,
@@ -50,11 +51,14 @@ class SqliteBackend:
     """One file, any number of threads and processes."""
 
     recovered: tuple[Damage, ...] = ()
+    encryption = None
 
-    def __init__(self, path: str, describe: Describe, *, read_only: bool = False) -> None:
+    def __init__(
+        self, path: str, describe: Describe, hashing: Hashing, *, read_only: bool = False
+    ) -> None:
         self._path = path
         self.is_read_only = read_only or not is_writable(path)
-        self._database = Database(path, is_read_only=self.is_read_only)
+        self._database = Database(path, hashing, is_read_only=self.is_read_only)
         self._commits = Commits(self._database)
         self._describe = describe
         self.catalogue = SqliteCatalogue(self._database, self, describe)
@@ -225,6 +229,8 @@ def _read(connection: sqlite3.Connection, span: Span) -> Reading:
     return Reading(start, lines, tuple(damages))
 
 
-def open_backend(location: str, describe: Describe, *, read_only: bool = False) -> SqliteBackend:
+def open_backend(
+    location: str, describe: Describe, hashing: Hashing, *, read_only: bool = False
+) -> SqliteBackend:
     """Open the store in a file, or make one there."""
-    return SqliteBackend(location or ":memory:", describe, read_only=read_only)
+    return SqliteBackend(location or ":memory:", describe, hashing, read_only=read_only)

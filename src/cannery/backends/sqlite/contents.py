@@ -5,7 +5,6 @@ So content of any size is stored and read without ever being in memory as a whol
 
 from __future__ import annotations
 
-import hashlib
 import os
 import sqlite3
 import time
@@ -131,7 +130,7 @@ class SqliteContents:
 
     def stage(self, pieces: Iterable[bytes]) -> Staged:
         """Store content before the change that refers to it."""
-        digest, size = hashlib.sha256(), 0
+        digest, size = self._database.hashing(), 0
         with self._database.writing() as connection:
             cursor = connection.execute(
                 "INSERT INTO contents (scope, digest, size, staged) VALUES (?, ?, 0, ?)",
@@ -176,7 +175,7 @@ def _in_pieces(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 def _verified(database: Database, content: int, digest: bytes) -> Iterator[bytes]:
     where = f"sha256:{digest.hex()}"
-    found, number = hashlib.sha256(), 0
+    found, number = database.hashing(), 0
     query = (
         "SELECT size, is_zstd, seal, data FROM pieces WHERE content = ? AND piece >= ?"
         " ORDER BY piece LIMIT 4"

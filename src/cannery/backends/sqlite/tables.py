@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from cannery.backends._catalogue.schema import make_tables
-from cannery.backends._contract import Progress
+from cannery.backends._contract import Hashing, Progress
 from cannery.errors import (
     CanneryError,
     ConfigurationError,
@@ -88,8 +88,9 @@ def is_writable(path: str) -> bool:
 class Database:
     """The connections of this process: one that writes, and one that reads unless everything is in memory."""
 
-    def __init__(self, path: str, *, is_read_only: bool) -> None:
+    def __init__(self, path: str, hashing: Hashing, *, is_read_only: bool) -> None:
         self.path = path
+        self.hashing = hashing
         self.is_in_memory = path == _MEMORY
         self._process = os.getpid()
         self._is_open = True

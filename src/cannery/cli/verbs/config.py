@@ -14,7 +14,7 @@ from cannery.cli.complaints import DONE
 from cannery.cli.files import write_json
 from cannery.cli.gateway_settings import GatewaySettings, load_gateway_settings
 from cannery.cli.parser import Parser
-from cannery.cli.stores import find_place
+from cannery.cli.stores import find_key, find_place
 from cannery.cli.tables import table
 from cannery.cli.terminal import harmless
 
@@ -55,6 +55,8 @@ def run(options: argparse.Namespace) -> int:
 def _settings(options: argparse.Namespace) -> Iterator[Setting]:
     place, origin = find_place(options.store)
     yield "store", place, origin
+    key, origin = find_key(options.encryption_key)
+    yield "encryption_key", key, origin
     found = load_gateway_settings(options.config)
     if found is None:
         yield "gateway", None, "not installed: pip install 'cannery[gateway]'"

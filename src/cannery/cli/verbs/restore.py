@@ -10,7 +10,7 @@ from cannery.cli.complaints import DONE, WRONG
 from cannery.cli.files import write_json
 from cannery.cli.parser import Parser
 from cannery.cli.progress import Progress
-from cannery.cli.stores import find_place
+from cannery.cli.stores import find_key, find_place
 from cannery.cli.tables import counted
 from cannery.cli.terminal import harmless
 from cannery.storage import restore
@@ -34,7 +34,8 @@ def run(options: argparse.Namespace) -> int:
     """Restore."""
     place, _ = find_place(options.store)
     with Progress("restoring", quiet=options.quiet) as progress:
-        report = restore(options.path, place, progress)
+        key, _ = find_key(options.encryption_key)
+        report = restore(options.path, place, progress, encryption_key=key)
     if options.json:
         write_json({"is_sound": report.is_sound, **msgspec.to_builtins(report)})
     else:

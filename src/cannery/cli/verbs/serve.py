@@ -39,6 +39,7 @@ def run(options: argparse.Namespace) -> int:
         host=options.host,
         port=options.port,
         store=options.store,
+        encryption_key=options.encryption_key,
         enabled=False if options.no_record else None,
         development=True if options.development else None,
         log_level=options.log_level or ("warning" if options.quiet else None),

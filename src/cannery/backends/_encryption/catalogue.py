@@ -1,0 +1,296 @@
+"""The catalogue of an encrypted store: it asks with tokens, decrypts what it is told, and searches by reading.
+
+A search decrypts the conversations of a scope, most recently changed first, until it has found enough: an index of
+words, even of keyed ones, would give away the text to anybody who can count words. Its cost grows with the scope.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import heapq
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple, Protocol
+
+import msgspec
+
+from cannery.backends._catalogue.finding import match_query, times_of
+from cannery.backends._contract import (
+    Backend,
+    Branch,
+    Cursor,
+    Entry,
+    Found,
+    Holder,
+    Match,
+    Metadata,
+    Progress,
+    Reading,
+    Selection,
+    Summary,
+    Term,
+)
+from cannery.backends._encryption.keyring import Keyring
+from cannery.backends._encryption.metadata import open_title, told
+from cannery.backends._encryption.outside import is_reserved
+from cannery.errors import CanneryError, InputError, KeyUnavailableError
+
+_PAGE = 100
+_TEXTS = "CREATE VIRTUAL TABLE texts USING fts5(text, tokenize='unicode61 remove_diacritics 2')"
+
+
+class Reader(Protocol):
+    """What gives decrypted metadata and lines."""
+
+    inner: Backend
+
+    def metadata_many(self, identifiers: Iterable[str]) -> dict[str, bytes]:
+        """Metadata."""
+
+    def scope_of(self, identifier: str) -> str | None:
+        """The scope of a conversation."""
+
+    def read(self, identifier: str, base: int, start: int, stop: int | None = None) -> Reading:
+        """Lines."""
+
+    def described(self, scope: str, read: Sequence[bytes]) -> Sequence[Entry]:
+        """What lines mean."""
+
+
+class _Place(NamedTuple):
+    """Where a text stands."""
+
+    identifier: str
+    title: str
+    position: int
+
+
+class EncryptedCatalogue:
+    """Answers of another catalogue, decrypted."""
+
+    def __init__(self, reader: Reader, ring: Keyring) -> None:
+        self._reader = reader
+        self._inner = reader.inner.catalogue
+        self._ring = ring
+
+    def key(self, scope: str) -> bytes:
+        """What the digests of a scope are keyed with."""
+        return self._ring.keys(scope).digests
+
+    def match(
+        self, scope: str, session: str | None, histories: Sequence[Sequence[bytes | None]]
+    ) -> list[Match | None]:
+        """The longest beginning of each history that a living conversation of a scope and session holds."""
+        named = session and self._ring.keys(scope).token("session", session)
+        return self._inner.match(scope, named, histories)
+
+    def holders(self, scope: str, digests: Iterable[bytes], limit: int = 16) -> list[Holder]:
+        """Where a scope says what digests of single canisters stand for; the latest few places of each."""
+        found = self._inner.holders(scope, digests, limit)
+        known = self._metadata({one.identifier for one in found if one.session})
+        return [
+            one._replace(session=known[one.identifier].session) if one.session else one
+            for one in found
+            if not one.session or one.identifier in known
+        ]
+
+    def said_before(self, identifier: str, position: int) -> tuple[bytes | None, int] | None:
+        """The digest of a conversation's history before a position, and where the last thing said in it ends."""
+        return self._inner.said_before(identifier, position)
+
+    def _metadata(self, identifiers: Iterable[str]) -> dict[str, Metadata]:
+        found = self._reader.metadata_many(identifiers)
+        return {name: msgspec.json.decode(raw, type=Metadata) for name, raw in found.items()}
+
+    # Lists
+
+    def list(
+        self, selection: Selection, after: Cursor | None = None, limit: int | None = None
+    ) -> Sequence[Summary]:
+        """Conversations, most recently changed first, from behind a cursor on."""
+        found: list[Summary] = []
+        for kept in self._kept(selection, after, limit):
+            if limit is not None and len(found) >= limit:
+                break
+            found.append(self._opened(kept))
+        return found
+
+    def _kept(
+        self, selection: Selection, after: Cursor | None, limit: int | None
+    ) -> Iterator[Summary]:
+        """Conversations as they are kept; tokens differ from scope to scope, so each scope is asked for itself."""
+        is_named = any((selection.tag, selection.model, selection.client, selection.session))
+        if selection.scope is not None or not is_named:
+            yield from self._pages(self._tokens(selection), after, limit)
+            return
+        lists = []
+        for scope in self._ring.scopes():
+            with contextlib.suppress(KeyUnavailableError):
+                named = self._tokens(msgspec.structs.replace(selection, scope=scope))
+                lists.append(self._pages(named, after, limit))
+        yield from heapq.merge(*lists, key=lambda one: one.cursor, reverse=True)
+
+    def _pages(
+        self, selection: Selection, after: Cursor | None, limit: int | None
+    ) -> Iterator[Summary]:
+        size = None if limit is None else limit + 1
+        while page := self._inner.list(selection, after, size):
+            yield from (one for one in page if not is_reserved(one.identifier))
+            if size is None or len(page) < size:
+                return
+            after = page[-1].cursor
+
+    def _tokens(self, selection: Selection) -> Selection:
+        """A selection by the tokens of its scope."""
+        names = {
+            kind: name
+            for kind in ("tag", "model", "client", "session")
+            if (name := getattr(selection, kind))
+        }
+        if not names or selection.scope is None:
+            return selection
+        keys = self._ring.known(selection.scope)
+        if keys is None:
+            # Nothing was ever written there.
+            return selection
+        tokens = {kind: keys.token(kind, name) for kind, name in names.items()}
+        return msgspec.structs.replace(selection, **tokens)
+
+    def _opened(self, kept: Summary) -> Summary:
+        try:
+            facts = self._facts(kept.scope, kept.title, kept.identifier)
+        except CanneryError as error:
+            problem = told(error) if isinstance(error, KeyUnavailableError) else str(error)
+            return msgspec.structs.replace(
+                kept, title=problem, tags=(), model=None, session="", client=""
+            )
+        return msgspec.structs.replace(
+            kept,
+            title=facts.title,
+            tags=facts.tags,
+            model=facts.model,
+            session=facts.session,
+            client=facts.client,
+        )
+
+    def _facts(self, scope: str, title: str, identifier: str) -> Metadata:
+        return open_title(self._ring.keys(scope), title, identifier)
+
+    def tree(self, identifier: str) -> Sequence[Branch]:
+        """A conversation, its oldest ancestor and all forks of that one."""
+        found = self._inner.tree(identifier)
+        scope = self._reader.scope_of(identifier) or ""
+        return [one._replace(title=self._title(scope, one)) for one in found]
+
+    def _title(self, scope: str, branch: Branch) -> str:
+        if not branch.title:
+            return ""
+        try:
+            return self._facts(scope, branch.title, branch.identifier).title
+        except KeyUnavailableError as error:
+            return told(error)
+
+    def begin_with(self, scope: str | None, text: str, limit: int) -> Sequence[str]:
+        """The living conversations whose id begins so, in order."""
+        wanted = limit
+        while True:
+            found = self._inner.begin_with(scope, text, wanted)
+            kept = [one for one in found if not is_reserved(one)]
+            if len(kept) >= limit or len(found) < wanted:
+                return kept[:limit]
+            wanted = 2 * wanted + _PAGE
+
+    def rebuild(self, progress: Progress | None = None) -> None:
+        """Throw away what is derived and build it again, beside readers and writers; no key is needed."""
+        last = (0, 0)
+
+        def tell(done: int, total: int) -> None:
+            nonlocal last
+            last = done, total
+            if progress is not None:
+                progress(done, total)
+
+        self._inner.rebuild(tell)
+        if last[0] != last[1]:
+            # Nothing was said in the conversations that hold keys.
+            tell(last[1], last[1])
+
+    # Search
+
+    def search(self, terms: Sequence[Term], selection: Selection, limit: int) -> Sequence[Found]:
+        """The messages that hold all terms: in the conversations that changed last first, in each page best first."""
+        query = match_query(terms)
+        try:
+            query.encode()
+        except UnicodeError:
+            raise InputError("what is searched for is not Unicode text") from None
+        found: list[Found] = []
+        listed = self._listed(selection)
+        while len(found) < limit and (page := list(islice(listed, _PAGE))):
+            texts = [text for one in page for text in self._texts(one, selection)]
+            found += _matching(texts, query, limit - len(found))
+        return found
+
+    def _listed(self, selection: Selection) -> Iterator[Summary]:
+        """The conversations in which messages are looked for."""
+        about = msgspec.structs.replace(selection, role=None, since=None, until=None)
+        after = None
+        while page := self.list(about, after, _PAGE):
+            yield from page
+            after = page[-1].cursor
+
+    def _texts(self, summary: Summary, selection: Selection) -> Iterator[tuple[_Place, str]]:
+        """What is said in a conversation, and in the beginnings that it has of deleted ones."""
+        since, until = times_of(selection)
+        for position, entry in self._entries(summary):
+            is_asked = selection.role in (None, entry.role)
+            is_asked = is_asked and (since is None or entry.said >= since)
+            if is_asked and (until is None or entry.said <= until):
+                with contextlib.suppress(CanneryError):
+                    text = entry.words().encode(errors="replace").decode()
+                    yield _Place(summary.identifier, summary.title, position), text
+
+    def _entries(self, summary: Summary) -> Iterator[tuple[int, Entry]]:
+        base = summary.position if summary.parent is not None else 0
+        identifier, stop, parent = summary.identifier, None, summary.parent
+        seen = set()
+        while identifier not in seen:
+            seen.add(identifier)
+            yield from self._own_entries(summary.scope, identifier, base, stop)
+            above = None if parent is None else self._metadata([parent]).get(parent)
+            if above is None or above.deleted is None:
+                # What a living conversation says is found there.
+                return
+            identifier, stop = above.id, base if stop is None else min(stop, base)
+            base, parent = above.position if above.parent is not None else 0, above.parent
+
+    def _own_entries(
+        self, scope: str, identifier: str, base: int, stop: int | None
+    ) -> Iterator[tuple[int, Entry]]:
+        """What lines mean; those that cannot be read are left out, which verify tells."""
+        try:
+            reading = self._reader.read(identifier, base, base, stop)
+        except CanneryError:
+            return
+        for position, line in enumerate(reading.lines, reading.start):
+            if line is not None:
+                with contextlib.suppress(CanneryError):
+                    yield position, self._reader.described(scope, [line])[0]
+
+
+def _matching(texts: Sequence[tuple[_Place, str]], query: str, limit: int) -> list[Found]:
+    """The texts that a query finds, best first; they never leave the memory of this process."""
+    if not texts:
+        return []
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("PRAGMA temp_store = MEMORY")
+        connection.execute(_TEXTS)
+        connection.executemany(
+            "INSERT INTO texts (rowid, text) VALUES (?, ?)",
+            [(number, text) for number, (_, text) in enumerate(texts)],
+        )
+        rows = connection.execute(
+            "SELECT rowid FROM texts WHERE texts MATCH ? ORDER BY rank LIMIT ?", (query, limit)
+        )
+        return [Found(*texts[number][0]) for (number,) in rows]

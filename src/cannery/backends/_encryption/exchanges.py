@@ -1,0 +1,90 @@
+"""What exchanges took, encrypted: of each record its time, conversation and scope stand in the clear.
+
+    {"time":…,"conversation":…,"scope":…,"reply"?:…,"sealed":"…"}
+
+The id of a reply is asked for without a scope, so that its token is the same in all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+
+import msgspec
+from msgspec import UNSET, Struct, UnsetType
+
+from cannery.backends._contract import ExchangeLog, Note
+from cannery.backends._encryption.keyring import Keyring
+from cannery.errors import KeyUnavailableError
+
+
+class _Record(Struct):
+    """A record as it is kept."""
+
+    time: str
+    conversation: str
+    scope: str
+    sealed: str
+    reply: str | UnsetType = UNSET
+
+    def place(self) -> bytes:
+        """What is authenticated with it."""
+        return f"exchange\0{self.conversation}\0{self.time}".encode(errors="surrogatepass")
+
+
+class _Named(Struct):
+    """Which key a record is of."""
+
+    key: str | None = None
+
+
+_decode = msgspec.json.Decoder(_Record).decode
+_encode = msgspec.json.Encoder().encode
+_name = msgspec.json.Decoder(_Named).decode
+
+
+class EncryptedExchanges:
+    """The notes of another backend; ``scope_of`` gives the scope of a conversation that is there."""
+
+    def __init__(
+        self, inner: ExchangeLog, ring: Keyring, scope_of: Callable[[str], str | None]
+    ) -> None:
+        self._inner = inner
+        self._ring = ring
+        self._scope_of = scope_of
+
+    def append(self, notes: Sequence[Note]) -> None:
+        """Add notes, all of them or none."""
+        self._inner.append([self._sealed(note) for note in notes])
+
+    def _sealed(self, note: Note) -> Note:
+        scope = self._scope_of(note.conversation)
+        if scope is None:
+            scope = _name(note.record).key or ""
+        reply = self._ring.reply(note.reply) if note.reply else ""
+        record = _Record(note.time, note.conversation, scope, "", reply or UNSET)
+        record.sealed = self._ring.keys(scope).seal_note(note.record, record.place())
+        return Note(note.conversation, note.time, reply, _encode(record))
+
+    def of(self, conversations: Iterable[str]) -> list[bytes]:
+        """The records of some conversations."""
+        return list(self._opened(self._inner.of(conversations)))
+
+    def since(self, time: str = "") -> Iterator[bytes]:
+        """The records from a time on."""
+        return self._opened(self._inner.since(time))
+
+    def replied(self, reply: str) -> bytes | None:
+        """The last record of a reply."""
+        found = self._inner.replied(self._ring.reply(reply)) if reply else None
+        return None if found is None else next(self._opened([found]), None)
+
+    def _opened(self, records: Iterable[bytes]) -> Iterator[bytes]:
+        """Records that can be read; those of a scope without its key cannot, as lists say."""
+        for raw in records:
+            try:
+                record = _decode(raw)
+                keys = self._ring.keys(record.scope)
+                yield keys.open_note(record.sealed, record.place())
+            except (KeyUnavailableError, msgspec.MsgspecError, ValueError):
+                # A line that a crash has torn is none, as in every store.
+                continue

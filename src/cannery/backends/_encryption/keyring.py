@@ -1,0 +1,280 @@
+"""The data keys of scopes: each lies in the store, wrapped by the key that its scope has outside.
+
+They lie in conversations with reserved ids that nothing above ever sees: one that says that the store is encrypted, and
+one for each scope. So every backend keeps, copies and verifies them like anything else. Without the key outside, a data
+key cannot be unwrapped, and everything in the scope is noise; and so it is once the wrapped key is destroyed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import threading
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from cannery.backends._contract import Backend, Change, Metadata, ScopeKey, Selection
+from cannery.backends._encryption.ciphers import ScopeKeys, name_of, unwrap, wrap
+from cannery.backends._encryption.outside import KEY_PREFIX, MARKER
+from cannery.backends._encryption.sources import KeySource, parse_source
+from cannery.errors import (
+    ConfigurationError,
+    ConflictError,
+    DamageError,
+    KeyUnavailableError,
+    StorageError,
+)
+
+T = TypeVar("T")
+_TAG = "cannery-key"
+_KIND = "encryption"
+# Lists have it behind everything else.
+_LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
+_VERSION = 1
+_PAGE = 200
+_ATTEMPTS = 100
+
+
+class _Marker(Struct, frozen=True):
+    """What says that a store is encrypted."""
+
+    version: int
+    store: str
+
+
+class _Record(Struct, frozen=True, omit_defaults=True):
+    """The data key of a scope, wrapped; or when it was destroyed."""
+
+    version: int
+    key: str = ""
+    wrapped: str = ""
+    destroyed: str = ""
+
+
+def record_id(scope: str) -> str:
+    """The conversation that holds the key of a scope."""
+    return KEY_PREFIX + hashlib.sha256(scope.encode(errors="surrogatepass")).hexdigest()[:40]
+
+
+class Keyring:
+    """The keys of the scopes of one store, each unwrapped when it is first needed."""
+
+    def __init__(self, inner: Backend, source: KeySource, location: str) -> None:
+        self._inner = inner
+        self._source = source
+        self._lock = threading.Lock()
+        self._known: dict[str, ScopeKeys] = {}
+        self._store = bytes.fromhex(_find_marker(inner, location).store)
+
+    def keys(self, scope: str) -> ScopeKeys:
+        """The keys of a scope, which is given one if it has none; KeyUnavailableError says why it cannot have them."""
+        found = self._known.get(scope)
+        if found is None:
+            with self._lock:
+                found = self._known.get(scope) or self._learn(scope)
+                self._known[scope] = found
+        return found
+
+    def known(self, scope: str) -> ScopeKeys | None:
+        """The keys of a scope for reading; None if it has never had any. KeyUnavailableError as for ``keys``."""
+        found = self._known.get(scope)
+        if found is None and self._record(scope) is not None:
+            found = self.keys(scope)
+        return found
+
+    def reply(self, name: str) -> str:
+        """What stands for the id of a reply in every scope; such an id is random and tells nothing."""
+        return hashlib.sha256(self._store + name.encode(errors="surrogatepass")).hexdigest()[:32]
+
+    def problem(self, scope: str) -> KeyUnavailableError | None:
+        """Why what is in a scope cannot be read, if it cannot."""
+        try:
+            self.known(scope)
+        except KeyUnavailableError as error:
+            return error
+        return None
+
+    def _learn(self, scope: str) -> ScopeKeys:
+        for _ in _attempts():
+            record = self._record(scope) or self._begin(scope)
+            if record is not None:
+                return ScopeKeys(self._unwrap(scope, record), self._store)
+        raise StorageError(f"the key of scope {scope!r} changes all the time")
+
+    def _unwrap(self, scope: str, record: _Record) -> bytes:
+        if record.destroyed:
+            problem = (
+                f"its key was destroyed on {record.destroyed[:10]}; what it held cannot be read"
+            )
+            raise KeyUnavailableError(scope, problem)
+        key = self._source.read(scope)
+        if name_of(key) != record.key:
+            problem = (
+                f"{self._source.place(scope)!r} gives key {name_of(key)}, and it is encrypted with"
+                f" key {record.key}; give that one"
+            )
+            raise KeyUnavailableError(scope, problem)
+        found = unwrap(record.wrapped, key, self._place(scope))
+        if found is None:
+            where = f"conversations/{record_id(scope)}/conversation.json"
+            raise DamageError(
+                where, f"the wrapped key of scope {scope!r} is damaged; restore a backup"
+            )
+        return found
+
+    def _begin(self, scope: str) -> _Record | None:
+        """Give a scope a data key; None if another process was faster."""
+        try:
+            key = self._source.read(scope)
+        except KeyUnavailableError as error:
+            problem = f"{error.problem}. `cannery keys create` makes a key for a new scope"
+            raise KeyUnavailableError(scope, problem) from None
+        record = self._wrapped(scope, os.urandom(32), key)
+        return record if self._put(scope, record, None) else None
+
+    def _wrapped(self, scope: str, data_key: bytes, key: bytes) -> _Record:
+        return _Record(_VERSION, name_of(key), wrap(data_key, key, self._place(scope)))
+
+    def _place(self, scope: str) -> bytes:
+        return b"cannery key\0" + self._store + scope.encode(errors="surrogatepass")
+
+    # Records
+
+    def _raw(self, scope: str) -> bytes | None:
+        return self._inner.metadata(record_id(scope))
+
+    def _record(self, scope: str) -> _Record | None:
+        raw = self._raw(scope)
+        return None if raw is None else _decode(raw, record_id(scope), _Record)
+
+    def _put(self, scope: str, record: _Record, before: bytes | None) -> bool:
+        """Write the record of a scope if it is still what it was; whether it was."""
+        change = _change(record_id(scope), scope, record, (_TAG,), before)
+        try:
+            self._inner.commit(change)
+        except ConflictError:
+            return False
+        return True
+
+    def scopes(self) -> list[str]:
+        """Every scope that has, or had, a key."""
+        return [scope for scope, _ in self._records()]
+
+    def states(self) -> list[ScopeKey]:
+        """What is known of each of them."""
+        found = []
+        for scope, record in self._records():
+            problem = self.problem(scope)
+            found.append(ScopeKey(scope, record.key, "" if problem is None else problem.problem))
+        return found
+
+    def _records(self) -> Iterator[tuple[str, _Record]]:
+        after = None
+        while page := self._inner.catalogue.list(Selection(tag=_TAG), after, _PAGE):
+            for one in page:
+                if one.identifier == record_id(one.scope):
+                    yield one.scope, _read(one.title, one.identifier, _Record)
+            after = page[-1].cursor
+
+    # Rotating and destroying
+
+    def rotate(self, scope: str, new: str) -> ScopeKey:
+        """Wrap the data key of a scope with another key; what was written stays as it is."""
+        raw = self._raw(scope)
+        if raw is None:
+            raise KeyUnavailableError(scope, "it has no key yet")
+        data_key = self._unwrap(scope, _decode(raw, record_id(scope), _Record))
+        record = self._wrapped(scope, data_key, parse_source(new).read(scope))
+        if not self._put(scope, record, raw):
+            raise ConflictError(f"the key of scope {scope!r} was changed by another process")
+        self._inner.purge()
+        return ScopeKey(scope, record.key, "")
+
+    def destroy(self, scope: str) -> None:
+        """Leave no wrapped key of a scope in any file: what is in the scope can never be read again."""
+        raw = self._raw(scope)
+        if raw is None:
+            raise KeyUnavailableError(scope, "it has no key to destroy")
+        when = datetime.now(UTC).isoformat(timespec="seconds")
+        record = _Record(_VERSION, destroyed=when)
+        if not self._put(scope, record, raw):
+            raise ConflictError(f"the key of scope {scope!r} was changed by another process")
+        with self._lock:
+            self._known.pop(scope, None)
+        self._inner.purge()
+
+
+def _change(
+    identifier: str, scope: str, value: Struct, tags: tuple[str, ...], before: bytes | None
+) -> Change:
+    metadata = Metadata(
+        identifier,
+        _LONG_AGO,
+        _LONG_AGO,
+        title=msgspec.json.encode(value).decode(),
+        tags=tags,
+        scope=scope,
+        kind=_KIND,
+    )
+    return Change(
+        identifier=identifier, requires={identifier: before}, metadata=metadata, scope=scope
+    )
+
+
+def _attempts() -> Iterator[int]:
+    """Some attempts; what another process is about to commit can be refused before it can be read."""
+    for attempt in range(_ATTEMPTS):
+        yield attempt
+        time.sleep(0.001 * attempt)
+
+
+def _find_marker(inner: Backend, location: str) -> _Marker:
+    """The marker of an encrypted store; a new store is given one."""
+    for _ in _attempts():
+        raw = inner.metadata(MARKER)
+        marker = _new_marker(inner, location) if raw is None else _decode(raw, MARKER, _Marker)
+        if marker is None:
+            continue
+        if marker.version > _VERSION:
+            problem = f"it is encrypted in version {marker.version}; this program knows {_VERSION}"
+            raise StorageError(f"{location}: {problem}")
+        return marker
+    raise StorageError(f"{location}: another process makes it a store, and does not end")
+
+
+def _new_marker(inner: Backend, location: str) -> _Marker | None:
+    """Make a new store an encrypted one; None if another process was faster."""
+    there = next((one for one in inner.identifiers() if one != MARKER), None)
+    if there is not None and inner.metadata(MARKER) is None:
+        problem = (
+            "this store is not encrypted, and a key was given. Open it without a key; or make a new"
+            " store with the key, and `cannery export --all` and `cannery import` what is in this one"
+        )
+        raise ConfigurationError(location, problem)
+    marker = _Marker(_VERSION, os.urandom(16).hex())
+    try:
+        inner.commit(_change(MARKER, "", marker, (), None))
+    except ConflictError:
+        return None
+    return marker
+
+
+def _decode(raw: bytes, identifier: str, kind: type[T]) -> T:
+    try:
+        return _read(msgspec.json.decode(raw, type=Metadata).title, identifier, kind)
+    except msgspec.MsgspecError as error:
+        where = f"conversations/{identifier}/conversation.json"
+        raise DamageError(where, f"not a record of a key: {error}") from None
+
+
+def _read(text: str, identifier: str, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(text, type=kind)
+    except msgspec.MsgspecError as error:
+        where = f"conversations/{identifier}/conversation.json"
+        raise DamageError(where, f"not a record of a key: {error}") from None
