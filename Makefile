@@ -64,5 +64,5 @@ $(VENV)/.runs: pyproject.toml | $(VENV)/bin/python
 
 $(VENV)/.develops: pyproject.toml | $(VENV)/bin/python
 	@echo "Installing Cannery and its development tools into $(VENV) ..."
-	@$(PIP) install --editable '.[cli,gateway,viewer,telemetry,postgres,s3,dev]'
+	@$(PIP) install --editable '.[cli,gateway,viewer,telemetry,encryption,postgres,s3,dev]'
 	@touch $(VENV)/.runs $@

@@ -190,9 +190,13 @@ class StorageError(CanneryError):
 
 
 class ConflictError(StorageError):
-    """Something was added to the conversation since the caller looked."""
+    """Something was added to the conversation since the caller looked; ``position``: where it ends, if that is why."""
 
     status_hint = 409
+
+    def __init__(self, problem: str, position: int | None = None) -> None:
+        super().__init__(problem)
+        self.position = position
 
 
 class DamageError(StorageError):

@@ -28,8 +28,9 @@ def declared(*extras):
 def allowed(path):
     part, *inside = path.relative_to(PACKAGE).parts
     # The command line also starts the gateway.
+    backends = {"postgresql": ("postgres", "s3"), "_encryption": ("encryption",)}
     extras = {"gateway": ("gateway",), "cli": ("cli", "gateway"), "viewer": ("viewer",)}.get(
-        part, ("postgres", "s3") if inside[:1] == ["postgresql"] else ()
+        part, backends.get(inside[0] if inside else "", ())
     )
     return declared(*extras) | sys.stdlib_module_names | NEWER | {"cannery"}
 

@@ -7,6 +7,9 @@ way. ``check`` opens the store again and compares.
 import random
 from datetime import UTC, datetime, timedelta
 
+from cannery.backends._encryption.backend import EncryptedBackend
+from cannery.backends._encryption.outside import describing
+from cannery.backends._hashing import Hashing
 from cannery.backends.directory import DirectoryBackend
 from cannery.errors import CanneryError, ConversationNotFoundError, StoreUnavailableError
 from cannery.messages import ImageContentClass, UserCanisterClass, supervisor, user
@@ -27,8 +30,10 @@ class Model:
         self.made = 0
 
 
-def open_simulated(operations):
-    return Store(DirectoryBackend(operations, describe, has_index_file=False))
+def open_simulated(operations, key=None):
+    hashing = Hashing()
+    backend = DirectoryBackend(operations, describing(describe), hashing, has_index_file=False)
+    return Store(backend if key is None else EncryptedBackend(backend, describe, hashing, key, "."))
 
 
 class Scenario:

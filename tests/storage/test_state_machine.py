@@ -14,7 +14,7 @@ from cannery.backends.directory import commits, journal
 from cannery.messages import user
 from cannery.storage import open_store
 from tests.backends.simulated_disk import Disk, Operations
-from tests.locations import new_database
+from tests.locations import key_in, new_database
 from tests.storage.scenarios import Model, Scenario, check, living, open_simulated
 
 
@@ -217,6 +217,29 @@ class PostgresqlMachine(StoreMachine):
         self.store.close()
 
 
+class EncryptedMachine(SqliteMachine):
+    """The same with a key: what holds of a store holds of an encrypted one."""
+
+    def open_store(self):
+        return open_store(f"sqlite:{self.path}", encryption_key=key_in(self.folder))
+
+
+class EncryptedDirectoryMachine(DirectoryMachine):
+    """An encrypted directory on a disk that loses power."""
+
+    def __init__(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="cannery-"))
+        super().__init__()
+
+    def open_store(self):
+        self.operations = Operations(self.disk)
+        return open_simulated(self.operations, key_in(self.folder))
+
+    def teardown(self):
+        super().teardown()
+        shutil.rmtree(self.folder)
+
+
 _SETTINGS = settings(
     max_examples=40,
     stateful_step_count=25,
@@ -225,6 +248,10 @@ _SETTINGS = settings(
 )
 TestDirectory = DirectoryMachine.TestCase
 TestDirectory.settings = _SETTINGS
+TestEncrypted = EncryptedMachine.TestCase
+TestEncrypted.settings = settings(_SETTINGS, max_examples=15)
+TestEncryptedDirectory = EncryptedDirectoryMachine.TestCase
+TestEncryptedDirectory.settings = settings(_SETTINGS, max_examples=15)
 TestPostgresql = PostgresqlMachine.TestCase
 TestPostgresql.settings = settings(_SETTINGS, max_examples=10)
 TestSqlite = SqliteMachine.TestCase

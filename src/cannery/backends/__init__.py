@@ -28,13 +28,11 @@ from cannery.backends._contract import (
     Damage,
     Describe,
     Durability,
-    Encryption,
     Entry,
     ExchangeLog,
     Expected,
     Found,
     Growth,
-    Hashing,
     Holder,
     Inspection,
     Match,
@@ -45,7 +43,6 @@ from cannery.backends._contract import (
     Progress,
     Reading,
     Receipt,
-    ScopeKey,
     Selection,
     Span,
     Staged,
@@ -59,6 +56,8 @@ from cannery.backends._contract import (
 )
 from cannery.backends._encryption.outside import HOW_TO_SAY, MARKER, describing
 from cannery.backends._encryption.sources import KeySource, parse_source
+from cannery.backends._hashing import Hashing
+from cannery.backends._keys import Encryption, ScopeKey
 from cannery.errors import ConfigurationError
 
 __all__ = [
@@ -163,8 +162,7 @@ def open_backend(
             return backend
         from cannery.backends._encryption.backend import EncryptedBackend
 
-        encrypted = EncryptedBackend(backend, describe, encryption_key, shown(path))
-        hashing.kind = encrypted.hash_kind
+        encrypted = EncryptedBackend(backend, describe, hashing, encryption_key, shown(path))
     except BaseException:
         backend.close()
         raise

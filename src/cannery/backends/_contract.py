@@ -17,7 +17,6 @@ How each step can fail, and what is true then:
 from __future__ import annotations
 
 import functools
-import hashlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -27,6 +26,7 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from cannery.backends._keys import Encryption
 from cannery.errors import CanneryError, DamageError, InputError
 
 Durability: TypeAlias = Literal["sync", "group", "os"]
@@ -265,29 +265,6 @@ class ContentTable(Protocol):
         """Store content before the change that refers to it is committed; it is never held in memory whole."""
 
 
-class Hash(Protocol):
-    """What is known of content that comes in pieces; as in ``hashlib``."""
-
-    def update(self, data: bytes, /) -> None:
-        """Go on with more of it."""
-
-    def digest(self) -> bytes:
-        """The 32 bytes by which it is found."""
-
-
-class Hashing:
-    """How the digest of content is derived from what is stored: sha256, unless ``kind`` is set to another.
-
-    Content that is encrypted is not found by its own hash (``_encryption``).
-    """
-
-    def __init__(self) -> None:
-        self.kind: Callable[[bytes], Hash] = hashlib.sha256
-
-    def __call__(self, data: bytes = b"") -> Hash:
-        return self.kind(data)
-
-
 Describe: TypeAlias = Callable[[ContentTable, Sequence[bytes]], Sequence[Entry]]
 """What lines mean, for a backend that derives its catalogue from them; CanneryError if one cannot be decoded."""
 
@@ -464,27 +441,6 @@ class ExchangeLog(Protocol):
 
     def replied(self, reply: str) -> bytes | None:
         """The last record of a reply."""
-
-
-class ScopeKey(NamedTuple):
-    """The key of an encrypted scope: its name, and why it cannot be used; "" if it can."""
-
-    scope: str
-    key: str
-    problem: str
-
-
-class Encryption(Protocol):
-    """The keys of an encrypted store."""
-
-    def states(self) -> Sequence[ScopeKey]:
-        """Every scope that has, or had, a key."""
-
-    def rotate(self, scope: str, new: str) -> ScopeKey:
-        """Put the key that another setting names in the place of a scope's key; nothing is encrypted anew."""
-
-    def destroy(self, scope: str) -> None:
-        """Make everything in a scope unreadable for ever."""
 
 
 class Backend(Protocol):

@@ -65,6 +65,13 @@ def opened(options: argparse.Namespace, *, make: bool = False) -> Iterator[Store
         yield store
 
 
+def tell_locked(store: Store, options: argparse.Namespace) -> None:
+    """Name the scopes of an encrypted store in which nothing could be looked for."""
+    for one in () if store.encryption is None else store.encryption.states():
+        if one.problem:
+            note(f"scope {one.scope!r} was left out: {one.problem}", quiet=options.quiet)
+
+
 def agreed(conversations: Sequence[StoredConversation], what: str) -> bool:
     """Whether somebody at the terminal says yes to what is done to conversations."""
     if not sys.stdin.isatty():

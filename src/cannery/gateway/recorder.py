@@ -28,7 +28,7 @@ from cannery.gateway.ledger import Digest, Ledger, Plan, Spot, named_space, spac
 from cannery.gateway.logs import Log
 from cannery.gateway.metrics import Metrics
 from cannery.gateway.replies import Replies, Reply
-from cannery.gateway.settings import Recording, Settings, default_store
+from cannery.gateway.settings import Recording, Settings, default_encryption_key, default_store
 from cannery.gateway.thoughts import Thoughts
 from cannery.messages import Conversation, FinishReason, Tool, Usage, absent
 from cannery.storage import Recognised, Store, open_store
@@ -61,6 +61,7 @@ class Recorder:
         self._capacity = settings.queue
         self._capacity_bytes = settings.queue_bytes
         self._durability = settings.durability
+        self._encryption_key = settings.encryption_key or default_encryption_key()
         self._filer: Filer | None = None
         self._unwritten: list[ExchangeRecord] = []
         self._problem: str | None = None
@@ -109,7 +110,11 @@ class Recorder:
     def _open(self) -> None:
         location = str(self.location)
         try:
-            store = open_store(location, durability=self._durability)  # type: ignore[arg-type]
+            store = open_store(
+                location,
+                durability=self._durability,  # type: ignore[arg-type]
+                encryption_key=self._encryption_key,
+            )
             self.when_open(store)
         except (CanneryError, OSError) as error:
             self._problem = f"the store cannot be opened: {error}"

@@ -19,6 +19,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Struct, field
 
+from cannery.backends import parse_source
 from cannery.dialects import all_dialects, dialect_names, find_dialect, is_dialect
 from cannery.errors import ConfigurationError, InputError
 from cannery.gateway.toml_lines import Place, find_lines, line_of
@@ -323,6 +324,24 @@ def _is_valid(value: Any, kind: type[Struct]) -> bool:
     return True
 
 
+def _recording_problems(recording: Recording) -> list[tuple[Place, str]]:
+    problems: list[tuple[Place, str]] = []
+    if recording.durability not in DURABILITIES:
+        problems.append((("recording", "durability"), f"must be one of {', '.join(DURABILITIES)}"))
+    if recording.encryption_key is not None:
+        try:
+            parse_source(recording.encryption_key)
+        except ConfigurationError as error:
+            problems.append((("recording", "encryption_key"), error.problem))
+    if recording.acknowledge not in ACKNOWLEDGEMENTS:
+        known = ", ".join(ACKNOWLEDGEMENTS)
+        problems.append((("recording", "acknowledge"), f"must be one of {known}"))
+    elif recording.acknowledge == "durable" and recording.durability == "os":
+        problem = "cannot be durable while durability is os, which syncs nothing"
+        problems.append((("recording", "acknowledge"), problem))
+    return problems
+
+
 def _problems(settings: Settings) -> list[tuple[Place, str]]:
     """What the types alone cannot refuse."""
     problems: list[tuple[Place, str]] = [
@@ -336,14 +355,7 @@ def _problems(settings: Settings) -> list[tuple[Place, str]]:
         problems.append((("server", "port"), "must lie between 0 and 65535"))
     if settings.server.log_level not in ("debug", "info", "warning", "error"):
         problems.append((("server", "log_level"), "must be debug, info, warning or error"))
-    if settings.recording.durability not in DURABILITIES:
-        problems.append((("recording", "durability"), f"must be one of {', '.join(DURABILITIES)}"))
-    if settings.recording.acknowledge not in ACKNOWLEDGEMENTS:
-        known = ", ".join(ACKNOWLEDGEMENTS)
-        problems.append((("recording", "acknowledge"), f"must be one of {known}"))
-    elif settings.recording.acknowledge == "durable" and settings.recording.durability == "os":
-        problem = "cannot be durable while durability is os, which syncs nothing"
-        problems.append((("recording", "acknowledge"), problem))
+    problems += _recording_problems(settings.recording)
     try:
         check_days(settings.retention.days)
     except InputError as error:
@@ -442,3 +454,8 @@ def default_store() -> str:
         return chosen
     base = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
     return str(Path(base) / "cannery")
+
+
+def default_encryption_key() -> str | None:
+    """Where the keys of an encrypted store are when nothing else is said."""
+    return os.environ.get("CANNERY_ENCRYPTION_KEY") or None

@@ -37,6 +37,7 @@ from cannery.importers.trees import histories, without_repeats
 from cannery.messages import AnyCanister, conversation_digest
 from cannery.messages.json_text import decode_json
 from cannery.storage import Store
+from cannery.storage.history import keyed
 from cannery.titles import title_of
 
 Progress = Callable[[int, int], object]
@@ -91,13 +92,14 @@ def import_into(
     sources = open_sources(path, summary.left_alone)
     shelf: Shelf = Rehearsal(store) if dry_run or store is None else Placement(store)
     rows: Counter[bytes] = Counter()
+    row_key = b"" if store is None else store.digest_key(store.own_scope)
     taken = _formats(sources, format, summary)
     sources = [source for source, _, _ in taken]
     for source, chosen, reason in taken:
         summary.formats[source.name] = f"{chosen.name}: {reason}"
         source.progress = _telling(sources, source, progress)
         as_rows = rows if chosen.is_data_set and not merge else None
-        _Filing(shelf, source, chosen, summary, as_rows).run()
+        _Filing(shelf, source, chosen, summary, as_rows, row_key).run()
         summary.problems += [f"{source.name}: {problem}" for problem in source.problems.told()]
         summary.left_alone += [f"{source.name}: {note}" for note in source.notes]
     return summary
@@ -159,12 +161,15 @@ class _Filing:
         chosen: Format,
         summary: ImportSummary,
         rows: Counter[bytes] | None,
+        row_key: bytes,
     ) -> None:
         self._shelf = shelf
         self._source = source
         self._format = chosen
         self._summary = summary
         self._rows = rows
+        # In an encrypted store the id of a row must not tell what it says.
+        self._row_key = row_key
         self._began = datetime.now(UTC)
         self._unknown: list[Unknown] = []
         self._last: Imported | None = None
@@ -290,7 +295,7 @@ class _Filing:
             self._summary.empty += 1
             return
         self._summary.branches += len(held) - 1
-        digest = imported.row or _row_digest(held)
+        digest = keyed(imported.row or _row_digest(held), self._row_key)
         rows[digest] += 1
         name = hashlib.sha256(digest + str(rows[digest]).encode()).hexdigest()[:_ROW]
         held = [_settled(history, imported.created, self._began) for history in held]

@@ -25,7 +25,6 @@ from cannery.backends._contract import (
     Damage,
     Describe,
     Durability,
-    Encryption,
     Entry,
     Expected,
     Growth,
@@ -52,6 +51,8 @@ from cannery.backends._encryption.exchanges import EncryptedExchanges
 from cannery.backends._encryption.keyring import Keyring
 from cannery.backends._encryption.outside import is_reserved, read_clear
 from cannery.backends._encryption.sources import parse_source
+from cannery.backends._hashing import Hashing
+from cannery.backends._keys import Encryption
 from cannery.errors import (
     CanneryError,
     ConflictError,
@@ -76,9 +77,10 @@ class _Lock:
 class EncryptedBackend:
     """Another backend, to which everything that was said is ciphertext."""
 
-    hash_kind = EndHash
-
-    def __init__(self, inner: Backend, describe: Describe, key: str, location: str) -> None:
+    def __init__(
+        self, inner: Backend, describe: Describe, hashing: Hashing, key: str, location: str
+    ) -> None:
+        hashing.kind = EndHash
         self.inner = inner
         self._describe = describe
         self._ring = Keyring(inner, parse_source(key), location)
@@ -143,43 +145,40 @@ class EncryptedBackend:
             sealed: list[tuple[int, Change]] = []
             for index in waiting:
                 try:
-                    starts[index] = self._start(changes[index], is_known=index not in starts)
+                    starts[index] = self._start(changes[index])
                     sealed.append((index, self._sealed(changes[index], starts[index])))
                 except CanneryError as error:
                     outcomes[index] = error
             made = self.inner.commit_each([change for _, change in sealed], durability)
             waiting = []
             for (index, _), outcome in zip(sealed, made, strict=True):
-                if self._is_overtaken(changes[index], outcome, starts[index]):
+                if _is_overtaken(changes[index], outcome, starts[index]):
                     waiting.append(index)
-                else:
-                    outcomes[index] = self._noted(changes[index], outcome)
+                outcomes[index] = self._noted(changes[index], outcome)
             if not waiting:
                 break
-        crowded = ConflictError("others keep adding to the same conversation")
-        return [outcome or crowded for outcome in outcomes]
+        return [outcome for outcome in outcomes if outcome is not None]
 
-    def _start(self, change: Change, *, is_known: bool) -> int:
+    def _start(self, change: Change) -> int:
         """Where the lines of a change will stand, as far as can be told."""
         if change.expected is not None or not change.lines:
             return change.expected or 0
         if change.requires.get(change.identifier, b"") is None:
             return change.base
-        known = self._ends.get(change.identifier) if is_known else None
+        known = self._ends.get(change.identifier)
         return self.inner.end(change.identifier, change.base) if known is None else known
 
-    def _is_overtaken(self, change: Change, outcome: Receipt | CanneryError, start: int) -> bool:
-        """Whether a change was refused only because it was encrypted for another position than it would get."""
-        if not isinstance(outcome, ConflictError) or not _is_guess(change):
-            return False
-        self._ends.pop(change.identifier, None)
-        return self.inner.end(change.identifier, change.base) != start
-
     def _noted(self, change: Change, outcome: Receipt | CanneryError) -> Receipt | CanneryError:
-        if isinstance(outcome, Receipt) and change.lines:
+        """Remember where a conversation ends now."""
+        end = None
+        if isinstance(outcome, Receipt):
+            end = outcome.stop if change.lines else None
+        elif isinstance(outcome, ConflictError):
+            end = outcome.position
+        if end is not None:
             if len(self._ends) > _MOST_KNOWN:
                 self._ends.clear()
-            self._ends[change.identifier] = outcome.stop
+            self._ends[change.identifier] = end
         return outcome
 
     def _sealed(self, change: Change, start: int) -> Change:
@@ -414,6 +413,13 @@ def _check(change: Change) -> None:
 def _is_guess(change: Change) -> bool:
     """Whether it has to be guessed where the lines of a change will stand."""
     return bool(change.lines) and change.expected is None
+
+
+def _is_overtaken(change: Change, outcome: Receipt | CanneryError, start: int) -> bool:
+    """Whether a change was refused only because it was encrypted for another position than it would get."""
+    if not isinstance(outcome, ConflictError) or not _is_guess(change):
+        return False
+    return outcome.position not in (None, start)
 
 
 def _apart(changes: Sequence[Change]) -> Iterator[Sequence[Change]]:

@@ -225,6 +225,9 @@ class EncryptedCatalogue:
             query.encode()
         except UnicodeError:
             raise InputError("what is searched for is not Unicode text") from None
+        if selection.scope is not None:
+            # Who asks for one scope is told why it cannot be searched.
+            self._ring.known(selection.scope)
         found: list[Found] = []
         listed = self._listed(selection)
         while len(found) < limit and (page := list(islice(listed, _PAGE))):

@@ -120,6 +120,8 @@ def open_content(
     keys: ScopeKeys, digest: bytes | None, stored: bytes, size: int | None = None
 ) -> bytes:
     """The content of stored bytes, verified; without a digest it may be any. ValueError says what is wrong."""
+    if len(stored) < _HEADER.size + TAG + _TRAILER:
+        raise ValueError("cut short")
     (found,) = _SIZE.unpack_from(stored, len(stored) - _TRAILER)
     if size is not None and found != size:
         check_size(digest or b"", found, size)
@@ -294,5 +296,5 @@ def _told(digest: bytes) -> Iterator[None]:
         raise ContentNotFoundError(name) from None
     except CanneryError:
         raise
-    except (ValueError, struct.error) as error:
+    except ValueError as error:
         raise DamageError(f"content {name}", str(error)) from None

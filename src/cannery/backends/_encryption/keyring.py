@@ -18,10 +18,11 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
-from cannery.backends._contract import Backend, Change, Metadata, ScopeKey, Selection
+from cannery.backends._contract import Backend, Change, Metadata, Selection
 from cannery.backends._encryption.ciphers import ScopeKeys, name_of, unwrap, wrap
 from cannery.backends._encryption.outside import KEY_PREFIX, MARKER
 from cannery.backends._encryption.sources import KeySource, parse_source
+from cannery.backends._keys import ScopeKey
 from cannery.errors import (
     ConfigurationError,
     ConflictError,
@@ -112,7 +113,11 @@ class Keyring:
                 f"its key was destroyed on {record.destroyed[:10]}; what it held cannot be read"
             )
             raise KeyUnavailableError(scope, problem)
-        key = self._source.read(scope)
+        try:
+            key = self._source.read(scope)
+        except KeyUnavailableError as error:
+            problem = f"{error.problem}. Put it back: without it nothing here can be read"
+            raise KeyUnavailableError(scope, problem) from None
         if name_of(key) != record.key:
             problem = (
                 f"{self._source.place(scope)!r} gives key {name_of(key)}, and it is encrypted with"

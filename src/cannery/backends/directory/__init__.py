@@ -27,7 +27,6 @@ from cannery.backends._contract import (
     Durability,
     Expected,
     Growth,
-    Hashing,
     Inspection,
     Metadata,
     Progress,
@@ -38,6 +37,7 @@ from cannery.backends._contract import (
     check_identifier,
     referred,
 )
+from cannery.backends._hashing import Hashing
 from cannery.backends._seals import seal, seal_copies, unseal_copies
 from cannery.backends.directory.backup import Copier
 from cannery.backends.directory.catalogue import DerivedCatalogue
@@ -208,7 +208,7 @@ class DirectoryBackend:
             # Somebody may have wanted the same id for another conversation, and was refused.
             start = change.base
         if change.expected is not None and change.expected != start:
-            raise ConflictError(f"expected position {change.expected}, found {start}")
+            raise ConflictError(f"expected position {change.expected}, found {start}", start)
         self._watching.note(change)
         if change.contents:
             self._writer.draft(change.scope, change.contents, records, draft)

@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
 from cannery.backends._compression import compress, decompress, decompress_pieces
-from cannery.backends._contract import Hashing, check_size
+from cannery.backends._contract import check_size
+from cannery.backends._hashing import Hashing
 from cannery.backends.directory.files import Facts, Files
 from cannery.backends.directory.journal import OVERWRITE, Operation
 from cannery.backends.directory.layout import CONTENT, number_of, pack_name

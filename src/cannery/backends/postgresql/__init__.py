@@ -26,7 +26,6 @@ from cannery.backends._contract import (
     Durability,
     Expected,
     Growth,
-    Hashing,
     Inspection,
     Progress,
     Reading,
@@ -34,6 +33,7 @@ from cannery.backends._contract import (
     Span,
     check_identifier,
 )
+from cannery.backends._hashing import Hashing
 from cannery.backends._seals import are_as_written, ordinal_of, unseal
 from cannery.errors import (
     CanneryError,

@@ -383,7 +383,7 @@ class _Written:
         known = self._seen.known.get(change.identifier)
         start = change.base if known is None else max(known.row.length, change.base)
         if change.expected is not None and change.expected != start:
-            raise ConflictError(f"expected position {change.expected}, found {start}")
+            raise ConflictError(f"expected position {change.expected}, found {start}", start)
         row, grown = self._learn(change, None if known is None else known.row, start)
         place = self._transaction.next_place()
         receipt = Receipt(start, start + len(change.lines), self._transaction.cursor_of(place))

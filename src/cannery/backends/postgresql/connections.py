@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from cannery.backends._contract import Hashing
+from cannery.backends._hashing import Hashing
 from cannery.backends.postgresql.pipelines import Call, Connection, Rows, exchange
 from cannery.errors import (
     CanneryError,

@@ -122,7 +122,7 @@ def _commit(
     ).fetchone()
     start = change.base if found is None else max(found[1], change.base)
     if change.expected is not None and change.expected != start:
-        raise ConflictError(f"expected position {change.expected}, found {start}")
+        raise ConflictError(f"expected position {change.expected}, found {start}", start)
     if change.claims and matching.is_claimed(
         connection, change.scope, change.session, change.claims
     ):

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from cannery.backends._catalogue.schema import make_tables
-from cannery.backends._contract import Hashing, Progress
+from cannery.backends._contract import Progress
+from cannery.backends._hashing import Hashing
 from cannery.errors import (
     CanneryError,
     ConfigurationError,
