@@ -28,7 +28,10 @@ CITED = {
 
 def continued(dialect: str, answer: Any, **asked: Any) -> tuple[dict[str, Any], set[str]]:
     """The next request after an answer, and the codes of its losses."""
-    request = cannery.normalize_request({**ASKED.get(dialect, ASKED[CHAT]), **asked}, dialect)
+    first = ASKED.get(dialect)
+    if first is None:
+        first = json.loads(cannery.translate(ASKED[CHAT], source=CHAT, target=dialect).body)
+    request = cannery.normalize_request({**first, **asked}, dialect)
     said = cannery.normalize_response(answer, dialect).canisters
     results = [
         cannery.result(canister.identifier, "r")

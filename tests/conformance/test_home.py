@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -74,8 +75,13 @@ def test_untouched_messages_come_back_when_a_turn_is_appended(case: Case):
     whole = json.loads(cannery.nativize_request(request, case.dialect).body)
     key = _LISTS[case.dialect]
     given_list = whole.get(key, [])
-    if isinstance(given_list, list):
+    if isinstance(given_list, list) and not _are_contents(given_list):
         assert written[key][: len(given_list)] == given_list
+
+
+def _are_contents(given: list[Any]) -> bool:
+    """Whether a list is of contents: these are one message, which becomes a step when another follows it."""
+    return bool(given) and all(item.get("type") in ("text", "image") for item in given)
 
 
 @pytest.mark.parametrize("case", REQUESTS, ids=identify)

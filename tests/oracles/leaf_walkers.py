@@ -144,6 +144,11 @@ def _reasoning_item(item: Body, path: str) -> Leaves:
     yield from _said("signature", item.get("encrypted_content"), f"{path}.encrypted_content")
 
 
+def _made_item(item: Body, path: str) -> Leaves:
+    made = item.get("result")
+    yield inline(made, path) if isinstance(made, str) and made else Leaf("hosted", item, path)
+
+
 def _other_item(item: Body, path: str) -> Leaves:
     yield Leaf("hosted", item, path)
 
@@ -155,6 +160,7 @@ _ITEMS: dict[str, Callable[[Body, str], Leaves]] = {
     "function_call_output": _output_item,
     "custom_tool_call_output": _output_item,
     "reasoning": _reasoning_item,
+    "image_generation_call": _made_item,
 }
 
 

@@ -20,6 +20,7 @@ POLICIES = ("allow", "warn", "strict")
 ENVELOPE = "^"
 
 CODES: Mapping[str, tuple[str, str]] = {
+    "AGENT_MISSING": (BLOCKED, "the body asks an agent that only its provider runs; name a model"),
     "ARGUMENTS_WRAPPED": (INFO, "arguments that are not a JSON object were wrapped in one"),
     "CACHE_MARK_DROPPED": (INFO, "the target has no such cache mark, or no more of them"),
     "CALL_DROPPED": (LOST, "the target has no tool calls"),

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cannery.dialects.gemini_generate.responses import read_error, write_error
 from cannery.errors import DialectError, RoleError
+from cannery.families.gemini.errors import read_google_error, write_google_error
 from cannery.translation import normalize_request, normalize_response, normalize_stream
 from cannery.wire.contract import WireError
 from tests.oracles.corpus import request_cases, response_cases
@@ -131,10 +131,10 @@ def test_random_bytes_are_refused(raw):
     ],
 )
 def test_errors_both_ways(status, kind, word):
-    body = write_error(WireError(status, "no", kind))
+    body = write_google_error(WireError(status, "no", kind))
     assert json.loads(body) == {"error": {"code": status, "message": "no", "status": word}}
     for raw in (body, b"[" + body + b"]"):
-        error = read_error(status, raw)
+        error = read_google_error(NAME, status, raw)
         assert (error.status, error.message, error.code) == (status, "no", word)
         assert kind is None or error.kind == kind
 
@@ -143,7 +143,7 @@ def test_errors_both_ways(status, kind, word):
     "body", [b"", b"<html>", b"[]", b'{"error":"x"}', b'{"error":{}}', b"\xff"]
 )
 def test_any_error_body_is_an_error(body):
-    assert read_error(502, body).message
+    assert read_google_error(NAME, 502, body).message
 
 
 def test_an_error_is_no_answer():

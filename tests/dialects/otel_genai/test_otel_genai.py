@@ -90,7 +90,8 @@ def test_a_span_of_an_agent_is_said_to_providers(target):
     for words in ("Be brief.", "Weather in Paris?", "weather", "rainy", "And this?"):
         assert words in rendered.body.decode()
     paths = {loss.path for loss in rendered.losses}
-    is_thought = any(mark in rendered.body.decode() for mark in ('"thought":true', '"thinking"'))
+    marks = ('"thought":true', '"thinking"', '"type":"thought"')
+    is_thought = any(mark in rendered.body.decode() for mark in marks)
     assert is_thought or f"{INPUT}[1].parts[0]" in paths
     assert "gen_ai.tool.definitions[1]" in paths
 

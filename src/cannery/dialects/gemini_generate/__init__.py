@@ -7,15 +7,11 @@ the system instruction is one field. Written against the types of google-genai 3
 
 from __future__ import annotations
 
+from functools import partial
+
 from cannery.dialects.gemini_generate.forms import NAME, camel, read_form
-from cannery.dialects.gemini_generate.models import RULES, needs_signatures, rules_for
 from cannery.dialects.gemini_generate.reading import read_request
-from cannery.dialects.gemini_generate.responses import (
-    read_error,
-    read_response,
-    write_error,
-    write_response,
-)
+from cannery.dialects.gemini_generate.responses import read_response, write_response
 from cannery.dialects.gemini_generate.settings import (
     CONTROL_PATHS,
     MODELLED,
@@ -24,6 +20,9 @@ from cannery.dialects.gemini_generate.settings import (
 from cannery.dialects.gemini_generate.stream_reading import GeminiStreamReader
 from cannery.dialects.gemini_generate.stream_writing import GeminiStreamWriter
 from cannery.dialects.gemini_generate.writing import MessageWriter
+from cannery.families.gemini.errors import read_google_error, write_google_error
+from cannery.families.gemini.models import RULES, needs_signatures, rules_for
+from cannery.families.gemini.service import HEADERS
 from cannery.messages.requests import Request
 from cannery.roles.vocabularies import GEMINI
 from cannery.wire.aliasing import aliased
@@ -31,7 +30,7 @@ from cannery.wire.bodies import Object
 from cannery.wire.contract import Dialect, Piece, Route
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, recall_settings
-from cannery.wire.service import Headers, Models, Replies, Service, Streams, TokenFields
+from cannery.wire.service import Models, Replies, Service, Streams, TokenFields
 from cannery.wire.signs import Evidence, Sign, has, holds_turns
 
 
@@ -70,11 +69,7 @@ def _describe_model(name: str, _: str) -> Object:
 
 
 SERVICE = Service(
-    headers=Headers(
-        key="x-goog-api-key",
-        tell=("x-goog-api-key", "x-goog-api-client"),
-        agents=("google-genai", "gemini"),
-    ),
+    headers=HEADERS,
     replies=Replies(
         "",
         ("candidates", "promptFeedback"),
@@ -116,8 +111,8 @@ DIALECT = Dialect(
     write_response=write_response,
     stream_reader=GeminiStreamReader,
     stream_writer=aliased(GeminiStreamWriter, NAME),
-    read_error=read_error,
-    write_error=write_error,
+    read_error=partial(read_google_error, NAME),
+    write_error=write_google_error,
     routes=tuple(
         Route(method, f"{version}{path}", kind)
         for version in ("/v1beta", "/v1", "")

@@ -20,13 +20,6 @@ from cannery.dialects.gemini_generate.forms import (
     whole,
     whole_value,
 )
-from cannery.dialects.gemini_generate.models import (
-    budgets,
-    least_level,
-    nearest_level,
-    takes_levels,
-    thinks,
-)
 from cannery.dialects.gemini_generate.tools import (
     StandardSchema,
     read_choice,
@@ -34,6 +27,13 @@ from cannery.dialects.gemini_generate.tools import (
     to_capitals,
     write_choice,
     write_tools,
+)
+from cannery.families.gemini.models import (
+    budgets,
+    least_level,
+    nearest_level,
+    takes_levels,
+    thinks,
 )
 from cannery.messages.absence import Absential, absent
 from cannery.messages.json_text import decode_json, write_json

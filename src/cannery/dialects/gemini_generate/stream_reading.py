@@ -33,7 +33,6 @@ from cannery.dialects.gemini_generate.responses import (
     USUAL,
     candidates_patch,
     decode_response,
-    facts_of,
     is_blocked,
     read_around,
     read_citations,
@@ -41,6 +40,7 @@ from cannery.dialects.gemini_generate.responses import (
     read_time,
     take_ending,
 )
+from cannery.families.gemini.errors import facts_of
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     InvocationCanisterClass,

@@ -10,14 +10,13 @@ from cannery.dialects.gemini_generate.forms import NAME, SIGNATURE, get, spelled
 from cannery.dialects.gemini_generate.responses import (
     FINISH_WORDS,
     Grounding,
-    error_body,
     is_blocked,
     read_finish,
-    status_of,
     write_usage,
 )
 from cannery.dialects.gemini_generate.stream_reading import BLOCKED
 from cannery.dialects.gemini_generate.writing import MessageWriter
+from cannery.families.gemini.errors import error_body, status_of
 from cannery.messages.absence import absent
 from cannery.messages.checked import now
 from cannery.messages.content import Origin

@@ -24,7 +24,7 @@ from cannery.dialects.gemini_generate.forms import (
     wrap_failure,
     wrap_text,
 )
-from cannery.dialects.gemini_generate.models import STAND_IN, same_family
+from cannery.families.gemini.models import STAND_IN, same_family
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AnyCanister,

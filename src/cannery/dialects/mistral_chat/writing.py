@@ -91,6 +91,9 @@ class MistralWriter(ChatWriter):
         sound = f"data:{content.mime_type};base64,{spell(payload)}"
         return {"type": "input_audio", "input_audio": sound}
 
+    def _pdf(self, url: str) -> Object:
+        return {"type": "document_url", "document_url": url}
+
     def _file(self, content: FileContentClass, place: int | None) -> Object | None:
         payload = content.payload
         if isinstance(payload, Location) and payload.kind == "file":

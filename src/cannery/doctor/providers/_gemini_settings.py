@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from cannery.dialects.gemini_generate.models import (
+from cannery.families.gemini.models import (
     budgets,
     generation,
     takes_levels,
@@ -36,6 +36,12 @@ from cannery.doctor.shared import (
     types,
 )
 from cannery.doctor.walking import at, is_blank, objects, shown, walk
+from cannery.families.gemini.models import (
+    budgets,
+    generation,
+    takes_levels,
+    thinks,
+)
 from cannery.wire.places import Path
 
 _MOST_STOPS = 5

@@ -9,11 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from cannery.dialects.gemini_generate.models import (
-    STAND_IN,
-    needs_signatures,
-    same_family,
-)
 from cannery.doctor.contract import SETTINGS, WARNING, Broken, Check, Judged, Object
 from cannery.doctor.pictures import decoded
 from cannery.doctor.providers._gemini_contents import (
@@ -31,6 +26,11 @@ from cannery.doctor.shared import (
     replace_surrogates,
 )
 from cannery.doctor.walking import at, objects, put, remove, shown
+from cannery.families.gemini.models import (
+    STAND_IN,
+    needs_signatures,
+    same_family,
+)
 from cannery.wire.foreign import STAND_INS
 from cannery.wire.markers import NO_RESULT, orphan_text
 from cannery.wire.places import Path

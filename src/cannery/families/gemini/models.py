@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cannery.wire.contract import Rules
 from cannery.wire.foreign import STAND_INS
@@ -31,6 +32,13 @@ _OLDER = Rules(
 )
 
 
+# Steps need not alternate, and their instruction is one text.
+_OF_STEPS = Rules(
+    **{name: getattr(RULES, name) for name in RULES.__struct_fields__}
+    | {"alternates": False, "signs_blank_text": "", "leading_supervisors": "one"}
+)
+
+
 def generation(model: str | None) -> tuple[int, int] | None:
     """The version of a Gemini model; None for any other name."""
     found = _MODEL.search(model or "")
@@ -41,6 +49,13 @@ def rules_for(model: str | None) -> Rules:
     """The rules for one model; a name that says nothing gets those of the newest."""
     version = generation(model)
     return RULES if version is None or version >= (2, 5) else _OLDER
+
+
+def rules_of_steps(model: str | None) -> Rules:
+    """The same for a dialect of steps."""
+    if rules_for(model).ends_with_user:
+        return _OF_STEPS
+    return replace(_OF_STEPS, ends_with_user=False)
 
 
 def needs_signatures(model: str | None) -> bool:

@@ -1,0 +1,543 @@
+"""Reading Interactions requests, and the steps of requests and answers.
+
+A step becomes one canister, but ``user_input`` and ``model_output`` become one for each content, joined. All steps of
+the model in a row are one turn, so they are joined too. The reader takes the keys that it understands out of each
+object; what is left is the residue. An input may also be a string, one content, a list of contents, or a list of turns
+(``role`` and ``content``), as clients sent it before there were steps. The words of a form are:
+
+``input`` (the whole input was this string), ``content`` (it was this one content), ``bare`` (a content that stands in
+the input itself), ``turn`` and ``within`` (opens a turn, or stands in one), ``opens`` (opens a ``model_output`` behind
+another), ``string``, ``single``, ``empty``, ``null``, ``absent`` (the shape of a step's contents), ``list`` (a result
+that was a list of one text), ``part`` (an unknown content, not a step), ``instructions``, and of a request ``mixed``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn, Union
+
+import msgspec
+from msgspec import Raw
+
+from cannery.dialects.gemini_interactions.settings import NAME, read_settings
+from cannery.errors import DialectError
+from cannery.families.chat.waiting import WaitingCalls
+from cannery.messages.absence import absent
+from cannery.messages.canisters import (
+    AnyCanister,
+    new_assistant,
+    new_invocation,
+    new_result,
+    new_supervisor,
+    new_user,
+)
+from cannery.messages.checked import now
+from cannery.messages.content import (
+    PLAIN,
+    Citation,
+    Origin,
+    new_audio,
+    new_data,
+    new_file,
+    new_image,
+    new_opaque,
+    new_parts,
+    new_reasoning,
+    new_text,
+    new_video,
+)
+from cannery.messages.conversation import Conversation
+from cannery.messages.json_text import write_json
+from cannery.messages.payload import Base64, Location
+from cannery.messages.requests import DEFAULT_CONTROLS, Request, new_controls, new_request
+from cannery.messages.residue import Residue
+from cannery.roles.vocabularies import GEMINI
+from cannery.wire.arguments import RAW_ARGUMENTS, input_text
+from cannery.wire.bodies import (
+    Fields,
+    Object,
+    decode,
+    decoded,
+    encode,
+    is_named,
+    kind_of,
+    read_fields,
+    spelled_text,
+)
+from cannery.wire.places import Path, Places, path_text
+from cannery.wire.residues import nested, set_again, setting
+from cannery.wire.wire_roles import read_role
+
+_Item = Union[dict[str, Raw], str, bool, int, float, list[Any], None]  # noqa: UP007 - msgspec
+_Steps = Union[list[_Item], dict[str, Raw], str, bool, int, float, None]  # noqa: UP007 - msgspec
+split_steps = msgspec.json.Decoder(_Steps).decode
+
+# Where Google keeps files that only their account can read.
+ACCOUNT = ("https://generativelanguage.googleapis.com/", "gs://", "files/")
+_MEDIA = {"image": new_image, "audio": new_audio, "video": new_video, "document": new_file}
+CONTENTS = frozenset({"text", *_MEDIA})
+_CLIENT_STEPS = frozenset({"user_input", "function_result"})
+# The steps of tools that Google runs are kept to the letter, and so is any step that is not known.
+_STEPS = frozenset(
+    {
+        *("user_input", "model_output", "thought", "function_call", "function_result"),
+        *(
+            f"{tool}_{side}"
+            for tool in ("code_execution", "file_search", "google_maps", "google_search")
+            for side in ("call", "result")
+        ),
+        *(
+            f"{tool}_{side}"
+            for tool in ("mcp_server_tool", "processing", "retrieval", "url_context")
+            for side in ("call", "result")
+        ),
+    }
+)
+_MISSING: Any = object()
+_EXPECTED: dict[type, str] = {dict: "an object", list: "a list", str: "a string"}
+_INSTRUCTIONS = Residue(NAME, None, None, "instructions")
+_INPUT = Residue(NAME, None, None, "input")
+# A content with the patch that gives back what else it said.
+_Read = tuple[Any, Object | None]
+
+
+def read_request(body: bytes, places: Places) -> Request:
+    """The request that a body asks for."""
+    return read_fields(NAME, body, places, _read_request)
+
+
+def _read_request(fields: Fields, places: Places) -> Request:
+    values, patches, written = read_settings(fields)
+    model, stream = values.pop("model", absent), values.pop("stream", absent)
+    tools, choice = values.pop("tools", ()), values.pop("tool_choice", absent)
+    reader = StepReader(places.canisters, model)
+    if "system_instruction" in fields:
+        words = decode(fields["system_instruction"])
+        if type(words) is str and words:
+            del fields["system_instruction"]
+            said = new_supervisor(words, reader.when, False, _INSTRUCTIONS)
+            reader.add(said, ("system_instruction",))
+        elif words is not None and type(words) is not str:
+            fail(("system_instruction",), f"expected a string, got {kind_of(words)}")
+    given = split_steps(fields.pop("input")) if "input" in fields else _MISSING
+    form = reader.input(given)
+    controls = new_controls(**values) if values else DEFAULT_CONTROLS
+    patch = setting(fields, patches, written)
+    residue = None
+    if patch is not None or form:
+        residue = Residue(NAME, None, None if patch is None else write_json(patch), form)
+    conversation = Conversation.trusted(reader.canisters)
+    return new_request(conversation, model, tools, choice, controls, stream, residue, NAME)  # type: ignore[no-any-return]
+
+
+def fail(path: Path, problem: str) -> NoReturn:
+    """Refuse a body."""
+    raise DialectError(NAME, path_text(path), problem)
+
+
+def _expect(kind: type, value: Any, path: Path) -> Any:
+    if value is _MISSING:
+        fail(path, "is required")
+    if type(value) is not kind:
+        fail(path, f"expected {_EXPECTED[kind]}, got {kind_of(value)}")
+    return value
+
+
+def _form(*words: str) -> str | None:
+    return " ".join(filter(None, words)) or None
+
+
+def _kept(part: Object | None, envelope: Object | None, form: str | None) -> Residue | None:
+    """The residue of a canister, if there is anything to keep."""
+    if part is None and envelope is None and form is None:
+        return None
+    text, around = (None if each is None else write_json(each) for each in (part, envelope))
+    return Residue(NAME, text, around, form)
+
+
+class StepReader:
+    """Reads the steps of one body, in order; ``paths`` gets the path of each canister."""
+
+    def __init__(self, paths: list[Path], model: Any = absent, *, is_answer: bool = False) -> None:
+        self.canisters: list[AnyCanister] = []
+        self.paths = paths
+        self.when = now()
+        self._model: str | None = model if type(model) is str else None
+        self._is_answer = is_answer
+        self._is_of_model = False
+        # Whether the last canister is a content of a ``model_output``.
+        self._is_output = False
+        self._called: set[str] = set()
+        self._waiting = WaitingCalls()
+        # The word for where the step stands: in a turn or in the input itself.
+        self._word = ""
+
+    def add(self, canister: AnyCanister, path: Path) -> None:
+        """Add a canister that was found at a path."""
+        self.canisters.append(canister)
+        self.paths.append(path)
+
+    def input(self, given: Any) -> str | None:
+        """Everything that a request gives as its input; the word for its shape, if that is not a list of steps."""
+        if given is _MISSING or given is None:
+            return "absent" if given is _MISSING else "null"
+        if type(given) is str:
+            self.add(new_user(given, self.when, False, _INPUT), ("input",))
+            return None
+        if type(given) is dict:
+            self._say([decoded(given)], "user", ("input",), None, "content", is_single=True)
+            return None
+        return self.steps(given, "input")
+
+    def steps(self, given: Any, key: str) -> str | None:
+        """All steps of a list; contents among them are a user's."""
+        items = [
+            _expect(dict, item, (key, index))
+            for index, item in enumerate(_expect(list, given, (key,)))
+        ]
+        kinds = [kind if type(kind := _kind(item)) is str else "" for item in items]
+        is_bare = [
+            kind in CONTENTS or (kind not in _STEPS and "role" not in item)
+            for kind, item in zip(kinds, items, strict=True)
+        ]
+        if any(kind in _STEPS for kind in kinds) and not any(kind in CONTENTS for kind in kinds):
+            # Beside steps that are known, what is not known is a step.
+            is_bare = [False] * len(items)
+        for index, item in enumerate(items):
+            if is_bare[index]:
+                joined = index > 0 and is_bare[index - 1]
+                self._content(decoded(item), "user", (key, index), None, "bare", joined=joined)
+            else:
+                self.step(item, (key, index))
+        return "mixed" if any(is_bare) and not all(is_bare) else None
+
+    def answer(self, given: Any, key: str) -> None:
+        """All steps of an answer; older ones list contents of the model."""
+        for index, entry in enumerate(_expect(list, given, (key,))):
+            item = _expect(dict, entry, (key, index))
+            kind = _kind(item)
+            if type(kind) is str and kind in CONTENTS:
+                self._content(decoded(item), "model", (key, index), None, "bare", joined=index > 0)
+            else:
+                self.step(item, (key, index))
+
+    def step(self, item: Object, path: Path) -> None:
+        """One step."""
+        kind = _kind(item)
+        if kind is None and "role" in item:
+            self._turn(item, path)
+            return
+        if type(kind) is not str:
+            fail((*path, "type"), "is required" if kind is None else "expected a string")
+        if self._is_answer and kind in _CLIENT_STEPS:
+            kind = ""
+        if kind == "user_input" or kind == "model_output":  # noqa: PLR1714 - a tuple is slower
+            del item["type"]
+            role = "user" if kind == "user_input" else "model"
+            contents, shape = self._contents(item, path)
+            place = (*path, "content")
+            self._say(contents, role, place, set_again(decoded(item)), shape)
+        elif kind in _READERS:
+            del item["type"]
+            _READERS[kind](self, item, path)
+        else:
+            step = decoded(item)
+            held = new_opaque(NAME, str(step["type"]), write_json(step))
+            residue = Residue(NAME, None, None, self._take_word()) if self._word else None
+            self.add(new_assistant(held, self.when, self._follow("model"), residue), path)
+
+    def _follow(self, role: str, *, is_output: bool = False) -> bool:
+        """Whether a step of the model is joined to the one before it."""
+        is_joined = role == "model" and self._is_of_model
+        self._is_of_model, self._is_output = role == "model", is_output
+        return is_joined
+
+    def _take_word(self) -> str:
+        """The word for a canister in a turn; only the first opens it."""
+        word = self._word
+        if word == "turn":
+            self._word = "within"
+        return word
+
+    def _contents(self, item: Object, path: Path) -> tuple[list[Any], str]:
+        """Take the contents of a step, and the word for their shape where it is not a list of some."""
+        place = (*path, "content")
+        value = decode(item.pop("content")) if "content" in item else _MISSING
+        if value is _MISSING or value is None:
+            return [], "absent" if value is _MISSING else "null"
+        if type(value) is str:
+            return [{"type": "text", "text": value}], "string"
+        if type(value) is dict:
+            return [value], "single"
+        return _expect(list, value, place), "" if value else "empty"
+
+    def _say(
+        self,
+        contents: list[Any],
+        role: str,
+        path: Path,
+        envelope: Object | None,
+        shape: str,
+        *,
+        is_single: bool = False,
+    ) -> None:
+        """A canister for each content of a step; the first has what belongs to the whole of it."""
+        is_whole = is_single or shape in ("string", "single")
+        opens = "opens" if role == "model" and self._is_output else ""
+        if not contents:
+            joined = self._follow(role, is_output=True)
+            residue = _kept(None, envelope, _form(self._take_word(), opens, shape))
+            make, said = (new_user, "") if role == "user" else (new_assistant, absent)
+            place = path[:-1] if shape == "absent" else path
+            self.add(make(said, self.when, joined, residue), place)
+        for index, content in enumerate(contents):
+            place = path if is_whole else (*path, index)
+            value = _expect(dict, content, place)
+            words = " ".join(filter(None, (self._take_word(), opens, shape)))
+            self._content(value, role, place, envelope, words, joined=index > 0)
+            envelope, opens = None, ""
+
+    def _content(
+        self,
+        content: Object,
+        role: str,
+        path: Path,
+        envelope: Object | None,
+        words: str,
+        *,
+        joined: bool,
+    ) -> None:
+        held, patch = read_content(content, path)
+        if type(held) is not str and held.kind == "opaque":
+            words = f"{words} part".lstrip()
+        joined = self._follow(role, is_output=True) or joined
+        make = new_user if role == "user" else new_assistant
+        self.add(make(held, self.when, joined, _kept(patch, envelope, words or None)), path)
+
+    def _turn(self, item: Object, path: Path) -> None:
+        """A turn: a role and what it says, among it what would be steps of their own today."""
+        given = decode(item.pop("role"))
+        spelled = read_role(NAME, given, GEMINI, path_text((*path, "role")))
+        role = "model" if spelled == "model" else "user"
+        contents, shape = self._contents(item, path)
+        left = decoded(item)
+        if spelled != role:
+            left["role"] = spelled
+        envelope = set_again(left)
+        self._word = "turn"
+        place = (*path, "content")
+        if shape or not contents:
+            self._say(contents, role, place, envelope, shape)
+            contents = []
+        for index, content in enumerate(contents):
+            value = _expect(dict, content, (*place, index))
+            kind = value.get("type")
+            if type(kind) is str and kind in _STEPS:
+                step = {key: Raw(encode(held)) for key, held in value.items()}
+                self.step(step, (*place, index))
+            else:
+                words = self._take_word()
+                self._content(value, role, (*place, index), envelope, words, joined=index > 0)
+                envelope = None
+        self._word = ""
+
+    # --- steps ---------------------------------------------------------------------------------
+
+    def thought(self, item: Object, path: Path) -> None:
+        """A thought: its summary and its signature."""
+        step = decoded(item)
+        signature, summary = step.get("signature"), step.get("summary")
+        if type(signature) is str and signature:
+            del step["signature"]
+        else:
+            signature = None
+        inner: Object = {}
+        dropped: list[str] = []
+        texts: tuple[str, ...] = ()
+        if type(summary) is list and summary and all(map(_is_text, summary)):
+            texts = tuple(part["text"] for part in summary)
+            patches = {
+                str(index): {"s": {key: part[key] for key in part if key not in ("type", "text")}}
+                for index, part in enumerate(summary)
+                if len(part) > 2
+            }
+            inner["summary"] = {"i": patches} if patches else None
+            del step["summary"]
+        elif type(summary) is list:
+            texts = tuple(part["text"] for part in summary if _is_text(part))
+        held = new_reasoning((), texts, signature, None, Origin(NAME, self._model))
+        residue = _kept(nested(step, inner, dropped), None, _form(self._take_word()))
+        self.add(new_assistant(held, self.when, self._follow("model"), residue), path)
+
+    def call(self, item: Object, path: Path) -> None:
+        """A call of a function."""
+        dropped: list[str] = []
+        left: Object = {}
+        identifier, name = (_take(item, key) for key in ("id", "name"))
+        if type(identifier) is not str or not identifier:
+            if identifier is _MISSING:
+                dropped.append("id")
+            else:
+                left["id"] = identifier
+            identifier = f"call_{len(self.canisters)}"
+        if not _expect(str, name, (*path, "name")):
+            fail((*path, "name"), "must not be empty")
+        words = self._arguments(item, left, dropped)
+        self._called.add(identifier)
+        self._waiting.add(identifier, name)
+        patch = nested({**left, **decoded(item)}, {}, dropped)
+        residue = _kept(patch, None, _form(self._take_word()))
+        own = (identifier, name, False)
+        joined = self._follow("model")
+        self.add(new_invocation(words, self.when, joined, residue, None, *own), path)
+
+    def _arguments(self, item: Object, left: Object, dropped: list[str]) -> str:
+        """Take the arguments of a call as they are spelled; what is no object is left in the call too."""
+        if "arguments" not in item:
+            dropped.append("arguments")
+            return ""
+        given = item.pop("arguments")
+        text = spelled_text(given)
+        if text[:1] != "{":
+            left["arguments"] = value = decode(given)
+            return value if type(value) is str else "" if value is None else text
+        if RAW_ARGUMENTS in text:
+            return input_text(decode(given))
+        return text
+
+    def result(self, item: Object, path: Path) -> None:
+        """What a function answered."""
+        step = {key: decode(item[key]) for key in item if key != "result"}
+        dropped: list[str] = []
+        given, name = step.pop("call_id", _MISSING), step.get("name", _MISSING)
+        if type(given) is str and given:
+            identifier = given
+            self._waiting.answer(given)
+        else:
+            dropped += ["call_id"] if given is _MISSING else []
+            step |= {} if given is _MISSING else {"call_id": given}
+            named = name if type(name) is str else None
+            identifier = self._waiting.take(named, len(self.canisters))
+        if name is _MISSING and identifier in self._called:
+            dropped.append("name")
+        error: Any = absent
+        if step.get("is_error") is True:
+            del step["is_error"]
+            error = True
+        held, word, inner = _read_result(item.get("result", _MISSING), (*path, "result"))
+        residue = _kept(nested(step, inner, dropped), None, _form(self._take_word(), word))
+        self._follow("user")
+        own = (identifier, error)
+        self.add(new_result(held, self.when, False, residue, None, *own), path)
+
+
+_READERS = {
+    "thought": StepReader.thought,
+    "function_call": StepReader.call,
+    "function_result": StepReader.result,
+}
+
+
+def _kind(item: Object) -> Any:
+    return decode(item["type"]) if "type" in item else None
+
+
+def _take(item: Object, key: str) -> Any:
+    return decode(item.pop(key)) if key in item else _MISSING
+
+
+def _is_text(part: Any) -> bool:
+    return type(part) is dict and part.get("type") == "text" and type(part.get("text")) is str
+
+
+def _read_result(given: Any, path: Path) -> tuple[Any, str, Object]:
+    """What a tool answered, the word for its shape, and the patches of its contents."""
+    if given is _MISSING:
+        return "", "absent", {}
+    value = decode(given)
+    if value is None or type(value) is str:
+        return value or "", "null" if value is None else "", {}
+    if type(value) is not list or not all(map(_is_content, value)):
+        return new_data(spelled_text(given)), "", {}
+    if not value:
+        return "", "empty", {}
+    found = [read_content(part, (*path, index)) for index, part in enumerate(value)]
+    patches = {str(index): patch for index, (_, patch) in enumerate(found) if patch is not None}
+    inner: Object = {"result": {"i": patches}} if patches else {}
+    held = found[0][0]
+    if len(found) == 1 and type(held) is str:
+        return held, "list", inner
+    contents = (new_text(held) if type(held) is str else held for held, _ in found)
+    return new_parts(tuple(contents)), "", inner
+
+
+def _is_content(part: Any) -> bool:
+    return type(part) is dict and type(part.get("type")) is str
+
+
+def read_content(content: Object, path: Path) -> _Read:
+    """What one content says, and the patch for the rest of it."""
+    kind = content.get("type", _MISSING)
+    if type(kind) is not str:
+        fail((*path, "type"), "is required" if kind is _MISSING else "expected a string")
+    if kind == "text":
+        return _read_text(content, path)
+    if kind in _MEDIA:
+        return _read_media(content, kind)
+    return new_opaque(NAME, kind, write_json(content)), None
+
+
+def _read_text(content: Object, path: Path) -> _Read:
+    text = _expect(str, content.pop("text", _MISSING), (*path, "text"))
+    del content["type"]
+    annotations = content.get("annotations")
+    if type(annotations) is list and annotations:
+        del content["annotations"]
+        cited = tuple(read_citation(item, text) for item in annotations)
+        return new_text(text, PLAIN, cited), set_again(content)
+    return text, set_again(content)
+
+
+def _read_media(content: Object, kind: str) -> _Read:
+    """Inline data or a location; what has neither is kept to the letter."""
+    data, uri, mime_type = content.get("data"), content.get("uri"), content.get("mime_type")
+    payload: Any
+    if type(data) is str:
+        payload = Base64(data)
+        del content["data"]
+    elif is_named(uri):
+        is_web = uri.lower().startswith(("http://", "https://"))
+        payload = Location("url" if is_web and not uri.startswith(ACCOUNT) else "file", uri)
+        del content["uri"]
+    else:
+        return new_opaque(NAME, kind, write_json(content)), None
+    del content["type"]
+    if type(mime_type) is str:
+        del content["mime_type"]
+    else:
+        mime_type = ""
+    return _MEDIA[kind](payload, mime_type), set_again(content)
+
+
+def read_citation(item: Any, text: str) -> Citation:
+    """An annotation; where it points to a page, in words that every dialect understands. Spans count bytes."""
+    raw = write_json(item)
+    if type(item) is not dict:
+        return Citation(NAME, raw)
+    url, title = item.get("url", item.get("document_uri")), item.get("title", item.get("file_name"))
+    start, end = item.get("start_index"), item.get("end_index")
+    has_span = type(end) is int and (start is None or type(start) is int)
+    data = text.encode() if has_span else b""
+    return Citation(
+        NAME,
+        raw,
+        url if is_named(url) else None,
+        title if type(title) is str else None,
+        None,
+        _characters(data, start or 0) if has_span else None,
+        _characters(data, end) if has_span else None,
+    )
+
+
+def _characters(data: bytes, count: Any) -> int:
+    """How many characters so many bytes are."""
+    return len(data[: max(0, count)].decode("utf-8", "ignore"))

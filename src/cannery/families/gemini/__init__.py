@@ -1,0 +1,1 @@
+"""What Google's two dialects share: models, errors, headers."""
