@@ -5,12 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from cannery.families.gemini.models import (
-    budgets,
-    generation,
-    takes_levels,
-    thinks,
-)
 from cannery.doctor.contract import SETTINGS, WARNING, Broken, Check, Judged, Object
 from cannery.doctor.providers._fields import (
     GEMINI,
