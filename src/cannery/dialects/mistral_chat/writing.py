@@ -11,9 +11,11 @@ from cannery.messages.content import (
     AnyContent,
     AudioContentClass,
     FileContentClass,
+    ImageContentClass,
     ReasoningContentClass,
     RefusalContentClass,
     TextualContentClass,
+    new_file,
 )
 from cannery.messages.json_text import decode_json
 from cannery.messages.payload import Location
@@ -91,8 +93,11 @@ class MistralWriter(ChatWriter):
         sound = f"data:{content.mime_type};base64,{spell(payload)}"
         return {"type": "input_audio", "input_audio": sound}
 
-    def _pdf(self, url: str) -> Object:
-        return {"type": "document_url", "document_url": url}
+    def _image(self, content: ImageContentClass, place: int | None) -> Object | None:
+        if self.is_same or content.mime_type != "application/pdf":
+            return super()._image(content, place)
+        # A PDF that was called an image.
+        return self._file(new_file(content.payload, content.mime_type), place)
 
     def _file(self, content: FileContentClass, place: int | None) -> Object | None:
         payload = content.payload

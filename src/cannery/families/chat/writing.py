@@ -298,16 +298,12 @@ class ChatWriter:
         mime_type = content.mime_type
         url = f"data:{mime_type};base64,{standard_base64(payload)}"
         if mime_type == _PDF:
-            return self._pdf(url)
+            return {"type": "file", "file": {"file_data": url, "filename": "file.pdf"}}
         if mime_type not in WEB_IMAGES:
             detail = f"Chat takes no {mime_type or 'image of unknown type'}"
             self.report.lose("MEDIA_TYPE_UNSUPPORTED", place, detail)
             return None
         return {"type": "image_url", "image_url": {"url": url}}
-
-    def _pdf(self, url: str) -> Object:
-        """A PDF that was called an image."""
-        return {"type": "file", "file": {"file_data": url, "filename": "file.pdf"}}
 
     def _audio(self, content: AudioContentClass, place: int | None) -> Object | None:
         known = AUDIO_FORMATS.get(content.mime_type)
