@@ -286,6 +286,14 @@ class Operations:
         self.disk.change([folder], lambda names: names.__setitem__(path, None))
         return True
 
+    def make_files(self, folder, contents):
+        for name, data in contents.items():
+            fd = self.open(f"{folder}/{name}", create=True)
+            try:
+                self.write(fd, data, 0)
+            finally:
+                self.close(fd)
+
     def remove_directory(self, path):
         if path in self.disk.names:
             if self.names(path):

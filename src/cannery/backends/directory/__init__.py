@@ -314,7 +314,14 @@ class DirectoryBackend:
         check_identifier(identifier)
         with medium(metadata_name(identifier)):
             self._commits.place_pending()
+            return self._whole_metadata(identifier)
+
+    def _whole_metadata(self, identifier: str) -> bytes | None:
+        """The metadata of a conversation, which may be about to be made."""
+        try:
             return self._placed_metadata(identifier)
+        except DamageError:
+            return self._commits.between(lambda: self._placed_metadata(identifier))
 
     def _placed_metadata(self, identifier: str) -> bytes | None:
         name = metadata_name(identifier)
@@ -342,7 +349,7 @@ class DirectoryBackend:
     def metadata_many(self, identifiers: Iterable[str]) -> dict[str, bytes]:
         """The metadata of those that are there."""
         self._commits.place_pending()
-        found = {name: self._placed_metadata(check_identifier(name)) for name in identifiers}
+        found = {name: self._whole_metadata(check_identifier(name)) for name in identifiers}
         return {name: raw for name, raw in found.items() if raw is not None}
 
     def identifiers(self, after: str = "") -> Iterator[str]:

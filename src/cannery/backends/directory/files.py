@@ -11,7 +11,7 @@ import contextlib
 import errno
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple, Protocol
 
 from cannery.errors import StoreUnavailableError
@@ -22,6 +22,8 @@ _ROOT = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
 _FOLDER = _ROOT | os.O_NOFOLLOW
 # A pipe in the place of a file must not make us wait for somebody at its other end.
 _FILE = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+# The directory in which most is done stays open.
+_KEPT = "conversations"
 
 
 class Facts(NamedTuple):
@@ -85,6 +87,9 @@ class Files(Protocol):
     def make_directory(self, path: str) -> bool:
         """Whether it was made now."""
 
+    def make_files(self, folder: str, contents: Mapping[str, bytes]) -> None:
+        """Make files in a new directory, in order."""
+
     def remove_directory(self, path: str) -> None: ...
 
     def names(self, path: str) -> list[str]:
@@ -107,6 +112,12 @@ class OperatingSystem:
 
     def __init__(self, root: str) -> None:
         self.root = os.path.abspath(root)  # noqa: PTH100 - this layer is about strings and descriptors
+        # The last one is used; one before it may still be in another thread's hands.
+        self._kept_open: list[int] = []
+
+    def __del__(self) -> None:
+        for fd in self._kept_open:
+            os.close(fd)
 
     def make_root(self) -> None:
         """Make the store's own directory, durably."""
@@ -130,16 +141,26 @@ class OperatingSystem:
             return os.open(self.root, _ROOT)
         first, *rest = path.split("/")
         try:
-            fd = os.open(f"{self.root}/{first}", _FOLDER)
+            fd = self._keep() if first == _KEPT else os.open(f"{self.root}/{first}", _FOLDER)
             for name in rest:
                 above, fd = fd, -1
                 try:
                     fd = os.open(name, _FOLDER, dir_fd=above)
                 finally:
-                    os.close(above)
+                    self._leave(above)
         except NotADirectoryError:
             raise _not_followed(path) from None
         return fd
+
+    def _keep(self) -> int:
+        """A descriptor of the directory that stays open, as long as that is there."""
+        if not self._kept_open or not os.fstat(self._kept_open[-1]).st_nlink:
+            self._kept_open.append(os.open(f"{self.root}/{_KEPT}", _FOLDER))
+        return self._kept_open[-1]
+
+    def _leave(self, fd: int) -> None:
+        if fd not in self._kept_open:
+            os.close(fd)
 
     def _open(self, path: str, flags: int) -> int:
         folder, _, name = path.rpartition("/")
@@ -151,7 +172,7 @@ class OperatingSystem:
                 raise _not_followed(path) from None
             raise
         finally:
-            os.close(above)
+            self._leave(above)
 
     def open(self, path: str, *, create: bool = False) -> int:
         """A descriptor for reading and writing."""
@@ -200,11 +221,8 @@ class OperatingSystem:
 
     def sync_directory(self, path: str) -> None:
         """Make the names in a directory durable."""
-        fd = self._enter(path)
-        try:
+        with self._entered(path) as fd:
             os.fsync(fd)
-        finally:
-            os.close(fd)
 
     def sync_all(self) -> bool:
         """Make the whole file system durable; syncfs(2) tells of errors as syncing each file does (Linux 5.8)."""
@@ -230,7 +248,7 @@ class OperatingSystem:
             try:
                 found = os.stat(name, dir_fd=above, follow_symlinks=False)
             finally:
-                os.close(above)
+                self._leave(above)
         except FileNotFoundError:
             return None
         return Facts(found.st_size, found.st_ino, found.st_mtime_ns)
@@ -239,15 +257,12 @@ class OperatingSystem:
         """Give a file another name, atomically."""
         before, _, old_name = old.rpartition("/")
         after, _, new_name = new.rpartition("/")
-        source = self._enter(before)
-        try:
-            target = self._enter(after)
-            try:
+        with self._entered(before) as source:
+            if before == after:
+                os.rename(old_name, new_name, src_dir_fd=source, dst_dir_fd=source)
+                return
+            with self._entered(after) as target:
                 os.rename(old_name, new_name, src_dir_fd=source, dst_dir_fd=target)
-            finally:
-                os.close(target)
-        finally:
-            os.close(source)
 
     def remove(self, path: str) -> None:
         """Take a file away; fine if it is gone."""
@@ -264,6 +279,16 @@ class OperatingSystem:
             except FileExistsError:
                 return False
         return True
+
+    def make_files(self, folder: str, contents: Mapping[str, bytes]) -> None:
+        """Make files in a new directory, in order."""
+        with self._entered(folder) as above:
+            for name, data in contents.items():
+                fd = os.open(name, os.O_RDWR | os.O_CREAT | _FILE, _FILE_MODE, dir_fd=above)
+                try:
+                    self.write(fd, data, 0)
+                finally:
+                    os.close(fd)
 
     def remove_directory(self, path: str) -> None:
         """Take an empty directory away; fine if it is gone."""
@@ -293,7 +318,7 @@ class OperatingSystem:
         try:
             yield fd
         finally:
-            os.close(fd)
+            self._leave(fd)
 
     def lock(self, fd: int, *, shared: bool = False, wait: bool = True) -> bool:
         """Whether the lock was had."""

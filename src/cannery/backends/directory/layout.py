@@ -28,10 +28,10 @@ INDEX_FILES = tuple(INDEX + suffix for suffix in ("", "-wal", "-shm", ".seal", "
 LOCK_FILES = tuple(f"{LOCKS}/{name}" for name in ("live", "write", "commit", "collect"))
 DIRECTORIES = (CONVERSATIONS, CONTENT, CHANGES, LOCKS, TRASH, REGISTRY)
 
-_LOG = "messages.jsonl"
+LOG = "messages.jsonl"
 _METADATA = "conversation.json"
 # The last was written by version 1 only.
-IN_CONVERSATION = (_LOG, _METADATA, f"{_METADATA}.new", "messages.torn")
+IN_CONVERSATION = (LOG, _METADATA, f"{_METADATA}.new", "messages.torn")
 _ID = "[0-9a-z][0-9a-z_-]{0,63}"
 _WRITTEN = re.compile(
     rf"conversations/{_ID}/(?:messages\.jsonl|conversation\.json)"
@@ -46,7 +46,7 @@ _NUMBERED = re.compile(r"([0-9]{8})\.(?:pack|log)")
 @functools.lru_cache(1024)
 def log_name(identifier: str) -> str:
     """Where a conversation's lines are."""
-    return f"{CONVERSATIONS}/{identifier}/{_LOG}"
+    return f"{CONVERSATIONS}/{identifier}/{LOG}"
 
 
 @functools.lru_cache(1024)

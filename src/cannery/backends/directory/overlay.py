@@ -8,7 +8,7 @@ what others add meanwhile may be seen or not.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from cannery.backends.directory.files import Facts, OperatingSystem, SharedBytes
 from cannery.backends.directory.layout import MARKER
@@ -127,6 +127,11 @@ class Overlay(OperatingSystem):
     def make_directory(self, path: str) -> bool:
         """Names alone make directories here."""
         return super().facts(path) is None
+
+    def make_files(self, folder: str, contents: Mapping[str, bytes]) -> None:
+        """Make files in memory."""
+        for name, data in contents.items():
+            self._kept[f"{folder}/{name}"] = bytearray(data)
 
     def remove_directory(self, path: str) -> None:
         """An empty one is not seen."""

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 from cannery.backends.directory.files import Files
 from cannery.backends.directory.journal import REPLACE, WRITE, Operation
-from cannery.backends.directory.layout import CHANGES, CONTENT, CONVERSATIONS, parent
+from cannery.backends.directory.layout import CHANGES, CONTENT, CONVERSATIONS, LOG, parent
 
 _OPEN_FILES = 128
 # From so many files on the whole file system is synced: a wait for the disk each takes longer than all the rest.
@@ -29,8 +29,8 @@ class Placement:
     def __init__(self, files: Files) -> None:
         self._files = files
         self._open: OrderedDict[str, int] = OrderedDict()
-        # Folders that were made just now, in which there is nothing yet.
-        self._empty: set[str] = set()
+        # Conversations that were made, while it is not sure that all is placed.
+        self._made: list[str] = []
 
     def place(self, operations: Iterable[Operation]) -> None:
         """Carry out operations."""
@@ -45,14 +45,35 @@ class Placement:
             room = logs if name.startswith(CONVERSATIONS) else changes
             room = packs if name.startswith(CONTENT) else room
             room.setdefault(name, []).append((offset, data))
-        self._empty.clear()
+        self._made.clear()
         self._write(packs)
+        self._make_new(logs, replaced)
         self._write(logs)
         if replaced:
             self._replace(replaced)
         for name in changes:
             self._drop_if_gone(name)
         self._write(changes)
+        self._made.clear()
+
+    def _make_new(self, logs: _Writes, replaced: dict[str, bytes]) -> None:
+        """Make new conversations, each in one go, and take them out of what is left to be written.
+
+        Who finds one before its metadata is complete reads it again when nobody is placing (``Commits.between``).
+        """
+        for name in [name for name in replaced if name.startswith(CONVERSATIONS)]:
+            folder = parent(name)
+            log = f"{folder}/{LOG}"
+            writes = logs.get(log)
+            if writes is not None and writes[0][0]:
+                continue
+            if self._files.make_directory(folder):
+                self._made.append(name)
+                contents = {}
+                if writes is not None:
+                    contents[LOG] = b"".join(data for _, data in logs.pop(log))
+                contents[name.rpartition("/")[2]] = replaced.pop(name)
+                self._files.make_files(folder, contents)
 
     def _drop_if_gone(self, name: str) -> None:
         """Close a file that was removed meanwhile, as what is derived may be: what is written must be found."""
@@ -63,8 +84,6 @@ class Placement:
 
     def _write(self, files: _Writes) -> None:
         for name, writes in files.items():
-            if writes[0][0] == 0:
-                self._make_folder(name)
             fd = self._descriptor(name)
             for offset, data in writes if len(writes) == 1 else _runs(writes):
                 self._files.write(fd, data, offset)
@@ -75,7 +94,7 @@ class Placement:
             fd = self._make(name + ".new")
             try:
                 # Cutting an empty file is no matter of course: ext4 writes one that was cut at once when it is closed.
-                if parent(name) not in self._empty and self._files.size(fd):
+                if self._files.size(fd):
                     self._files.truncate(fd, 0)
                 self._files.write(fd, data, 0)
             finally:
@@ -85,6 +104,8 @@ class Placement:
 
     def cut(self, operations: Iterable[Operation]) -> None:
         """Take back writes that were begun: cut each file where the first of them starts."""
+        for name in self._made:
+            self._files.remove(name)
         starts: dict[str, int] = {}
         for kind, name, offset, _ in operations:
             if kind == WRITE:
@@ -137,13 +158,8 @@ class Placement:
         try:
             return self._files.open(name, create=True)
         except FileNotFoundError:
-            self._make_folder(name)
+            self._files.make_directory(parent(name))
             return self._files.open(name, create=True)
-
-    def _make_folder(self, name: str) -> None:
-        folder = parent(name)
-        if self._files.make_directory(folder):
-            self._empty.add(folder)
 
 
 def _forgiving(name: str, *, is_partial: bool) -> contextlib.AbstractContextManager[None]:
