@@ -102,7 +102,6 @@ _MOST_BLOCKS = 64
 _TREE = re.compile(r"^[\s│├└─|`+\\-]*[├└│]")
 _COMMAND = re.compile(r"<command-name>\s*([^<]+?)\s*</command-name>")
 _ARGUMENTS = re.compile(r"<command-args>\s*([^<]*?)\s*</command-args>")
-_SPACE = re.compile(r"\s+")
 
 
 def has_setup(text: str) -> bool:
@@ -135,7 +134,7 @@ def title_of(canisters: Iterable[AnyCanister]) -> str:
 def title_from(text: str) -> str:
     """The first line of a user's text that a person typed, cut to the length of a title."""
     for line in typed_text(text).splitlines():
-        words = _SPACE.sub(" ", line).strip()
+        words = " ".join(line.split())
         if any(map(str.isalnum, words)) and not _TREE.match(line):
             words = words.lstrip("#>* ") or words
             return words if len(words) <= _LONGEST else words[: _LONGEST - 1] + "…"

@@ -85,6 +85,34 @@ def test_a_session_goes_on_at_whatever_gateway_it_comes_to(gateways, url):
         assert store.verify().is_sound
 
 
+def test_the_same_history_at_three_gateways_at_once_is_one_conversation(gateways, url):
+    """What each reply has named is found, and the next turn goes to the one that lists show."""
+    count = 30
+
+    with concurrent.futures.ThreadPoolExecutor(9) as pool:
+        futures = [
+            pool.submit(say, gateways[at], f"same question {number}")
+            for number in range(count)
+            for at in range(3)
+        ]
+        begun = [future.result() for future in futures]
+    with open_store(url) as store:
+        listed = {one.identifier for one in store.list()}
+        assert len(listed) == count
+        assert {name for name, _ in begun} >= listed
+        for at, (name, said) in enumerate(begun):
+            texts = [one.text for one in store.get(name).load()]
+            assert texts == [f"same question {at // 3}", said]
+    # Each gateway goes on with conversations of which it named another.
+    for at, (_, said) in enumerate(begun[::3]):
+        name, _ = say(gateways[at % 3], f"same question {at}", said, f"and then {at}")
+        assert name in listed
+    with open_store(url) as store:
+        assert {one.identifier for one in store.list()} == listed
+        assert sorted(one.count for one in store.list()) == [4] * count
+        assert store.verify().is_sound
+
+
 def test_a_gateway_that_is_killed_loses_nothing_and_doubles_nothing(gateways, url):
     """Clients go on with their sessions at another gateway when theirs is gone."""
     kept = {}

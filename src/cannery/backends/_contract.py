@@ -371,6 +371,9 @@ class Catalogue(Protocol):
     A scope of None means every scope.
     """
 
+    is_in_commit: bool
+    """Whether it changes in the same transaction as the truth, so that a claim costs nothing; else it must catch up."""
+
     def key(self, scope: str) -> bytes:
         """What the digests of a scope's histories, and of their canisters, are keyed with; empty for nothing."""
 

@@ -7,6 +7,7 @@ recognised again by the store.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 
 import msgspec
@@ -32,6 +33,7 @@ from cannery.titles import title_of, typed_text
 _LAST_CALLS = 80
 _FIRST = 200
 _SHORTEST_TASK = 8
+_MOST_MOVED = 10_000
 REPEAT = "repeat"
 
 
@@ -41,6 +43,8 @@ class Filer:
     def __init__(self, store: Store) -> None:
         self.store = store
         self._within: dict[str, Filer] = {}
+        # Ids that were promised for what other gateways had filed already.
+        self._moved: OrderedDict[str, str] = OrderedDict()
 
     def within(self, scope: str | None) -> Filer:
         """What files in one scope of the store; None for all of it, as a person's own machine has it."""
@@ -80,18 +84,43 @@ class Filer:
             raise filed
         if self._is_made(entry, plan):
             return plan.identifier
-        is_missing = isinstance(filed, ConversationNotFoundError)
+        is_free = self.store.raw_metadata(plan.identifier) is None
         again = msgspec.structs.replace(
             filing,
             match=msgspec.UNSET,
             is_exact=False,
-            # Its beginning was never filed, so it is filed now, under the id that callers know.
-            identifier=plan.identifier if is_missing or plan.kind == "fork" else None,
+            is_claimed=False,
+            # What is filed on its own now has the id that callers know.
+            identifier=plan.identifier if is_free else None,
         )
         filed = self.store.file_many([again])[0]
         if isinstance(filed, CanneryError):
             raise filed
+        if is_free and filed.identifier != plan.identifier:
+            self._keep_promise(again, plan.identifier)
+            self._move(plan.identifier, filed.identifier)
         return filed.identifier
+
+    def _keep_promise(self, filing: Filing, promised: str) -> None:
+        """Let the id that a reply has named be found: a repetition of what was filed elsewhere, hidden from lists."""
+        history = Conversation.trusted(filing.history)
+        match = self.look_up(history, filing.session or "").match
+        if match is None:
+            return
+        place = Match(len(history), match.identifier, match.position, match.position + 1)
+        link = msgspec.structs.replace(filing.link, kind=REPEAT)
+        self.store.file_many(
+            [
+                msgspec.structs.replace(
+                    filing, identifier=promised, match=place, is_exact=True, link=link
+                )
+            ]
+        )
+
+    def _move(self, promised: str, identifier: str) -> None:
+        self._moved[promised] = identifier
+        if len(self._moved) > _MOST_MOVED:
+            self._moved.popitem(last=False)
 
     def filing(self, entry: Entry, plan: Plan) -> Filing:
         """A plan as the store takes it."""
@@ -102,14 +131,16 @@ class Filer:
             # Something follows there, however much it is.
             match = Match(plan.known, str(plan.parent), plan.position, plan.position + 1)
         is_guess = entry.is_guess and plan.kind == "new"
+        is_guess = is_guess or (plan.kind == "append" and plan.identifier in self._moved)
         history = Conversation.trusted(entry.history())
         return Filing(
             history,
             title="" if entry.identity.is_side else title_of(history),
             model=entry.model(),
-            identifier=plan.identifier,
+            identifier=None if plan.identifier in self._moved else plan.identifier,
             match=msgspec.UNSET if is_guess else match,
             is_exact=not is_guess,
+            is_claimed=self.store.backend.catalogue.is_in_commit and _is_first(entry, plan),
             session=entry.identity.session,
             is_apart=entry.identity.is_side,
             link=self._link(entry, plan),
@@ -238,6 +269,12 @@ class Filer:
             return conversation.load(0, stop), len(conversation), session
         except (ConversationNotFoundError, StorageError):
             return None
+
+
+def _is_first(entry: Entry, plan: Plan) -> bool:
+    """Whether an exchange begins a conversation that another gateway may begin at the same time."""
+    is_new = plan.kind == "new" and plan.why == "new"
+    return is_new and entry.named is None and not entry.identity.is_side
 
 
 def _needs_more(entry: Entry) -> bool:

@@ -380,7 +380,9 @@ class Recorder:
                 left = self._pending.pop(entry.plan.identifier) - 1
                 if left:
                     self._pending[entry.plan.identifier] = left
-            if outcome == "failed":
+            is_moved = entry.plan is not None and entry.filed not in {None, entry.plan.identifier}
+            if outcome == "failed" or is_moved:
+                # What comes next is looked up in the store.
                 entry.retract()
         self._note_problem(problem)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterator, Sequence
+from typing import overload
 
 from cannery.backends import ContentTable, Entry, sortable
 from cannery.messages import AnyCanister, InvocationCanisterClass, ResultCanisterClass
@@ -15,9 +16,36 @@ from cannery.storage.words import words_of
 _CACHE_BYTES = 4 << 20
 
 
-def entries_of(canisters: Iterable[AnyCanister], key: bytes = b"") -> list[Entry]:
-    """What the catalogue keeps of canisters; ``key`` is that of their scope (``Catalogue.key``)."""
-    return [_entry(canister, key) for canister in canisters]
+class Entries(Sequence[Entry]):
+    """What the catalogue keeps of canisters, derived when it is looked at: a catalogue that follows may never do so."""
+
+    __slots__ = ("_canisters", "_found", "_key")
+
+    def __init__(self, canisters: Sequence[AnyCanister], key: bytes = b"") -> None:
+        self._canisters = canisters
+        # That of their scope (``Catalogue.key``).
+        self._key = key
+        self._found: list[Entry] | None = None
+
+    def __len__(self) -> int:
+        return len(self._canisters)
+
+    def __iter__(self) -> Iterator[Entry]:
+        return iter(self._derived())
+
+    @overload
+    def __getitem__(self, place: int) -> Entry: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[Entry]: ...
+
+    def __getitem__(self, place: int | slice) -> Entry | list[Entry]:
+        return self._derived()[place]
+
+    def _derived(self) -> list[Entry]:
+        if self._found is None:
+            self._found = [_entry(canister, self._key) for canister in self._canisters]
+        return self._found
 
 
 def _entry(canister: AnyCanister, key: bytes) -> Entry:
@@ -36,4 +64,4 @@ def _entry(canister: AnyCanister, key: bytes) -> Entry:
 def describe(contents: ContentTable, lines: Sequence[bytes]) -> list[Entry]:
     """What the catalogue keeps of stored lines."""
     cache = ContentCache(contents, "", CacheMemory(_CACHE_BYTES))
-    return entries_of(Decoder(cache).decode(lines))
+    return list(Entries(Decoder(cache).decode(lines)))

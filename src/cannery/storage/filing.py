@@ -59,8 +59,9 @@ class Filing(Struct, frozen=True):
     It is joined with histories of the same ``session`` only; None is a session like any other. ``match`` is what
     ``Store.recognise`` would find; None if nothing of the history is stored. With ``is_exact`` it is filed there or not
     at all: a ConflictError or ConversationNotFoundError says that it does not fit. With ``is_apart`` nothing is added
-    to what is found: a fork goes on from there. ``link`` says what a new conversation is to its parent, and ``turn``
-    what is kept with the first message that is added.
+    to what is found: a fork goes on from there. With ``is_claimed`` a history that is said to be new is refused with a
+    ConflictError where another conversation holds its beginning. ``link`` says what a new conversation is to its
+    parent, and ``turn`` what is kept with the first message that is added.
     """
 
     history: Iterable[AnyCanister]
@@ -74,6 +75,7 @@ class Filing(Struct, frozen=True):
     session: str | None = None
     key: str | None = None
     is_apart: bool = False
+    is_claimed: bool = False
     link: Link = NO_LINK
     turn: Turn | None = None
 
@@ -127,6 +129,8 @@ class _Work:
         else:
             # What it says is known only where it lies.
             self.says.add(UNSET)
+            if filing.is_claimed:
+                self.learn()
             if self.match is not None:
                 self.looks_for.add(self.match.identifier)
                 if self.match.is_at_end:

@@ -59,8 +59,11 @@ def _plain_own(canister: AnyCanister) -> Own:
     if role in _SETUP:
         return Own(meaning(canister, reasoning=False), is_setup=True)
     text = _text_of(canister) if role in _TALKING else None
-    own = None if text is None else _own_text(role, text)
-    return Own(meaning(canister, reasoning=False)) if own is None else own
+    if text is not None:
+        own = _own_short(role, text) if len(text) <= _SHORT else _own_text(role, text)
+        if own is not None:
+            return own
+    return Own(meaning(canister, reasoning=False))
 
 
 def _own_text(role: Role, text: str) -> Own | None:
@@ -76,6 +79,10 @@ def _own_text(role: Role, text: str) -> Own | None:
     elif role is Role.Assistant and is_invented(said):
         return Own(text_meaning(role, said), is_setup=True)
     return Own(text_meaning(role, said))
+
+
+# An exchange is recognised, filed and described.
+_own_short = functools.lru_cache(8192)(_own_text)
 
 
 def _text_of(canister: Any) -> str | None:
@@ -149,7 +156,7 @@ def _after_short(
     chain: bytes, role: Role, text: str, key: bytes
 ) -> tuple[bytes | None, bytes | None]:
     """What a short text says by itself, and the digest of an answered history with it; None for setup."""
-    own = _own_text(role, text)
+    own = _own_short(role, text)
     if own is None or own.digest is None or own.is_setup:
         return None, None
     digest = keyed(own.digest, key)

@@ -44,7 +44,7 @@ from cannery.messages import AnyCanister, Conversation
 from cannery.storage.content import CacheMemory, ContentCache, StoredContent
 from cannery.storage.conversation import StoredConversation, check_durability, flatten
 from cannery.storage.decoding import Decoder
-from cannery.storage.description import describe, entries_of
+from cannery.storage.description import Entries, describe
 from cannery.storage.encoding import THRESHOLD, Encoder, Turn
 from cannery.storage.filing import Filed, Filing, file_many, known_before
 from cannery.storage.history import SpokenChain, keyed, recognition_digests, without_doubles
@@ -224,15 +224,15 @@ class Store:
         turn: Turn | None = None,
     ) -> Change:
         """The change that makes a new conversation."""
-        change = self.change(
+        return self.change(
             metadata,
             canisters,
             requires={**requires, metadata.id: None},
             claims=claims,
             key=key,
             turn=turn,
+            changed=metadata,
         )
-        return msgspec.structs.replace(change, metadata=metadata)
 
     def change(
         self,
@@ -257,7 +257,7 @@ class Store:
             requires=requires,
             metadata=changed,
             lines=lines,
-            entries=entries_of(canisters, self.digest_key(metadata.scope)),
+            entries=Entries(canisters, self.digest_key(metadata.scope)),
             base=metadata.position,
             expected=expected,
             contents=contents,

@@ -93,6 +93,8 @@ class _State(Struct, frozen=True, array_like=True):
 class DerivedCatalogue(Queries):
     """Tables that follow a change feed; ``path`` None keeps them in memory."""
 
+    is_in_commit = False
+
     def __init__(self, path: str | None, truth: Truth, describe: Describe) -> None:
         self.file = IndexFile(path)
         self._truth = truth

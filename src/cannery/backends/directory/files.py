@@ -114,6 +114,7 @@ class OperatingSystem:
         self.root = os.path.abspath(root)  # noqa: PTH100 - this layer is about strings and descriptors
         # The last one is used; one before it may still be in another thread's hands.
         self._kept_open: list[int] = []
+        self._kept_inode = 0
 
     def __del__(self) -> None:
         for fd in self._kept_open:
@@ -153,9 +154,12 @@ class OperatingSystem:
         return fd
 
     def _keep(self) -> int:
-        """A descriptor of the directory that stays open, as long as that is there."""
-        if not self._kept_open or not os.fstat(self._kept_open[-1]).st_nlink:
-            self._kept_open.append(os.open(f"{self.root}/{_KEPT}", _FOLDER))
+        """A descriptor of the directory that stays open, as long as it is the one that its name leads to."""
+        path = f"{self.root}/{_KEPT}"
+        if not self._kept_open or os.lstat(path).st_ino != self._kept_inode:
+            fd = os.open(path, _FOLDER)
+            self._kept_open.append(fd)
+            self._kept_inode = os.fstat(fd).st_ino
         return self._kept_open[-1]
 
     def _leave(self, fd: int) -> None:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from cannery.backends._contract import Change, Cursor, Entry, Metadata, Receipt
 from cannery.backends.directory.packs import key_of
+from cannery.errors import CanneryError
 
 _MOST = 1024
 _LARGEST = 16 << 10
@@ -66,5 +67,9 @@ class Recent:
                 return None
             if found and addition.start != found[-1].start + len(found[-1].entries):
                 return None
-            found.append(addition)
+            try:
+                found.append(addition._replace(entries=list(addition.entries)))
+            except CanneryError:
+                # Something that it refers to cannot be read any more.
+                return None
         return found
