@@ -422,7 +422,7 @@ def test_what_stands_in_the_clear_cannot_be_changed(secret):
 
 def test_a_line_of_another_program_is_told(secret):
     from cannery.backends import Change
-    from cannery.storage.description import entries_of
+    from cannery.storage.description import Entries
 
     conversation = secret.create()
     raw = secret.backend.inner.metadata(conversation.identifier)
@@ -434,7 +434,7 @@ def test_a_line_of_another_program_is_told(secret):
             identifier=conversation.identifier,
             requires={conversation.identifier: raw},
             lines=[line],
-            entries=entries_of([user("x")]),
+            entries=Entries([user("x")]),
         )
     )
     with pytest.raises(DamageError, match="not encrypted"):
