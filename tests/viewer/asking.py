@@ -11,12 +11,16 @@ from urllib.parse import urlencode, urlsplit
 Reply = tuple[int, dict[str, str], bytes]
 
 
-def fetch(url: str, method: str = "GET", form: Any = None, **headers: Any) -> Reply:
-    """One request; names of headers have underscores for hyphens."""
+def fetch(
+    url: str, method: str = "GET", form: Any = None, raw: str | None = None, **headers: Any
+) -> Reply:
+    """One request with a form, or with a raw body of JSON; names of headers have underscores for hyphens."""
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=20)
     told = {name.replace("_", "-"): value for name, value in headers.items()}
-    body = None if form is None else urlencode(form)
+    body = raw if form is None else urlencode(form)
+    if raw is not None:
+        told["content-type"] = "application/json"
     if form is not None:
         told["content-type"] = "application/x-www-form-urlencoded"
     try:

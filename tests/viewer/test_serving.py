@@ -221,6 +221,50 @@ def rows_of(gateway: Running) -> list[dict[str, object]]:
     return rows
 
 
+def begun(gateway: Running, **headers: str) -> list[dict[str, str]]:
+    found: list[dict[str, str]] = json.loads(fetch(f"{gateway.url}/ui.json", **headers)[2])[
+        "running"
+    ]
+    return found
+
+
+def test_a_new_conversation_is_listed_as_soon_as_its_request_runs(gateway: Running, teller: Teller):
+    seen = re.search(r'data-seen="([^"]*)"', fetch(f"{gateway.url}/ui")[2].decode())
+    assert seen
+    following = Following(f"{gateway.url}/ui/events?{urlencode({'seen': seen[1]})}")
+    said = ("user", "Will you answer at last?")
+    asking = in_background(chat, gateway.url, said, model="teller-late", stream=True)
+    # Before its upstream has said anything.
+    assert following.next() == ("changed", {})
+    (waiting,) = begun(gateway)
+    assert (waiting["identifier"], waiting["title"]) == ("", said[1])
+    page = fetch(f"{gateway.url}/ui")[2].decode()
+    assert "waiting for the first word" in page
+    assert page.index(said[1]) < page.index('class="when"')
+    # While it answers it has a page, which is followed.
+    teller.say("At last")
+    assert following.next() == ("changed", {})
+    (running,) = begun(gateway)
+    name = running["identifier"]
+    assert name
+    assert f"/ui/c/{name}" in fetch(f"{gateway.url}/ui")[2].decode()
+    status, _, page_bytes = fetch(f"{gateway.url}/ui/c/{name}")
+    assert status == 200
+    assert said[1].encode() in page_bytes
+    assert json.loads(fetch(f"{gateway.url}/ui/c/{name}.json")[2])["is_running"]
+    page_events = Following(f"{gateway.url}/ui/c/{name}/events?from=0")
+    assert "At last" in str(page_events.next())
+    teller.end()
+    asking.join(20)
+    gateway.settle()
+    while (event := page_events.next())[0] != "filed":
+        assert event[0] == "said"
+    assert begun(gateway) == []
+    assert rows_of(gateway)[0]["id"] == name
+    following.close()
+    page_events.close()
+
+
 def test_the_list_hears_of_changes(gateway: Running):
     seen = re.search(r'data-seen="([^"]*)"', fetch(f"{gateway.url}/ui")[2].decode())
     assert seen
@@ -291,3 +335,118 @@ def test_view_says_what_is_missing(tmp_path: Path):
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=30)
     assert done.returncode == 1
     assert "there is no store" in done.stderr
+
+
+# --- as a provider gets it ---------------------------------------------------------------------
+
+TOOL = {
+    "type": "function",
+    "function": {"name": "look", "strict": True, "parameters": {"type": "object"}},
+}
+ASKED = {
+    "/v1/chat/completions": {
+        "model": "echo",
+        "temperature": 0.5,
+        "stop": "END",
+        "tools": [TOOL],
+        "tool_choice": "none",
+        "x_own": {"kept": True},
+        # Two messages of one role in a row, which are joined for other providers.
+        "messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": "one"},
+            {"role": "user", "content": "two"},
+        ],
+    },
+    "/v1/messages": {
+        "model": "echo",
+        "max_tokens": 99,
+        "system": [{"type": "text", "text": "Be brief.", "cache_control": {"type": "ephemeral"}}],
+        "tools": [{"name": "look", "input_schema": {"type": "object"}}],
+        "thinking": {"type": "enabled", "budget_tokens": 1024},
+        "metadata": {"user_id": "u"},
+        "messages": [{"role": "user", "content": "one message"}],
+    },
+    "/v1/responses": {
+        "model": "echo",
+        "instructions": "Be brief.",
+        "reasoning": {"effort": "low"},
+        "parallel_tool_calls": False,
+        "input": "one item",
+    },
+}
+SERVED = {
+    "/v1/chat/completions": ("openai_chat", "messages"),
+    "/v1/messages": ("anthropic_messages", "messages"),
+    "/v1/responses": ("openai_responses", "input"),
+}
+
+
+def send(gateway: Running, path: str, body: dict[str, object]) -> str:
+    status, headers, answer = fetch(
+        f"{gateway.url}{path}", "POST", raw=json.dumps(body), anthropic_version="2023-06-01"
+    )
+    assert status == 200, answer
+    gateway.settle()
+    return headers["x-cannery-conversation"]
+
+
+@pytest.mark.parametrize("path", sorted(ASKED))
+def test_its_own_dialect_gets_what_was_sent(gateway: Running, path: str):
+    dialect, said = SERVED[path]
+    name = send(gateway, path, ASKED[path])
+    told = json.loads(fetch(f"{gateway.url}/ui/c/{name}/as.json?to={dialect}")[2])
+    body, sent = told["body"], ASKED[path]
+    assert [note for note in told["notes"] if note["kind"] in ("repair", "loss")] == []
+    assert {key: body[key] for key in sent if key != said} == {
+        key: value for key, value in sent.items() if key != said
+    }
+    assert sorted(body) == sorted(sent)
+    if isinstance(sent[said], list):
+        assert body[said][: len(sent[said])] == sent[said]
+        assert body[said][len(sent[said]) :][0]["role"] == "assistant"
+    copied = json.loads(fetch(f"{gateway.url}/ui/c/{name}/body.json?to={dialect}")[2])
+    assert copied == body
+
+
+def test_another_dialect_gets_tools_and_settings(gateway: Running):
+    name = send(gateway, "/v1/chat/completions", ASKED["/v1/chat/completions"])
+    told = json.loads(fetch(f"{gateway.url}/ui/c/{name}/as.json?to=anthropic_messages")[2])
+    body = told["body"]
+    assert [tool["name"] for tool in body["tools"]] == ["look"]
+    assert body["temperature"] == 0.5
+    assert body["tool_choice"] == {"type": "none"}
+    assert body["stop_sequences"] == ["END"]
+    kinds = {note["kind"] for note in told["notes"]}
+    assert "loss" in kinds or "repair" in kinds
+
+
+def test_the_last_instructions_and_tools_are_sent(gateway: Running):
+    first = ASKED["/v1/chat/completions"]
+    name = send(gateway, "/v1/chat/completions", first)
+    values = json.loads(fetch(f"{gateway.url}/ui/c/{name}.json")[2])
+    answer = values["messages"][-1]["text"]
+    later = {
+        **first,
+        "temperature": 1,
+        "tools": [{"type": "function", "function": {"name": "hear", "parameters": {}}}],
+        "messages": [
+            {"role": "system", "content": "Be long."},
+            {"role": "system", "content": "And kind."},
+            *first["messages"][1:],  # type: ignore[index]
+            {"role": "assistant", "content": answer},
+            {"role": "user", "content": "three"},
+        ],
+    }
+    assert send(gateway, "/v1/chat/completions", later) == name
+    told = json.loads(fetch(f"{gateway.url}/ui/c/{name}/as.json?to=openai_chat")[2])
+    assert told["body"]["messages"][:-1] == later["messages"]
+    assert told["body"]["tools"] == later["tools"]
+    assert told["body"]["temperature"] == 1
+    # Marks are told by the positions of the conversation, whatever stands before it in the request.
+    told = json.loads(fetch(f"{gateway.url}/ui/c/{name}/as.json?to=gemini_generate")[2])
+    length = json.loads(fetch(f"{gateway.url}/ui/c/{name}.json")[2])["length"]
+    for note in told["notes"]:
+        assert note["message"] is None or 0 <= note["message"] < length
+    page = fetch(f"{gateway.url}/ui/c/{name}/as?to=openai_chat")[2].decode()
+    assert "messages[2]" in page

@@ -104,6 +104,9 @@ class Exchanges:
             if len(call.candidates) < 2:
                 # It is needed once more only if another upstream may be asked.
                 body = b""
+            entry = asked.entry
+            if entry is not None:
+                self._running.begin(entry)
             try:
                 await self._say(call, asked)
             except CanneryError as failure:
@@ -113,6 +116,9 @@ class Exchanges:
                     raise
                 self._fall_back(call, body, failure)
                 continue
+            finally:
+                if entry is not None:
+                    self._running.end(entry)
             self.asking.stickiness.remember(call)
             return
 

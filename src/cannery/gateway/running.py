@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 from cannery.gateway.entries import Entry
 from cannery.messages import AnyCanister, Folder
+from cannery.titles import title_of
+from cannery.viewer.live import Begun
 
 
 class _Underway(NamedTuple):
@@ -23,6 +25,15 @@ class Running:
 
     def __init__(self) -> None:
         self._underway: dict[str, _Underway] = {}
+        self._begun: dict[Entry, None] = {}
+
+    def begin(self, entry: Entry) -> None:
+        """Note an exchange that is asked of an upstream."""
+        self._begun[entry] = None
+
+    def end(self, entry: Entry) -> None:
+        """Forget it."""
+        self._begun.pop(entry, None)
 
     def enter(self, identifier: str, entry: Entry, folder: Folder) -> None:
         """Note an exchange that begins to be answered."""
@@ -36,15 +47,26 @@ class Running:
 
     def within(self, scope: str | None) -> RunningWithin:
         """What a scope may see of it; None for everything."""
-        return RunningWithin(self._underway, scope)
+        return RunningWithin(self._underway, self._begun, scope)
 
 
 class RunningWithin:
     """The exchanges of one scope that are under way."""
 
-    def __init__(self, underway: dict[str, _Underway], scope: str | None) -> None:
+    def __init__(
+        self, underway: dict[str, _Underway], begun: dict[Entry, None], scope: str | None
+    ) -> None:
         self._underway = underway
+        self._begun = begun
         self._scope = scope
+
+    def begun(self) -> list[Begun]:
+        """All of them, the latest first, as far as they are read."""
+        return [
+            _described(entry)
+            for entry in reversed(list(self._begun))
+            if not entry.identity.is_side and self._scope in {None, entry.scope}
+        ]
 
     def _find(self, identifier: str) -> _Underway | None:
         found = self._underway.get(identifier)
@@ -67,3 +89,16 @@ class RunningWithin:
         """What has come of the answer."""
         found = self._find(identifier)
         return () if found is None else found.folder.response().canisters
+
+
+def _described(entry: Entry) -> Begun:
+    asked = () if entry.request is None else entry.request.conversation
+    plan = entry.plan
+    return Begun(
+        entry.request_id,
+        "" if plan is None else plan.identifier,
+        title_of(asked),
+        entry.model() or "",
+        entry.identity.client,
+        entry.scope or "",
+    )

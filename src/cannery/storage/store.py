@@ -411,7 +411,7 @@ class Store:
         )
         return tuple(self.backend.catalogue.list(selection, after, limit))
 
-    def search(
+    def search(  # noqa: PLR0913 - what a search can be narrowed to
         self,
         text: str,
         *,
@@ -421,6 +421,7 @@ class Store:
         model: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
+        client: str | None = None,
         limit: int = 50,
     ) -> tuple[Hit, ...]:
         """The messages that hold all of the words, best first.
@@ -431,7 +432,13 @@ class Store:
         if not terms:
             return ()
         selection = self._select(
-            tag=tag, profile=profile, model=model, role=role, since=since, until=until
+            tag=tag,
+            profile=profile,
+            model=model,
+            role=role,
+            since=since,
+            until=until,
+            client=client,
         )
         selection = msgspec.structs.replace(selection, kinds=VISIBLE)
         hits = []

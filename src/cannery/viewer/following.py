@@ -51,7 +51,8 @@ class Follower:
             case ["events"]:
                 self._identifier = ""
             case ["c", name, "events"]:
-                asked.store.metadata_of(name)
+                if asked.running.asked(name) is None:
+                    asked.store.metadata_of(name)
                 self._identifier = name
             case _:
                 raise InputError(f"nothing happens at {asked.path[:100]}")

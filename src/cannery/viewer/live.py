@@ -9,12 +9,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from msgspec import Struct
+
 from cannery.messages import AnyCanister
 from cannery.storage import Store
 
 
+class Begun(Struct, frozen=True):
+    """An exchange under way; ``identifier`` is "" until it is known which conversation it belongs to."""
+
+    request: str
+    identifier: str = ""
+    title: str = ""
+    model: str = ""
+    client: str = ""
+    key: str = ""
+
+
 class Running(Protocol):
     """The exchanges under way."""
+
+    def begun(self) -> Sequence[Begun]:
+        """All of them, the latest first, also those of which nothing has come yet."""
 
     def identifiers(self) -> Sequence[str]:
         """The conversations in which something is being said, the latest first."""
@@ -28,6 +44,10 @@ class Running(Protocol):
 
 class NothingRuns:
     """No exchange is under way here."""
+
+    def begun(self) -> Sequence[Begun]:
+        """None."""
+        return ()
 
     def identifiers(self) -> Sequence[str]:
         """None."""
@@ -49,4 +69,4 @@ def newest_of(store: Store, running: Running) -> str:
     """What stands at the top of the list: another text when that changes."""
     latest = store.list(limit=1)
     top = f"{latest[0].cursor} {latest[0].count}" if latest else ""
-    return " ".join([top, *running.identifiers()])
+    return " ".join([top, *(f"{each.request}/{each.identifier}" for each in running.begun())])

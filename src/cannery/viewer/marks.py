@@ -15,10 +15,13 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from cannery.dialects import dialect_names, find_dialect
+from cannery.dialects import dialect_names, find_dialect, is_dialect
 from cannery.doctor import PROBLEM, examine_body
 from cannery.errors import CanneryError
 from cannery.messages import AnyCanister, Conversation, Request, absent, digest
+from cannery.storage import Instructions
+from cannery.storage.instructions import setup_key, setup_of
+from cannery.storage.settings import decode_tools, with_settings
 from cannery.translation import nativize_request
 from cannery.viewer.json_lines import Line, laid_out
 from cannery.viewer.messages import Mark
@@ -76,20 +79,72 @@ def served_dialects() -> list[str]:
     return [name for name in dialect_names() if find_dialect(name).routes]
 
 
-def speak(history: Conversation, dialect: str, model: str | None) -> Spoken:
-    """A conversation as a request of a dialect."""
-    name = find_dialect(dialect).name
+class Asking(Struct, frozen=True):
+    """The request that a conversation goes on with: its instructions, tools and settings are the last ones.
+
+    Message ``at`` of the request is message ``at - behind`` of the conversation, from ``start`` on; before that it has
+    instructions that took the place of the first ones.
+    """
+
+    request: Request
+    start: int = 0
+    behind: int = 0
+
+    @classmethod
+    def of(
+        cls,
+        history: Conversation,
+        model: str | None,
+        version: Instructions | None = None,
+        source: str | None = None,
+    ) -> Asking:
+        """The request of a history; ``source`` is its dialect where no settings are kept that say it."""
+        setup: tuple[AnyCanister, ...] = ()
+        start = behind = 0
+        if version is not None and version.position > 0:
+            setup, first = tuple(version.canisters), setup_of(history)
+            if setup_key(setup) != setup_key(first):
+                start, behind = len(setup), len(setup) - len(first)
+                history = Conversation.trusted((*setup, *history[len(first) :]))
+        settings = None if version is None else version.settings
+        request = with_settings(history, model, settings)
+        if request.source is None and source and is_dialect(source):
+            request = request.replace(source=source)
+        if version is not None and version.tools is not None:
+            request = request.replace(tools=decode_tools(version.tools))
+        return cls(request, start, behind)
+
+    def position(self, at: int | None) -> int | None:
+        """The message of the conversation that one of the request is; None if it has none."""
+        return None if at is None or at < self.start else at - self.behind
+
+    @property
+    def model(self) -> str:
+        """The model that is asked for, "" if none is known."""
+        return "" if self.request.model is absent else str(self.request.model)
+
+
+def speak(asking: Asking, dialect: str) -> Spoken:
+    """A request as a dialect says it; the one that it came in gets it as it was, without repairs."""
+    name, model = find_dialect(dialect).name, asking.model
+    request = asking.request
     try:
-        rendered = nativize_request(
-            Request(history, model or absent), name, policy="allow", without=("prefill",)
-        )
+        rendered = nativize_request(request, name, policy="allow", without=("prefill",))
     except CanneryError as error:
-        return Spoken(name, model or "", refusal=str(error))
+        return Spoken(name, model, refusal=str(error))
     notes = [*map(_of_loss, rendered.losses), *map(_of_repair, rendered.repairs)]
     kept = [note for note in notes if note.mark.label not in _UNANSWERED]
-    places = _places(history, name, rendered.body)
-    kept += _findings(rendered.body, name, model, places)
-    return Spoken(name, model or "", rendered.body, tuple(kept), places)
+    places = _places(request.conversation, name, rendered.body)
+    kept += _findings(rendered.body, name, model or None, places)
+    moved = [
+        msgspec.structs.replace(note, position=asking.position(note.position)) for note in kept
+    ]
+    shown = {
+        position: path
+        for at, path in places.items()
+        if (position := asking.position(at)) is not None
+    }
+    return Spoken(name, model, rendered.body, tuple(moved), shown)
 
 
 def _findings(
@@ -228,6 +283,6 @@ def place_text(spoken: Spoken, position: int) -> str:
     return "" if path is None else path_text(path)
 
 
-def all_spoken(history: Conversation, model: str | None) -> Iterator[Spoken]:
-    """A conversation as every provider gets it."""
-    return (speak(history, name, model) for name in served_dialects())
+def all_spoken(asking: Asking) -> Iterator[Spoken]:
+    """A request as every provider gets it."""
+    return (speak(asking, name) for name in served_dialects())

@@ -36,6 +36,7 @@ def add_arguments(parser: Parser) -> None:
     add("--role", metavar="ROLE", help="only what this role said")
     add("--tag", metavar="TAG", help="only in conversations with this tag")
     add("--model", metavar="NAME", help="only in conversations with this model")
+    add("--client", metavar="NAME", help="only in conversations held with this program")
     add("--profile", metavar="NAME", help="only in conversations of this profile: archive or chat")
     add("--since", metavar="TIME", help="said since: a date, or 90m, 12h, 7d, 2w")
     add("--until", metavar="TIME", help="said before")
@@ -55,6 +56,7 @@ def run(options: argparse.Namespace) -> int:
             role=options.role,
             tag=options.tag,
             model=options.model,
+            client=options.client,
             profile=options.profile,
             since=parse_time(options.since) if options.since else None,
             until=parse_time(options.until) if options.until else None,

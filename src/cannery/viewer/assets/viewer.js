@@ -455,6 +455,7 @@ function followConversation(tail) {
       if (wasNear) scrollTo({ top: document.body.scrollHeight, behavior: "instant" });
     },
     filed: async (told) => {
+      if (tail.dataset.unfiled) return location.reload();
       if (told.length <= end && !parts.size) return;
       const wasNear = isNear();
       const start = end;

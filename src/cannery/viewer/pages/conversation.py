@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import htpy
@@ -22,6 +22,7 @@ from htpy import (
     header,
     li,
     nav,
+    noscript,
     ol,
     option,
     p,
@@ -35,7 +36,8 @@ from markupsafe import Markup
 from msgspec import Struct
 
 from cannery.dialects import dialect_names, find_dialect
-from cannery.errors import InputError
+from cannery.errors import ConversationNotFoundError, InputError
+from cannery.messages import AnyCanister
 from cannery.storage import Damage, Instructions, Metadata, StoredConversation
 from cannery.storage.exchanges import Costs, ExchangeRecord, records_of
 from cannery.titles import title_of
@@ -47,7 +49,7 @@ from cannery.viewer.addresses import (
     list_address,
 )
 from cannery.viewer.answers import Asked
-from cannery.viewer.arrangement import arrange
+from cannery.viewer.arrangement import arrange, placed
 from cannery.viewer.branches import Parting, branch_count, partings
 from cannery.viewer.copies import message_data
 from cannery.viewer.facts import by_position, money, short_count
@@ -127,13 +129,41 @@ def number(query: Mapping[str, str], name: str) -> int | None:
 
 def conversation_page(asked: Asked, identifier: str, token: str) -> Iterator[bytes]:
     """The page, or more messages of it."""
-    shown = look(asked, identifier)
+    try:
+        shown = look(asked, identifier)
+    except ConversationNotFoundError:
+        said = asked.running.asked(identifier)
+        if said is None:
+            raise
+        return _begun_page(identifier, said)
     if asked.query.get("part") == "messages":
         return part(_stream(shown, []))
     twin = f"{conversation_address(identifier)}.json"
     return document(
         one_line(shown.title, 80), _content(asked, shown, token), kind="conversation", twin=twin
     )
+
+
+def _begun_page(identifier: str, said: Sequence[AnyCanister]) -> Iterator[bytes]:
+    """A conversation whose first answer is being given: nothing of it is filed yet."""
+    title = one_line(title_of(said), 80) or "A new conversation"
+    live = {"data-live": "conversation", "data-id": identifier, "data-end": "0"}
+    content = div(".page")[
+        div(".page-head")[
+            crumbs(span[title]),
+            header(".title")[
+                h1[title], p(".page-facts")[span(".badge.live")["running"], " not filed yet"]
+            ],
+        ],
+        div("#messages.messages", {"data-length": "0"})[
+            noscript[
+                blocks_html(arrange(placed(said, 0)), Surroundings(links_of(identifier), {})),
+                p(".quiet")["The answer is being given. Load the page again to see it."],
+            ],
+            div("#tail", {**live, "data-at-end": "true", "data-unfiled": "true"}, aria_live="off"),
+        ],
+    ]
+    return document(title, [content], kind="conversation")
 
 
 def _content(asked: Asked, shown: Shown, token: str) -> Iterator[Node]:
@@ -388,7 +418,14 @@ def _delete(identifier: str, token: str) -> Element:
 
 def conversation_data(asked: Asked, identifier: str) -> dict[str, Any]:
     """The conversation as values: of a long one the window that is asked for."""
-    shown = look(asked, identifier)
+    try:
+        shown = look(asked, identifier)
+    except ConversationNotFoundError:
+        said = asked.running.asked(identifier)
+        if said is None:
+            raise
+        messages = [message_data(each) for each in placed(said, 0)]
+        return {"id": identifier, "is_running": True, "length": 0, "messages": messages}
     metadata, window = shown.metadata, shown.window
     sums = shown.costs
     messages = [

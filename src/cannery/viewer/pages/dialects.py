@@ -46,6 +46,7 @@ from cannery.viewer.answers import Asked, Endpoint
 from cannery.viewer.copies import message_text
 from cannery.viewer.highlighting import highlight
 from cannery.viewer.marks import (
+    Asking,
     Noted,
     Run,
     Spoken,
@@ -120,8 +121,14 @@ def _spoken(asked: Asked, shown: Shown) -> Spoken:
     if not is_dialect(wanted):
         raise InputError(f"no dialect {wanted[:60]!r}; known: {', '.join(served_dialects())}")
     _check_length(shown)
-    model = asked.query.get("model", "").strip() or shown.metadata.model
-    return speak(_history(shown), wanted, model)
+    return speak(_asking(shown, asked.query.get("model", "").strip()), wanted)
+
+
+def _asking(shown: Shown, model: str = "") -> Asking:
+    """The request that the conversation would go on with."""
+    version = shown.versions[-1] if shown.versions else None
+    source = next((one.dialect for one in reversed(shown.records) if one.dialect), None)
+    return Asking.of(_history(shown), model or shown.metadata.model, version, source)
 
 
 def _check_length(shown: Shown) -> None:
@@ -351,7 +358,7 @@ def doctor_page(asked: Asked, identifier: str) -> Iterator[bytes]:
 
 def _examined(shown: Shown) -> Sequence[Spoken]:
     _check_length(shown)
-    return list(all_spoken(_history(shown), shown.metadata.model))
+    return list(all_spoken(_asking(shown)))
 
 
 def _provider(identifier: str, spoken: Spoken) -> Element:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from types import MappingProxyType
 
 import htpy
 from htpy import (
@@ -49,17 +50,28 @@ _KEYS = (
     ("?", "this help"),
 )
 
+_NO_FILTERS: Mapping[str, str] = MappingProxyType({})
+
 
 def document(
-    name: str, content: Iterable[Node], *, kind: str, query: str = "", twin: str = ""
+    name: str,
+    content: Iterable[Node],
+    *,
+    kind: str,
+    query: str = "",
+    filters: Mapping[str, str] = _NO_FILTERS,
+    twin: str = "",
 ) -> Iterator[bytes]:
-    """A whole page, in pieces: what is ready is sent before the rest is made."""
+    """A whole page, in pieces: what is ready is sent before the rest is made.
+
+    A search from the page keeps its ``filters``.
+    """
     opening = fragment[
         Markup('<!doctype html><html lang="en">'),
         _head(name, twin),
         Markup(f'<body class="on-{kind}">'),  # noqa: S704 - a word of ours
         a(".skip", href="#content")["Skip to content"],
-        _bar(query),
+        _bar(query, filters),
         Markup('<main id="content" tabindex="-1">'),
     ]
     yield _encoded(opening)
@@ -92,7 +104,7 @@ def _head(name: str, twin: str) -> Element:
     ]
 
 
-def _bar(query: str) -> Element:
+def _bar(query: str, filters: Mapping[str, str]) -> Element:
     return header(".bar")[
         a(".brand", href=ROOT)["Cannery"],
         form(".search", action=ROOT, method="get", role="search")[
@@ -106,6 +118,7 @@ def _bar(query: str) -> Element:
                 autocomplete="off",
                 spellcheck="false",
             ),
+            (htpy.input(type="hidden", name=name, value=value) for name, value in filters.items()),
         ],
         nav(".tools", aria_label="Page")[
             button(".scripted", {"data-action": "theme"}, type="button", title="Dark or light")[

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import htpy
+import msgspec
 from htpy import (
     Element,
     Node,
@@ -43,7 +44,7 @@ from cannery.viewer.addresses import ROOT, conversation_address, list_address
 from cannery.viewer.answers import Asked
 from cannery.viewer.branches import branch_count
 from cannery.viewer.facts import money, short_count
-from cannery.viewer.live import newest_of
+from cannery.viewer.live import Begun, newest_of
 from cannery.viewer.pages.layout import document, empty, part
 from cannery.viewer.visible import counted, one_line, visible
 
@@ -89,7 +90,7 @@ def list_page(asked: Asked) -> Iterator[bytes]:
         ]
     ]
     name = f"{words} · Search" if words else "Conversations"
-    return document(visible(name), content, kind="listing", query=words, twin=twin)
+    return document(visible(name), content, kind="listing", query=words, filters=chosen, twin=twin)
 
 
 def list_data(asked: Asked) -> dict[str, Any]:
@@ -98,19 +99,28 @@ def list_data(asked: Asked) -> dict[str, Any]:
     words = asked.query.get("q", "").strip()
     if words:
         return {"hits": [_hit_data(hit) for hit in _search(asked, chosen, words)]}
+    begun = _begun(asked, chosen)
     found, following = _rows(asked, chosen)
-    return {"conversations": [_row_data(row) for row in found], "after": following}
+    return {
+        "conversations": [_row_data(row) for row in found],
+        "running": [msgspec.structs.asdict(each) for each in begun],
+        "after": following,
+    }
 
 
 def _results(asked: Asked, chosen: Mapping[str, str], words: str) -> Node:
     if words:
         return _hits(_search(asked, chosen, words), words, asked)
+    # Before the rows are read: what is filed meanwhile is not left out.
+    begun = _begun(asked, chosen)
     found, following = _rows(asked, chosen)
-    if not found:
+    if not found and not begun:
         return _nothing(asked, chosen)
     more = {**chosen, "after": following or ""}
+    known = {row.summary.identifier for row in found}
+    new = [each for each in begun if each.identifier not in known]
     return fragment[
-        ol(".rows")[(_row(row, asked) for row in found)],
+        ol(".rows")[(_begun_row(each) for each in new), (_row(row, asked) for row in found)],
         nav(".pager", aria_label="Pages")[
             a(href=list_address(chosen))["Newest"] if asked.query.get("after") else None,
             a(href=list_address(more), rel="next")["Older conversations"] if following else None,
@@ -122,15 +132,13 @@ def _results(asked: Asked, chosen: Mapping[str, str], words: str) -> Node:
 
 
 def _chosen(query: Mapping[str, str]) -> dict[str, str]:
-    """The filters of a query; a search cannot be narrowed to a client."""
-    is_search = bool(query.get("q", "").strip())
-    names = [name for name in FILTERS if not (is_search and name == "client")]
-    return {name: query[name].strip() for name in names if query.get(name, "").strip()}
+    """The filters of a query."""
+    return {name: query[name].strip() for name in FILTERS if query.get(name, "").strip()}
 
 
 def _selection(chosen: Mapping[str, str]) -> dict[str, Any]:
     selection: dict[str, Any] = {
-        name: chosen[name] for name in ("tag", "model", "role") if name in chosen
+        name: chosen[name] for name in ("tag", "model", "client", "role") if name in chosen
     }
     for name in ("since", "until"):
         if name in chosen:
@@ -159,8 +167,6 @@ def _within(asked: Asked, chosen: Mapping[str, str]) -> Store:
 
 def _rows(asked: Asked, chosen: Mapping[str, str]) -> tuple[list[Row], str | None]:
     store, selection = _within(asked, chosen), _selection(chosen)
-    if "client" in chosen:
-        selection["client"] = chosen["client"]
     found = store.list(limit=_PAGE + 1, after=asked.query.get("after") or None, **selection)
     shown = list(found[:_PAGE])
     following = shown[-1].cursor if len(found) > _PAGE else None
@@ -169,6 +175,17 @@ def _rows(asked: Asked, chosen: Mapping[str, str]) -> tuple[list[Row], str | Non
     records = records_by_conversation(store, [summary.identifier for summary in shown])
     rows = [_full(asked, one, records.get(one.identifier, ())) for one in shown]
     return rows, following
+
+
+def _begun(asked: Asked, chosen: Mapping[str, str]) -> list[Begun]:
+    """The exchanges under way of which nothing is filed yet, on the first page of everything."""
+    if chosen or asked.query.get("after"):
+        return []
+    return [
+        each
+        for each in asked.running.begun()[:_PAGE]
+        if not each.identifier or _summary(asked.store, each.identifier) is None
+    ]
 
 
 def _running_first(asked: Asked, shown: list[Summary]) -> list[Summary]:
@@ -238,7 +255,7 @@ def _filters(asked: Asked, chosen: Mapping[str, str], words: str) -> Element:
     return form(".filters", action=ROOT, method="get")[
         htpy.input(type="hidden", name="q", value=words) if words else None,
         field("model", "Model"),
-        None if words else field("client", "Client"),
+        field("client", "Client"),
         field("tag", "Tag"),
         label[span["Said by"], select(name="role")[roles]],
         field("since", "From", "date"),
@@ -289,6 +306,21 @@ def _row(row: Row, asked: Asked) -> Element:
                 for tag in summary.tags[:6]
             ),
         ],
+    ]
+
+
+def _begun_row(begun: Begun) -> Element:
+    """A request that runs and is not filed yet; its page is there as soon as its conversation is known."""
+    title = one_line(begun.title, 120) or "A request"
+    named = (
+        a(href=conversation_address(begun.identifier))[title] if begun.identifier else span[title]
+    )
+    state = "the answer is being given" if begun.identifier else "waiting for the first word"
+    facts = [state, *(one_line(word, 40) for word in (begun.model, begun.client) if word)]
+    return li(".row.begun")[
+        div(".row-title")[named, span(".badge.live")["running"]],
+        span(".when")["now"],
+        div(".row-facts")[(span(".fact")[fact] for fact in facts)],
     ]
 
 
