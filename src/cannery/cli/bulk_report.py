@@ -14,8 +14,9 @@ from cannery.cli.complaints import Complaint
 from cannery.cli.files import note, writing
 from cannery.cli.progress import Progress
 from cannery.cli.reports import loss_data
-from cannery.cli.tables import aligned, counted
+from cannery.cli.tables import aligned
 from cannery.wire.losses import Loss, Repair
+from cannery.wording import counted
 
 _MOST = 20
 

@@ -9,9 +9,9 @@ import msgspec
 
 from cannery.cli.diagnosis import Diagnosis, Patient
 from cannery.cli.reports import describe_either, loss_data, summary
-from cannery.cli.tables import counted
 from cannery.cli.terminal import columns, harmless, paint
 from cannery.doctor import PROBLEM, Finding
+from cannery.wording import counted
 
 _MOST = 40
 _FINE = "no known problem"

@@ -9,9 +9,10 @@ from cannery.backends import shown
 from cannery.cli.complaints import DONE
 from cannery.cli.files import note, write_json
 from cannery.cli.stores import find_place
-from cannery.cli.tables import aligned, counted, size
+from cannery.cli.tables import aligned
 from cannery.cli.terminal import harmless
 from cannery.importers import ImportSummary, find_folders, find_format, format_names
+from cannery.wording import counted, size_text
 
 _MOST = 10
 _FEW = 3
@@ -86,7 +87,8 @@ def discover(options: argparse.Namespace) -> int:
         note("no folder of a known program is here", quiet=options.quiet)
         return DONE
     rows = [
-        [each.program, harmless(each.path), f"{each.files:,}", size(each.bytes)] for each in found
+        [each.program, harmless(each.path), f"{each.files:,}", size_text(each.bytes)]
+        for each in found
     ]
     print(aligned(["program", "folder", "files", "size"], rows, numbers="files size"))
     note(

@@ -14,12 +14,12 @@ from cannery.cli.complaints import DONE, WRONG, Complaint, Misuse
 from cannery.cli.diagnosis import Patient, examine, say
 from cannery.cli.files import note, pretty, writing
 from cannery.cli.patients import Patients
-from cannery.cli.tables import counted
 from cannery.cli.terminal import harmless
 from cannery.doctor import PROBLEM, Change, Finding, mend_body
 from cannery.doctor.sessions import mend_session
 from cannery.errors import CanneryError
 from cannery.messages.json_text import utf8
+from cannery.wording import counted
 
 _MOST = 60
 

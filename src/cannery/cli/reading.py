@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from cannery.cli.canisters import heading, wording
+from cannery.cli.canisters import heading
 from cannery.cli.terminal import ROLE_COLOURS, harmless, is_terminal, paint, width
 from cannery.messages import (
     AnyCanister,
@@ -16,6 +16,7 @@ from cannery.messages import (
     TextualContentClass,
 )
 from cannery.messages.role import Role
+from cannery.wording import message_text
 
 _BRANCH = re.compile(r"([ │├└─]*)([0-9a-z_-]+)( at \d+)?(.*)")
 
@@ -58,7 +59,7 @@ def _is_reasoning(canister: AnyCanister) -> bool:
 def _body(canister: AnyCanister) -> str:
     if isinstance(canister, InvocationCanisterClass):
         return harmless(_arguments(canister))
-    text = harmless(wording(canister))
+    text = harmless(message_text(canister))
     if _is_reasoning(canister):
         return paint(text, "dim")
     spoken = canister.role in (Role.User, Role.Assistant, Role.Document)

@@ -9,8 +9,8 @@ from cannery.cli.complaints import DONE, WRONG
 from cannery.cli.files import note, write_json
 from cannery.cli.parser import Parser
 from cannery.cli.stores import agreed, find, opened
-from cannery.cli.tables import counted
 from cannery.storage import Store, StoredConversation
+from cannery.wording import counted
 
 
 def add_removal_arguments(parser: Parser) -> None:

@@ -35,7 +35,7 @@ def loss_data(loss: Loss) -> dict[str, str]:
 
 def summary(losses: int, repairs: int) -> str:
     """How much was lost and repaired, in words."""
-    from cannery.cli.tables import counted
+    from cannery.wording import counted
 
     parts = [counted(losses, "loss", "losses")] if losses else []
     parts += [counted(repairs, "repair")] if repairs else []
@@ -69,7 +69,7 @@ def describe_either(everything: Sequence[tuple[str, Sequence[Loss], Sequence[Rep
     losses = sum(len(real_losses(each[1])) for each in everything)
     repairs = sum(len(each[2]) for each in everything)
     if len(everything) > 1:
-        from cannery.cli.tables import counted
+        from cannery.wording import counted
 
         told = describe_many(everything)
         head = f"{counted(len(everything), 'conversation')}, {summary(losses, repairs)}"

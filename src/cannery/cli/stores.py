@@ -14,9 +14,9 @@ from pathlib import Path
 
 from cannery.cli.complaints import Complaint, Misuse
 from cannery.cli.files import note
-from cannery.cli.tables import counted
 from cannery.cli.terminal import harmless, one_line
 from cannery.storage import Store, StoredConversation, open_store
+from cannery.wording import counted
 
 _MOST = 5
 _COUNTED = 100

@@ -14,10 +14,11 @@ from cannery.cli.complaints import DONE, WRONG
 from cannery.cli.files import write_json
 from cannery.cli.gateway_settings import load_gateway_settings
 from cannery.cli.stores import find_key, find_place, is_there
-from cannery.cli.tables import aligned, counted
+from cannery.cli.tables import aligned
 from cannery.cli.terminal import paint
 from cannery.dialects import dialect_names
 from cannery.errors import CanneryError
+from cannery.wording import counted
 
 _OPTIONAL = {
     "rich": "Markdown, tables and progress on a terminal: pip install 'cannery[cli]'",

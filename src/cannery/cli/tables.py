@@ -91,26 +91,3 @@ def _padded(row: Sequence[str], widths: Sequence[int], right: Sequence[bool]) ->
 
 def _bare(cell: str) -> str:
     return " ".join(cell.split())
-
-
-def size(number: float) -> str:
-    """A number of bytes for people."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if number < 1000:
-            return (
-                f"{number:.0f} {unit}" if unit == "B" or number >= 100 else f"{number:.1f} {unit}"
-            )
-        number /= 1000
-    return f"{number:.1f} TB"
-
-
-def counted(number: int, one: str, many: str = "") -> str:
-    """A number with its noun."""
-    return f"{number:,} {one if number == 1 else many or one + 's'}"
-
-
-def dollars(amount: float | None) -> str:
-    """An amount for a person; small ones keep their digits."""
-    if amount is None:
-        return "-"
-    return f"${amount:.2f}" if amount >= 1 else f"${amount:.6f}".rstrip("0").rstrip(".")

@@ -44,8 +44,9 @@ from cannery.viewer.highlighting import highlight
 from cannery.viewer.json_lines import pretty
 from cannery.viewer.markdown import markdown
 from cannery.viewer.spoken import passages
-from cannery.viewer.visible import counted, one_line, payload_size, size_text, visible
+from cannery.viewer.visible import one_line, visible
 from cannery.wire.media import is_text_file
+from cannery.wording import counted, payload_size, size_text
 
 # Types that browsers show without running anything.
 SHOWN_IMAGES = frozenset({"image/png", "image/jpeg", "image/gif", "image/webp", "image/avif"})

@@ -4,65 +4,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from typing import Any, assert_never
+from typing import Any
 
 from cannery.messages import (
     AnyCanister,
-    AnyContent,
-    AudioContentClass,
-    DataContentClass,
     DocumentCanisterClass,
-    FileContentClass,
-    ImageContentClass,
     InvocationCanisterClass,
-    Location,
-    OpaqueContentClass,
-    PartsContentClass,
     ReasoningContentClass,
-    RefusalContentClass,
     ResultCanisterClass,
-    TextualContentClass,
-    VideoContentClass,
     absent,
     digest,
 )
 from cannery.storage import Instructions, Metadata
 from cannery.viewer.arrangement import Placed
-from cannery.viewer.visible import payload_size, size_text
+from cannery.wording import message_text
 
 _FENCE = re.compile(r"^\s*(`{3,})", re.MULTILINE)
-
-
-def message_text(canister: AnyCanister) -> str:
-    """What a message says, as text."""
-    if isinstance(canister, InvocationCanisterClass):
-        return f"{canister.name}({canister.arguments_text})"
-    return "" if canister.held is absent else content_text(canister.content)
-
-
-def content_text(content: AnyContent) -> str:
-    """A content as text; media as type and size."""
-    match content:
-        case TextualContentClass() | RefusalContentClass():
-            return content.text
-        case ImageContentClass() | AudioContentClass() | VideoContentClass() | FileContentClass():
-            return _media(content)
-        case ReasoningContentClass():
-            return content.shown or "[encrypted reasoning]"
-        case DataContentClass() | OpaqueContentClass():
-            return content.json
-        case PartsContentClass():
-            return "\n".join(content_text(part) for part in content.parts)
-        case _:
-            assert_never(content)
-
-
-def _media(content: Any) -> str:
-    payload = content.payload
-    name = getattr(content, "name", None)
-    words = [content.kind, *([name] if name else []), content.mime_type or "unknown type"]
-    where = payload.value if isinstance(payload, Location) else size_text(payload_size(payload))
-    return f"[{' '.join(words)}, {where}]"
 
 
 def message_markdown(canister: AnyCanister) -> str:

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from htpy import Node, div, span
 
 from cannery.storage.exchanges import ExchangeRecord
-from cannery.viewer.visible import counted, visible
+from cannery.viewer.visible import visible
+from cannery.wording import counted, dollars
 
 
 def by_position(records: Iterable[ExchangeRecord]) -> Mapping[int, list[ExchangeRecord]]:
@@ -16,11 +17,6 @@ def by_position(records: Iterable[ExchangeRecord]) -> Mapping[int, list[Exchange
     for record in records:
         found.setdefault(record.position - 1, []).append(record)
     return found
-
-
-def money(dollars: float) -> str:
-    """A sum for a person."""
-    return f"${dollars:.2f}" if dollars >= 1 or dollars == 0 else f"${dollars:.2g}"
 
 
 def short_count(count: int) -> str:
@@ -44,7 +40,7 @@ def facts_html(records: list[ExchangeRecord]) -> Node:
     record = records[0]
     told: list[Node] = [
         _tokens(record),
-        None if record.cost is None else span(title="cost")[money(record.cost)],
+        None if record.cost is None else span(title="cost")[dollars(record.cost)],
         _latency(record),
     ]
     via = " · ".join(visible(word) for word in (record.model, record.upstream) if word)

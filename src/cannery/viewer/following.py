@@ -13,10 +13,10 @@ from typing import Any, Protocol
 from cannery.errors import CanneryError, InputError
 from cannery.messages import AnyCanister, InvocationCanisterClass, ReasoningContentClass
 from cannery.viewer.answers import Asked
-from cannery.viewer.copies import message_text
 from cannery.viewer.live import newest_of
 from cannery.viewer.pages.conversation import number
 from cannery.viewer.visible import visible
+from cannery.wording import message_text
 
 _RUNNING_SECONDS = 0.1
 _IDLE_SECONDS = 0.5

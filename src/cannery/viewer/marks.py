@@ -25,9 +25,9 @@ from cannery.storage.settings import decode_tools, with_settings
 from cannery.translation import nativize_request
 from cannery.viewer.json_lines import Line, laid_out
 from cannery.viewer.messages import Mark
-from cannery.viewer.visible import counted
 from cannery.wire.losses import CODES, REPAIRS, Loss, Repair
 from cannery.wire.places import Path, Places, path_text
+from cannery.wording import counted
 
 _PLACE = re.compile(r"^conversation\[(\d+)\]")
 # What is said about a last word of the model, which a request must not have and a conversation mostly has.

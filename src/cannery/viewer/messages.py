@@ -27,7 +27,6 @@ from htpy import (
     span,
     summary,
     time,
-    ul,
 )
 from msgspec import Struct
 
@@ -59,7 +58,8 @@ from cannery.viewer.facts import facts_html
 from cannery.viewer.highlighting import highlight, language_of_path
 from cannery.viewer.markdown import code_block
 from cannery.viewer.spoken import is_setup
-from cannery.viewer.visible import counted, one_line, visible
+from cannery.viewer.visible import one_line, visible
+from cannery.wording import counted
 
 _NAMES = {
     Role.User: "User",
@@ -86,7 +86,8 @@ class Surroundings(Struct, frozen=True):
 
     links: Links
     facts: Mapping[int, list[ExchangeRecord]] = {}
-    marks: Mapping[int, Sequence[Mark]] = {}
+    # What providers make of the message at a position.
+    warnings: Mapping[int, Node] = {}
     # What stands before the message at a position: where branches part, where children began.
     before: Mapping[int, Node] = {}
     is_whole: bool = False
@@ -131,7 +132,6 @@ def message_html(placed: Placed, around: Surroundings) -> Element:
         {"data-position": str(position), "data-role": canister.role.value},
     )[
         _head(placed, _title(canister), around),
-        _marks(position, around),
         div(".said")[_said(canister, around.place(position))],
     ]
 
@@ -162,7 +162,12 @@ def _title(canister: AnyCanister) -> Node:
 
 
 def _head(placed: Placed, title: Node, around: Surroundings) -> Element:
-    return header[h3[title], _time(placed.canister.timestamp), _permalink(placed.position, around)]
+    return header[
+        h3[title],
+        around.warnings.get(placed.position),
+        _time(placed.canister.timestamp),
+        _permalink(placed.position, around),
+    ]
 
 
 def _time(when: datetime) -> Node:
@@ -172,15 +177,6 @@ def _time(when: datetime) -> Node:
 def _permalink(position: int, around: Surroundings) -> Node:
     address = around.links.message(position)
     return a(".permalink", href=address, aria_label=f"Link to message {position}")[f"#{position}"]
-
-
-def _marks(position: int, around: Surroundings) -> Node:
-    marks = around.marks.get(position)
-    if not marks:
-        return None
-    return ul(".marks", aria_label="What providers make of this message")[
-        (mark_html(mark) for mark in marks)
-    ]
 
 
 def mark_html(mark: Mark) -> Node:
@@ -257,10 +253,10 @@ def _call(call: Call, around: Surroundings) -> Element:
         header[
             h3[span(".tool")[visible(canister.name)], span(".of")[one_line(deed.subject, 110)]],
             span(".badge.error")["failed"] if is_failed else None,
+            around.warnings.get(placed.position),
             _time(placed.canister.timestamp),
             _permalink(placed.position, around),
         ],
-        _marks(placed.position, around),
         div(".said")[_deed(canister, deed, around.place(placed.position))],
         (_answer(each, around) for each in call.results),
         None if call.results else p(".quiet.unanswered")["No result"],
@@ -274,8 +270,9 @@ def _answer(placed: Placed, around: Surroundings) -> Element:
         f"#{around.anchor}{placed.position}.answer{kind}",
         {"data-position": str(placed.position), "data-role": "result"},
     )[
-        span(".answer-name")["Result", _permalink(placed.position, around)],
-        _marks(placed.position, around),
+        span(".answer-name")[
+            "Result", around.warnings.get(placed.position), _permalink(placed.position, around)
+        ],
         _said(canister, around.place(placed.position)),
     ]
 

@@ -18,9 +18,9 @@ from cannery.messages import AnyCanister
 from cannery.storage import Instructions, Store, Tree
 from cannery.viewer.addresses import conversation_address
 from cannery.viewer.branches import path_to
-from cannery.viewer.copies import message_text
 from cannery.viewer.differences import line_changes
-from cannery.viewer.visible import counted, one_line
+from cannery.viewer.visible import one_line
+from cannery.wording import counted, message_text
 
 _NAMES = {"subagent": "Sub-agent", "compaction": "Compacted"}
 _MOST = 200

@@ -20,13 +20,7 @@ from cannery.errors import (
 from cannery.viewer.addresses import ROOT
 from cannery.viewer.answers import HTML, JSON, TEXT, Answer, Asked, Header
 from cannery.viewer.assets import TYPES, read_asset
-from cannery.viewer.copies import (
-    all_text,
-    markdown_page,
-    message_data,
-    message_markdown,
-    message_text,
-)
+from cannery.viewer.copies import all_text, markdown_page, message_data, message_markdown
 from cannery.viewer.media import content_answer
 from cannery.viewer.pages.branches import tree_data, tree_page
 from cannery.viewer.pages.comparison import compare_data, compare_page
@@ -44,6 +38,7 @@ from cannery.viewer.pages.message import find_message, message_page
 from cannery.viewer.pages.problems import key_page, problem_page
 from cannery.viewer.safety import Tokens, safe_headers
 from cannery.viewer.visible import one_line
+from cannery.wording import message_text
 
 _FRESH: Header = ("cache-control", "private, no-store")
 _MOST_COPIED = 20_000

@@ -42,8 +42,9 @@ from cannery.viewer.assets import read_asset
 from cannery.viewer.contents import Links, shown_type
 from cannery.viewer.messages import Surroundings, blocks_html
 from cannery.viewer.outline import prompts
-from cannery.viewer.visible import counted, one_line
+from cannery.viewer.visible import one_line
 from cannery.wire.media import sniff
+from cannery.wording import counted
 
 _PIECE = 200
 

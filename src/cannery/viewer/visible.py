@@ -7,9 +7,6 @@ that ordinary Arabic and Hebrew text needs (U+200E, U+200F, U+061C) stay.
 from __future__ import annotations
 
 import re
-from typing import Any
-
-from cannery.messages import Base64
 
 _REORDERING = "\u202a-\u202e\u2066-\u2069"
 _INVISIBLE = "\ufff9-\ufffb\U000e0000-\U000e007f"
@@ -37,29 +34,3 @@ def one_line(text: str, longest: int) -> str:
     """The beginning of a text on one line."""
     words = _SPACE.sub(" ", visible(text[: longest * 4])).strip()
     return words if len(words) <= longest else words[: longest - 1].rstrip() + "…"
-
-
-def size_text(count: int) -> str:
-    """A number of bytes for a person."""
-    if count < 0:
-        return "unknown size"
-    for unit, limit in (("B", 1000), ("KB", 1000_000), ("MB", 1000_000_000)):
-        if count < limit:
-            amount = count * 1000 / limit
-            return f"{amount:.0f} {unit}" if unit == "B" or amount >= 10 else f"{amount:.1f} {unit}"
-    return f"{count / 1000_000_000:.1f} GB"
-
-
-def counted(count: int, noun: str, plural: str = "") -> str:
-    """A number of things: ``1 message``, ``12,000 messages``."""
-    return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
-
-
-def payload_size(payload: Any) -> int:
-    """How many bytes a payload has, without loading it."""
-    if isinstance(payload, bytes):
-        return len(payload)
-    if isinstance(payload, Base64):
-        return len(payload.text) * 3 // 4
-    size: int = getattr(payload, "size", -1)
-    return size

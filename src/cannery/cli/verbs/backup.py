@@ -11,7 +11,7 @@ from cannery.cli.files import write_json
 from cannery.cli.parser import Parser
 from cannery.cli.progress import Progress
 from cannery.cli.stores import opened
-from cannery.cli.tables import counted, size
+from cannery.wording import counted, size_text
 
 DESCRIPTION = (
     "Copy the store, as it is at one moment, to a new directory (of a store in one file: to a new file). "
@@ -35,5 +35,7 @@ def run(options: argparse.Namespace) -> int:
     if options.json:
         write_json({"path": options.path, **msgspec.to_builtins(made._asdict())})
     else:
-        print(f"copied {counted(made.conversations, 'conversation')}, {size(made.copied_bytes)}")
+        print(
+            f"copied {counted(made.conversations, 'conversation')}, {size_text(made.copied_bytes)}"
+        )
     return DONE

@@ -12,9 +12,9 @@ from cannery.cli.leaving import choose_conversations, make_redactor, tell_redact
 from cannery.cli.parser import Parser
 from cannery.cli.progress import Progress
 from cannery.cli.stores import opened
-from cannery.cli.tables import counted
 from cannery.dialects import dialect_names, find_dialect, is_dialect
 from cannery.exporters import exporter_names, find_exporter
+from cannery.wording import counted
 
 DESCRIPTION = (
     "Write conversations: as bodies of any dialect or records of a data set (one a line when there are several), as "

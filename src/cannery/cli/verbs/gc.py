@@ -15,11 +15,11 @@ from cannery.cli.gateway_settings import load_gateway_settings
 from cannery.cli.parser import Parser
 from cannery.cli.progress import Progress
 from cannery.cli.stores import find_place, opened
-from cannery.cli.tables import counted, size
 from cannery.cli.terminal import one_line
 from cannery.errors import InputError
 from cannery.storage import Expired, KeepDays
 from cannery.storage.retention import check_days
+from cannery.wording import counted, size_text
 
 DESCRIPTION = (
     "Delete conversations that are older than they are to be kept, free deleted ones that no fork needs, and content "
@@ -61,7 +61,7 @@ def run(options: argparse.Namespace) -> int:
     _tell(expired, is_dry_run=options.dry_run)
     verb = "would free" if freed.is_dry_run else "freed"
     parts = [counted(len(freed.conversations), "conversation"), counted(freed.contents, "content")]
-    print(f"{verb} {', '.join(parts)}, {size(freed.freed_bytes)}")
+    print(f"{verb} {', '.join(parts)}, {size_text(freed.freed_bytes)}")
     for damage in freed.damages:
         note(f"kept: {damage}", quiet=options.quiet)
     return DONE

@@ -10,12 +10,13 @@ from cannery.cli.files import note, write_json
 from cannery.cli.filters import add_filters, nothing_found, select
 from cannery.cli.parser import Parser, whole
 from cannery.cli.stores import find_place, is_there, opened, shortened, tell_locked
-from cannery.cli.tables import dollars, table
+from cannery.cli.tables import table
 from cannery.cli.terminal import harmless, is_terminal, one_line, page
 from cannery.cli.times import ago
 from cannery.messages import UserCanisterClass
 from cannery.storage import Store, Summary
 from cannery.storage.exchanges import Costs, records_by_conversation
+from cannery.wording import dollars
 
 DESCRIPTION = (
     "The conversations of a store, those first that changed last. In a pipe: one a line with its full id, "

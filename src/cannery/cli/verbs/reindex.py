@@ -10,7 +10,7 @@ from cannery.cli.files import write_json
 from cannery.cli.parser import Parser
 from cannery.cli.progress import Progress
 from cannery.cli.stores import opened
-from cannery.cli.tables import counted
+from cannery.wording import counted
 
 DESCRIPTION = (
     "Throw the index away and build it again from the files. Nothing is lost: the index is derived."

@@ -11,9 +11,9 @@ from cannery.cli.files import write_json
 from cannery.cli.parser import Parser
 from cannery.cli.progress import Progress
 from cannery.cli.stores import find_key, find_place
-from cannery.cli.tables import counted
 from cannery.cli.terminal import harmless
 from cannery.storage import restore
+from cannery.wording import counted
 
 DESCRIPTION = (
     "Make a store from a backup, where none is yet, and verify it against the manifest in the backup. "

@@ -13,9 +13,9 @@ from cannery.cli.files import note, write_json, writing
 from cannery.cli.parser import Parser, whole
 from cannery.cli.progress import Progress
 from cannery.cli.stores import find_place, opened
-from cannery.cli.tables import counted, dollars, size
 from cannery.cli.terminal import ROLE_COLOURS, harmless, paint
 from cannery.storage.exchanges import Costs, records_since
+from cannery.wording import counted, dollars, size_text
 
 DESCRIPTION = (
     "What a store holds: conversations, messages by role, model and day, bytes said and bytes kept. "
@@ -84,12 +84,12 @@ def _cost_text(costs: Costs) -> str:
 def _text(census: Census, days: dict[str, int]) -> str:
     conversations = counted(census.conversations, "conversation")
     forks = f" ({counted(census.forks, 'fork')})" if census.forks else ""
-    kept = f"{size(census.kept_bytes)} kept ({census.ratio:.2f} × shared)"
+    kept = f"{size_text(census.kept_bytes)} kept ({census.ratio:.2f} × shared)"
     # What the disk of a server holds is unknown here.
-    on_disk = f", {size(census.disk_bytes)} on disk" if census.disk_bytes else ""
+    on_disk = f", {size_text(census.disk_bytes)} on disk" if census.disk_bytes else ""
     lines = [
         f"{conversations}{forks}, {counted(census.messages, 'message')}",
-        f"{size(census.said_bytes)} said, {kept}{on_disk}",
+        f"{size_text(census.said_bytes)} said, {kept}{on_disk}",
     ]
     lines += ["", paint("Roles", "bold"), *plots.bars(census.by_role, ROLE_COLOURS)]
     models = dict(list(census.by_model.items())[:_MOST])

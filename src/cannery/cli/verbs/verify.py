@@ -11,8 +11,8 @@ from cannery.cli.files import write_json
 from cannery.cli.parser import Parser
 from cannery.cli.progress import Progress
 from cannery.cli.stores import opened
-from cannery.cli.tables import counted, size
 from cannery.cli.terminal import harmless
+from cannery.wording import counted, size_text
 
 DESCRIPTION = (
     "Derive every hash again, decode every line, follow every reference, and name everything that is wrong. "
@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
         looked = [
             counted(report.conversations, "conversation"),
             counted(report.messages, "message"),
-            f"{counted(report.contents, 'content')} ({size(report.content_bytes)})",
+            f"{counted(report.contents, 'content')} ({size_text(report.content_bytes)})",
         ]
         wrong = f": {counted(len(report.damages), 'damage')}" if report.damages else ""
         print(f"looked at {', '.join(looked)}{wrong}")

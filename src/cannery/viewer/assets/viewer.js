@@ -346,47 +346,6 @@ if (outlined.size) {
   }
 }
 
-// --- the doctor --------------------------------------------------------------------------------
-
-async function showFindings() {
-  const messages = one("#messages");
-  const path = conversationPath();
-  if (!path || !messages || Number(messages.dataset.length) > 400 || Number(messages.dataset.length) === 0) return;
-  let told;
-  try {
-    told = await (await fetched(`${path}/doctor.json`)).json();
-  } catch {
-    return;
-  }
-  const byMessage = new Map();
-  for (const provider of told.providers) {
-    for (const note of provider.notes) {
-      if (note.message === null || note.kind === "info" || note.kind === "repair") continue;
-      const found = byMessage.get(note.message) ?? new Map();
-      const codes = found.get(provider.dialect) ?? { codes: [], kind: "loss", address: provider.address };
-      codes.codes.push(note.code);
-      if (note.kind === "broken") codes.kind = "broken";
-      found.set(provider.dialect, codes);
-      byMessage.set(note.message, found);
-    }
-  }
-  for (const [position, found] of byMessage) {
-    const target = document.getElementById(`m${position}`);
-    const head = target && (one(":scope > header", target) ?? one(":scope > .answer-name", target));
-    if (!head) continue;
-    const broken = [...found].filter(([, { kind }]) => kind === "broken");
-    const worst = broken.length ? "broken" : "loss";
-    const providers = broken.length ? broken : [...found];
-    const verb = broken.length ? "breaks" : "not carried to";
-    const names = providers.map(([dialect, { codes }]) => `${dialect}: ${[...new Set(codes)].join(", ")}`);
-    const told = providers.length === 1 ? providers[0][0] : `${providers.length} providers`;
-    const note = make("a", `doctor-note ${worst}`, `${verb} ${told}`);
-    note.href = providers.length === 1 ? `${providers[0][1].address}#c${position}` : `${path}/doctor`;
-    note.title = names.join("\n");
-    head.insertBefore(note, one("time, .permalink, .toolbar", head));
-  }
-}
-
 // --- live --------------------------------------------------------------------------------------
 
 function follow(address, on, lost) {
@@ -494,7 +453,6 @@ function followConversation(tail) {
 
 localTimes();
 followHash();
-showFindings();
 const rows = one('#rows[data-live="list"]');
 if (rows) followList(rows);
 const tail = one('#tail[data-at-end="true"]');

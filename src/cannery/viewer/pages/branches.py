@@ -35,7 +35,8 @@ from cannery.viewer.addresses import ROOT, below, conversation_address
 from cannery.viewer.answers import Asked
 from cannery.viewer.pages.conversation import look, tabs
 from cannery.viewer.pages.layout import crumbs, document
-from cannery.viewer.visible import counted, one_line
+from cannery.viewer.visible import one_line
+from cannery.wording import counted
 
 _WIDTH = 280
 _ROW = 34

@@ -14,11 +14,11 @@ from cannery.viewer.addresses import conversation_address
 from cannery.viewer.alignment import Different, Same, align
 from cannery.viewer.answers import Asked
 from cannery.viewer.arrangement import Placed
-from cannery.viewer.copies import message_text
 from cannery.viewer.differences import word_changes
 from cannery.viewer.pages.conversation import Shown, look
 from cannery.viewer.pages.layout import crumbs, document
-from cannery.viewer.visible import counted, one_line, visible
+from cannery.viewer.visible import one_line, visible
+from cannery.wording import counted, message_text
 
 MOST = 5_000
 _LONGEST = 20_000

@@ -36,8 +36,8 @@ from markupsafe import Markup
 from msgspec import Struct
 
 from cannery.dialects import dialect_names, find_dialect
-from cannery.errors import ConversationNotFoundError, InputError
-from cannery.messages import AnyCanister
+from cannery.errors import CanneryError, ConversationNotFoundError, InputError
+from cannery.messages import AnyCanister, Conversation
 from cannery.storage import Damage, Instructions, Metadata, StoredConversation
 from cannery.storage.exchanges import Costs, ExchangeRecord, records_of
 from cannery.titles import title_of
@@ -52,7 +52,8 @@ from cannery.viewer.answers import Asked
 from cannery.viewer.arrangement import arrange, placed
 from cannery.viewer.branches import Parting, branch_count, partings
 from cannery.viewer.copies import message_data
-from cannery.viewer.facts import by_position, money, short_count
+from cannery.viewer.facts import by_position, short_count
+from cannery.viewer.marks import Asking
 from cannery.viewer.messages import Surroundings, blocks_html
 from cannery.viewer.outline import prompts
 from cannery.viewer.pages.layout import crumbs, document, empty, part
@@ -64,8 +65,11 @@ from cannery.viewer.relations import (
     origin_html,
     versions_html,
 )
-from cannery.viewer.visible import counted, one_line, visible
+from cannery.viewer.visible import one_line, visible
+from cannery.viewer.warnings import MOST as MOST_WARNED
+from cannery.viewer.warnings import is_light, warnings_html
 from cannery.viewer.windows import MOST, Window, bounded, choose, pieces
+from cannery.wording import counted, dollars
 
 _MOST_OUTLINED = 2_000
 _BEGINNING = 12
@@ -83,6 +87,12 @@ class Shown(Struct):
     children: list[Child]
     versions: list[Instructions]
     records: tuple[ExchangeRecord, ...]
+
+    def asking(self, history: Conversation, model: str = "") -> Asking:
+        """The request that the conversation would go on with."""
+        version = self.versions[-1] if self.versions else None
+        source = next((one.dialect for one in reversed(self.records) if one.dialect), None)
+        return Asking.of(history, model or self.metadata.model, version, source)
 
     @property
     def costs(self) -> Costs:
@@ -212,7 +222,21 @@ def _surroundings(shown: Shown) -> Surroundings:
         for position, nodes in before.items()
         if position < shown.window.length
     }
-    return Surroundings(links_of(identifier), by_position(shown.records), before=kept)
+    return Surroundings(
+        links_of(identifier), by_position(shown.records), _warnings(shown), before=kept
+    )
+
+
+def _warnings(shown: Shown) -> Mapping[int, Node]:
+    """Doctor's marks, where they can be had while somebody waits."""
+    if not 0 < shown.window.length <= MOST_WARNED:
+        return {}
+    try:
+        history = shown.conversation.load()
+        return warnings_html(shown.metadata.id, shown.asking(history)) if is_light(history) else {}
+    except CanneryError:
+        # What is damaged or cannot be said is told on the pages that show it.
+        return {}
 
 
 def _damaged(damages: tuple[Damage, ...]) -> Node:
@@ -248,7 +272,7 @@ def _facts(shown: Shown, sums: Costs) -> Iterator[Node]:
     yield counted(shown.window.length, "message")
     yield one_line(metadata.model, 60) if metadata.model else None
     yield f"{short_count(sums.tokens)} tokens" if sums.tokens else None
-    yield money(sums.dollars) if sums.known_dollars is not None else None
+    yield dollars(sums.dollars) if sums.known_dollars is not None else None
     held_by = metadata.client or next((one.client for one in shown.records if one.client), "")
     client = " ".join(filter(None, (held_by, metadata.client_version)))
     yield one_line(client, 40) if client else None

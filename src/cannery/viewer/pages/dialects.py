@@ -43,10 +43,8 @@ from cannery.errors import InputError
 from cannery.messages import Conversation, InvocationCanisterClass
 from cannery.viewer.addresses import below, conversation_address
 from cannery.viewer.answers import Asked, Endpoint
-from cannery.viewer.copies import message_text
 from cannery.viewer.highlighting import highlight
 from cannery.viewer.marks import (
-    Asking,
     Noted,
     Run,
     Spoken,
@@ -59,7 +57,8 @@ from cannery.viewer.marks import (
 from cannery.viewer.messages import mark_html
 from cannery.viewer.pages.conversation import Shown, look, tabs
 from cannery.viewer.pages.layout import crumbs, document
-from cannery.viewer.visible import counted, one_line, visible
+from cannery.viewer.visible import one_line, visible
+from cannery.wording import counted, message_text
 
 MOST = 2_000
 _MOST_LINES = 30_000
@@ -121,14 +120,8 @@ def _spoken(asked: Asked, shown: Shown) -> Spoken:
     if not is_dialect(wanted):
         raise InputError(f"no dialect {wanted[:60]!r}; known: {', '.join(served_dialects())}")
     _check_length(shown)
-    return speak(_asking(shown, asked.query.get("model", "").strip()), wanted)
-
-
-def _asking(shown: Shown, model: str = "") -> Asking:
-    """The request that the conversation would go on with."""
-    version = shown.versions[-1] if shown.versions else None
-    source = next((one.dialect for one in reversed(shown.records) if one.dialect), None)
-    return Asking.of(_history(shown), model or shown.metadata.model, version, source)
+    model = asked.query.get("model", "").strip()
+    return speak(shown.asking(_history(shown), model), wanted)
 
 
 def _check_length(shown: Shown) -> None:
@@ -358,7 +351,7 @@ def doctor_page(asked: Asked, identifier: str) -> Iterator[bytes]:
 
 def _examined(shown: Shown) -> Sequence[Spoken]:
     _check_length(shown)
-    return list(all_spoken(_asking(shown)))
+    return list(all_spoken(shown.asking(_history(shown))))
 
 
 def _provider(identifier: str, spoken: Spoken) -> Element:

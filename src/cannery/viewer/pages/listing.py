@@ -43,10 +43,11 @@ from cannery.titles import title_of
 from cannery.viewer.addresses import ROOT, conversation_address, list_address
 from cannery.viewer.answers import Asked
 from cannery.viewer.branches import branch_count
-from cannery.viewer.facts import money, short_count
+from cannery.viewer.facts import short_count
 from cannery.viewer.live import Begun, newest_of
 from cannery.viewer.pages.layout import document, empty, part
-from cannery.viewer.visible import counted, one_line, visible
+from cannery.viewer.visible import one_line, visible
+from cannery.wording import counted, dollars
 
 _PAGE = 50
 _HITS = 60
@@ -275,7 +276,7 @@ def _row(row: Row, asked: Asked) -> Element:
     if row.costs.tokens:
         facts.append(f"{short_count(row.costs.tokens)} tokens")
     if row.costs.known_dollars is not None:
-        facts.append(money(row.costs.dollars))
+        facts.append(dollars(row.costs.dollars))
     if summary.model:
         facts.append(a(href=list_address({"model": summary.model}))[one_line(summary.model, 40)])
     if row.client:

@@ -1,0 +1,71 @@
+"""Doctor's marks in the conversation itself: at each message that breaks a provider or is not carried to it.
+
+They are made with the page, so that they are there without a script. A conversation that is long, or has much in
+images and files, has them on its own page only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from htpy import Node, a
+from msgspec import Struct
+
+from cannery.messages import Conversation, Location
+from cannery.viewer.addresses import below
+from cannery.viewer.marks import Asking, Noted, all_spoken
+from cannery.viewer.visible import visible
+from cannery.wording import payload_size
+
+MOST = 1_000
+_MOST_BYTES = 4 << 20
+_TOLD = ("broken", "loss")
+
+
+class _Warned(Struct):
+    """What the providers make of a message: the codes by dialect, of breaks and of losses."""
+
+    broken: dict[str, list[str]]
+    lost: dict[str, list[str]]
+
+    def add(self, dialect: str, note: Noted) -> None:
+        """Take a note of one provider."""
+        table = self.broken if note.mark.kind == "broken" else self.lost
+        codes = table.setdefault(dialect, [])
+        if note.mark.label not in codes:
+            codes.append(note.mark.label)
+
+
+def is_light(history: Conversation) -> bool:
+    """Whether a conversation can be said to every provider while somebody waits for its page."""
+    if len(history) > MOST:
+        return False
+    size = 0
+    for canister in history:
+        payload = getattr(canister.held, "payload", None)
+        if payload is not None and not isinstance(payload, Location):
+            size += payload_size(payload)
+    return size <= _MOST_BYTES
+
+
+def warnings_html(identifier: str, asking: Asking) -> Mapping[int, Node]:
+    """A mark for each message that some provider refuses or does not get."""
+    found: dict[int, _Warned] = {}
+    for spoken in all_spoken(asking):
+        for note in spoken.notes:
+            if note.position is not None and note.mark.kind in _TOLD:
+                warned = found.setdefault(note.position, _Warned({}, {}))
+                warned.add(spoken.dialect, note)
+    return {position: _mark(identifier, position, warned) for position, warned in found.items()}
+
+
+def _mark(identifier: str, position: int, warned: _Warned) -> Node:
+    kind, verb = ("broken", "breaks") if warned.broken else ("loss", "not carried to")
+    codes = warned.broken or warned.lost
+    only = next(iter(codes)) if len(codes) == 1 else ""
+    address = below(identifier, "doctor")
+    if only:
+        address = f"{below(identifier, 'as', query={'to': only})}#c{position}"
+    title = "\n".join(f"{dialect}: {', '.join(each)}" for dialect, each in codes.items())
+    told = f"{verb} {only or f'{len(codes)} providers'}"
+    return a(f".doctor-note.{kind}", href=address, title=visible(title))[told]
