@@ -122,7 +122,9 @@ def fill(store: Store, *, is_long: bool = True) -> dict[str, str]:
     long = store.create(title="A long session", canisters=long_session(LONG if is_long else 10))
     hostile = store.create(title=ATTACKS[0], tags=[ATTACKS[4][:50]])
     for attack in ATTACKS:
-        hostile.append(hostile_conversation(attack)[2:])
+        # What is only large is said once: it is about the time that it takes.
+        said = hostile_conversation(attack)[2:]
+        hostile.append(said if len(attack) < 2_000 else said[-1:])
     return {
         "agent": agent.identifier,
         "chat": chat.identifier,

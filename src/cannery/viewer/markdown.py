@@ -21,7 +21,9 @@ from cannery.viewer.highlighting import highlight, language_of
 from cannery.viewer.visible import visible
 
 _LONGEST = 200_000
-_MOST_TABLE_LINES = 2_000
+# A browser takes seconds to lay out larger tables.
+_MOST_CELLS = 10_000
+_MOST_COLUMNS = 200
 _TAGS = frozenset(
     {
         *("a", "blockquote", "br", "code", "div", "em", "h3", "h4", "h5", "h6", "hr", "li", "ol"),
@@ -44,9 +46,17 @@ _ALIGNED = {"text-align:right": "right", "text-align:center": "center", "text-al
 
 def markdown(text: str) -> Markup:
     """A text that may be Markdown, as HTML."""
-    if len(text) > _LONGEST or text.count("\n|") > _MOST_TABLE_LINES:
+    if len(text) > _LONGEST or _is_huge_table(text):
         return Markup(str(pre(".plain")[visible(text)]))  # noqa: S704 - htpy escapes
     return FRAGMENTS.get("markdown", text, _render)
+
+
+def _is_huge_table(text: str) -> bool:
+    """Whether what may be a table has more columns or cells than anybody reads."""
+    bars = text.count("|")
+    if bars <= _MOST_COLUMNS:
+        return False
+    return bars > _MOST_CELLS or any(line.count("|") > _MOST_COLUMNS for line in text.splitlines())
 
 
 def _render(text: str) -> Markup:
