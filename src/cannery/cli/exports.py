@@ -16,12 +16,12 @@ from cannery.backends import Metadata
 from cannery.cli.complaints import Complaint
 from cannery.cli.files import note, pretty
 from cannery.cli.origins import instructions_data
-from cannery.cli.tables import counted
 from cannery.cli.terminal import harmless, is_terminal
 from cannery.messages import Conversation
 from cannery.redaction import Redactor, redact_conversation, redact_metadata
 from cannery.storage import Instructions, StoredConversation
 from cannery.wire.losses import Loss, Repair
+from cannery.wording import counted
 
 Told = list[tuple[str, Sequence[Loss], Sequence[Repair]]]
 
