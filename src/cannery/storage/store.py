@@ -403,12 +403,10 @@ class Store:
 
         ``kinds`` are those that are shown (None: all): side requests of programs, as for titles, are not among them.
         """
-        selection = self._select(
-            tag=tag, profile=profile, model=model, role=role, since=since, until=until
-        )
-        selection = msgspec.structs.replace(
-            selection, client=client, session=session, kinds=None if kinds is None else tuple(kinds)
-        )
+        times = {"since": since, "until": until}
+        chosen = {"tag": tag, "profile": profile, "model": model, "role": role, "client": client}
+        wanted = None if kinds is None else tuple(kinds)
+        selection = self._select(kinds=wanted, session=session, **chosen, **times)
         return tuple(self.backend.catalogue.list(selection, after, limit))
 
     def search(  # noqa: PLR0913 - what a search can be narrowed to
@@ -431,16 +429,9 @@ class Store:
         terms = terms_of(text)
         if not terms:
             return ()
-        selection = self._select(
-            tag=tag,
-            profile=profile,
-            model=model,
-            role=role,
-            since=since,
-            until=until,
-            client=client,
-        )
-        selection = msgspec.structs.replace(selection, kinds=VISIBLE)
+        times = {"since": since, "until": until}
+        chosen = {"tag": tag, "profile": profile, "model": model, "role": role, "client": client}
+        selection = self._select(kinds=VISIBLE, **chosen, **times)
         hits = []
         for identifier, title, position in self.backend.catalogue.search(terms, selection, limit):
             for canister in self.handle(identifier).read(position, position + 1).canisters:
