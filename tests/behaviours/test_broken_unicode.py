@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import cannery
 from tests.behaviours.bodies import CHAT, CLAUDE, GEMINI, RESPONSES
@@ -30,6 +32,17 @@ def test_the_same_dialect_gets_its_escape_back(source: str):
     rendered = cannery.translate(raw, source=source, target=source)
     assert json.loads(rendered.body) == ASKED[source]
     assert rendered.repairs == ()
+
+
+_LETTERS = st.sampled_from(("a", '"', "\\", "\ud83d", "\n", "{", ",", "\u00e9"))
+
+
+@given(st.lists(st.text(_LETTERS, max_size=6), min_size=1, max_size=4), st.text(_LETTERS))
+def test_quotes_and_backslashes_beside_half_a_pair_stay_where_they_are(texts: list[str], key: str):
+    said = [{"role": "user", "content": text} for text in texts]
+    body = {"model": "m", "messages": said, "x": {key: texts}}
+    raw = json.dumps(body).encode()
+    assert json.loads(cannery.translate(raw, source=CHAT, target=CHAT).body) == body
 
 
 @pytest.mark.parametrize("target", [CHAT, CLAUDE, GEMINI, RESPONSES])

@@ -25,6 +25,7 @@ from cannery.wire.places import Places, path_text
 _decode = msgspec.json.Decoder().decode
 _split = msgspec.json.Decoder(dict[str, Raw]).decode
 _SURROGATES = "[\ud800-\udfff]"  # compiled when it is needed, which is rarely
+_MENDED = "\ufffd".encode()
 _MISSING: Any = object()
 
 Object = dict[str, Any]
@@ -243,23 +244,38 @@ def _is_whole(value: Any) -> bool:
 
 
 def with_escapes(encoded: bytes, escapes: str) -> bytes:
-    """A body with the strings that were mended spelled as they came, wherever they stand now."""
+    """A body with the strings that were mended spelled as they came, wherever they stand now.
+
+    A mended string holds U+FFFD, and our encoders spell a string in one way: only strings with this character are
+    looked at, as they are spelled.
+    """
     import json
 
     originals = {
-        re.sub(_SURROGATES, "\ufffd", original): original for _, original in json.loads(escapes)
+        dumps(re.sub(_SURROGATES, "\ufffd", original)): json.dumps(original).encode()
+        for _, original in json.loads(escapes)
     }
+    spelled: list[bytes] = []
+    done = 0
+    while (at := encoded.find(_MENDED, done)) >= 0:
+        start = encoded.rfind(b'"', done, at)
+        while _is_escaped(encoded, start):
+            start = encoded.rfind(b'"', done, start)
+        end = encoded.find(b'"', at)
+        while _is_escaped(encoded, end):
+            end = encoded.find(b'"', end + 1)
+        string = encoded[start : end + 1]
+        spelled += encoded[done:start], originals.get(string, string)
+        done = end + 1
+    return b"".join((*spelled, encoded[done:]))
 
-    def spelled(value: Any) -> Any:
-        if type(value) is str:
-            return originals.get(value, value)
-        if type(value) is list:
-            return [spelled(item) for item in value]
-        if type(value) is dict:
-            return {spelled(key): spelled(item) for key, item in value.items()}
-        return value
 
-    return json.dumps(spelled(json.loads(encoded)), separators=(",", ":")).encode()
+def _is_escaped(encoded: bytes, quote: int) -> bool:
+    """Whether a quote stands behind an odd number of backslashes."""
+    first = quote
+    while encoded[first - 1 : first] == b"\\":
+        first -= 1
+    return (quote - first) % 2 == 1
 
 
 def escaped_paths(escapes: str) -> list[str]:
