@@ -158,9 +158,13 @@ class MessageWriter(BlockWriter):
 
     def _message(self, role: str, turn: list[Piece]) -> Object | None:
         head = turn[0].canister
-        held = head.held
+        residue, held = head.residue, head.held
         is_shown = type(held) is str and held and not held.isspace()
-        if is_shown and type(head) in _SPEAKERS and says_only_text(turn, NAME, self.report):
+        if (
+            is_shown
+            and type(head) in _SPEAKERS
+            and ((residue is None and len(turn) == 1) or says_only_text(turn, NAME, self.report))
+        ):
             self._last_place = turn[0].place
             return {"role": role, "content": held}
         residue = own_residue(head, NAME)

@@ -8,7 +8,7 @@ results find their call by id or else by name and order; neither id goes back to
 from __future__ import annotations
 
 import re
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
 from typing import Any, Union
 
@@ -285,7 +285,8 @@ class MessageReader:
 
     def _signer(self, part: Object) -> str | None:
         """The model that signed a part, if it is known."""
-        return None if self.model is None or get(part, SIGNATURE) is None else self.model
+        is_signed = part and self.model is not None and get(part, SIGNATURE) is not None
+        return self.model if is_signed else None
 
     # --- what is said --------------------------------------------------------------------------
 
@@ -337,11 +338,12 @@ class MessageReader:
             identifier = ids.make([{"parts": self._parts}, *unread] if unread else ())
         ids.call(identifier, name, len(self.canisters))
         words = _arguments(call)
-        model = self._signer(part)
-        patch = _beside_data(key, _CALL, nested(call, {}, dropped), part)
-        residue = None if patch is None else self._residue(patch, None, model)
+        inner = nested(call, {}, dropped) if call or dropped else None
+        patch = _beside_data(key, _CALL, inner, part)
+        residue = None if patch is None else self._residue(patch, None, self._signer(part))
         canister = new_invocation(words, self.when, True, residue, None, identifier, name, False)
-        self._add(canister, path)
+        self.canisters.append(canister)
+        self.paths.append(path)
 
     def _result(self, part: Object, key: str, path: Path, joined: bool) -> None:  # noqa: FBT001 - as the makers
         place = (*path, key)
@@ -366,10 +368,10 @@ class MessageReader:
             answer["id"] = given
         held, error, inner = self._answer(answer, place, dropped, shapes)
         patch = _beside_data(key, _RESPONSE, nested(answer, inner, dropped), part)
-        model = self._signer(part)
-        residue = self._residue(patch, write_form(shapes, name), model)
+        residue = self._residue(patch, write_form(shapes, name), self._signer(part))
         canister = new_result(held, self.when, joined, residue, None, identifier, error)
-        self._add(canister, path)
+        self.canisters.append(canister)
+        self.paths.append(path)
 
     def _answer(
         self, answer: Object, path: Path, dropped: list[str], shapes: list[str]
@@ -488,9 +490,9 @@ class CallIds:
         # The ids of the calls that wait for a result, by their positions; and the positions of each id, of each name,
         # and of each name whose id was made here. A position that waits no longer may still be among these.
         self._waiting: dict[int, str] = {}
-        self._positions: dict[str, list[int]] = {}
-        self._named: dict[str, deque[int]] = {}
-        self._named_here: dict[str, deque[int]] = {}
+        self._positions: dict[str, list[int]] = defaultdict(list)
+        self._named: dict[str, deque[int]] = defaultdict(deque)
+        self._named_here: dict[str, deque[int]] = defaultdict(deque)
         self.known: set[str] = set()
 
     def make(self, unread: Iterable[Any] = ()) -> str:
@@ -519,10 +521,10 @@ class CallIds:
         self.known.add(identifier)
         self._taken.add(identifier)
         self._waiting[position] = identifier
-        self._positions.setdefault(identifier, []).append(position)
-        self._named.setdefault(name, deque()).append(position)
+        self._positions[identifier].append(position)
+        self._named[name].append(position)
         if identifier in self._made:
-            self._named_here.setdefault(name, deque()).append(position)
+            self._named_here[name].append(position)
 
     def settle(self, identifier: str) -> None:
         """Let no call of an id wait any longer."""

@@ -273,11 +273,13 @@ class ChatReader(MediaOfResults):
     def assistant(self, message: Object, _role: str, path: Path) -> None:
         """An assistant message: what was said, then what was called."""
         content = message.pop("content", absent)
+        residue = None
         if message:
             _open(message)
-        if type(content) is str and _BESIDE.isdisjoint(message):
-            form = self._form(message, None) if message else None
-            residue = self._kept(None, {"s": message} if message else None, form)
+        if type(content) is str and (not message or _BESIDE.isdisjoint(message)):
+            if message:
+                form = self._form(message, None)
+                residue = self._kept(None, set_again(message), form)
             self.canisters.append(new_assistant(content, self.when, False, residue))
             self.places.append((*path, "content"))
             return
