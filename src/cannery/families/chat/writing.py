@@ -484,9 +484,9 @@ class ChatWriter:
     def assistant(self, turn: list[Piece]) -> Object:
         """One assistant message."""
         first = turn[0].canister
-        if type(first) is AssistantCanisterClass and says_only_text(
-            turn, self.dialect, self.report
-        ):
+        # Some answers list even one text.
+        is_asked = type(first) is AssistantCanisterClass and not self.for_answer
+        if is_asked and says_only_text(turn, self.dialect, self.report):
             return {"role": "assistant", "content": first.held}
         head = own_residue(first, self.dialect)
         message: Object = {"role": "assistant"}
