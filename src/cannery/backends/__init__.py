@@ -56,7 +56,7 @@ from cannery.backends._contract import (
 )
 from cannery.backends._encryption.outside import HOW_TO_SAY, MARKER, describing
 from cannery.backends._encryption.sources import KeySource, parse_source
-from cannery.backends._hashing import Hashing
+from cannery.backends._hashing import Hashing, keyed
 from cannery.backends._keys import Encryption, ScopeKey
 from cannery.errors import ConfigurationError
 
@@ -101,6 +101,7 @@ __all__ = [
     "check_digest",
     "check_identifier",
     "check_name",
+    "keyed",
     "locate",
     "open_backend",
     "parse_source",

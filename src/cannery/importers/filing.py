@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
+from cannery.backends import keyed
 from cannery.errors import CanneryError, InputError
 from cannery.importers.contract import (
     UNREADABLE,
@@ -37,7 +38,6 @@ from cannery.importers.trees import histories, without_repeats
 from cannery.messages import AnyCanister, conversation_digest
 from cannery.messages.json_text import decode_json
 from cannery.storage import Store
-from cannery.storage.history import keyed
 from cannery.titles import title_of
 
 Progress = Callable[[int, int], object]
@@ -295,7 +295,9 @@ class _Filing:
             self._summary.empty += 1
             return
         self._summary.branches += len(held) - 1
-        digest = keyed(imported.row or _row_digest(held), self._row_key)
+        digest = imported.row or _row_digest(held)
+        if self._row_key:
+            digest = keyed(self._row_key, digest)
         rows[digest] += 1
         name = hashlib.sha256(digest + str(rows[digest]).encode()).hexdigest()[:_ROW]
         held = [_settled(history, imported.created, self._began) for history in held]

@@ -12,10 +12,10 @@ that holds blocks of setup by what a person typed. The catalogue continues the s
 from __future__ import annotations
 
 import functools
-import hmac
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from cannery.backends import keyed
 from cannery.errors import CanneryError
 from cannery.messages import AnyCanister, ResultCanisterClass, Role, TextualContentClass
 from cannery.messages.identity import (
@@ -46,12 +46,7 @@ class Own(NamedTuple):
 def own_of(canister: AnyCanister, key: bytes = b"") -> Own:
     """What a canister adds to a history; thoughts and turns without words add nothing."""
     own = _plain_own(canister)
-    return own if not key or own.digest is None else Own(keyed(own.digest, key), own.is_setup)
-
-
-def keyed(digest: bytes, key: bytes) -> bytes:
-    """The digest of a canister as the catalogue has it."""
-    return hmac.digest(key, digest, "sha256") if key else digest
+    return own if not key or own.digest is None else Own(keyed(key, own.digest), own.is_setup)
 
 
 def _plain_own(canister: AnyCanister) -> Own:
@@ -159,7 +154,7 @@ def _after_short(
     own = _own_short(role, text)
     if own is None or own.digest is None or own.is_setup:
         return None, None
-    digest = keyed(own.digest, key)
+    digest = keyed(key, own.digest) if key else own.digest
     return digest, continued(chain, digest)
 
 

@@ -30,6 +30,7 @@ from cannery.backends import (
     Summary,
     check_identifier,
     check_name,
+    keyed,
     open_backend,
 )
 from cannery.errors import (
@@ -47,7 +48,7 @@ from cannery.storage.decoding import Decoder
 from cannery.storage.description import Entries, describe
 from cannery.storage.encoding import THRESHOLD, Encoder, Turn
 from cannery.storage.filing import Filed, Filing, file_many, known_before
-from cannery.storage.history import SpokenChain, keyed, recognition_digests, without_doubles
+from cannery.storage.history import SpokenChain, recognition_digests, without_doubles
 from cannery.storage.instructions import (
     Exchange,
     Instructions,
@@ -463,7 +464,7 @@ class Store:
         Any run of a history can be asked for in one call; of each digest the latest few places are given.
         """
         key = self.digest_key(self.own_scope)
-        asked = {keyed(digest, key): digest for digest in digests}
+        asked = {keyed(key, digest) if key else digest: digest for digest in digests}
         found = self.backend.catalogue.holders(self.own_scope, asked, limit)
         return tuple(one._replace(digest=asked[one.digest]) for one in found)
 

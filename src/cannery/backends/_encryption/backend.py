@@ -49,7 +49,7 @@ from cannery.backends._encryption.contents import (
 )
 from cannery.backends._encryption.exchanges import EncryptedExchanges
 from cannery.backends._encryption.keyring import Keyring
-from cannery.backends._encryption.outside import is_reserved, read_clear
+from cannery.backends._encryption.outside import is_reserved
 from cannery.backends._encryption.sources import parse_source
 from cannery.backends._hashing import Hashing
 from cannery.backends._keys import Encryption
@@ -63,6 +63,7 @@ from cannery.errors import (
 
 _ATTEMPTS = 1000
 _MOST_KNOWN = 100_000
+_MOST_SEALED = 4096
 
 
 class _Lock:
@@ -86,6 +87,7 @@ class EncryptedBackend:
         self._ring = Keyring(inner, parse_source(key), location)
         self._scopes: dict[str, str] = {}
         self._ends: dict[str, int] = {}
+        self._sealed_metadata: dict[bytes, bytes] = {}
         self._locks: weakref.WeakValueDictionary[str, _Lock] = weakref.WeakValueDictionary()
         self._locks_lock = threading.Lock()
         self.is_read_only = inner.is_read_only
@@ -193,20 +195,17 @@ class EncryptedBackend:
                 change, requires=requires, metadata=kept, session=self._session(change)
             )
         keys = self._ring.keys(change.scope)
+        entries = [lines.outside_of(keys, entry) for entry in change.entries]
         stored = [
-            lines.seal(
-                keys, line, lines.clear_of(keys, entry, _referred(line)), change.identifier, at
-            )
-            for at, (line, entry) in enumerate(
-                zip(change.lines, change.entries, strict=True), start
-            )
+            lines.seal(keys, line, entry, _referred(line), lines.Place(change.identifier, at))
+            for at, (line, entry) in enumerate(zip(change.lines, entries, strict=True), start)
         ]
         return msgspec.structs.replace(
             change,
             requires=requires,
             metadata=kept,
             lines=stored,
-            entries=[read_clear(line) for line in stored],
+            entries=entries,
             expected=start if change.lines else change.expected,
             contents={
                 keys.content_id(digest): None if data is None else seal_content(keys, digest, data)
@@ -225,14 +224,23 @@ class EncryptedBackend:
         """What must be kept for metadata to be as it was read."""
         if raw is None:
             return None
+        known = self._sealed_metadata.get(raw)
+        if known is not None:
+            return known
         try:
             read = msgspec.json.decode(raw, type=Metadata)
         except msgspec.MsgspecError:
             return raw
         if self._ring.problem(read.scope) is None:
-            return metadata.seal(self._ring.keys(read.scope), read).encode()
+            return self._remember(raw, metadata.seal(self._ring.keys(read.scope), read).encode())
         kept = self.inner.metadata(check_identifier(identifier))
         return kept if kept is not None and self._read_metadata(kept).encode() == raw else raw
+
+    def _remember(self, raw: bytes, sealed: bytes) -> bytes:
+        if len(self._sealed_metadata) > _MOST_SEALED:
+            self._sealed_metadata.clear()
+        self._sealed_metadata[raw] = sealed
+        return sealed
 
     def _kept(self, about: Metadata, before: bytes | None, *, has_lines: bool) -> Metadata:
         """Metadata as it is kept. What cannot be read can still be deleted."""
@@ -445,16 +453,12 @@ def _opened(
     keys: ScopeKeys, span: Span, reading: Reading
 ) -> tuple[list[bytes | None], list[Damage]]:
     """Decrypted lines, None for those that cannot be decrypted, and what is wrong with these."""
-    opened: list[bytes | None] = []
-    wrong: list[Damage] = []
+    place = lines.Place(span.identifier, reading.start)
+    opened, wrong = lines.unseal(keys, reading.lines, place)
     where = f"conversations/{span.identifier}/messages.jsonl"
-    for position, stored in enumerate(reading.lines, reading.start):
-        line = None
-        if stored is not None:
-            try:
-                line = lines.unseal(keys, stored, span.identifier, position)
-            except ValueError as error:
-                problem = f"the line cannot be decrypted: {error}"
-                wrong.append(Damage(where, problem, position - span.base + 1, position))
-        opened.append(line)
-    return opened, wrong
+    return opened, [
+        Damage(
+            where, f"the line cannot be decrypted: {problem}", position - span.base + 1, position
+        )
+        for position, problem in wrong.items()
+    ]

@@ -1,4 +1,4 @@
-"""What the data key of one scope encrypts: lines, metadata, notes; and the tokens by which names are found.
+"""What the data key of one scope gives: ciphers for lines, metadata, content and notes, and tokens for names.
 
 AES-256-GCM throughout. Every purpose has a key of its own, derived by HKDF-SHA256 from the data key and the identity of
 the store. What stands in the clear beside a ciphertext, and where that stands, is authenticated with it.
@@ -9,10 +9,10 @@ from __future__ import annotations
 import base64
 import binascii
 import functools
-import hmac
 import os
 from typing import TypeAlias
 
+from cannery.backends._hashing import keyed
 from cannery.errors import ConfigurationError, DamageError
 
 try:
@@ -26,11 +26,12 @@ except ImportError:
     ) from None
 
 Cipher: TypeAlias = AESGCM
+Changed: TypeAlias = InvalidTag
 NONCE = 12
 TAG = 16
 _TOKEN = 16
 _CONVERSATIONS = 4096
-_CHANGED = "it was changed, or stood in another place"
+CHANGED = "it was changed, or stood in another place"
 
 
 class ScopeKeys:
@@ -48,11 +49,11 @@ class ScopeKeys:
         self._contents = derived("contents")
         self._notes = AESGCM(derived("notes"))
         self.digests = derived("digests")
-        self._of_conversation = functools.lru_cache(_CONVERSATIONS)(self._derive)
+        self.line_cipher = functools.lru_cache(_CONVERSATIONS)(self._derive)
 
     def _derive(self, identifier: str) -> AESGCM:
         """The cipher of a conversation's lines: a key each, so that random nonces suffice for any number of them."""
-        return AESGCM(hmac.digest(self._lines, identifier.encode(), "sha256"))
+        return AESGCM(keyed(self._lines, identifier.encode()))
 
     # Names
 
@@ -61,37 +62,22 @@ class ScopeKeys:
         if not name:
             return ""
         said = f"{kind}\0{name}".encode(errors="surrogatepass")
-        return hmac.digest(self._names, said, "sha256")[:_TOKEN].hex()
+        return keyed(self._names, said)[:_TOKEN].hex()
 
     def content_id(self, digest: bytes) -> bytes:
         """By what the backend below knows content."""
-        return hmac.digest(self._content_ids, digest, "sha256")
+        return keyed(self._content_ids, digest)
 
     def content_cipher(self, salt: bytes) -> AESGCM:
         """The cipher of one content."""
-        return AESGCM(hmac.digest(self._contents, salt, "sha256"))
-
-    # Lines
-
-    def seal_line(self, line: bytes, clear: bytes, identifier: str, position: int) -> bytes:
-        """A line as text, bound to its conversation and position and to what stands in the clear beside it."""
-        nonce = os.urandom(NONCE)
-        place = b"%d\0%b" % (position, clear)
-        sealed = self._of_conversation(identifier).encrypt(nonce, line, place)
-        return binascii.b2a_base64(nonce + sealed, newline=False)
-
-    def open_line(self, text: bytes, clear: bytes, identifier: str, position: int) -> bytes:
-        """The line; ValueError if it is not what was written there."""
-        sealed = binascii.a2b_base64(text, strict_mode=True)
-        place = b"%d\0%b" % (position, clear)
-        return decrypted(self._of_conversation(identifier), sealed[:NONCE], sealed[NONCE:], place)
+        return AESGCM(keyed(self._contents, salt))
 
     # Metadata
 
     def seal_metadata(self, raw: bytes, identifier: str) -> str:
         """Metadata as text; the same for the same metadata, so that what was read can be required unchanged."""
         place = identifier.encode()
-        nonce = hmac.digest(self._metadata_nonce, place + b"\0" + raw, "sha256")[:NONCE]
+        nonce = keyed(self._metadata_nonce, place + b"\0" + raw)[:NONCE]
         return base64.b64encode(nonce + self._metadata.encrypt(nonce, raw, place)).decode()
 
     def open_metadata(self, text: str, identifier: str) -> bytes:
@@ -119,7 +105,7 @@ def decrypted(cipher: Cipher, nonce: bytes, sealed: bytes, place: bytes) -> byte
     try:
         return cipher.decrypt(nonce, sealed, place)
     except (InvalidTag, ValueError):
-        raise ValueError(_CHANGED) from None
+        raise ValueError(CHANGED) from None
 
 
 def _opened(cipher: Cipher, text: str, place: bytes) -> bytes:
@@ -143,4 +129,4 @@ def unwrap(text: str, key: bytes, place: bytes) -> bytes | None:
 
 def name_of(key: bytes) -> str:
     """A short name of a key that tells nothing of it."""
-    return hmac.digest(key, b"cannery key name", "sha256")[:4].hex()
+    return keyed(key, b"cannery key name")[:4].hex()
