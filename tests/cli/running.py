@@ -15,6 +15,7 @@ COMMAND = [str(SCRIPT)] if SCRIPT.exists() else [sys.executable, "-m", "cannery"
 # What belongs to the person who runs the tests and must not reach the command.
 PRIVATE = (
     "CANNERY_STORE",
+    "CANNERY_ENCRYPTION_KEY",
     "CANNERY_DEBUG",
     "FORCE_COLOR",
     "NO_COLOR",

@@ -2,12 +2,14 @@
 
     {"time":…,"conversation":…,"scope":…,"reply"?:…,"sealed":"…"}
 
-The id of a reply is asked for without a scope, so that its token is the same in all.
+The id of a reply is asked for without a scope, so that its token is the same in all. Where the key of a scope is not
+there, what was spent is kept all the same: ``clear`` in the place of ``sealed``, with figures only.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
@@ -23,7 +25,8 @@ class _Record(Struct):
     time: str
     conversation: str
     scope: str
-    sealed: str
+    sealed: str | UnsetType = UNSET
+    clear: dict[str, Any] | UnsetType = UNSET
     reply: str | UnsetType = UNSET
 
     def place(self) -> bytes:
@@ -37,6 +40,25 @@ class _Named(Struct):
     key: str | None = None
 
 
+_FIGURES = frozenset(
+    [
+        "cache_read_tokens",
+        "cache_write_tokens",
+        "conversation",
+        "cost",
+        "dialect",
+        "first_byte",
+        "input_tokens",
+        "key",
+        "outcome",
+        "output_tokens",
+        "position",
+        "request_id",
+        "seconds",
+        "time",
+        "upstream",
+    ]
+)
 _decode = msgspec.json.Decoder(_Record).decode
 _encode = msgspec.json.Encoder().encode
 _name = msgspec.json.Decoder(_Named).decode
@@ -57,12 +79,19 @@ class EncryptedExchanges:
         self._inner.append([self._sealed(note) for note in notes])
 
     def _sealed(self, note: Note) -> Note:
-        scope = self._scope_of(note.conversation)
+        # What could not be recorded has no conversation.
+        scope = self._scope_of(note.conversation) if note.conversation else None
         if scope is None:
             scope = _name(note.record).key or ""
-        reply = self._ring.reply(note.reply) if note.reply else ""
-        record = _Record(note.time, note.conversation, scope, "", reply or UNSET)
-        record.sealed = self._ring.keys(scope).seal_note(note.record, record.place())
+        record = _Record(note.time, note.conversation, scope)
+        reply = ""
+        try:
+            record.sealed = self._ring.keys(scope).seal_note(note.record, record.place())
+            reply = self._ring.reply(note.reply) if note.reply else ""
+            record.reply = reply or UNSET
+        except KeyUnavailableError:
+            told = msgspec.json.decode(note.record, type=dict[str, Any])
+            record.clear = {name: told[name] for name in told.keys() & _FIGURES}
         return Note(note.conversation, note.time, reply, _encode(record))
 
     def of(self, conversations: Iterable[str]) -> list[bytes]:
@@ -83,6 +112,9 @@ class EncryptedExchanges:
         for raw in records:
             try:
                 record = _decode(raw)
+                if record.sealed is UNSET:
+                    yield _encode({} if record.clear is UNSET else record.clear)
+                    continue
                 keys = self._ring.keys(record.scope)
                 yield keys.open_note(record.sealed, record.place())
             except (KeyUnavailableError, msgspec.MsgspecError, ValueError):
