@@ -8,14 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 from cannery.families.chat.settings import FLAG, NUMBER, WHOLE, Settings
-from cannery.families.chat.tools import write_tools
 from cannery.messages.absence import absent
 from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import (
     OutputFormat,
     Request,
     Thinking,
-    ToolChoice,
     new_controls,
     new_output_format,
     new_thinking,
@@ -26,7 +24,6 @@ from cannery.wire.controls import drop_control, effort_of, given_controls, put
 from cannery.wire.losses import Report
 from cannery.wire.residues import set_again, setting
 
-NAME = "ollama_chat"
 # The settings among the options: the control that each sets, and the types that it may have.
 _OPTIONS: dict[str, tuple[str, tuple[type, ...]]] = {
     "num_predict": ("max_tokens", WHOLE),
@@ -59,7 +56,7 @@ MODELLED = frozenset(
 _EFFORTS = ("low", "medium", "high")
 
 
-def read_settings(body: Object) -> Settings:
+def read_settings(dialect: str, body: Object) -> Settings:
     """All fields of a request but its messages and tools; what is not understood becomes the residue."""
     found = Settings(stream=True)
     controls: Object = {}
@@ -82,7 +79,7 @@ def read_settings(body: Object) -> Settings:
     if controls:
         found.controls = new_controls(**controls)
     patch = setting(body, patches, written)
-    found.residue = None if patch is None else Residue(NAME, None, write_json(patch))
+    found.residue = None if patch is None else Residue(dialect, None, write_json(patch))
     return found
 
 
@@ -119,15 +116,10 @@ def _read_thinking(body: Object, controls: Object) -> None:
     del body["think"]
 
 
-def write_settings(request: Request, report: Report) -> Object:
-    """Every field of the body but the messages, in the usual form."""
+def write_settings(dialect: str, request: Request, report: Report) -> Object:
+    """Every field of the body but the messages and tools, in the usual form."""
     body: Object = {}
     put(body, "model", request.model)
-    is_same = request.source == NAME
-    if request.tools:
-        write_tools(NAME, request, body, report, has_freeform=False)
-    if isinstance(request.tool_choice, ToolChoice):
-        _drop_choice(request.tool_choice, body, report)
     options: Object = {}
     for name, value in given_controls(request.controls):
         key = _KEYS.get(name)
@@ -139,19 +131,9 @@ def write_settings(request: Request, report: Report) -> Object:
         body["options"] = options
     # One that says nothing would stream.
     body["stream"] = request.stream is True
-    if is_same and request.stream is absent:
+    if request.source == dialect and request.stream is absent:
         del body["stream"]
     return body
-
-
-def _drop_choice(choice: ToolChoice, body: Object, report: Report) -> None:
-    """Leave out a choice that says more than that the model is free to call."""
-    if choice.mode == "none" and "tools" in body:
-        # Without tools there are no calls.
-        del body["tools"]
-        report.lose("CONTROL_CHANGED", "@tool_choice", "Ollama has no tool choice: no tools sent")
-    elif choice.mode not in ("auto", "none"):
-        report.lose("CONTROL_DROPPED", "@tool_choice", "Ollama has no tool choice")
 
 
 def _write_control(name: str, value: Any, body: Object, options: Object, report: Report) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from cannery.dialects.ollama_chat.reading import OllamaReader
-from cannery.dialects.ollama_chat.settings import NAME
-from cannery.dialects.ollama_chat.writing import OllamaWriter
+from msgspec import Struct
+
 from cannery.errors import DialectError
+from cannery.families.ollama.reading import OllamaReader
+from cannery.families.ollama.writing import OllamaWriter
 from cannery.messages.absence import absent
 from cannery.messages.canisters import InvocationCanisterClass
 from cannery.messages.conversation import Conversation
@@ -24,29 +26,65 @@ from cannery.wire.places import Places
 from cannery.wire.residues import nested, own_residue, recall, take_usual
 
 FINISHES = {"stop": FinishReason.Stop, "length": FinishReason.Length}
+# What an answer may have beside its words.
+_BESIDE = ("images", "tool_calls")
 # The time that is told where none is known.
 _EPOCH = 0
 
 
-def read_response(body: bytes, places: Places) -> Response:
-    """The answer that a body gives."""
-    return read_fields(NAME, body, places, _read_response)
+class Shape(Struct, frozen=True):
+    """One of the two APIs: the field that is the message of an answer ("" for all of it), and the one of its text."""
+
+    name: str
+    message: str = "message"
+    content: str = "content"
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """The fields of an answer in which something is said."""
+        return (self.message,) if self.message else (self.content, "thinking", *_BESIDE)
+
+    def message_of(self, line: Object) -> Any:
+        """The message of an answer or of a line."""
+        if self.message:
+            return line.get(self.message)
+        return {key: line[key] for key in self.said if key in line}
+
+    def wrap(self, message: Object) -> Object:
+        """The fields of an answer that say what a message says."""
+        if self.message:
+            return {self.message: message}
+        named = {"content": self.content}
+        return {named.get(key, key): item for key, item in message.items() if key != "role"}
 
 
-def _read_response(fields: Fields, places: Places) -> Response:
+def response_reader(shape: Shape) -> Callable[[bytes, Places], Response]:
+    """The reader of a dialect's answers."""
+
+    def read(fields: Fields, places: Places) -> Response:
+        return _read_response(shape, fields, places)
+
+    return lambda body, places: read_fields(shape.name, body, places, read)
+
+
+def _read_response(shape: Shape, fields: Fields, places: Places) -> Response:
     body = {key: decode(field) for key, field in fields.items()}
-    if "message" not in body and type(body.get("error")) is str:
-        raise DialectError(NAME, "error", "tells of an error and gives no answer")
+    needed = shape.said[0]
+    if needed not in body and type(body.get("error")) is str:
+        raise DialectError(shape.name, "error", "tells of an error and gives no answer")
     model, when = body.get("model"), body.get("created_at")
-    reader = OllamaReader(places.canisters, model, call_stem(when))
-    message = reader.object(reader.field(body, "message", ""), "message")
-    del body["message"]
+    reader = OllamaReader(shape.name, places.canisters, model, call_stem(when), shape.content)
+    reader.field(body, needed, "")
+    message = reader.object(shape.message_of(body), shape.message)
+    for key in shape.said:
+        body.pop(key, None)
     apart: Object = {}
     dropped: list[str] = []
-    take_usual(message, "role", "assistant", dropped)
-    if "role" in message:
-        apart["role"] = message.pop("role")
-    reader.assistant(message, ("message",))
+    if shape.message:
+        take_usual(message, "role", "assistant", dropped)
+        if "role" in message:
+            apart["role"] = message.pop("role")
+    reader.assistant(message, (shape.message,) if shape.message else ())
     has_calls = any(type(each) is InvocationCanisterClass for each in reader.canisters)
     finish = read_finish(body.get("done_reason"), has_calls=has_calls)
     created = read_time(when)
@@ -64,8 +102,8 @@ def _read_response(fields: Fields, places: Places) -> Response:
         text(model),
         absent,
         absent,
-        None if patch is None else Residue(NAME, None, write_json(patch)),
-        NAME,
+        None if patch is None else Residue(shape.name, None, write_json(patch)),
+        shape.name,
         created,
     )
 
@@ -121,23 +159,27 @@ def take_counts(body: Object) -> Any:
     return new_usage(asked, said)
 
 
-def write_response(response: Response, report: Report) -> Object:
-    """The body of an answer."""
-    is_same = response.source == NAME
-    pieces = answer_pieces(response, NAME, report)
-    writer = OllamaWriter(report, is_same=is_same, for_answer=True)
+def response_writer(shape: Shape) -> Callable[[Response, Report], Object]:
+    """The writer of a dialect's answers."""
+    return lambda response, report: _write_response(shape, response, report)
+
+
+def _write_response(shape: Shape, response: Response, report: Report) -> Object:
+    is_same = response.source == shape.name
+    pieces = answer_pieces(response, shape.name, report)
+    writer = OllamaWriter(shape.name, report, is_same=is_same, for_answer=True)
     message = writer.assistant(pieces) if pieces else {"role": "assistant", "content": ""}
     if not is_same:
         report_ending(response, report)
     body: Object = {
         "model": "" if response.model is absent else response.model,
         "created_at": write_time(response.created),
-        "message": message,
+        **shape.wrap(message),
         "done": True,
         "done_reason": finish_word(response.finish),
         **write_counts(response.usage),
     }
-    residue = own_residue(response, NAME)
+    residue = own_residue(response, shape.name)
     return body if residue is None else recall(body, residue.envelope)
 
 

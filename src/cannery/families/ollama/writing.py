@@ -1,4 +1,4 @@
-"""Writing Ollama requests: each turn is one flat message with one text, images beside it, and calls.
+"""Writing Ollama's messages: each turn is one flat message with one text, images beside it, and calls.
 
 What has no field of its own is said in the text where it can be (documents, refusals, failed results), and reported.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any, assert_never
 
-from cannery.dialects.ollama_chat.settings import NAME, write_settings
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     DocumentCanisterClass,
@@ -28,7 +27,6 @@ from cannery.messages.content import (
     VideoContentClass,
 )
 from cannery.messages.payload import Location
-from cannery.messages.requests import Request
 from cannery.wire.arguments import FREEFORM_INPUT, object_input, wrapped_input
 from cannery.wire.bodies import Object
 from cannery.wire.contract import Piece
@@ -44,7 +42,7 @@ from cannery.wire.media import (
     is_text_file,
     standard_base64,
 )
-from cannery.wire.residues import own_residue, recall, recall_settings
+from cannery.wire.residues import own_residue, recall
 from cannery.wire.turns import MODEL, SIDES, SUPERVISOR, turns
 
 # A text, or an image as its base64 with the patch of its spelling.
@@ -54,7 +52,10 @@ _Said = tuple[list[str], list[Any]]
 class OllamaWriter:
     """Writes messages; ``is_same`` if they were read from the same dialect."""
 
-    def __init__(self, report: Report, *, is_same: bool, for_answer: bool = False) -> None:
+    def __init__(
+        self, dialect: str, report: Report, *, is_same: bool, for_answer: bool = False
+    ) -> None:
+        self.dialect = dialect
         self.report = report
         self.is_same = is_same
         self.for_answer = for_answer
@@ -68,7 +69,7 @@ class OllamaWriter:
             if whose is MODEL:
                 written.append(self.assistant(turn))
             elif whose is SUPERVISOR:
-                written.append(self._spoken(turn, "system"))
+                written.append(self.spoken(turn, "system"))
             else:
                 self._user_side(turn, written)
         return written
@@ -79,15 +80,16 @@ class OllamaWriter:
         for piece in turn:
             if isinstance(piece.canister, ResultCanisterClass):
                 if spoken:
-                    written.append(self._spoken(spoken, "user"))
+                    written.append(self.spoken(spoken, "user"))
                     spoken = []
                 written.append(self._result(piece))
             else:
                 spoken.append(piece)
         if spoken:
-            written.append(self._spoken(spoken, "user"))
+            written.append(self.spoken(spoken, "user"))
 
-    def _spoken(self, turn: list[Piece], role: str) -> Object:
+    def spoken(self, turn: list[Piece], role: str) -> Object:
+        """A system or user message."""
         texts: list[str] = []
         images: list[Any] = []
         for piece in turn:
@@ -101,7 +103,7 @@ class OllamaWriter:
 
     def _message(self, role: str, texts: list[str], images: list[Any], turn: list[Piece]) -> Object:
         """A message; several texts are paragraphs of one."""
-        head = own_residue(turn[0].canister, NAME)
+        head = own_residue(turn[0].canister, self.dialect)
         form = None if head is None else head.form
         if len(texts) > 1 and not self.is_same:
             self.report.lose("STRUCTURE_FLATTENED", turn[0].place, "parts became paragraphs")
@@ -122,7 +124,7 @@ class OllamaWriter:
         """What one piece says and shows."""
         canister: Any = piece.canister
         residue = canister.residue
-        if residue is not None and residue.dialect != NAME:
+        if residue is not None and residue.dialect != self.dialect:
             report_residue(canister, self.report, piece.place)
         held = canister.held
         if held is absent:
@@ -135,7 +137,7 @@ class OllamaWriter:
             texts, images = self.content(held, piece.place)
             return [supplement("".join(texts), title)], images
         texts, images = self.content(held, piece.place)
-        if images and residue is not None and residue.dialect == NAME:
+        if images and residue is not None and residue.dialect == self.dialect:
             images = [recall(image, residue.part) for image in images]
         return texts, images
 
@@ -212,7 +214,7 @@ class OllamaWriter:
 
     def _result(self, piece: Piece) -> Object:
         canister: Any = piece.canister
-        residue = own_residue(canister, NAME)
+        residue = own_residue(canister, self.dialect)
         if residue is None:
             report_residue(canister, self.report, piece.place)
         texts, images = self.content(canister.held, piece.place)
@@ -263,7 +265,7 @@ class OllamaWriter:
 
     def _thoughts(self, piece: Piece) -> list[str]:
         held: Any = piece.canister.held
-        if piece.canister.residue is not None and piece.canister.residue.dialect != NAME:
+        if piece.canister.residue is not None and piece.canister.residue.dialect != self.dialect:
             report_residue(piece.canister, self.report, piece.place)
         if held.signature is not None or held.encrypted is not None:
             self.report.lose("SIGNATURE_DROPPED", piece.place)
@@ -278,7 +280,7 @@ class OllamaWriter:
         function = {"name": canister.name, "arguments": self._arguments(piece)}
         ours: Object = {"id": canister.identifier, "function": function}
         residue = canister.residue
-        if residue is not None and residue.dialect != NAME:
+        if residue is not None and residue.dialect != self.dialect:
             report_residue(canister, self.report, piece.place)
             residue = None
         return ours if residue is None else recall(ours, residue.part)
@@ -295,12 +297,3 @@ class OllamaWriter:
                 self.report.lose("ARGUMENTS_WRAPPED", piece.place)
             return wrapped_input(text)
         return found
-
-
-def write_request(request: Request, pieces: list[Piece], report: Report) -> Object:
-    """The body of a request."""
-    is_same = request.source == NAME
-    body = write_settings(request, report)
-    body = recall_settings(body, own_residue(request, NAME))
-    body["messages"] = OllamaWriter(report, is_same=is_same).messages(pieces)
-    return body

@@ -9,7 +9,10 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from cannery.dialects.ollama_chat.responses import (
+from cannery.errors import DialectError
+from cannery.families.chat.stream_speech import Turns
+from cannery.families.ollama.answers import (
+    Shape,
     finish_word,
     read_finish,
     read_time,
@@ -17,9 +20,6 @@ from cannery.dialects.ollama_chat.responses import (
     write_counts,
     write_time,
 )
-from cannery.dialects.ollama_chat.settings import NAME
-from cannery.errors import DialectError
-from cannery.families.chat.stream_speech import Turns
 from cannery.messages.absence import absent
 from cannery.messages.content import (
     DataContentClass,
@@ -51,14 +51,15 @@ from cannery.wire.media import sniff
 from cannery.wire.residues import nested, own_residue, recall
 from cannery.wire.streams import Thoughts, own_failure, read_chunk, too_deep
 
-_HEAD = frozenset({"model", "created_at", "message", "done"})
-_MESSAGE = frozenset({"role", "content", "thinking", "images", "tool_calls"})
+_HEAD = frozenset({"model", "created_at", "done"})
+_MESSAGE = frozenset({"role", "content", "response", "thinking", "images", "tool_calls"})
 
 
 class OllamaStreamReader:
     """Takes the bytes of a stream and gives events."""
 
-    def __init__(self) -> None:
+    def __init__(self, shape: Shape) -> None:
+        self._shape = shape
         self._frames = NDJSON.reader()
         self._stem = ""
         self._model: str | None = None
@@ -86,18 +87,19 @@ class OllamaStreamReader:
     def _line(self, data: str) -> Iterator[Event]:
         if self._is_over:
             return
-        line = read_chunk(NAME, data)
+        line = read_chunk(self._shape.name, data)
         error = line.get("error")
         if type(error) is str and error:
             self._is_over = True
-            yield Failure(error, raw=data, dialect=NAME)
+            yield Failure(error, raw=data, dialect=self._shape.name)
             return
         if not self._stem:
             yield self._start(line)
-        message = line.get("message")
+        message = self._shape.message_of(line)
         if type(message) is dict:
             yield from self._fragment(message)
-        self._around |= {key: item for key, item in line.items() if key != "message"}
+        said = self._shape.said
+        self._around |= {key: item for key, item in line.items() if key not in said}
         if line.get("done") is True:
             yield from self._end()
 
@@ -105,10 +107,10 @@ class OllamaStreamReader:
         when, model = line.get("created_at"), line.get("model")
         self._stem = call_stem(when)
         self._model = model if type(model) is str else None
-        return Start(absent, text(model), read_time(when), NAME)
+        return Start(absent, text(model), read_time(when), self._shape.name)
 
     def _fragment(self, message: Object) -> Iterator[Event]:
-        for key, kind in (("thinking", "reasoning"), ("content", "text")):
+        for key, kind in (("thinking", "reasoning"), (self._shape.content, "text")):
             words = message.get(key)
             if type(words) is str and words:
                 yield from self._say(kind, words)
@@ -131,7 +133,7 @@ class OllamaStreamReader:
         if self._open is None or self._open[0] != kind:
             yield from self._end_open()
             self._open = (kind, self._count)
-            origin = Origin(NAME, self._model) if kind == "reasoning" else None
+            origin = Origin(self._shape.name, self._model) if kind == "reasoning" else None
             yield PartStart(self._count, kind, origin=origin)
             self._count += 1
         yield Delta(self._open[1], words)
@@ -154,11 +156,13 @@ class OllamaStreamReader:
         patch = nested(left, {"function": {"s": inner} if inner else None}, dropped)
         residue = None
         if patch is not None:
-            residue = Residue(NAME, guarded(NAME, partial(write_json, patch)))
+            residue = Residue(
+                self._shape.name, guarded(self._shape.name, partial(write_json, patch))
+            )
         name = str(function.get("name") or "")
         index, self._count = self._count, self._count + 1
         yield PartStart(index, "invocation", identifier, name, residue=residue)
-        words = guarded(NAME, partial(argument_text, function.get("arguments")))
+        words = guarded(self._shape.name, partial(argument_text, function.get("arguments")))
         if words:
             yield Delta(index, words, "arguments")
         yield PartEnd(index)
@@ -180,7 +184,7 @@ class OllamaStreamReader:
             del rest["done_reason"]
         if around.get("created_at") != write_time(read_time(around.get("created_at"))):
             rest["created_at"] = around.get("created_at")
-        own = guarded(NAME, partial(self._residue, rest))
+        own = guarded(self._shape.name, partial(self._residue, rest))
         yield Finish(
             read_finish("stop", has_calls=False) if reason is absent else reason,
             around=own,
@@ -189,13 +193,14 @@ class OllamaStreamReader:
 
     def _residue(self, rest: Object) -> Residue | None:
         patch = nested(rest, {"message": {"s": self._message} if self._message else None})
-        return None if patch is None else Residue(NAME, None, write_json(patch))
+        return None if patch is None else Residue(self._shape.name, None, write_json(patch))
 
 
 class OllamaStreamWriter:
     """Takes events and gives lines."""
 
-    def __init__(self, options: StreamOptions) -> None:
+    def __init__(self, shape: Shape, options: StreamOptions) -> None:
+        self._shape = shape
         self._options = options
         self._model = options.model or ""
         self._created: Any = options.created or absent
@@ -212,7 +217,7 @@ class OllamaStreamWriter:
         try:
             return self._write(event)
         except RecursionError:
-            raise too_deep(NAME) from None
+            raise too_deep(self._shape.name) from None
 
     def _write(self, event: Event) -> bytes:
         match event:
@@ -247,12 +252,12 @@ class OllamaStreamWriter:
             waiting += self._next_turn(PartEnd(self._turns.open))
         body = {
             **self._head(),
-            "message": {"role": "assistant", "content": ""},
+            **self._shape.wrap({"role": "assistant", "content": ""}),
             "done": True,
             "done_reason": finish_word(finish.reason),
             **write_counts(self._usage),
         }
-        residue = own_residue(finish, NAME)
+        residue = own_residue(finish, self._shape.name)
         ended = body if residue is None else recall(body, residue.envelope)
         return waiting + NDJSON.write("", ended)
 
@@ -261,7 +266,7 @@ class OllamaStreamWriter:
 
     def _line(self, **message: Any) -> bytes:
         said = {"role": "assistant", "content": "", **message}
-        return NDJSON.write("", {**self._head(), "message": said, "done": False})
+        return NDJSON.write("", {**self._head(), **self._shape.wrap(said), "done": False})
 
     def _part_start(self, event: PartStart) -> bytes:
         self._kinds[event.index] = event
@@ -289,7 +294,7 @@ class OllamaStreamWriter:
     def _said(self, event: Delta) -> bytes:
         start = self._kinds[event.index]
         if start.kind == "reasoning":
-            is_own = start.origin is not None and start.origin.dialect == NAME
+            is_own = start.origin is not None and start.origin.dialect == self._shape.name
             return self._line(thinking=event.text if is_own else self._thoughts.joined(event))
         return self._line(content=event.text)
 
@@ -320,21 +325,21 @@ class OllamaStreamWriter:
             "arguments": wrapped_input(words) if given is None else given,
         }
         call: Object = {"id": start.identifier, "function": function}
-        residue = own_residue(start, NAME)
+        residue = own_residue(start, self._shape.name)
         if residue is not None:
             call = recall(call, residue.part)
         return self._line(tool_calls=[call])
 
     def _failure(self, event: Failure) -> bytes:
         self._finish = None
-        own = own_failure(event, NAME)
+        own = own_failure(event, self._shape.name)
         return NDJSON.write("", own or {"error": event.message})
 
 
 def read_error(status: int, body: bytes) -> WireError:
     """The error that a body tells of, whatever it is."""
     try:
-        value = read_value(NAME, body)
+        value = read_value("ollama", body)
     except DialectError:
         value = None
     told = value.get("error") if type(value) is dict else None

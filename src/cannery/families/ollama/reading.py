@@ -1,4 +1,4 @@
-"""Reading Ollama requests: flat messages, whose text is one string and whose images stand beside it.
+"""Reading Ollama's messages: they are flat, their text is one string and their images stand beside it.
 
 A call may have no id and a result none to answer: then results belong to calls by name and order.
 """
@@ -9,9 +9,6 @@ from typing import Any
 
 import msgspec
 
-from cannery.dialects.ollama_chat.settings import NAME, read_settings
-from cannery.errors import DialectError
-from cannery.families.chat.tools import take_tools
 from cannery.families.chat.waiting import WaitingCalls
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
@@ -24,16 +21,14 @@ from cannery.messages.canisters import (
 )
 from cannery.messages.checked import now
 from cannery.messages.content import Origin, new_image, new_parts, new_reasoning, new_text
-from cannery.messages.conversation import Conversation
 from cannery.messages.json_text import write_json
 from cannery.messages.payload import Base64
-from cannery.messages.requests import Request, new_request
 from cannery.messages.residue import Residue
 from cannery.roles.vocabularies import OPENAI
-from cannery.wire.bodies import Object, Reader, decoded, read_listed
+from cannery.wire.bodies import Object, Reader, decoded
 from cannery.wire.markers import flag_error, read_error_flag
 from cannery.wire.media import sniff, split_data_url
-from cannery.wire.places import Path, Places, path_text
+from cannery.wire.places import Path, path_text
 from cannery.wire.residues import nested
 from cannery.wire.wire_roles import read_role
 
@@ -42,10 +37,21 @@ _Image = tuple[Any, Object | None]
 
 
 class OllamaReader(Reader):
-    """Reads the messages of one body, in order; ``places`` takes the path of each canister."""
+    """Reads the messages of one body, in order; ``places`` takes the path of each canister.
 
-    def __init__(self, places: list[Path], model: Any = None, call_stem: str = "call_") -> None:
-        super().__init__(NAME)
+    ``content`` is the field that holds the text of a message.
+    """
+
+    def __init__(
+        self,
+        dialect: str,
+        places: list[Path],
+        model: Any = None,
+        call_stem: str = "call_",
+        content: str = "content",
+    ) -> None:
+        super().__init__(dialect)
+        self._key = content
         self.model = model if type(model) is str else None
         self.canisters: list[AnyCanister] = []
         self.places = places
@@ -64,7 +70,7 @@ class OllamaReader(Reader):
             }
             if "role" not in message:
                 self.fail(f"{path_text(path)}.role", "is required")
-            role = read_role(NAME, message.pop("role"), OPENAI, f"messages.{index}.role")
+            role = read_role(self.dialect, message.pop("role"), OPENAI, f"messages.{index}.role")
             self.message(message, role, path)
 
     def message(self, message: Object, role: str, path: Path) -> None:
@@ -74,7 +80,7 @@ class OllamaReader(Reader):
         elif role in ("tool", "function"):
             self._result(message, role, path)
         else:
-            self._spoken(message, role, path)
+            self.spoken(message, role, path)
 
     def _add(self, canister: AnyCanister, path: Path) -> None:
         self.canisters.append(canister)
@@ -82,13 +88,13 @@ class OllamaReader(Reader):
 
     def _content(self, message: Object, path: Path) -> tuple[str, str | None]:
         """The text of a message, and its form where it has none."""
-        content = message.pop("content", absent)
+        content = message.pop(self._key, absent)
         if type(content) is str:
             return content, None
         if content is absent:
             return "", "absent"
         if content is not None:
-            self.fail(f"{path_text(path)}.content", "expected a string")
+            self.fail(path_text((*path, self._key)), "expected a string")
         return "", "null"
 
     def _images(self, message: Object, path: Path) -> list[_Image]:
@@ -96,9 +102,8 @@ class OllamaReader(Reader):
         if images is None or images == []:
             return []
         found = []
-        for index, data in enumerate(self.list(images, f"{path_text(path)}.images")):
-            place = f"{path_text(path)}.images[{index}]"
-            found.append(_read_image(self.text(data, place)))
+        for index, data in enumerate(self.list(images, path_text((*path, "images")))):
+            found.append(_read_image(self.text(data, path_text((*path, "images", index)))))
         del message["images"]
         return found
 
@@ -112,10 +117,11 @@ class OllamaReader(Reader):
         head = self.canisters[start]
         part = None if head.residue is None else head.residue.part
         text = None if envelope is None else write_json(envelope)
-        residue = Residue(NAME, part, text, form)
+        residue = Residue(self.dialect, part, text, form)
         msgspec.structs.force_setattr(head, "residue", residue)
 
-    def _spoken(self, message: Object, role: str, path: Path) -> None:
+    def spoken(self, message: Object, role: str, path: Path) -> None:
+        """A system or user message."""
         start = len(self.canisters)
         if role == "developer":
             message["role"] = role
@@ -128,7 +134,7 @@ class OllamaReader(Reader):
                 if role == "user"
                 else new_supervisor(*held, None, None, "system" if role != "developer" else role)
             )
-            self._add(canister, path if form == "absent" else (*path, "content"))
+            self._add(canister, path if form == "absent" else (*path, self._key))
         elif form is None:
             form = "string"
         self._show(images, path, start, new_user)
@@ -137,7 +143,7 @@ class OllamaReader(Reader):
     def _show(self, images: list[_Image], path: Path, start: int, make: Any) -> None:
         """Add the images of a message."""
         for index, (held, patch) in enumerate(images):
-            residue = None if patch is None else Residue(NAME, write_json(patch))
+            residue = None if patch is None else Residue(self.dialect, write_json(patch))
             joined = len(self.canisters) > start
             self._add(make(held, self._when, joined, residue), (*path, "images", index))
 
@@ -148,15 +154,15 @@ class OllamaReader(Reader):
         thought = message.get("thinking")
         if type(thought) is str and thought:
             del message["thinking"]
-            held = new_reasoning((thought,), (), None, None, Origin(NAME, self.model))
+            held = new_reasoning((thought,), (), None, None, Origin(self.dialect, self.model))
             self._add(new_assistant(held, self._when), (*path, "thinking"))
         images = self._images(message, path)
         calls = message.get("tool_calls")
         if calls is not None:
-            self.list(calls, f"{path_text(path)}.tool_calls")
+            self.list(calls, path_text((*path, "tool_calls")))
         if text or not (images or calls or len(self.canisters) > start):
             joined = len(self.canisters) > start
-            self._add(new_assistant(text, self._when, joined), (*path, "content"))
+            self._add(new_assistant(text, self._when, joined), (*path, self._key))
         self._show(images, path, start, new_assistant)
         if calls:
             if len(self.canisters) == start:
@@ -193,7 +199,7 @@ class OllamaReader(Reader):
                 spelling = {"v": arguments}
         inner = nested(function, {"arguments": spelling}, lacking)
         patch = nested(given, {"function": inner}, dropped)
-        residue = None if patch is None else Residue(NAME, write_json(patch))
+        residue = None if patch is None else Residue(self.dialect, write_json(patch))
         self._waiting.add(identifier, name)
         own = (identifier, name, False)
         self._add(new_invocation(text, self._when, True, residue, None, *own), path)
@@ -218,7 +224,9 @@ class OllamaReader(Reader):
         envelope = nested(message, inner, dropped)
         residue = None
         if envelope is not None or form is not None:
-            residue = Residue(NAME, None, None if envelope is None else write_json(envelope), form)
+            residue = Residue(
+                self.dialect, None, None if envelope is None else write_json(envelope), form
+            )
         own = (identifier, error)
         self._add(new_result(held, self._when, False, residue, None, *own), path)
 
@@ -245,40 +253,3 @@ def _read_image(data: str) -> _Image:
         return new_image(payload, inline[0]), {"p": [0, len(payload.text), head]}
     payload = Base64(data)
     return new_image(payload, sniff(payload) or "image/png"), None
-
-
-def read_request(body: bytes, places: Places) -> Request:
-    """The request that a body asks for."""
-    return read_listed(NAME, body, places, _read_request)
-
-
-def _read_request(body: Object, places: Places) -> Request:
-    if "messages" not in body:
-        raise DialectError(NAME, "messages", "is required")
-    messages = body.pop("messages")
-    tools = take_tools(NAME, body, places.tools) if "tools" in body else ()
-    settings = read_settings({key: _whole(value) for key, value in body.items()})
-    reader = OllamaReader(places.canisters, settings.model)
-    reader.messages(messages)
-    return new_request(  # type: ignore[no-any-return]
-        Conversation.trusted(reader.canisters),
-        settings.model,
-        tools,
-        absent,
-        settings.controls,
-        settings.stream,
-        settings.residue,
-        NAME,
-    )
-
-
-def _whole(value: Any) -> Any:
-    """A field with the objects in its lists decoded."""
-    if type(value) is not list:
-        return value
-    return [
-        {key: decoded(held) if type(held) is dict else held for key, held in item.items()}
-        if type(item) is dict
-        else item
-        for item in value
-    ]

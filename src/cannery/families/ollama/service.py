@@ -1,0 +1,66 @@
+"""What Ollama's server does around bodies: lists of models, what each is able to do, token counts, streams of lines."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cannery.messages import digests
+from cannery.wire.contract import Rules
+from cannery.wire.framing import NDJSON
+from cannery.wire.service import Headers, Models, Replies, Service, Streams, TokenFields
+
+RULES = Rules(cache_marks=0, knows_developer=False, takes_reasoning_text=True)
+_MODIFIED = "2026-01-01T00:00:00Z"
+# What every model is said to be able to do: programs do not send what is not in this list.
+_CAPABILITIES = ("completion", "tools", "vision", "thinking")
+
+
+def _describe_model(name: str, owner: str) -> dict[str, Any]:
+    details = {
+        "parent_model": "",
+        "format": "",
+        "family": owner,
+        "families": [owner],
+        "parameter_size": "",
+        "quantization_level": "",
+    }
+    return {
+        "name": name,
+        "model": name,
+        "modified_at": _MODIFIED,
+        "size": 0,
+        # Programs take models with the same digest for one.
+        "digest": digests.sha256(name.encode()).hexdigest(),
+        "details": details,
+    }
+
+
+def _show_model(name: str, owner: str) -> dict[str, Any]:
+    """What ``/api/show`` tells of a model."""
+    details = _describe_model(name, owner)["details"]
+    return {
+        "modelfile": f"FROM {name}\n",
+        "parameters": "",
+        "template": "{{ .Prompt }}",
+        "details": details,
+        "model_info": {"general.architecture": owner},
+        "capabilities": [*_CAPABILITIES],
+        "modified_at": _MODIFIED,
+    }
+
+
+def _list_models(models: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"models": models}
+
+
+def ollama_service(field: str) -> Service:
+    """The service; ``field`` is the one that every answer has."""
+    tokens = TokenFields("", ("prompt_eval_count",), ("eval_count",), ())
+    endings = (b'"done":true', b'"done": true', b'"error"')
+    return Service(
+        headers=Headers(agents=("ollama",)),
+        replies=Replies("", (field,), tokens, has_own_fields=True),
+        streams=Streams(NDJSON, endings=endings, by_default=True),
+        models=Models(_describe_model, _list_models, show=_show_model),
+        version={"version": "0.12.0"},
+    )
