@@ -128,7 +128,8 @@ class Writing(Struct):
         """The body of the whole conversation; what is kept of an earlier writing is not written again."""
         conversation = self.request.conversation
         # The record of a data set may have images beside its messages, and has no routes.
-        end = growth.boundary(conversation) if self.target.routes else 0
+        grows = self.target.routes and self.target.takes_turns
+        end = growth.boundary(conversation) if grows else 0
         if end:
             written = self._continued(conversation, end)
             if written is not None:
@@ -253,7 +254,8 @@ def report_lost_settings(
         modelled = source.modelled
         if isinstance(value, Response) and source.modelled_answer is not None:
             modelled = source.modelled_answer
-        report_settings(value, left, modelled, source.control_paths, report, references)
+        paths, defaults = source.control_paths, source.defaults
+        report_settings(value, left, modelled, paths, report, references, defaults)
 
 
 def render(

@@ -12,7 +12,10 @@ from pathlib import Path
 import ollama
 import pytest
 
+from .clients import PIXEL
 from .running import Running
+from .test_clients import UPSTREAMS
+from .upstream import Upstream
 
 _CONFIG = """
 [[upstreams]]
@@ -61,6 +64,50 @@ def test_a_request_streams_unless_it_says_otherwise(served: Running) -> None:
     assert len(lines) > 2
     assert "".join(line["message"]["content"] for line in lines) == "echo: a b c"
     assert lines[-1]["done"] is True
+
+
+@pytest.mark.parametrize("through", UPSTREAMS)
+def test_generate_finishes_through_every_upstream(
+    gateway: Running, upstream: Upstream, through: str
+) -> None:
+    upstream.problems.clear()
+    client, model = ollama.Client(gateway.url), f"{through}-model"
+    try:
+        plain = client.generate(model, "Hi", system="Be brief.", options={"temperature": 0.1})
+        assert (plain.response, plain.done) == ("echo: Hi", True)
+        assert plain.eval_count > 0
+        lines = list(client.generate(model, "one two three", stream=True))
+        assert "".join(line.response for line in lines) == "echo: one two three"
+        assert lines[-1].done is True
+        assert lines[-1].eval_count > 0
+        shown = client.generate(model, "What is this?", images=[PIXEL])
+        assert "[image]" in shown.response
+        with pytest.raises(ollama.ResponseError) as refused:
+            client.generate(f"{through}-429", "Hi")
+        assert refused.value.status_code == 429
+        with pytest.raises(ollama.ResponseError) as refused:
+            client.generate(model, "and then?", context=[1, 2, 3])
+        assert refused.value.status_code == 422
+        assert "HISTORY_MISSING at context" in str(refused.value)
+    finally:
+        client.close()
+    assert upstream.problems == []
+
+
+def test_a_model_is_loaded_by_asking_nothing(served: Running) -> None:
+    client = ollama.Client(served.url)
+    try:
+        loaded = client.generate("echo", keep_alive="10m")
+        assert (loaded.response, loaded.done, loaded.done_reason) == ("", True, "load")
+        assert client.generate("echo", "").done_reason == "load"
+        chat = client.chat("echo", [])
+        assert (chat.message.content, chat.done_reason) == ("", "load")
+        assert client.chat("echo", [], keep_alive=0).done_reason == "unload"
+        with pytest.raises(ollama.ResponseError) as refused:
+            client.generate("nobody")
+        assert refused.value.status_code == 404
+    finally:
+        client.close()
 
 
 def test_llm_ollama_finishes(served: Running, tmp_path: Path) -> None:

@@ -111,7 +111,27 @@ def test_keys_in_the_environment_make_upstreams() -> None:
         upstreams.choose("gpt-5")
     nothing = Upstreams(parse_settings(""), {})
     assert nothing.choose("gpt-5").upstream.is_echo
-    assert len(DEFAULT_ROWS) == 3
+    assert len(DEFAULT_ROWS) == 5
+
+
+@pytest.mark.parametrize(
+    "variable, model, url",
+    [
+        ("MISTRAL_API_KEY", "mistral-large-latest", "https://api.mistral.ai/v1/chat/completions"),
+        ("CO_API_KEY", "command-a-03-2025", "https://api.cohere.com/v2/chat"),
+        ("COHERE_API_KEY", "command-r7b-12-2024", "https://api.cohere.com/v2/chat"),
+    ],
+)
+def test_each_provider_has_the_key_variable_of_its_sdk(variable: str, model: str, url: str) -> None:
+    upstream = Upstreams(parse_settings(""), {variable: "k"}).choose(model).upstream
+    assert upstream.key == "k"
+    dialect = upstream.dialects[0]
+    assert join_url(upstream.row.url, dialect.routes[0].path) == url
+
+
+def test_one_key_under_two_names_is_one_key() -> None:
+    both = {"CO_API_KEY": "k", "COHERE_API_KEY": "k"}
+    assert Upstreams(parse_settings(""), both).choose("command-a").upstream.others == ()
 
 
 def test_the_documented_configuration_is_valid() -> None:

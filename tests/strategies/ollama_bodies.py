@@ -1,4 +1,4 @@
-"""Bodies of Ollama's chat."""
+"""Bodies of Ollama's chat and of its generate."""
 
 from __future__ import annotations
 
@@ -37,6 +37,29 @@ def response(dice: Dice) -> Body:
     if dice.maybe(7):
         body |= {"prompt_eval_count": 3, "eval_count": 4}
     return dice.dress(body)
+
+
+def question(dice: Dice) -> Body:
+    """A request of ``/api/generate``."""
+    body: Body = {"model": "llama3.2", "prompt": dice.text(), **_settings(dice)}
+    body |= dice.subset(
+        system=dice.text,
+        suffix=dice.text,
+        template=lambda: "{{ .Prompt }}",
+        raw=lambda: dice.maybe(5),
+        images=lambda: dice.some(lambda: standard(dice.image()[1]), least=1, most=2),
+    )
+    if not dice.orderly and dice.maybe(1):
+        del body["prompt"]
+    return dice.dress(body)
+
+
+def answer(dice: Dice) -> Body:
+    """A whole answer of ``/api/generate``."""
+    body = response(dice)
+    del body["message"]
+    body["response"] = dice.pick(dice.text(), "")
+    return body | dice.subset(thinking=dice.text, context=lambda: [1, 2, 3])
 
 
 def _said(dice: Dice, role: str) -> Body:

@@ -99,6 +99,13 @@ class Exchanges:
     async def answer(self, call: Call) -> None:
         """Answer a call; the error of one that cannot be answered is raised before anything is said."""
         body = call.body
+        idle = call.dialect.service.idle
+        told = None if idle is None else idle(body)
+        if told is not None:
+            call.model = told["model"]
+            self.asking.choose(call)
+            call.reply(200, call.headers(), encode(told))
+            return
         while True:
             asked = await self.asking.prepare(call)
             if len(call.candidates) < 2:

@@ -194,8 +194,8 @@ def banner(settings: Settings, port: int, gateway: Gateway) -> str:
     note = ""
     if [upstream.name for upstream in upstreams] == ["echo"]:
         note = (
-            "  (echo is built in and only repeats what it is told: set OPENAI_API_KEY, ANTHROPIC_API_KEY or\n"
-            "   GEMINI_API_KEY, or write a configuration, to reach a model)\n"
+            "  (echo is built in and only repeats what it is told: set OPENAI_API_KEY, ANTHROPIC_API_KEY,\n"
+            "   GEMINI_API_KEY, MISTRAL_API_KEY or CO_API_KEY, or write a configuration, to reach a model)\n"
         )
     key = "any key will do" if not gateway.keys else "use one of the gateway's keys"
     return f"""Cannery gateway on {base}  ({key})

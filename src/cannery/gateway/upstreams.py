@@ -48,6 +48,23 @@ DEFAULT_ROWS = (
         "GEMINI_API_KEY",
         models=("gemini-*", "gemma-*"),
     ),
+    Row(
+        "mistral",
+        "https://api.mistral.ai",
+        "mistral_chat",
+        "MISTRAL_API_KEY",
+        models=(
+            *("mistral-*", "ministral-*", "magistral-*", "codestral-*", "devstral-*", "pixtral-*"),
+            *("open-mistral-*", "open-mixtral-*", "voxtral-*"),
+        ),
+    ),
+    Row(
+        "cohere",
+        "https://api.cohere.com",
+        "cohere_chat",
+        ("CO_API_KEY", "COHERE_API_KEY"),
+        models=("command-*", "c4ai-*", "north-*"),
+    ),
 )
 
 
@@ -239,7 +256,7 @@ def is_pattern(name: str) -> bool:
 
 def _upstream(row: Row, environment: Mapping[str, str]) -> Upstream:
     dialects = tuple(find_dialect(name) for name in row.dialects)
-    keys = [key for key in map(environment.get, row.key_variables) if key]
+    keys = [*dict.fromkeys(key for key in map(environment.get, row.key_variables) if key)]
     others = tuple(
         Upstream(row, key, dialects, number=number) for number, key in enumerate(keys[1:], 1)
     )

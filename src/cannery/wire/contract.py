@@ -143,6 +143,8 @@ class Dialect(Struct, frozen=True, gc=False):
     # The field of a request that lists its messages ("" where they are no list), the roles that they have, and whether
     # each must have one.
     messages: str = "messages"
+    # Whether a request may have several turns; elsewhere it is one question.
+    takes_turns: bool = True
     vocabulary: Vocabulary = OPENAI
     needs_roles: bool = True
     # What the service does around bodies: headers, ids, streams, models, token counts.
@@ -153,6 +155,8 @@ class Dialect(Struct, frozen=True, gc=False):
     modelled: frozenset[str] = frozenset()
     # The same for answers; None where they are the same fields.
     modelled_answer: frozenset[str] | None = None
+    # Settings that say nothing where they have these values, by their paths: what the service does anyway.
+    defaults: Mapping[str, Any] = {}
     # Which settings of a foreign request it takes from what its reader left; None where it takes none.
     takes_over: Callable[[Request, Left], TakenOver] | None = None
     # Whether the fields of a tool stand a level deeper, below its type.

@@ -145,10 +145,12 @@ def report_settings(
     paths: ControlPaths,
     report: Report,
     references: Mapping[str, str] = MappingProxyType({}),
+    defaults: Mapping[str, Any] = MappingProxyType({}),
 ) -> None:
     """Name the fields that the reader of a foreign request or response left, because its dialect does not model them.
 
-    Those that the target has taken over are no loss; ``references`` have codes of their own.
+    Those that the target has taken over are no loss, nor values that are ``defaults``; ``references`` have codes
+    of their own.
     """
     is_request = isinstance(value, Request)
     taken, modelled_in = report.taken.places, holders(modelled)
@@ -158,7 +160,7 @@ def report_settings(
         path, held = waiting.pop()
         place = path.removeprefix(".")
         is_object = type(held) is dict
-        if place in taken:
+        if place in taken or (place in defaults and _is_same(held, defaults[place])):
             continue
         if place in references and _says_something(held):
             report.lose(references[place], place)
@@ -178,6 +180,10 @@ def report_settings(
                 _report_unread(place, unread[place], report)
             elif is_object and place in modelled_in:
                 waiting += _inner(path, held)
+
+
+def _is_same(held: Any, usual: Any) -> bool:
+    return type(held) is type(usual) and bool(held == usual)
 
 
 def _inner(path: str, held: dict[str, Any]) -> Left:

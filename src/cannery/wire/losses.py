@@ -84,6 +84,10 @@ CODES: Mapping[str, tuple[str, str]] = {
     "SUMMARY_TO_TEXT": (INFO, "a summary of what came before was written as text"),
     "TEXT_DROPPED": (LOST, "empty text was left out, since the target refuses it"),
     "TOOL_DROPPED": (LOST, "the target has no such tool"),
+    "TURN_DROPPED": (
+        BLOCKED,
+        "the target takes one question, without the turns around it; send them to a chat API",
+    ),
 }
 
 

@@ -115,6 +115,8 @@ class Service(Struct, frozen=True, gc=False):
     count: Callable[[int], dict[str, Any]] = count_reply
     # The version that clients ask the service for, which say by it what they may send; None where there is none.
     version: Mapping[str, str] | None = None
+    # What is answered to a request that asks nothing, such as one that only loads a model; None where there is none.
+    idle: Callable[[bytes], dict[str, Any] | None] | None = None
     # How a request names what it goes on from: "response" (previous_response_id, conversation), "thread", or not.
     continues_by: str = ""
     # The beginnings of its endpoints that are no conversation, without the version, and verbs behind a model's name.

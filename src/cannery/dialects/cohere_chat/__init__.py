@@ -87,6 +87,7 @@ DIALECT = Dialect(
     ),
     control_paths=CONTROL_PATHS,
     modelled=MODELLED,
+    defaults={"safety_mode": "CONTEXTUAL", "logprobs": False, "priority": 0},
     modelled_answer=MODELLED_ANSWER,
     nests_tools=True,
     short_names=("cohere",),

@@ -78,6 +78,7 @@ DIALECT = Dialect(
     ),
     control_paths=CONTROL_PATHS,
     modelled=MODELLED,
+    defaults={"safe_prompt": False},
     nests_tools=True,
     short_names=("mistral",),
     service=Service(

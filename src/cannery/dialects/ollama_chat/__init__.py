@@ -12,7 +12,7 @@ from functools import partial
 from cannery.dialects.ollama_chat.requests import NAME, SHAPE, read_request, write_request
 from cannery.families.ollama.answers import response_reader, response_writer
 from cannery.families.ollama.service import RULES, ollama_service
-from cannery.families.ollama.settings import CONTROL_PATHS, MODELLED
+from cannery.families.ollama.settings import CONTROL_PATHS, DEFAULTS, MODELLED, shared_settings
 from cannery.families.ollama.streams import (
     OllamaStreamReader,
     OllamaStreamWriter,
@@ -42,9 +42,11 @@ DIALECT = Dialect(
     ),
     control_paths=CONTROL_PATHS,
     modelled=MODELLED,
+    defaults=DEFAULTS,
+    takes_over=shared_settings,
     nests_tools=True,
     short_names=("ollama",),
-    service=ollama_service("message"),
+    service=ollama_service(SHAPE),
     signs=(
         Sign(
             "request",

@@ -167,7 +167,10 @@ def response_writer(shape: Shape) -> Callable[[Response, Report], Object]:
 def _write_response(shape: Shape, response: Response, report: Report) -> Object:
     is_same = response.source == shape.name
     pieces = answer_pieces(response, shape.name, report)
-    writer = OllamaWriter(shape.name, report, is_same=is_same, for_answer=True)
+    takes_calls = bool(shape.message)
+    writer = OllamaWriter(
+        shape.name, report, is_same=is_same, for_answer=True, takes_calls=takes_calls
+    )
     message = writer.assistant(pieces) if pieces else {"role": "assistant", "content": ""}
     if not is_same:
         report_ending(response, report)

@@ -82,7 +82,8 @@ class OllamaReader(Reader):
         else:
             self.spoken(message, role, path)
 
-    def _add(self, canister: AnyCanister, path: Path) -> None:
+    def add(self, canister: AnyCanister, path: Path) -> None:
+        """Add a canister with its place."""
         self.canisters.append(canister)
         self.places.append(path)
 
@@ -134,7 +135,7 @@ class OllamaReader(Reader):
                 if role == "user"
                 else new_supervisor(*held, None, None, "system" if role != "developer" else role)
             )
-            self._add(canister, path if form == "absent" else (*path, self._key))
+            self.add(canister, path if form == "absent" else (*path, self._key))
         elif form is None:
             form = "string"
         self._show(images, path, start, new_user)
@@ -145,7 +146,7 @@ class OllamaReader(Reader):
         for index, (held, patch) in enumerate(images):
             residue = None if patch is None else Residue(self.dialect, write_json(patch))
             joined = len(self.canisters) > start
-            self._add(make(held, self._when, joined, residue), (*path, "images", index))
+            self.add(make(held, self._when, joined, residue), (*path, "images", index))
 
     def assistant(self, message: Object, path: Path) -> None:
         """An assistant message: thoughts, what was said, what was shown, what was called."""
@@ -155,18 +156,18 @@ class OllamaReader(Reader):
         if type(thought) is str and thought:
             del message["thinking"]
             held = new_reasoning((thought,), (), None, None, Origin(self.dialect, self.model))
-            self._add(new_assistant(held, self._when), (*path, "thinking"))
+            self.add(new_assistant(held, self._when), (*path, "thinking"))
         images = self._images(message, path)
         calls = message.get("tool_calls")
         if calls is not None:
             self.list(calls, path_text((*path, "tool_calls")))
         if text or not (images or calls or len(self.canisters) > start):
             joined = len(self.canisters) > start
-            self._add(new_assistant(text, self._when, joined), (*path, self._key))
+            self.add(new_assistant(text, self._when, joined), (*path, self._key))
         self._show(images, path, start, new_assistant)
         if calls:
             if len(self.canisters) == start:
-                self._add(new_assistant(absent, self._when), path)
+                self.add(new_assistant(absent, self._when), path)
             del message["tool_calls"]
             for index, call in enumerate(calls):
                 self._call(call, (*path, "tool_calls", index), index)
@@ -202,7 +203,7 @@ class OllamaReader(Reader):
         residue = None if patch is None else Residue(self.dialect, write_json(patch))
         self._waiting.add(identifier, name)
         own = (identifier, name, False)
-        self._add(new_invocation(text, self._when, True, residue, None, *own), path)
+        self.add(new_invocation(text, self._when, True, residue, None, *own), path)
 
     def _result(self, message: Object, role: str, path: Path) -> None:
         if role == "function":
@@ -228,7 +229,7 @@ class OllamaReader(Reader):
                 self.dialect, None, None if envelope is None else write_json(envelope), form
             )
         own = (identifier, error)
-        self._add(new_result(held, self._when, False, residue, None, *own), path)
+        self.add(new_result(held, self._when, False, residue, None, *own), path)
 
     def _answered(self, message: Object) -> tuple[str, list[str]]:
         """The id of the call that a result answers, and the keys that it lacks."""

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+from cannery.errors import DialectError
+from cannery.families.ollama.answers import Shape, write_time
 from cannery.messages import digests
+from cannery.messages.checked import now
+from cannery.wire.bodies import read_object
 from cannery.wire.contract import Rules
 from cannery.wire.framing import NDJSON
 from cannery.wire.service import Headers, Models, Replies, Service, Streams, TokenFields
 
 RULES = Rules(cache_marks=0, knows_developer=False, takes_reasoning_text=True)
 _MODIFIED = "2026-01-01T00:00:00Z"
+# A request that asks nothing is shorter.
+_SHORT = 2000
+# The fields of a request that ask something.
+_ASKING = ("messages", "prompt", "images", "suffix")
 # What every model is said to be able to do: programs do not send what is not in this list.
 _CAPABILITIES = ("completion", "tools", "vision", "thinking")
 
@@ -53,14 +62,38 @@ def _list_models(models: list[dict[str, Any]]) -> dict[str, Any]:
     return {"models": models}
 
 
-def ollama_service(field: str) -> Service:
-    """The service; ``field`` is the one that every answer has."""
+def _idle(shape: Shape) -> Callable[[bytes], dict[str, Any] | None]:
+    """How a request is answered that only loads a model, or unloads it."""
+
+    def answer(body: bytes) -> dict[str, Any] | None:
+        if len(body) > _SHORT:
+            return None
+        try:
+            asked = read_object(shape.name, body)
+        except DialectError:
+            return None
+        if type(asked.get("model")) is not str or any(asked.get(key) for key in _ASKING):
+            return None
+        return {
+            "model": asked["model"],
+            "created_at": write_time(int(now().timestamp())),
+            **shape.wrap({"role": "assistant", "content": ""}),
+            "done": True,
+            "done_reason": "unload" if asked.get("keep_alive") in (0, "0") else "load",
+        }
+
+    return answer
+
+
+def ollama_service(shape: Shape) -> Service:
+    """The service of one of the two APIs."""
     tokens = TokenFields("", ("prompt_eval_count",), ("eval_count",), ())
     endings = (b'"done":true', b'"done": true', b'"error"')
     return Service(
         headers=Headers(agents=("ollama",)),
-        replies=Replies("", (field,), tokens, has_own_fields=True),
+        replies=Replies("", shape.said[:1], tokens, has_own_fields=True),
         streams=Streams(NDJSON, endings=endings, by_default=True),
         models=Models(_describe_model, _list_models, show=_show_model),
         version={"version": "0.12.0"},
+        idle=_idle(shape),
     )

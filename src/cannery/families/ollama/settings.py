@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from cannery.families.chat.settings import FLAG, NUMBER, WHOLE, Settings
+from cannery.families.openai.shared import put_shared
 from cannery.messages.absence import absent
 from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.requests import (
@@ -21,8 +22,8 @@ from cannery.messages.requests import (
 from cannery.messages.residue import Residue
 from cannery.wire.bodies import Object
 from cannery.wire.controls import drop_control, effort_of, given_controls, put
-from cannery.wire.losses import Report
-from cannery.wire.residues import set_again, setting
+from cannery.wire.losses import NOTHING_TAKEN, Report, TakenOver
+from cannery.wire.residues import Left, set_again, setting
 
 # The settings among the options: the control that each sets, and the types that it may have.
 _OPTIONS: dict[str, tuple[str, tuple[type, ...]]] = {
@@ -50,8 +51,15 @@ MODELLED = frozenset(
         *(f"options.{key}" for key in _OPTIONS),
         # of a response
         *("created_at", "done", "done_reason", "prompt_eval_count", "eval_count"),
+        # how long the server worked, which no other tells
+        *("total_duration", "load_duration", "prompt_eval_duration", "eval_duration"),
     }
 )
+# Settings that say nothing where they have these values.
+DEFAULTS = {"keep_alive": "5m", "logprobs": False}
+# What both APIs take and no other: of the options any, since they are the model's.
+_SHARED = frozenset({"keep_alive", "logprobs", "top_logprobs", "truncate", "shift", "options"})
+_SIBLINGS = ("ollama_chat", "ollama_generate")
 # The efforts that models with levels take (ollama 0.6.3).
 _EFFORTS = ("low", "medium", "high")
 
@@ -116,6 +124,15 @@ def _read_thinking(body: Object, controls: Object) -> None:
     del body["think"]
 
 
+def shared_settings(request: Request, left: Left) -> TakenOver:
+    """What one of the two takes over from the fields that the reader of the other left."""
+    if request.residue is None or request.residue.dialect not in _SIBLINGS:
+        return NOTHING_TAKEN
+    fields = {path.removeprefix("."): held for path, held in left}
+    taken = {path: held for path, held in fields.items() if path.split(".")[0] in _SHARED}
+    return TakenOver(taken, frozenset(taken))
+
+
 def write_settings(dialect: str, request: Request, report: Report) -> Object:
     """Every field of the body but the messages and tools, in the usual form."""
     body: Object = {}
@@ -129,6 +146,7 @@ def write_settings(dialect: str, request: Request, report: Report) -> Object:
             _write_control(name, value, body, options, report)
     if options:
         body["options"] = options
+    put_shared(report.taken, body)
     # One that says nothing would stream.
     body["stream"] = request.stream is True
     if request.source == dialect and request.stream is absent:

@@ -201,6 +201,8 @@ class OllamaStreamWriter:
 
     def __init__(self, shape: Shape, options: StreamOptions) -> None:
         self._shape = shape
+        # Only an answer that has a message tells of calls, and one of the same dialect.
+        self._takes_calls = bool(shape.message)
         self._options = options
         self._model = options.model or ""
         self._created: Any = options.created or absent
@@ -222,6 +224,7 @@ class OllamaStreamWriter:
     def _write(self, event: Event) -> bytes:
         match event:
             case Start():
+                self._takes_calls = self._takes_calls or event.source == self._shape.name
                 if event.model is not absent and not self._options.model:
                     self._model = event.model
                 if event.created is not absent and not self._options.created:
@@ -319,6 +322,8 @@ class OllamaStreamWriter:
 
     def _call(self, index: int, words: str) -> bytes:
         start = self._kinds[index]
+        if not self._takes_calls:
+            return b""
         given: Any = {FREEFORM_INPUT: words} if start.is_freeform else object_input(words)
         function = {
             "name": start.name,

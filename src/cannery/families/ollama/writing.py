@@ -53,9 +53,16 @@ class OllamaWriter:
     """Writes messages; ``is_same`` if they were read from the same dialect."""
 
     def __init__(
-        self, dialect: str, report: Report, *, is_same: bool, for_answer: bool = False
+        self,
+        dialect: str,
+        report: Report,
+        *,
+        is_same: bool,
+        for_answer: bool = False,
+        takes_calls: bool = True,
     ) -> None:
         self.dialect = dialect
+        self.takes_calls = takes_calls or is_same
         self.report = report
         self.is_same = is_same
         self.for_answer = for_answer
@@ -247,7 +254,7 @@ class OllamaWriter:
         for piece in turn:
             canister: Any = piece.canister
             if isinstance(canister, InvocationCanisterClass):
-                calls.append(self._call(piece))
+                calls += self._calls(piece)
             elif isinstance(canister.held, ReasoningContentClass):
                 thoughts += self._thoughts(piece)
             else:
@@ -273,6 +280,12 @@ class OllamaWriter:
         if not found and not self.is_same:
             self.report.lose("REASONING_DROPPED", piece.place)
         return found
+
+    def _calls(self, piece: Piece) -> list[Object]:
+        if self.takes_calls:
+            return [self._call(piece)]
+        self.report.lose("CALL_DROPPED", piece.place)
+        return []
 
     def _call(self, piece: Piece) -> Object:
         canister: Any = piece.canister
