@@ -166,10 +166,16 @@ def rows(url: str, **more: Any) -> str:
 def more_rows(url: str) -> str:
     """The same for every dialect that has a judge, each below a path of its own name."""
     return "\n".join(
-        f'[[upstreams]]\nname = "{name.partition("_")[0]}"\ndialect = "{name}"\nurl = "{url}/{name}"\n'
-        f'models = ["{name.partition("_")[0]}-*"]\n'
+        f'[[upstreams]]\nname = "{_row_name(name)}"\ndialect = "{name}"\nurl = "{url}/{name}"\n'
+        f'models = ["{_row_name(name)}-*"]\n'
         for name in JUDGES
     )
+
+
+def _row_name(dialect: str) -> str:
+    """The vendor of a dialect, or its API where the vendor has an older one among the first rows."""
+    vendor, _, api = dialect.partition("_")
+    return api if vendor in ("openai", "anthropic", "gemini") else vendor
 
 
 def words(canisters: Any) -> list[str]:

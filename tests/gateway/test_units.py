@@ -126,7 +126,7 @@ def test_each_provider_has_the_key_variable_of_its_sdk(variable: str, model: str
     upstream = Upstreams(parse_settings(""), {variable: "k"}).choose(model).upstream
     assert upstream.key == "k"
     dialect = upstream.dialects[0]
-    assert join_url(upstream.row.url, dialect.routes[0].path) == url
+    assert join_url(upstream.row.url, dialect.routes[0].path, dialect) == url
 
 
 def test_one_key_under_two_names_is_one_key() -> None:

@@ -44,7 +44,7 @@ from cannery.wire.contract import Dialect, Piece, Route, Rules
 from cannery.wire.losses import Report
 from cannery.wire.places import Places
 from cannery.wire.residues import own_residue, recall_settings
-from cannery.wire.signs import Evidence, Sign, asks, both, has
+from cannery.wire.signs import ANSWERS, Evidence, Sign, both, has
 from cannery.wire.turns import USER, side, turns
 
 NAME = "ollama_generate"
@@ -130,8 +130,12 @@ def _question(pieces: list[Piece], report: Report) -> list[Piece]:
     return asked
 
 
+def _asks(value: Mapping[str, Any]) -> bool:
+    return isinstance(value.get("prompt"), str) and not ANSWERS & value.keys()
+
+
 def _is_bare(value: Mapping[str, Any]) -> bool:
-    return {"model", "prompt"} <= value.keys() <= {"model", "prompt", "stream"}
+    return _asks(value) and {"model", "prompt"} <= value.keys() <= {"model", "prompt", "stream"}
 
 
 DIALECT = Dialect(
@@ -160,7 +164,7 @@ DIALECT = Dialect(
             "request",
             Evidence.OWN_FIELD,
             "it has a prompt beside fields of Ollama",
-            both(asks("prompt"), has(*_OWN)),
+            both(_asks, has(*_OWN)),
         ),
         Sign("response", Evidence.OWN_FIELD, "it is done", both(has("response"), has("done"))),
         Sign(
