@@ -40,7 +40,7 @@ NAMED = {
     "gateway/routing.py": (2, "the default of the gateway; Conversations belong to Responses"),
     "gateway/settings.py": (1, "the default of a row in a configuration"),
     "gateway/telemetry.py": (1, "spans have the attributes of one dialect"),
-    "gateway/upstreams.py": (4, "rows of configuration that the environment alone makes available"),
+    "gateway/upstreams.py": (6, "rows of configuration that the environment alone makes available"),
     "importers/drafts.py": (5, "the dialect whose parts a product stores"),
     "importers/spoken.py": (3, "shapes of messages in files that name no dialect"),
     "storage/profiles.py": (1, "the chat profile of a store is spelled as Chat is"),
