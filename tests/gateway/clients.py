@@ -264,6 +264,59 @@ class Gemini(Chat):
         return None
 
 
+class Interactions(Chat):
+    """google-genai, client.interactions."""
+
+    def __init__(self, url: str) -> None:
+        from google import genai
+        from google.genai import types
+        from google.genai._interactions.core.error import APIStatusError
+
+        self.errors = APIStatusError
+        # Without this the SDK asks again after an error.
+        retries = types.HttpRetryOptions(attempts=1)
+        options = types.HttpOptions(base_url=f"{url}/gemini", retry_options=retries)
+        self.client = genai.Client(api_key=KEY, http_options=options)
+
+    def create(self, model: str, messages: Any, **more: Any) -> Any:
+        return self.client.interactions.create(model=model, input=messages, **more)
+
+    def plain(self, model: str) -> Any:
+        answer = self.create(model, "Hi", system_instruction="Be brief.")
+        return {"text": answer.output_text, "output": answer.usage.total_output_tokens > 0}
+
+    def streamed(self, model: str) -> Any:
+        events = list(self.create(model, "one two three", stream=True))
+        deltas = [event.delta for event in events if event.event_type == "step.delta"]
+        text = "".join(delta.text for delta in deltas if delta.type == "text")
+        usage = events[-1].interaction.usage
+        return {"text": text, "output": usage.total_output_tokens > 0}
+
+    def tool(self, model: str) -> Any:
+        """The history of the second request is what the service keeps."""
+        declared = {"type": "function", "name": "get_weather", "description": "w"}
+        tools = [{**declared, "parameters": SCHEMA}]
+        answer = self.create(model, "call get_weather", tools=tools)
+        call = next(step for step in answer.steps if step.type == "function_call")
+        result = {"type": "function_result", "call_id": call.id, "result": "4 degrees"}
+        more = {"previous_interaction_id": answer.id, "tools": tools}
+        final = self.create(model, [{**result, "name": call.name}], **more)
+        return {"name": call.name, "arguments": call.arguments, "text": final.output_text}
+
+    def image(self, model: str) -> Any:
+        data = base64.b64encode(PIXEL).decode()
+        shown = {"type": "image", "data": data, "mime_type": "image/png"}
+        answer = self.create(model, [{"type": "text", "text": "What is this?"}, shown])
+        return {"text": answer.output_text}
+
+    def error(self, model: str) -> Any:
+        try:
+            self.plain(model)
+        except self.errors as error:
+            return {"status": error.status_code, "message": str(error)}
+        return None
+
+
 class Mistral(Chat):
     """mistralai."""
 
@@ -411,6 +464,7 @@ CLIENTS: dict[str, type[Chat]] = {
     "responses": Responses,
     "messages": Messages,
     "gemini": Gemini,
+    "interactions": Interactions,
     "mistral": Mistral,
     "cohere": Cohere,
     "ollama": Ollama,

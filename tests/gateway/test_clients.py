@@ -15,7 +15,16 @@ from .clients import CLIENTS, SCENARIOS, run
 from .running import Running
 from .upstream import Upstream
 
-UPSTREAMS = ("chat", "responses", "anthropic", "gemini", "mistral", "ollama", "cohere")
+UPSTREAMS = (
+    "chat",
+    "responses",
+    "anthropic",
+    "gemini",
+    "mistral",
+    "ollama",
+    "cohere",
+    "interactions",
+)
 OLD = {
     "openai-1": ("chat", "responses"),
     "anthropic-0": ("messages",),

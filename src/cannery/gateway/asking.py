@@ -214,7 +214,10 @@ class Asking:
         if call.model is not None:
             choice = self.choose(call)
             is_same = call.dialect in choice.upstream.dialects and not choice.upstream.is_echo
+            if not is_same:
+                wanted.refuse_unserved()
             return await self._state.expand(call, wanted, is_same=is_same), choice
+        wanted.refuse_unserved()
         request = await self._state.expand(call, wanted, is_same=False)
         if isinstance(request.model, str):
             call.model = request.model
@@ -282,6 +285,6 @@ def _options(call: Call, request: Request, aliases: Aliases) -> StreamOptions:
 
 def _is_plain(call: Call, seen: Glance | None) -> bool:
     """Whether a body says nothing about state."""
-    if call.dialect.service.continues_by == "response":
+    if call.dialect.service.continuing.reply:
         return False
     return seen is not None and not seen.is_stateful

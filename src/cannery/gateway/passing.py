@@ -21,7 +21,7 @@ from cannery.gateway.ingress import read_body
 from cannery.gateway.keys import holds_secret
 from cannery.gateway.peek import usage_of
 from cannery.gateway.refusals import JSON, CallError, refuse
-from cannery.gateway.routing import RESPONSES, vendor_of
+from cannery.gateway.routing import vendor_of
 from cannery.gateway.sending import Opened, Outgoing
 from cannery.gateway.upstreams import Choice, join_url
 from cannery.messages import Conversation, Response, Role
@@ -115,26 +115,27 @@ class Passage:
     # --- replies -------------------------------------------------------------------------------
 
     async def _tell_reply(self, call: Call) -> bool:
-        """Answer ``GET /v1/responses/{id}`` for a reply that the gateway remembers."""
+        """Answer ``GET /v1/responses/{id}`` and its like for a reply that the gateway remembers."""
         identifier = call.scope.path.rstrip("/").rpartition("/")[2]
         if call.scope.method not in ("GET", "HEAD"):
             return False
         found = await self._gateway.recorder.recall(identifier, call.store_scope)
         if found is None:
             if any(
-                dialect.name == RESPONSES and not upstream.is_echo
+                dialect is call.dialect and not upstream.is_echo
                 for upstream in self._gateway.exchanges.upstreams.all
                 for dialect in upstream.dialects
             ):
                 return False
-            message = f"Response with id '{identifier[:100]}' not found."
-            raise refuse(404, message, code="response_not_found")
+            noun = call.dialect.service.continuing.noun
+            message = f"{noun.capitalize()} with id '{identifier[:100]}' not found."
+            raise refuse(404, message, code=f"{noun}_not_found")
         history = list(found[0])
         start = len(history)
         while start and history[start - 1].role in _SPOKEN:
             start -= 1
         response = Response(Conversation.trusted(history[start:]), identifier=identifier)
-        call.reply(200, call.headers(), nativize_response(response, RESPONSES).body)
+        call.reply(200, call.headers(), nativize_response(response, call.dialect.name).body)
         return True
 
 

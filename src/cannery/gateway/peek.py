@@ -24,24 +24,20 @@ class _Speaker(Struct):
     role: str | None = None
 
 
-# What a body says when it goes on from something that the service keeps.
-_STATE: dict[str, dict[str, Any]] = {
-    "": {},
-    "response": {"previous_response_id": Raw, "conversation": Raw, "generate": Raw},
-    "thread": {"thread": Raw},
-}
 _NOTHING = (UNSET, Raw(b"null"))
 
 
 @lru_cache(maxsize=64)
-def _request_decoder(messages: str, state: str, *, streams: bool) -> Callable[[bytes], Any]:
+def _request_decoder(
+    messages: str, state: tuple[str, ...], *, streams: bool
+) -> Callable[[bytes], Any]:
     """Decodes what a glance needs of a body with these fields."""
     fields: list[tuple[str, Any, Any]] = [
         ("model", str | None, None),
         ("stream", bool | None, streams),
         ("store", bool | None, None),
         (messages, list[_Speaker] | str | UnsetType, UNSET),
-        *((name, kind | UnsetType, UNSET) for name, kind in _STATE[state].items()),
+        *((name, Raw | UnsetType, UNSET) for name in state),
     ]
     return msgspec.json.Decoder(msgspec.defstruct("_Body", fields)).decode
 
@@ -70,7 +66,8 @@ class Glance(Struct, frozen=True):
 
 def glance(dialect: Dialect, body: bytes) -> Glance | None:
     """What a body says about where it goes, or None if it is not shaped as expected."""
-    name, state = dialect.messages, dialect.service.continues_by
+    name, continuing = dialect.messages, dialect.service.continuing
+    state = continuing.fields
     try:
         streams = dialect.service.streams.by_default
         seen = _request_decoder(name, state, streams=streams)(body)
@@ -88,8 +85,8 @@ def glance(dialect: Dialect, body: bytes) -> Glance | None:
             if speaker.role not in readings and not (is_free and speaker.role is None):
                 is_exact = False
                 break
-    is_stateful = any(getattr(seen, field) not in _NOTHING for field in _STATE[state])
-    is_continuable = state == "response" and seen.store is not False
+    is_stateful = any(getattr(seen, field) not in _NOTHING for field in state)
+    is_continuable = bool(continuing.reply) and seen.store is not False
     return Glance(seen.model, bool(seen.stream), count, is_exact, is_stateful, is_continuable)
 
 

@@ -124,12 +124,15 @@ class Router:
             return None
         if any(endpoint == path for _, path in self._exact):
             return None
+        for dialect in self.dialects:
+            kept = dialect.service.continuing.endpoint
+            if kept and endpoint.startswith(f"{kept}/") and vendor in (None, vendor_of(dialect)):
+                return Match(dialect, "response")
         vendor = vendor or self._sniff(headers) or self._vendor_of_version(version)
         services = [each.service for each in self.dialects if vendor_of(each) == vendor]
         if not any(_passes(service, endpoint) for service in services):
             return None
-        kind = "response" if endpoint.startswith("/responses/") else "pass"
-        return Match(self.guess(vendor, headers), kind)
+        return Match(self.guess(vendor, headers), "pass")
 
     def _split(self, path: str) -> tuple[str | None, str, str]:
         """The prefix, the version and the endpoint in a path."""

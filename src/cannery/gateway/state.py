@@ -1,4 +1,4 @@
-"""Conversations continued by naming the last reply: ``previous_response_id``, ``conversation`` and ``thread``.
+"""Conversations continued by naming the last reply (``previous_response_id`` and its like), a conversation or a thread.
 
 The history comes from the recorder, and goes to the upstream whole, so that every upstream can be
 continued this way. An id that is not known here is left to an upstream of the same dialect, which
@@ -43,34 +43,50 @@ class Continuation(Struct):
     is_thread: bool = False
     tools: tuple[Tool, ...] = ()
     places: Places = field(default_factory=Places)
+    # A field that asks for what only the service itself runs, and the sentence that says so.
+    unserved: tuple[str, str] | None = None
+
+    def refuse_unserved(self) -> None:
+        """Refuse what only the service itself runs; called where another one is asked."""
+        if self.unserved is not None:
+            parameter, problem = self.unserved
+            message = f"{parameter!r} is not served: {problem}"
+            error = WireError(400, message, "invalid_request_error", "not_offered", parameter)
+            raise CallError(error)
 
 
 def take_state(call: Call) -> Continuation:
     """What a body says about state, and the body without it."""
-    name, continues_by = call.dialect.name, call.dialect.service.continues_by
-    if not continues_by:
+    name, continuing = call.dialect.name, call.dialect.service.continuing
+    if not continuing.fields:
         return Continuation(call.body)
     value = read_object(name, call.body)
     found = Continuation(call.body)
-    if continues_by == "response":
-        # Codex warms a connection up with this field; over HTTP it means nothing.
-        value.pop("generate", None)
-        found.previous = _identifier(name, "previous_response_id", value)
-        conversation = value.get("conversation")
-        if isinstance(conversation, dict):
-            value["conversation"] = conversation.get("id", conversation)
-        found.conversation = _identifier(name, "conversation", value)
+    if continuing.reply:
+        for ignored in continuing.ignored:
+            value.pop(ignored, None)
+        found.unserved = next((each for each in continuing.unserved if value.get(each[0])), None)
+        found.previous = _identifier(name, continuing.reply, value)
+        found.conversation = _conversation(name, continuing.conversation, value)
         if found.previous is not None and found.conversation is not None:
-            message = "give either 'previous_response_id' or 'conversation', not both"
+            message = f"give either {continuing.reply!r} or 'conversation', not both"
             raise CallError(WireError(400, message, parameter="conversation"))
         call.is_stateful = value.get("store") is not False
     else:
-        thread = value.pop("thread", None)
+        thread = value.pop(continuing.thread, None)
         if thread is not None:
             found.previous = _continued_thread(name, thread)
             found.is_thread = call.is_stateful = True
     found.body = encode(value)
     return found
+
+
+def _conversation(dialect: str, field: str, value: dict[str, Any]) -> str | None:
+    """Take the name of a conversation out of a body, which may be the id of an object."""
+    given = value.get(field)
+    if isinstance(given, dict):
+        value[field] = given.get("id", given)
+    return _identifier(dialect, field, value) if field else None
 
 
 def _identifier(dialect: str, field: str, value: dict[str, Any]) -> str | None:
@@ -118,7 +134,7 @@ class State:
         call.body = wanted.body
         request = dialect.read_request(call.body, wanted.places)
         changes: dict[str, Any] = {}
-        if dialect.service.continues_by == "response":
+        if dialect.service.continuing.reply:
             history = _without_instructions(history, dialect)
         else:
             wanted.tools = changes["tools"] = request.tools or tools
@@ -194,8 +210,9 @@ def _unknown(dialect: Dialect, wanted: Continuation) -> CallError:
         error = WireError(404, message, kind="not_found_error", code="thread_not_found")
         return ThreadError(error, dialect.name)
     if wanted.previous is not None:
-        message = f"Previous response with id '{wanted.previous}' not found."
-        code, parameter = "previous_response_not_found", "previous_response_id"
+        continuing = dialect.service.continuing
+        message = f"Previous {continuing.noun} with id '{wanted.previous}' not found."
+        code, parameter = f"previous_{continuing.noun}_not_found", continuing.reply
     else:
         message = f"Conversation with id '{wanted.conversation}' not found."
         code, parameter = "conversation_not_found", "conversation"

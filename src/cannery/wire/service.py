@@ -105,6 +105,34 @@ def count_reply(tokens: int) -> dict[str, Any]:
     return {"input_tokens": tokens}
 
 
+class Continuing(Struct, frozen=True, gc=False):
+    """How a request names what it goes on from, where it can.
+
+    ``reply`` is the field with the id of the last reply, ``conversation`` the one with the name of a conversation, and
+    ``thread`` that of a thread, which keeps its tools. Replies that are kept are asked for below ``endpoint``.
+    ``ignored`` are fields that mean nothing to a gateway, ``unserved`` those that ask for what only the service itself
+    runs, each with the sentence that refuses it.
+    """
+
+    reply: str = ""
+    conversation: str = ""
+    thread: str = ""
+    endpoint: str = ""
+    ignored: tuple[str, ...] = ()
+    unserved: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """All fields of a request that are about this."""
+        named = (self.reply, self.conversation, self.thread, *self.ignored)
+        return (*filter(None, named), *(field for field, _ in self.unserved))
+
+    @property
+    def noun(self) -> str:
+        """What the service calls a reply."""
+        return self.reply.removeprefix("previous_").removesuffix("_id")
+
+
 class Service(Struct, frozen=True, gc=False):
     """All of it, and the names that telemetry has for it."""
 
@@ -117,8 +145,7 @@ class Service(Struct, frozen=True, gc=False):
     version: Mapping[str, str] | None = None
     # What is answered to a request that asks nothing, such as one that only loads a model; None where there is none.
     idle: Callable[[bytes], dict[str, Any] | None] | None = None
-    # How a request names what it goes on from: "response" (previous_response_id, conversation), "thread", or not.
-    continues_by: str = ""
+    continuing: Continuing = Continuing()
     # The beginnings of its endpoints that are no conversation, without the version, and verbs behind a model's name.
     passed: tuple[str, ...] = ()
     passed_verbs: tuple[str, ...] = ()

@@ -33,7 +33,15 @@ from cannery.wire.aliasing import aliased
 from cannery.wire.contract import Dialect, Piece, Route
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, recall_settings
-from cannery.wire.service import Headers, Models, Replies, Service, Streams, TokenFields
+from cannery.wire.service import (
+    Continuing,
+    Headers,
+    Models,
+    Replies,
+    Service,
+    Streams,
+    TokenFields,
+)
 from cannery.wire.signs import (
     Evidence,
     Sign,
@@ -102,7 +110,7 @@ SERVICE = Service(
     ),
     streams=Streams(endings=(b"message_stop", b"event: error", b'"type":"error"')),
     models=Models(_describe_model, _list_models, "?limit=1000"),
-    continues_by="thread",
+    continuing=Continuing(thread="thread"),
     passed=("/messages/batches", "/files"),
 )
 

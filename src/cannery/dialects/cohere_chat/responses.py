@@ -134,7 +134,9 @@ def write_response(response: Response, report: Report) -> Object:
         if response.finish in _FILTERED:
             detail = f"the target has no finish reason {response.finish.value!r}"
             report.lose("FINISH_CHANGED", "@finish", detail)
-        if "content" not in message and "tool_calls" not in message:
+        if type(message.get("content")) is str:
+            message["content"] = [{"type": "text", "text": message["content"]}]
+        elif "content" not in message and "tool_calls" not in message:
             message["content"] = []
     has_calls = not is_same and "tool_calls" in message
     body: Object = {

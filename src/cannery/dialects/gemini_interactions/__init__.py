@@ -34,7 +34,7 @@ from cannery.families.gemini.service import HEADERS
 from cannery.roles.vocabularies import GEMINI
 from cannery.wire.aliasing import aliased
 from cannery.wire.contract import Dialect, Route
-from cannery.wire.service import Replies, Service, Streams, TokenFields
+from cannery.wire.service import Continuing, Replies, Service, Streams, TokenFields
 from cannery.wire.signs import Evidence, Sign, both, has
 
 # What only this dialect calls an item of its input.
@@ -92,6 +92,18 @@ DIALECT = Dialect(
             # Google's SDK does not know comments (google-genai 3.3.0).
             ping=b"\n",
         ),
+        continuing=Continuing(
+            reply="previous_interaction_id",
+            endpoint="/interactions",
+            unserved=(
+                ("agent", "agents run only at Google's service; name a 'model' instead"),
+                (
+                    "background",
+                    "nothing runs in the background here; leave it out and wait, or stream",
+                ),
+            ),
+        ),
+        passed=("/interactions",),
         provider="gcp.gemini",
         operation="generate_content",
     ),

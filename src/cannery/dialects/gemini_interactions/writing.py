@@ -85,8 +85,11 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> Obje
     body = recall_settings(body, residue)
     writer = StepWriter(report, is_same=is_same, model=request.model)
     system, pieces = _split_instructions(pieces, is_same=is_same)
-    if system:
-        body["system_instruction"] = "\n\n".join(map(writer.instruction, system))
+    told = [words for words in map(writer.instruction, system) if words or is_same]
+    if told:
+        body["system_instruction"] = "\n\n".join(told)
+    if len(told) > 1:
+        report.repair("single_system", system[0].place)
     shape = words_of(residue)
     if pieces or not shape & {"absent", "null"}:
         body["input"] = writer.input(pieces, shape)

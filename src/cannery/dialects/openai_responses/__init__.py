@@ -34,7 +34,7 @@ from cannery.wire.contract import Dialect, Piece, Route, Rules
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
 from cannery.wire.residues import own_residue, recall_settings
-from cannery.wire.service import Replies, Service, Streams, TokenFields
+from cannery.wire.service import Continuing, Replies, Service, Streams, TokenFields
 from cannery.wire.signs import Evidence, Sign, asks, has
 from cannery.wire.turns import is_prefill
 
@@ -146,7 +146,13 @@ DIALECT = Dialect(
             )
         ),
         count=lambda tokens: {"object": "response.input_tokens", "input_tokens": tokens},
-        continues_by="response",
+        continuing=Continuing(
+            reply="previous_response_id",
+            conversation="conversation",
+            endpoint="/responses",
+            # Codex warms a connection up with this field; over HTTP it means nothing.
+            ignored=("generate",),
+        ),
         passed=PASSED,
         is_anywhere=True,
     ),

@@ -32,10 +32,10 @@ _OLDER = Rules(
 )
 
 
-# Steps need not alternate, and their instruction is one text.
+# Steps need not alternate.
 _OF_STEPS = Rules(
     **{name: getattr(RULES, name) for name in RULES.__struct_fields__}
-    | {"alternates": False, "signs_blank_text": "", "leading_supervisors": "one"}
+    | {"alternates": False, "signs_blank_text": ""}
 )
 
 
