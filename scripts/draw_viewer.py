@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import urllib.request
 import zlib
 from collections.abc import Iterator
@@ -52,6 +53,22 @@ class Parsing(unittest.TestCase):
 
 unittest.main()
 """
+TOOLS = [
+    {
+        "name": name,
+        "description": told,
+        "input_schema": {
+            "type": "object",
+            "properties": {each: {"type": "string"} for each in members},
+            "required": members[:1],
+        },
+    }
+    for name, told, members in (
+        ("Read", "Read a file.", ["file_path"]),
+        ("Bash", "Run a command.", ["command", "description"]),
+        ("Edit", "Replace text in a file.", ["file_path", "old_string", "new_string"]),
+    )
+]
 SIGNATURE = base64.b64encode(bytes(range(18, 218))).decode()
 OLD, NEW = "    return int(tokens[0])", "    return int(tokens[0]) if tokens else None"
 SYSTEM = (
@@ -71,6 +88,9 @@ class Upstream(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.answer: list[dict[str, Any]] = []
+        # Who asks waits until this is set.
+        self.speaks = threading.Event()
+        self.speaks.set()
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
 
@@ -84,6 +104,9 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         asked = self.rfile.read(int(self.headers["content-length"]))
         said = self.server.answer
+        # About as long as a model would think.
+        time.sleep(min(0.2 + len(json.dumps(said)) / 1000, 1.5))
+        self.server.speaks.wait(30)
         has_calls = any(block["type"] == "tool_use" for block in said)
         body = json.dumps(
             {
@@ -124,7 +147,7 @@ class Talk:
         self.messages.append({"role": "user", "content": content})
         body = {"model": self._model, "max_tokens": 4096, "messages": self.messages}
         if self._system:
-            body["system"] = self._system
+            body |= {"system": self._system, "tools": TOOLS}
         request = urllib.request.Request(  # noqa: S310 - our own gateway
             f"{self._base}/anthropic/v1/messages",
             json.dumps(body).encode(),
@@ -331,7 +354,7 @@ def serving(folder: Path, upstream: Upstream) -> Iterator[str]:
         process.terminate()
 
 
-def shots(agent: str, chat: str, image: str) -> dict[str, tuple[str, str, int, int]]:
+def shots(agent: str, chat: str, image: str, exported: str) -> dict[str, tuple[str, str, int, int]]:
     """The pictures: address, colours, width and height."""
     return {
         "list": ("/ui", "light", 1200, 560),
@@ -347,6 +370,7 @@ def shots(agent: str, chat: str, image: str) -> dict[str, tuple[str, str, int, i
         "phone": (f"/ui/c/{agent}", "dark", 390, 760),
         "empty": ("/ui?tag=nothing-has-this-tag", "light", 1200, 480),
         "missing": ("/ui/c/nosuchconversation", "light", 1200, 480),
+        "export": (exported, "light", 1200, 800),
     }
 
 
@@ -363,7 +387,7 @@ def draw(base: str, wanted: dict[str, tuple[str, str, int, int]], folder: Path) 
                 color_scheme=scheme,  # type: ignore[arg-type]  # one of two words
             )
             page = context.new_page()
-            page.goto(base + path)
+            page.goto(path if path.startswith("file:") else base + path)
             page.wait_for_timeout(700)
             page.screenshot(path=str(folder / f"viewer-{name}.png"))
             context.close()
@@ -388,10 +412,32 @@ def main() -> None:
             address = f"{base}/ui/c/{chat.name}/tree.json"
             with urllib.request.urlopen(address, timeout=30) as reply:  # noqa: S310 - the same
                 branches = [branch["id"] for branch in json.load(reply)["branches"]]
-            wanted = shots(agent.name, chat.name, image.name)
+            wanted = shots(agent.name, chat.name, image.name, export(folder, agent.name))
             path, *rest = wanted["compare"]
             wanted["compare"] = (path.format(a=branches[0], b=branches[1]), *rest)  # type: ignore[assignment]
             draw(base, wanted, target)
+            draw_running(base, Talk(base, upstream, "claude-opus-4-5"), upstream, target)
+
+
+def export(folder: Path, name: str) -> str:
+    """The address of a conversation in one file."""
+    path = folder / "session.html"
+    where = ["--store", str(folder / "store"), "--output", str(path)]
+    command = [sys.executable, "-m", "cannery", "export", name, "--as", "html", *where]
+    subprocess.run(command, check=True, capture_output=True)
+    return f"file://{path}"
+
+
+def draw_running(base: str, talk: Talk, upstream: Upstream, target: Path) -> None:
+    """The list while a new request runs."""
+    upstream.speaks.clear()
+    question = "Which of our tests is the slowest, and why?"
+    asking = threading.Thread(target=talk.say, args=(question, text("The one that waits.")))
+    asking.start()
+    time.sleep(1)
+    draw(base, {"running": ("/ui", "light", 1200, 380)}, target)
+    upstream.speaks.set()
+    asking.join()
 
 
 if __name__ == "__main__":

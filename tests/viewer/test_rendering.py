@@ -162,7 +162,7 @@ def test_facts_stand_behind_the_last_message_of_their_exchange():
     )
     behind = page.index('class="facts"')
     assert page.index('id="m1"') < behind < page.index('id="m2"')
-    assert "1.2k in (1k cached) · 30 out" in page
+    assert "1.2k tokens in (1k cached) · 30 out" in page
     assert "3.2 s" in page
     assert "first byte after 250 ms" in page
     assert "asked 2 times" in page

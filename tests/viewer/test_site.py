@@ -126,7 +126,7 @@ def test_picker_stands_where_branches_part_on_every_branch(shown, chat):
         page = shown.text(f"/c/{name}")
         assert f"branch {at + 1} / 3" in page
         assert page.index('id="b3"') < page.index('id="m3"')
-    found = partings(shown.store.tree(deeper.identifier), deeper.identifier)
+    found = partings(shown.store, shown.store.tree(deeper.identifier), deeper.identifier)
     assert {position: parting.current for position, parting in found.items()} == {
         3: names.index(first.identifier),
         4: 1,

@@ -5,8 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from cannery.storage import Tree
+from cannery.errors import CanneryError
+from cannery.storage import Store, Tree
+from cannery.titles import title_of
+
+_LOOKED = 12
+_MOST_NAMED = 50
 
 
 class Option(Struct, frozen=True):
@@ -29,7 +35,7 @@ class Parting(Struct, frozen=True):
         return next((at for at, option in enumerate(self.options) if option.is_current), 0)
 
 
-def partings(tree: Tree, identifier: str) -> dict[int, Parting]:
+def partings(store: Store, tree: Tree, identifier: str) -> dict[int, Parting]:
     """The places along a conversation where others part from it, by position."""
     path = path_to(tree, identifier)
     found = {}
@@ -39,8 +45,25 @@ def partings(tree: Tree, identifier: str) -> dict[int, Parting]:
                 break
             options = tuple(_options(node, following, position))
             if len(options) > 1 and any(option.is_current for option in options):
-                found[position] = Parting(position, options)
+                found[position] = Parting(position, _named(store, options, position))
     return found
+
+
+def _named(store: Store, options: tuple[Option, ...], position: int) -> tuple[Option, ...]:
+    """Options by what each goes on with: conversations that part begin alike, and mostly have the same title."""
+    named = [
+        replace(option, title=_goes_on(store, option.identifier, position) or option.title)
+        for option in options[:_MOST_NAMED]
+    ]
+    return (*named, *options[_MOST_NAMED:])
+
+
+def _goes_on(store: Store, identifier: str, position: int) -> str:
+    try:
+        return title_of(store.handle(identifier).read(position, position + _LOOKED).canisters)
+    except CanneryError:
+        # What is damaged says so on its own page.
+        return ""
 
 
 def _options(node: Tree, following: Tree | None, position: int) -> Iterator[Option]:

@@ -30,6 +30,8 @@ def short_count(count: int) -> str:
 
 def duration(seconds: float) -> str:
     """A time for a person."""
+    if seconds < 0.001:
+        return "under 1 ms"
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     return f"{seconds:.1f} s" if seconds < 60 else f"{seconds // 60:.0f} min {seconds % 60:.0f} s"
@@ -43,7 +45,8 @@ def facts_html(records: list[ExchangeRecord]) -> Node:
         None if record.cost is None else span(title="cost")[dollars(record.cost)],
         _latency(record),
     ]
-    via = " · ".join(visible(word) for word in (record.model, record.upstream) if word)
+    words = dict.fromkeys(word for word in (record.model, record.upstream) if word)
+    via = " via ".join(map(visible, words))
     told.append(span[via] if via else None)
     if record.failed_upstreams:
         told.append(
@@ -65,7 +68,7 @@ def _tokens(record: ExchangeRecord) -> Node:
     read, written = record.cache_read_tokens, record.cache_write_tokens
     cached = f", {read:,} of them from a cache" if read else ""
     cached += f", {written:,} written to a cache" if written else ""
-    told = f"{short_count(record.input_tokens)} in"
+    told = f"{short_count(record.input_tokens)} tokens in"
     told += f" ({short_count(read)} cached)" if read else ""
     title = f"{record.input_tokens:,} tokens in{cached}; {record.output_tokens:,} out"
     return span(title=title)[f"{told} · {short_count(record.output_tokens)} out"]

@@ -168,7 +168,7 @@ document.addEventListener("toggle", (event) => {
   }
 }, true);
 addEventListener("beforeprint", () => {
-  for (const each of all(".messages details:not([open])")) each.open = true;
+  for (const each of all(".messages details:not([open], .picker *)")) each.open = true;
 });
 
 // --- the keyboard ------------------------------------------------------------------------------

@@ -119,7 +119,7 @@ def look(asked: Asked, identifier: str) -> Shown:
         metadata,
         metadata.title or title_of(conversation.read(0, _BEGINNING).canisters) or "Untitled",
         window,
-        partings(tree, identifier),
+        partings(asked.store, tree, identifier),
         branch_count(tree) > 1,
         children_of(asked.store, tree, identifier, length),
         asked.store.instructions(identifier) if length <= MOST else [],

@@ -83,7 +83,7 @@ def list_page(asked: Asked) -> Iterator[bytes]:
         div(".page")[
             div(".page-head")[
                 h1["Search" if words else "Conversations"],
-                _filters(asked, chosen, words),
+                _filters(asked, chosen, words) if words or chosen or seen else None,
             ],
             div("#rows", {"data-live": "" if words else "list", "data-seen": seen})[
                 _results(asked, chosen, words)
@@ -314,7 +314,7 @@ def _begun_row(begun: Begun) -> Element:
     """A request that runs and is not filed yet; its page is there as soon as its conversation is known."""
     title = one_line(begun.title, 120) or "A request"
     named = (
-        a(href=conversation_address(begun.identifier))[title] if begun.identifier else span[title]
+        a(href=conversation_address(begun.identifier))[title] if begun.identifier else strong[title]
     )
     state = "the answer is being given" if begun.identifier else "waiting for the first word"
     facts = [state, *(one_line(word, 40) for word in (begun.model, begun.client) if word)]
@@ -353,8 +353,10 @@ def _hits(hits: Sequence[Hit], words: str, asked: Asked) -> Node:
                 code['"two words"'],
                 " a phrase.",
             ],
+            p[a(href=list_address({"q": words}))["Search without these filters"]]
+            if _chosen(asked.query)
+            else None,
         )
-    del asked
     grouped: dict[str, list[Hit]] = {}
     for hit in hits:
         grouped.setdefault(hit.identifier, []).append(hit)
