@@ -56,7 +56,9 @@ def _name(host: str) -> str:
     """The name in a ``Host`` header: without the port, a final dot and brackets."""
     host = host.strip().lower()
     if host.startswith("["):
-        return host[1:].partition("]")[0]
+        address, _, rest = host[1:].partition("]")
+        # Only a port may follow.
+        return address if not rest or rest[:1] == ":" else host
     if host.count(":") == 1:
         host = host.partition(":")[0]
     return host.rstrip(".")
