@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterator, Sequence
 from typing import Any
+from urllib.parse import quote
 
 import htpy
 from htpy import (
@@ -274,7 +275,7 @@ def curl_text(asked: Asked, spoken: Spoken, source: str, body: bytes | None = No
     """A command that sends the body; with ``body`` it holds all of it, else it reads a file."""
     dialect = find_dialect(spoken.dialect)
     route = next(route for route in dialect.routes if route.kind == "generate")
-    path = route.path.replace("{model}", spoken.model or "MODEL")
+    path = route.path.replace("{model}", quote(spoken.model, safe="/:@") or "MODEL")
     endpoint = asked.endpoints.get(spoken.dialect) or Endpoint(
         asked.base or "http://127.0.0.1:8484", "CANNERY_KEY"
     )
