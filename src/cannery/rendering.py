@@ -14,6 +14,8 @@ from orjson import Fragment
 from cannery import growth
 from cannery.dialects import find_dialect
 from cannery.errors import EmptyConversationError
+from cannery.hosting import Offer, offered
+from cannery.hosting import said as in_words
 from cannery.messages.absence import absent
 from cannery.messages.canisters import AnyCanister, SupervisorCanisterClass, hold
 from cannery.messages.content import OpaqueContentClass, TextualContentClass, new_text
@@ -42,6 +44,7 @@ def write_request(
     without: Collection[str],
     rules: Rules | None,
     places: Places | None,
+    hosted: str = "native",
 ) -> Rendered:
     """A request as a body of the target, with the repairs and losses that it took.
 
@@ -55,7 +58,7 @@ def write_request(
         rules = target.rules_of(model if type(model) is str else None)
     source, name = request.source, target.name
     is_same = source == name or target.is_archive
-    writing = Writing(request, target, rules, without, is_same, Report(without))
+    writing = Writing(request, target, rules, without, is_same, Report(without), hosted)
     written = writing.body(pieces_of(request.conversation)) if is_new else writing.grown()
     if not is_same and not (writing.facts & SAID and written.get(target.messages, True)):
         # A reference that is missing is why nothing is said, so it is told first.
@@ -75,7 +78,9 @@ class Writing(Struct):
     without: Collection[str]
     is_same: bool
     report: Report
+    hosted: str = "native"
     facts: int = 0
+    offer: Offer | None = None
     kept: tuple[bytes, ...] = ()
 
     def body(self, pieces: list[Piece]) -> Any:
@@ -91,7 +96,9 @@ class Writing(Struct):
         facts = survey(pieces, rules)
         # Repairs may put in sentences where nothing was said.
         said = facts & SAID
-        if facts & OPAQUE:
+        self.offer = offered(self.request, self.target, has_blocks=bool(facts & OPAQUE))
+        if facts & OPAQUE or (self.offer is not None and self.offer.functions):
+            pieces = in_words(pieces, self.target, report, self.offer, way=self.hosted)
             pieces = parted_texts(pieces, self.target.name, report)
             facts = survey(pieces, rules)
         if facts & REPAIRABLE:
@@ -105,6 +112,10 @@ class Writing(Struct):
         if not self.is_same:
             rules, facts, source = self.rules, self.facts, request.source
             report.takes_reasoning = rules.takes_reasoning_text
+            offer = self.offer
+            if offer is not None:
+                offer.tell(report)
+                request = msgspec.structs.replace(request, tools=(*offer.tools,))
             if facts & DEVELOPER and not rules.knows_developer:
                 pieces = _lowered(pieces, report)
             if request.tools:
@@ -112,7 +123,8 @@ class Writing(Struct):
                 if "function_names" not in self.without:
                     request = renamed_tools(request, rules, report)
             if request.residue is not None:
-                report_lost_settings(request, report, target)
+                taken = frozenset() if offer is None else frozenset(offer.settings)
+                report_lost_settings(request, report, target, taken)
             if (
                 facts & OPAQUE
                 and source is not None
@@ -122,7 +134,8 @@ class Writing(Struct):
             if target.names_model and not request.model:
                 report.lose("MODEL_UNKNOWN", None)
                 request = msgspec.structs.replace(request, model=UNKNOWN_MODEL)
-        return target.write_request(request, pieces, report)
+        body = target.write_request(request, pieces, report)
+        return body if self.offer is None else with_fields(body, self.offer.fields)
 
     def grown(self) -> Any:
         """The body of the whole conversation; what is kept of an earlier writing is not written again."""
@@ -140,7 +153,7 @@ class Writing(Struct):
     def _continued(self, conversation: Conversation, end: int) -> Any:
         """The body with a gap for the text of the messages before ``end``; None if they depend on what comes later."""
         request = self.request
-        key = (self.target.name, request.source, request.model, *sorted(self.without))
+        key = (self.target.name, request.source, request.model, self.hosted, *sorted(self.without))
         kept = growth.find(conversation, key)
         lead = pieces_of(conversation[: growth.leading(conversation)])
         start = 0 if kept is None else kept.length
@@ -194,6 +207,14 @@ class Writing(Struct):
         return listed
 
 
+def with_fields(body: Any, fields: Mapping[str, Any]) -> Any:
+    """A body with more fields; of objects that both have, both stay."""
+    for key, held in fields.items():
+        known = body.get(key)
+        body[key] = {**known, **held} if type(known) is dict and type(held) is dict else held
+    return body
+
+
 def pieces_of(canisters: Sequence[AnyCanister], start: int = 0) -> list[Piece]:
     """Canisters with their places, each with its text at hand."""
     if TextualContentClass in {*map(type, map(_held, canisters))}:
@@ -239,9 +260,12 @@ def at_hand(canister: AnyCanister) -> AnyCanister:
 
 
 def report_lost_settings(
-    value: Request | Response, report: Report, target: Dialect | None = None
+    value: Request | Response,
+    report: Report,
+    target: Dialect | None = None,
+    taken: frozenset[str] = frozenset(),
 ) -> None:
-    """Report what another dialect does not take of the fields around a conversation."""
+    """Report what another dialect does not take of the fields around a conversation; ``taken`` are said elsewhere."""
     residue = value.residue
     if residue is None or (target is not None and residue.dialect == target.name):
         return
@@ -250,6 +274,9 @@ def report_lost_settings(
         source = find_dialect(residue.dialect)
         if isinstance(value, Request) and target is not None and target.takes_over is not None:
             report.taken = target.takes_over(value, left)
+        if taken:
+            places = report.taken.places | taken
+            report.taken = msgspec.structs.replace(report.taken, places=places)
         references = source.references if isinstance(value, Request) else {}
         modelled = source.modelled
         if isinstance(value, Response) and source.modelled_answer is not None:

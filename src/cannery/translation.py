@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from cannery.dialects import find_dialect
 from cannery.errors import InputError
+from cannery.hosting import check_way, said_answer, stream_options
 from cannery.messages.content import TextualContentClass
 from cannery.messages.conversation import Conversation
 from cannery.messages.requests import Request, Response
@@ -53,13 +54,15 @@ def nativize_request(
     policy: str = "warn",
     without: Collection[str] = (),
     rules: Rules | None = None,
+    hosted: str = "native",
 ) -> Rendered:
     """The wire body of a request, with what was lost and what was repaired.
 
     Repairs run when the request goes to another dialect than the one it was read from; ``without`` switches some of
-    them off by name, and ``rules`` replaces the provider's rules for an endpoint with quirks.
+    them off by name, and ``rules`` replaces the provider's rules for an endpoint with quirks. With ``hosted="text"``,
+    calls of hosted tools that the target cannot say are written as text; else they are left out with a loss.
     """
-    return _nativize_request(request, dialect, policy, without, rules, None)
+    return _nativize_request(request, dialect, policy, without, rules, None, hosted)
 
 
 def nativize_read_request(
@@ -70,9 +73,10 @@ def nativize_read_request(
     policy: str = "warn",
     without: Collection[str] = (),
     rules: Rules | None = None,
+    hosted: str = "native",
 ) -> Rendered:
     """The same for a request whose reader noted ``places``: losses are told by their paths in the body."""
-    return _nativize_request(request, dialect, policy, without, rules, places)
+    return _nativize_request(request, dialect, policy, without, rules, places, hosted)
 
 
 def _nativize_request(
@@ -82,8 +86,10 @@ def _nativize_request(
     without: Collection[str],
     rules: Rules | None,
     places: Places | None,
+    hosted: str,
 ) -> Rendered:
     check_policy(policy)
+    check_way(hosted)
     if not isinstance(request, Request):
         raise InputError(f"expected a Request, got {_kind(request)}")
     if without:
@@ -91,7 +97,7 @@ def _nativize_request(
     if rules is not None:
         _check("rules", rules, Rules)
     target = find_dialect(name)
-    return write_request(request, target, policy, without, rules, places)
+    return write_request(request, target, policy, without, rules, places, hosted)
 
 
 # --- responses ---------------------------------------------------------------------------------
@@ -103,16 +109,27 @@ def normalize_response(body: Body, dialect: str) -> Response:
 
 
 def nativize_response(
-    response: Response, dialect: str, *, policy: str = "warn", aliases: Aliases | None = None
+    response: Response,
+    dialect: str,
+    *,
+    policy: str = "warn",
+    aliases: Aliases | None = None,
+    hosted: str = "native",
 ) -> Rendered:
     """The wire body of an answer; ``aliases`` of the request's rendering map names and ids back."""
-    return _nativize_response(response, dialect, policy, aliases, None)
+    return _nativize_response(response, dialect, policy, aliases, None, hosted)
 
 
 def _nativize_response(
-    response: Response, name: str, policy: str, aliases: Aliases | None, places: Places | None
+    response: Response,
+    name: str,
+    policy: str,
+    aliases: Aliases | None,
+    places: Places | None,
+    hosted: str,
 ) -> Rendered:
     check_policy(policy)
+    check_way(hosted)
     if not isinstance(response, Response):
         raise InputError(f"expected a Response, got {_kind(response)}")
     if aliases is not None:
@@ -125,6 +142,7 @@ def _nativize_response(
     target = find_dialect(name)
     if response.source != target.name and not target.is_archive:
         response = _typed(response, target, report)
+        response = said_answer(response, target, report, hosted)
         report_lost_settings(response, report)
     written = target.write_response(response, report)
     if response.source is not None and "citations" in find_dialect(response.source).control_paths:
@@ -161,13 +179,16 @@ def translate(
     kind: str = "request",
     model: str | None = None,
     without: Collection[str] = (),
+    hosted: str = "native",
 ) -> Rendered:
     """A body of one dialect as a body of another, with what could not be said.
 
-    ``model`` names the model for the target; without it the body's own stays.
+    ``model`` names the model for the target; without it the body's own stays. With ``hosted="text"``, calls of hosted
+    tools that the target cannot say are written as text; else they are left out with a loss.
     """
     if policy not in POLICIES:
         check_policy(policy)
+    check_way(hosted)
     if model is not None and not isinstance(model, str):
         raise InputError(f"model must be text, got {_kind(model)}")
     if without:
@@ -178,10 +199,10 @@ def translate(
         request = find_dialect(source).read_request(data, places)
         if model is not None:
             request = request.replace(model=model)
-        return write_request(request, find_dialect(target), policy, without, None, places)
+        return write_request(request, find_dialect(target), policy, without, None, places, hosted)
     if kind == "response":
         response = find_dialect(source).read_response(data, places)
-        return _nativize_response(response, target, policy, None, places)
+        return _nativize_response(response, target, policy, None, places, hosted)
     raise InputError(f"kind must be 'request' or 'response', got {kind!r}")
 
 
@@ -218,7 +239,10 @@ def nativize_stream(events: Any, dialect: str, *, options: StreamOptions | None 
     """The bytes of a stream of events; an async iterable gives an async iterator."""
     if options is not None:
         _check("options", options, StreamOptions)
-    return write_stream(events, find_dialect(dialect).stream_writer(options or StreamOptions()))
+    target = find_dialect(dialect)
+    given = options or StreamOptions()
+    check_way(given.hosted)
+    return write_stream(events, target.stream_writer(stream_options(target, given)))
 
 
 @overload

@@ -12,10 +12,10 @@ from cannery.messages.events import fold
 from tests.behaviours.bodies import CHAT, CLAUDE, GEMINI, RESPONSES
 
 Object = dict[str, Any]
-SEARCHED: Object = {"type": "server_tool_use", "id": "s1", "name": "web_search", "input": {}}
-FOUND: Object = {"type": "web_search_tool_result", "tool_use_id": "s1", "content": []}
-CODE: Object = {"executableCode": {"language": "PYTHON", "code": "1"}}
-SEARCH: Object = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
+SEARCHED: Object = {"type": "server_tool_use", "id": "s1", "name": "advisor", "input": {}}
+FOUND: Object = {"type": "advisor_tool_result", "tool_use_id": "s1", "content": {}}
+CODE: Object = {"toolCall": {"id": "1", "toolType": "MEDIA_PROCESSING", "args": {}}}
+SEARCH: Object = {"type": "mcp_list_tools", "id": "mcpl_1", "server_label": "s", "tools": []}
 
 
 def text(words: str) -> Object:

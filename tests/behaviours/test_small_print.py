@@ -151,7 +151,7 @@ def test_without_tools_there_is_no_choice_to_call_none():
     choice = {"functionCallingConfig": {"mode": "NONE"}}
     body = {
         "contents": [{"role": "user", "parts": [{"text": "q"}]}],
-        "tools": [{"googleSearch": {}}],
+        "tools": [{"googleMaps": {}}],
         "toolConfig": choice,
     }
     found = told(body, GEMINI, CLAUDE, model="claude-opus-4-8")

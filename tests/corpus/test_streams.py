@@ -106,7 +106,36 @@ def expected(given: list[Any], target: str) -> list[Any]:
             said += "\n" * max(0, 2 - breaks)
         said += words
         is_gap = is_block or (is_gap and not words)
-    return [said, spoken(answer)[1]]
+    calls = spoken(answer)[1]
+    if target != answer.source:
+        calls = [*calls, *filter(None, map(client_call, answer.canisters))]
+    return [said, calls]
+
+
+# Calls that the client answers, by the field in which their arguments stand.
+CLIENT_CALLS = {
+    "shell_call": "action",
+    "local_shell_call": "action",
+    "apply_patch_call": "operation",
+    "computer_call": "action",
+    "tool_search_call": "arguments",
+}
+
+
+def client_call(canister: Any) -> tuple[str, Any] | None:
+    """The function that stands for a call of a tool that the client runs."""
+    held = canister.held
+    if not isinstance(held, cannery.OpaqueContentClass) or held.tag not in CLIENT_CALLS:
+        return None
+    item = orjson.loads(held.json)
+    environment = (item.get("environment") or {}).get("type", "local")
+    if item.get("execution") == "server" or environment != "local":
+        return None
+    given = item[CLIENT_CALLS[held.tag]]
+    known = {key: value for key, value in given.items() if value is not None}
+    if held.tag == "local_shell_call":
+        known.pop("type")
+    return held.tag.removesuffix("_call"), known
 
 
 def summary(block: Any) -> str:

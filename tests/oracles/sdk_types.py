@@ -75,20 +75,28 @@ class GenerateContentRequest(pydantic.BaseModel):
 def validate_request(dialect: str, body: Any, *, beta: bool = False) -> list[str]:
     """The problems of a request body by the SDK's types; `beta` widens Anthropic to its beta."""
     if dialect == "anthropic_messages":
-        return _validate_anthropic(body, beta=beta)
+        return _validate_anthropic(body, beta=beta or needs_beta(body))
     walker, hint = _request_judge(dialect)
     return walker.check(hint, body)
 
 
+def needs_beta(body: Any) -> bool:
+    """Whether a body has MCP servers or calls of them, which only the beta types of Anthropic have."""
+    if isinstance(body, dict):
+        is_mcp = "mcp_servers" in body or str(body.get("type")).startswith("mcp_tool")
+        return is_mcp or any(map(needs_beta, body.values()))
+    return isinstance(body, list) and any(map(needs_beta, body))
+
+
 def validate_response(dialect: str, body: Any, *, beta: bool = False) -> list[str]:
     """The problems of a whole response body by the SDK's response models."""
-    walker, hint = _response_judge(dialect, beta)
+    walker, hint = _response_judge(dialect, beta or needs_beta(body))
     return walker.check(hint, body)
 
 
 def validate_chunk(dialect: str, body: Any, *, beta: bool = False) -> list[str]:
     """The problems of one decoded stream event by the SDK's event models."""
-    walker, hint = _chunk_judge(dialect, beta)
+    walker, hint = _chunk_judge(dialect, beta or needs_beta(body))
     if dialect == "openai_chat" and isinstance(body, dict):
         body, annotations = _without_annotations(body)
         found = [walker.check(Annotation, item, "annotations") for item in annotations]

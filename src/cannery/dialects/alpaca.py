@@ -117,7 +117,9 @@ def write_request(request: Request, pieces: list[Piece], report: Report) -> Obje
     if not is_same:
         drop_settings(request, report)
         for index, tool in enumerate(request.tools):
-            report.lose("TOOL_DROPPED", f"tools[{index}]", f"Alpaca has no tools: {tool.name!r}")
+            report.lose(
+                "TOOL_DROPPED", report.tool_place(index), f"Alpaca has no tools: {tool.name!r}"
+            )
     body = _write_record(_said(pieces, writer))
     residue = own_residue(request, NAME)
     return body if residue is None else recall(body, residue.envelope)

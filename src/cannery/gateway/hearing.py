@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from msgspec.structs import replace
 
 from cannery.errors import CanneryError
+from cannery.hosting import stream_options
 from cannery.messages import Event, Failure, Folder, Start
 from cannery.wire.aliasing import Unaliaser
 from cannery.wire.contract import Dialect, StreamOptions, StreamReader
@@ -29,7 +30,8 @@ class Translation:
         self._identifier = identifier
         # The record has the words of the request as well, so that they are mapped back before it.
         self._unaliaser = None if options.aliases == NO_ALIASES else Unaliaser(options.aliases)
-        self._writer = target.stream_writer(replace(options, aliases=NO_ALIASES))
+        plain = replace(options, aliases=NO_ALIASES)
+        self._writer = target.stream_writer(stream_options(target, plain))
         self.folder = Folder()
         self.is_over = False
         self.is_between_events = True

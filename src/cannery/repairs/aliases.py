@@ -175,7 +175,7 @@ def renamed_tools(request: Request, rules: Rules, report: Report) -> Request:
     names = [tool.name for tool in tools]
     if not all(map(matcher(rules.name_pattern), names)) or max(map(len, names)) > rules.name_length:
         tools = tuple(
-            _renamed_tool(tool, rules, report, f"tools[{index}]")
+            _renamed_tool(tool, rules, report, report.tool_place(index))
             for index, tool in enumerate(tools)
         )
         if all(map(is_, tools, request.tools)):

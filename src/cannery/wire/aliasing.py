@@ -6,15 +6,18 @@ Another dialect gets a custom tool as a function with one argument, which holds 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import msgspec
 
-from cannery.messages.canisters import AnyCanister, InvocationCanisterClass
+from cannery.messages.canisters import AnyCanister, InvocationCanisterClass, new_assistant
+from cannery.messages.content import new_opaque
 from cannery.messages.events import Delta, Event, PartEnd, PartStart
-from cannery.messages.json_text import decode_json
+from cannery.messages.json_text import decode_json, write_json
+from cannery.messages.residue import Residue
 from cannery.wire.arguments import FREEFORM_INPUT
 from cannery.wire.contract import StreamOptions, StreamWriter
-from cannery.wire.losses import NO_ALIASES, Aliases
+from cannery.wire.losses import NO_ALIASES, Aliases, OwnCall
 from cannery.wire.parting import Parting
 from cannery.wire.turns import changed
 
@@ -29,14 +32,31 @@ def free_text(arguments: str) -> str:
     return text if type(text) is str else arguments
 
 
+def _own_block(call: OwnCall, identifier: str, arguments: str) -> Any:
+    """The block of a call whose shape the dialect of the request has."""
+    make: Any = call.make
+    tag, block = make(identifier, arguments)
+    return new_opaque(call.dialect, tag, write_json(block))
+
+
 def unaliased_canister(canister: AnyCanister, aliases: Aliases) -> AnyCanister:
     """A canister of a reply as the request would have said it."""
     if not isinstance(canister, InvocationCanisterClass):
         return canister
     name = aliases.names.get(canister.name, canister.name)
     identifier = aliases.ids.get(canister.identifier, canister.identifier)
+    own: dict[str, Any] = {}
+    if name in aliases.own:
+        call = aliases.own[name]
+        if call.make is not None:
+            block = _own_block(call, identifier, canister.held)
+            return new_assistant(block, canister.timestamp, canister.joined)  # type: ignore[no-any-return]
+        name = call.name
+        if call.part is not None:
+            own["residue"] = Residue(call.dialect, call.part)
     if canister.name in aliases.freeform and not canister.is_freeform:
-        own = {"held": free_text(canister.held), "is_freeform": True}
+        own |= {"held": free_text(canister.held), "is_freeform": True}
+    if own:
         return changed(canister, name=name, identifier=identifier, **own)
     if (name, identifier) == (canister.name, canister.identifier):
         return canister
@@ -49,12 +69,26 @@ class Unaliaser:
     def __init__(self, aliases: Aliases) -> None:
         self._aliases = aliases
         self._wrapped: dict[int, list[str]] = {}
+        # Calls that are said in a shape of their own, once their arguments are whole.
+        self._grouped: set[int] = set()
+        self._owned: dict[int, tuple[PartStart, OwnCall, list[str]]] = {}
 
     def events(self, event: Event) -> Iterator[Event]:
         """What an event becomes."""
         match event:
             case PartStart(kind="invocation"):
-                yield self._start(event)
+                call = self._aliases.own.get(self._aliases.names.get(event.name, event.name))
+                if call is not None and call.make is not None:
+                    self._owned[event.index] = (event, call, [])
+                else:
+                    yield self._start(event, call)
+            case Delta() if event.index in self._owned:
+                self._owned[event.index][2].append(event.text)
+            case PartEnd() if event.index in self._owned:
+                yield from self._own(*self._owned.pop(event.index))
+            case PartEnd() if event.index in self._grouped:
+                # What the upstream says of the call is no residue of the request's dialect.
+                yield PartEnd(event.index)
             case Delta() if event.index in self._wrapped:
                 self._wrapped[event.index].append(event.text)
             case PartEnd() if event.index in self._wrapped:
@@ -65,25 +99,40 @@ class Unaliaser:
             case _:
                 yield event
 
-    def _start(self, event: PartStart) -> PartStart:
+    def _own(self, event: PartStart, call: OwnCall, words: list[str]) -> Iterator[Event]:
+        """A call in the shape that the dialect of the request has for it."""
+        identifier = self._aliases.ids.get(event.identifier, event.identifier)
+        block = _own_block(call, identifier, "".join(words))
+        yield PartStart(event.index, "whole", content=block, joined=event.joined)
+        yield PartEnd(event.index)
+
+    def _start(self, event: PartStart, call: OwnCall | None) -> PartStart:
         aliases = self._aliases
         name = aliases.names.get(event.name, event.name)
+        residue = event.residue
+        if call is not None:
+            name = call.name
+            if call.part is not None:
+                residue = Residue(call.dialect, call.part)
+                self._grouped.add(event.index)
         identifier = aliases.ids.get(event.identifier, event.identifier)
         is_freeform = event.is_freeform
         if event.name in aliases.freeform and not is_freeform:
             self._wrapped[event.index] = []
             is_freeform = True
-        own = {"name": name, "identifier": identifier, "is_freeform": is_freeform}
+        own: dict[str, Any] = {"name": name, "identifier": identifier}
+        own |= {"is_freeform": is_freeform, "residue": residue}
         return msgspec.structs.replace(event, **own)
 
 
 class _ReplyWriter:
     """A stream writer that is given the events as the request would have said them, texts parted."""
 
-    def __init__(self, writer: StreamWriter, aliases: Aliases, dialect: str) -> None:
+    def __init__(self, writer: StreamWriter, options: StreamOptions, dialect: str) -> None:
         self._writer = writer
+        aliases = options.aliases
         self._unaliaser = None if aliases == NO_ALIASES else Unaliaser(aliases)
-        self._parting = Parting(dialect)
+        self._parting = Parting(dialect, options.uses)
 
     def write(self, event: Event) -> bytes:
         """The bytes of one event; may be empty."""
@@ -109,6 +158,6 @@ def aliased(
 
     def made(options: StreamOptions) -> StreamWriter:
         plain = msgspec.structs.replace(options, aliases=NO_ALIASES)
-        return _ReplyWriter(make(plain), options.aliases, dialect)
+        return _ReplyWriter(make(plain), options, dialect)
 
     return made

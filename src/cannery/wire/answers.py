@@ -28,7 +28,8 @@ def refuse_error(dialect: str, body: dict[str, Any], key: str) -> None:
 
 def answer_pieces(response: Response, dialect: str, report: Report) -> list[Piece]:
     """The pieces of an answer; results of hosted tools are dropped for another dialect."""
-    pieces = [Piece(canister, index) for index, canister in enumerate(response.canisters)]
+    places = report.answer_places or range(len(response.canisters))
+    pieces = [*map(Piece, response.canisters, places)]
     if response.source == dialect:
         return pieces
     kept = []

@@ -6,15 +6,16 @@ A dialect reads (``normalize``) and writes (``nativize``) requests, responses an
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
 from msgspec import Struct
 
 from cannery.messages.canisters import AnyCanister
-from cannery.messages.events import Event
+from cannery.messages.events import Event, Finish, PartStart
 from cannery.messages.requests import Request, Response
 from cannery.roles.vocabularies import OPENAI, Vocabulary
+from cannery.wire.hosted import NO_HOSTED, HostedTable
 from cannery.wire.losses import NO_ALIASES, Aliases, Rendered, Report, TakenOver
 from cannery.wire.places import ControlPaths, Places
 from cannery.wire.residues import Left
@@ -76,6 +77,19 @@ class StreamWriter(Protocol):
         """The bytes that end the stream."""
 
 
+class Uses(Protocol):
+    """Takes the blocks of hosted tools of other dialects in one stream."""
+
+    def begin(self, identifier: Any) -> None:
+        """Take the id of the answer."""
+
+    def start(self, event: PartStart) -> Sequence[Event] | None:
+        """The events that a block becomes; None where nothing can be said of it."""
+
+    def finish(self, event: Finish) -> Sequence[Event]:
+        """The events of what waited for its end, and the end of the answer."""
+
+
 class StreamOptions(Struct, frozen=True, gc=False):
     """What a caller asked of a stream: usage at its end, reasoning where only a vendor field has room for it.
 
@@ -87,6 +101,9 @@ class StreamOptions(Struct, frozen=True, gc=False):
     model: str | None = None
     aliases: Aliases = NO_ALIASES
     created: int = 0
+    # What becomes of uses of hosted tools that the target cannot say, and what says the others as it does.
+    hosted: str = "native"
+    uses: Uses | None = None
 
 
 # What a body says where it must name a model and none was given.
@@ -161,6 +178,8 @@ class Dialect(Struct, frozen=True, gc=False):
     takes_over: Callable[[Request, Left], TakenOver] | None = None
     # Whether the fields of a tool stand a level deeper, below its type.
     nests_tools: bool = False
+    # How it spells the tools that providers run, and those that it defines and the client runs.
+    hosted: HostedTable = NO_HOSTED
     # Whether a request body must name its model; elsewhere the URL does.
     names_model: bool = True
     rules_for: Callable[[str | None], Rules] | None = None

@@ -71,7 +71,7 @@ def distinct(request: Request, dialect: str, report: Report) -> Iterator[tuple[s
     names: set[str] = set()
     is_same = request.source == dialect
     for index, tool in enumerate(request.tools):
-        place = f"tools[{index}]"
+        place = report.tool_place(index)
         if not is_same and tool.hosted is absent:
             if tool.name in names:
                 report.lose("TOOL_DROPPED", place, f"another tool is named {tool.name!r}")

@@ -22,7 +22,10 @@ from cannery.wire.losses import ENVELOPE, Place, Report
 from cannery.wire.places import ControlPaths
 from cannery.wire.residues import Left, dropped_keys
 
-_SIGNATURES = ("thoughtSignature", "thought_signature", "signature", "encrypted_content")
+_SIGNATURES = (
+    *("thoughtSignature", "thought_signature", "signature"),
+    *("encrypted_content", "encrypted_stdout", "encrypted_index"),
+)
 # What stands for the signature of a call that Gemini did not make, as clients send it, plain or in base64
 # (https://ai.google.dev/gemini-api/docs/thought-signatures, read 2026-11-17).
 STAND_INS = (

@@ -46,6 +46,12 @@ CODES: Mapping[str, tuple[str, str]] = {
     "FINISH_CHANGED": (INFO, "the target has no such finish reason"),
     "FORMAT_NAME_DROPPED": (INFO, "the target has no names for output formats"),
     "FREEFORM_WRAPPED": (INFO, "the free text of a custom tool was wrapped in an object"),
+    "HOSTED_APPROXIMATED": (
+        LOST,
+        "the target tells less of a call of a hosted tool and of what came of it",
+    ),
+    "HOSTED_CHANGED": (INFO, "a call of a hosted tool was said as the target says such calls"),
+    "HOSTED_TO_TEXT": (INFO, "a call of a hosted tool was written as text"),
     "HISTORY_MISSING": (
         BLOCKED,
         "the body refers to messages that only its provider keeps; send the whole conversation",
@@ -84,6 +90,11 @@ CODES: Mapping[str, tuple[str, str]] = {
     "SUMMARY_TO_TEXT": (INFO, "a summary of what came before was written as text"),
     "TEXT_DROPPED": (LOST, "empty text was left out, since the target refuses it"),
     "TOOL_DROPPED": (LOST, "the target has no such tool"),
+    "TOOLS_MOVED": (INFO, "tools that a message adds are offered from the start"),
+    "TOOL_TO_FUNCTION": (
+        INFO,
+        "a tool that the client runs was offered as a function; replies map back",
+    ),
     "TURN_DROPPED": (
         BLOCKED,
         "the target takes one question, without the turns around it; send them to a chat API",
@@ -156,21 +167,36 @@ def check_repairs(names: object) -> None:
             raise InputError(f"the repair {name!r} cannot be switched off")
 
 
+class OwnCall(Struct, frozen=True, gc=False):
+    """How the dialect of a request says the call of a function that was no function there.
+
+    ``make`` gives the tag and the block of a call from its id and its arguments. Without it the call is one of
+    ``name``, and ``part`` the residue that it has.
+    """
+
+    dialect: str
+    name: str
+    part: str | None = None
+    make: Callable[[str, str], tuple[str, dict[str, Any]]] | None = None
+
+
 class Aliases(Struct, frozen=True, gc=False):
     """Names and call ids that were rewritten for a target: alias to original, so that a reply maps back.
 
-    ``freeform`` are the names, as they were sent, of custom tools that became functions.
+    ``freeform`` are the names, as they were sent, of custom tools that became functions, ``own`` those of tools of
+    other shapes that did.
     """
 
     names: Mapping[str, str] = {}
     ids: Mapping[str, str] = {}
     freeform: frozenset[str] = frozenset()
+    own: Mapping[str, OwnCall] = {}
 
     def copied(self) -> Aliases:
         """The same for a caller to change: what is kept for the next time stays as it is."""
         if self is NO_ALIASES:
             return self
-        return Aliases({**self.names}, {**self.ids}, self.freeform)
+        return Aliases({**self.names}, {**self.ids}, self.freeform, self.own)
 
 
 NO_ALIASES = Aliases()
@@ -220,10 +246,18 @@ class Report(Struct):
     names: dict[str, str] = {}
     ids: dict[str, str] = {}
     freeform: set[str] = set()
+    own: Mapping[str, OwnCall] = {}
+    # The places of tools, and of the canisters of an answer, that are not where their position says.
+    tool_places: tuple[str, ...] = ()
+    answer_places: tuple[int | None, ...] = ()
 
     def lose(self, code: str, place: Place, detail: str = "", within: str = "") -> None:
         """Record a loss; ``within`` is the path below the place."""
         self.lost.append((code, place, detail, within))
+
+    def tool_place(self, index: int) -> str:
+        """The place of a tool of the request that is written."""
+        return self.tool_places[index] if self.tool_places else f"tools[{index}]"
 
     def place_citations(self, place: Place) -> None:
         """Tell of citations at one place, for a source that keeps them beside its texts."""
@@ -272,9 +306,9 @@ class Report(Struct):
     @property
     def aliases(self) -> Aliases:
         """What was rewritten so that the target takes it."""
-        if not (self.names or self.ids or self.freeform):
+        if not (self.names or self.ids or self.freeform or self.own):
             return NO_ALIASES
-        return Aliases(self.names, self.ids, frozenset(self.freeform))
+        return Aliases(self.names, self.ids, frozenset(self.freeform), self.own)
 
 
 def _order(note: tuple[Any, ...]) -> int:

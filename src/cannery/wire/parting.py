@@ -18,14 +18,19 @@ from cannery.messages.content import (
     TextualContentClass,
     new_text,
 )
-from cannery.messages.events import Delta, Event, PartStart
+from cannery.messages.events import Delta, Event, Finish, PartEnd, PartStart, Start
 from cannery.messages.json_text import decode_json
-from cannery.wire.contract import Piece
+from cannery.wire.contract import Piece, Uses
 from cannery.wire.losses import Report
 from cannery.wire.turns import changed
 
-# Where blocks keep a summary of what came before them, by their tag.
-_SUMMARIES = {"compaction": "content"}
+# The tag of a block that says in words what a hosted tool did.
+HOSTED_TEXT = "hosted_text"
+# Where blocks keep words that stand for them, by their tag, and what is told of saying these.
+_SUMMARIES = {
+    "compaction": ("content", "SUMMARY_TO_TEXT"),
+    HOSTED_TEXT: ("content", "HOSTED_TO_TEXT"),
+}
 _SEALED = "encrypted_content"
 _BLANK_LINE = "\n\n"
 
@@ -50,7 +55,8 @@ def parted_texts(
             before, is_gap = None, False
         arranged = piece
         if kind is AssistantCanisterClass:
-            if type(held) is OpaqueContentClass and held.dialect != dialect:
+            if type(held) is OpaqueContentClass and (is_answer or held.dialect != dialect):
+                # What an answer shows between two texts, many programs do not.
                 held = _summary(held, piece.place, report)
                 is_gap = True
             if type(held) in (str, TextualContentClass):
@@ -70,7 +76,7 @@ def _summary(content: OpaqueContentClass, place: int | None, report: Report) -> 
     if found is None:
         return content
     text, is_sealed = found
-    report.lose("SUMMARY_TO_TEXT", place)
+    report.lose(_SUMMARIES[content.tag][1], place)
     if is_sealed:
         report.lose("SIGNATURE_DROPPED", place, "", f".{_SEALED}")
     return text
@@ -78,9 +84,9 @@ def _summary(content: OpaqueContentClass, place: int | None, report: Report) -> 
 
 def _readable(content: OpaqueContentClass) -> tuple[str, bool] | None:
     """The summary of a block, and whether a sealed copy stands beside it; None if it has no summary."""
-    key = _SUMMARIES.get(content.tag)
-    if key is None:
+    if content.tag not in _SUMMARIES:
         return None
+    key = _SUMMARIES[content.tag][0]
     block = decode_json(content.json)
     text = block.get(key) if type(block) is dict else None
     if type(text) is not str or not text.strip():
@@ -122,11 +128,18 @@ def _with_held(piece: Piece, held: Any) -> Piece:
     return Piece(canister, piece.place, is_synthetic=piece.is_synthetic)
 
 
+def _is_call(event: Event) -> bool:
+    return type(event) is PartStart and event.kind == "invocation"
+
+
 class Parting:
     """Does the same for the events of an answer."""
 
-    def __init__(self, dialect: str) -> None:
+    def __init__(self, dialect: str, uses: Uses | None = None) -> None:
         self._dialect = dialect
+        self._uses = uses
+        # Parts that were said otherwise.
+        self._gone: set[int] = set()
         self._before = ""
         self._is_gap = False
         # Parts of text; those behind a gap that have not said anything yet; by how much spans shift.
@@ -141,10 +154,34 @@ class Parting:
             return (self._delta(event),)  # type: ignore[arg-type]
         if kind is PartStart:
             return self._start(event)  # type: ignore[arg-type]
+        if kind is PartEnd and self._gone and event.index in self._gone:  # type: ignore[union-attr]
+            return ()
+        if self._uses is not None:
+            if kind is Start:
+                self._uses.begin(event.identifier)  # type: ignore[union-attr]
+            elif kind is Finish:
+                return self._again(self._uses.finish(event))  # type: ignore[arg-type]
         return (event,)
+
+    def _again(self, events: Sequence[Event]) -> list[Event]:
+        """What events become that stand for others."""
+        return [
+            said
+            for event in events
+            for said in ((event,) if type(event) is Finish else self.events(event))
+        ]
 
     def _start(self, event: PartStart) -> Sequence[Event]:
         content = event.content
+        if self._uses is not None and event.kind in ("whole", "canister"):
+            held = getattr(content, "held", content)
+            if type(held) is OpaqueContentClass and held.dialect not in ("", self._dialect):
+                events = self._uses.start(event)
+                if events is not None:
+                    self._gone.add(event.index)
+                    heard = self._again(events)
+                    self._is_gap = self._is_gap or not any(map(_is_call, heard))
+                    return heard
         if event.kind == "text":
             self._texts.add(event.index)
             if self._is_gap:

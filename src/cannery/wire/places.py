@@ -23,6 +23,7 @@ _PARTS = {
 }
 # Where answers keep their messages, below one of several.
 _ANSWERS: dict[str | int, str] = {"choices": "message", "candidates": "content"}
+_BELOW = re.compile(r"#(\d+)(.*)")
 _TOOL = re.compile(r"tools\[(\d+)\]")
 
 
@@ -77,6 +78,10 @@ def locator(places: Places | None, control_paths: ControlPaths | None) -> Locate
             return path_text(_message_of(noted[place]) if is_message else noted[place])
         if place.startswith("@"):
             return _setting(place, places, control_paths)
+        if place.startswith("#"):
+            # Below a canister: its position, and the path from there.
+            found = _BELOW.match(place)
+            return locate(int(found[1])) + found[2] if found else place
         tool = None if places is None else _TOOL.fullmatch(place)
         if tool is None or places is None or int(tool[1]) >= len(places.tools):
             return place

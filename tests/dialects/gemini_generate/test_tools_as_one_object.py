@@ -42,8 +42,8 @@ def test_no_function_is_lost(tools, target):
         for key in group.keys() & {"functionDeclarations", "function_declarations"}
         for item in (group[key] if isinstance(group[key], list) else [group[key]])
     ]
-    names = {tool.get("function", tool)["name"] for tool in written["tools"]}
-    assert names == {item["name"] for item in declared}
+    names = {tool.get("function", tool).get("name") for tool in written["tools"]}
+    assert names - {None, "web_search"} == {item["name"] for item in declared}
 
 
 def test_losses_name_the_place():

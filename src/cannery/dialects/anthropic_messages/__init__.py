@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from cannery.dialects.anthropic_messages.hosted import HOSTED
 from cannery.dialects.anthropic_messages.models import NAME, RULES, rules_for
 from cannery.dialects.anthropic_messages.reading import read_request
 from cannery.dialects.anthropic_messages.responses import (
@@ -189,6 +190,7 @@ DIALECT = Dialect(
         Route("GET", "/v1/models/{model}", "model"),
     ),
     control_paths=CONTROL_PATHS,
+    hosted=HOSTED,
     rules_for=rules_for,
     modelled=MODELLED,
     modelled_answer=MODELLED_ANSWER,

@@ -437,9 +437,6 @@ def _write_tools(request: Request, body: Object, report: Report, *, is_same: boo
             report_residue(tool, report, place)
             residue = None
         if isinstance(tool.hosted, str):
-            if residue is None and not is_same and request.source is not None:
-                report.lose("TOOL_DROPPED", place, f"Messages have no tool {name!r}")
-                continue
             ours: Any = Fragment(tool.hosted)
         else:
             ours = _write_tool(tool)

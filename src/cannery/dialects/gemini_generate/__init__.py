@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import partial
 
 from cannery.dialects.gemini_generate.forms import NAME, camel, read_form
+from cannery.dialects.gemini_generate.hosted import HOSTED
 from cannery.dialects.gemini_generate.reading import read_request
 from cannery.dialects.gemini_generate.responses import read_response, write_response
 from cannery.dialects.gemini_generate.settings import (
@@ -119,6 +120,7 @@ DIALECT = Dialect(
         for (method, path), kind in _KINDS.items()
     ),
     control_paths=CONTROL_PATHS,
+    hosted=HOSTED,
     modelled=MODELLED,
     rules_for=rules_for,
     fixed_repairs=frozenset({"late_supervisors"}),

@@ -197,9 +197,6 @@ def write_tools(request: Request, body: Object, report: Report) -> None:
         if residue is None:
             report_residue(tool, report, place)
         if isinstance(tool.hosted, str):
-            if residue is None and request.source not in (None, NAME):
-                report.lose("TOOL_DROPPED", place, f"Gemini has no hosted tool {tool.name!r}")
-                continue
             _add_hosted(groups, decode_json(tool.hosted), is_joined="joined" in shapes)
             continue
         if request.source != NAME:

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 from cannery.dialects.openai_chat.errors import read_error, write_error
+from cannery.dialects.openai_chat.hosted import HOSTED
 from cannery.dialects.openai_chat.reading import read_request
 from cannery.dialects.openai_chat.responses import SHAPE
 from cannery.dialects.openai_chat.settings import (
@@ -74,6 +75,7 @@ DIALECT = Dialect(
         Route("GET", "/v1/models/{model}", "model"),
     ),
     control_paths=CONTROL_PATHS,
+    hosted=HOSTED,
     modelled=MODELLED,
     modelled_answer=MODELLED_ANSWER,
     takes_over=partial(shared_settings, NAME),

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from cannery.dialects.openai_responses.forms import form_words
+from cannery.dialects.openai_responses.hosted import HOSTED
 from cannery.dialects.openai_responses.reading import read_request
 from cannery.dialects.openai_responses.responses import read_response, write_response
 from cannery.dialects.openai_responses.settings import (
@@ -116,6 +117,7 @@ DIALECT = Dialect(
         Route("GET", "/v1/models/{model}", "model"),
     ),
     control_paths=CONTROL_PATHS,
+    hosted=HOSTED,
     references={
         "previous_response_id": "HISTORY_MISSING",
         "conversation": "HISTORY_MISSING",

@@ -232,7 +232,7 @@ def _take_tools(fields: Object) -> tuple[Tool, ...]:
         return ()
     _check_tools(tools)
     del fields["tools"]
-    return tuple(map(_read_tool, tools))
+    return tuple(map(read_tool, tools))
 
 
 def patch_of(left: Object, dropped: Sequence[str] = (), inner: Object | None = None) -> str | None:
@@ -261,7 +261,8 @@ def _check_tools(value: Any) -> None:
             raise DialectError(NAME, f"tools[{index}]", f"expected an object, got {kind_of(tool)}")
 
 
-def _read_tool(item: Object) -> Tool:
+def read_tool(item: Object) -> Tool:
+    """A tool of a request, of a group, or of an item that adds tools."""
     kind, name = item.get("type"), item.get("name")
     if kind not in ("function", "custom") or type(name) is not str or not name:
         kind = kind if type(kind) is str and kind else "unknown"
@@ -344,9 +345,6 @@ def _write_tools(request: Request, body: Object, report: Report) -> None:
         residue = own_residue(tool, NAME)
         if residue is None:
             report_residue(tool, report, place)
-        if tool.hosted is not absent and (request.source or NAME) != NAME:
-            report.lose("TOOL_DROPPED", place, f"Responses has no hosted tool {tool.name!r}")
-            continue
         written = write_tool(tool)
         if residue is not None:
             written = recall(written, residue.part)

@@ -66,7 +66,7 @@ def write_tools(request: Request, report: Report) -> str | None:
     tools = [
         tool
         for index, tool in enumerate(request.tools)
-        if _is_sayable(tool, report, f"tools[{index}]", request.source)
+        if _is_sayable(tool, report, report.tool_place(index), request.source)
     ]
     return spell_tools(tools, is_same=request.source == NAME) if tools else None
 

@@ -179,7 +179,7 @@ def _read_grammar(grammar: Object) -> tuple[str, Object | None]:
 def write_tools(
     dialect: str, request: Request, body: Object, report: Report, *, has_freeform: bool = True
 ) -> None:
-    """Put the tools into a body; hosted tools of others are lost.
+    """Put the tools into a body.
 
     Without free text a custom tool becomes a function with one argument, and every function has parameters.
     """
@@ -190,9 +190,6 @@ def write_tools(
             report_residue(tool, report, place)
             residue = None
         form = None if residue is None else residue.form
-        if tool.hosted is not absent and not is_same and request.source is not None:
-            report.lose("TOOL_DROPPED", place, f"Chat has no hosted tool {tool.name!r}")
-            continue
         if tool.is_freeform and not (is_same or has_freeform):
             tool = _as_function(tool, report, place)  # noqa: PLW2901 - what is sent
         written = _write_tool(tool, form)

@@ -1,0 +1,233 @@
+"""Hosted tools of generateContent: a tool is a key, and calls are parts.
+
+Calls of a search come with signatures of this provider, so that none from elsewhere can be sent; code and its output
+can. Keys come in two spellings. Written against the types of google-genai 3.1.0 (2026-11-15).
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from typing import Any
+
+from cannery.dialects.gemini_generate.forms import camel, spelled
+from cannery.messages.hosted import (
+    CodeExecution,
+    Fetch,
+    FileQuery,
+    FileSearch,
+    HostedUse,
+    McpServer,
+    Output,
+    Run,
+    Search,
+    Source,
+    Sources,
+    WebFetch,
+    WebSearch,
+)
+from cannery.wire.bodies import Object
+from cannery.wire.hosted import (
+    TEXT,
+    TEXTS,
+    Form,
+    HostedTable,
+    Outcome,
+    Tagged,
+    Told,
+    ToolRow,
+    Written,
+    take_text,
+)
+
+_SCHEME = "Bearer "
+_BEARER = Form(
+    lambda value: value.removeprefix(_SCHEME) if type(value) is str else None,
+    lambda token: f"{_SCHEME}{token}",
+)
+ROWS = (
+    ToolRow(
+        WebSearch,
+        ("googleSearch", "googleSearchRetrieval", "enterpriseWebSearch"),
+        {"blocked_domains": ("excludeDomains", TEXTS)},
+        {},
+        {"searchTypes": {"webSearch": {}}},
+        # The Developer API refuses it.
+        unwritten=frozenset({"blocked_domains"}),
+    ),
+    ToolRow(WebFetch, ("urlContext",)),
+    ToolRow(CodeExecution, ("codeExecution",)),
+    ToolRow(
+        McpServer,
+        ("mcpServers",),
+        {
+            "label": ("name", TEXT),
+            "url": ("streamableHttpTransport.url", TEXT),
+            "authorization": ("streamableHttpTransport.headers.Authorization", _BEARER),
+        },
+        needs=("label", "url"),
+    ),
+    ToolRow(
+        FileSearch,
+        ("fileSearch",),
+        bound="its stores of files are known only to their own provider",
+    ),
+)
+
+
+def _split(group: Object) -> Iterator[Tagged]:
+    """Each key of a tool is a tool of its own, and each server in a list."""
+    for key, held in group.items():
+        tag, path = camel(key), f".{key}" if len(group) > 1 else ""
+        if type(held) is list:
+            for index, item in enumerate(held):
+                yield tag, item if type(item) is dict else {}, f".{key}[{index}]"
+        else:
+            yield tag, held if type(held) is dict else {}, path
+
+
+def _place(tag: str, value: Object) -> tuple[Object | None, Object]:
+    return {tag: [value] if tag == "mcpServers" else value}, {}
+
+
+# --- parts ---------------------------------------------------------------------------------------
+
+_SEARCH, _IMAGES, _PAGES = "GOOGLE_SEARCH_WEB", "GOOGLE_SEARCH_IMAGE", "URL_CONTEXT"
+_FILES = "FILE_SEARCH"
+
+
+def _read_block(tag: str, part: Object) -> Told | None:
+    key = spelled(part, tag)
+    inner = part.get(key)
+    read = _PARTS.get(tag)
+    return None if read is None or type(inner) is not dict else read(inner)
+
+
+def _read_code(part: Object) -> HostedUse | None:
+    code = take_text(part, "code")
+    language = str(part.pop("language", "PYTHON")).lower()
+    return None if code is None else HostedUse(take_text(part, "id") or "", Run(code, language))
+
+
+def _read_output(part: Object) -> Outcome:
+    outcome, words = take_text(part, "outcome"), take_text(part, "output") or ""
+    identifier = take_text(part, "id") or ""
+    if outcome in (None, "OUTCOME_OK"):
+        return Outcome(identifier, Output(words))
+    # What a program prints before it fails and what it complains of stand in one text here.
+    error = str(outcome).removeprefix("OUTCOME_").lower()
+    return Outcome(identifier, Output("", words), error)
+
+
+def _read_call(part: Object) -> HostedUse | None:
+    kind, given = part.pop(spelled(part, "toolType"), None), part.get("args")
+    identifier = take_text(part, "id") or ""
+    if kind in (_SEARCH, _IMAGES):
+        return HostedUse(identifier, Search(_texts(given, "queries")))
+    if kind == _PAGES:
+        return HostedUse(identifier, Fetch(_texts(given, "urls")))
+    if kind == _FILES:
+        return HostedUse(identifier, FileQuery(_texts(given, "queries")))
+    return None
+
+
+def _texts(given: Any, key: str) -> tuple[str, ...]:
+    held = given.pop(key, None) if type(given) is dict else None
+    return tuple(map(str, held)) if type(held) is list else ()
+
+
+def _read_answer(part: Object) -> Outcome:
+    part.pop(spelled(part, "toolType"), None)
+    response, identifier = part.get("response"), take_text(part, "id") or ""
+    found = response.get("result") if type(response) is dict else None
+    if type(found) is not list:
+        return Outcome(identifier, None if response is None else Sources())
+    return Outcome(identifier, Sources(tuple(map(_read_source, found))))
+
+
+def _read_source(found: Any) -> Source:
+    url = take_text(found, "url") or take_text(found, "uri")
+    title, words = take_text(found, "title"), take_text(found, "text")
+    return Source(url, title, words)
+
+
+_PARTS = {
+    "executableCode": _read_code,
+    "codeExecutionResult": _read_output,
+    "toolCall": _read_call,
+    "toolResponse": _read_answer,
+}
+
+
+def _write_use(use: HostedUse, is_answer: bool) -> Written | None:  # noqa: FBT001 - one signature for all tables
+    call = use.call
+    match call:
+        case Run() if call.language == "python" or is_answer:
+            return _write_run(use, call)
+        case Search() if is_answer:
+            return _write_pair(use, _SEARCH, {"queries": list(call.queries)})
+        case Fetch() if is_answer:
+            return _write_pair(use, _PAGES, {"urls": list(call.urls)})
+        case FileQuery() if is_answer:
+            return _write_pair(use, _FILES, {"queries": list(call.queries)})
+        case _:
+            return None
+
+
+def _write_run(use: HostedUse, call: Run) -> Written:
+    is_known = call.language == "python"
+    code = {"language": "PYTHON" if is_known else "LANGUAGE_UNSPECIFIED", "code": call.code}
+    output = use.result if isinstance(use.result, Output) else Output(use.error or "")
+    has_failed = use.error is not None or bool(output.exit_code)
+    result = {"outcome": "OUTCOME_FAILED" if has_failed else "OUTCOME_OK"}
+    result["output"] = output.text + output.errors
+    unsaid = [] if is_known else [f"the code is {call.language}"]
+    if output.text and output.errors:
+        unsaid.append("what was printed and what went wrong are one text here")
+    blocks = (
+        ("executableCode", {"executableCode": code}),
+        (
+            "codeExecutionResult",
+            {"codeExecutionResult": result},
+        ),
+    )
+    return Written(blocks, tuple(unsaid))
+
+
+def _write_pair(use: HostedUse, kind: str, given: Object) -> Written:
+    digest = hashlib.sha256(use.identifier.encode("utf-8", "replace")).hexdigest()
+    named: Object = {"id": digest[:8], "toolType": kind}
+    items = use.result.items if isinstance(use.result, Sources) else ()
+    found = [
+        {
+            key: held
+            for key, held in (("url", one.url), ("title", one.title), ("text", one.text))
+            if held
+        }
+        for one in items
+    ]
+    response: Object = {"result": found}
+    if use.error is not None:
+        response["error"] = use.error
+    unsaid = ("the age of a page is not said",) if any(one.age for one in items) else ()
+    blocks = (
+        ("toolCall", {"toolCall": {**named, "args": given}}),
+        (
+            "toolResponse",
+            {"toolResponse": {**named, "response": response}},
+        ),
+    )
+    return Written(blocks, unsaid)
+
+
+HOSTED = HostedTable(
+    rows=ROWS,
+    split=_split,
+    place=_place,
+    read_block=_read_block,
+    write_use=_write_use,
+    pairs=frozenset({"executableCode", "toolCall"}),
+    # https://ai.google.dev/gemini-api/docs/tool-combination, 2026-11-18.
+    apart=r"gemini-[12]\b",
+    mixed={"toolConfig": {"includeServerSideToolInvocations": True}},
+)

@@ -1,0 +1,22 @@
+"""Hosted tools for another dialect: what is offered, what was called, and answers as they come.
+
+The table of the source reads a meaning, the table of the target writes it (``cannery.wire.hosted``): no pair has a rule
+of its own. Before a writer sees a request, each tool of another dialect has become one of the target, a function, or a
+loss; each block has become blocks of the target, a call, a result, or text, or is left for the writer to report.
+"""
+
+from cannery.hosting.blocks import WAYS, check_way, uses_of
+from cannery.hosting.offers import Offer, offered
+from cannery.hosting.streams import stream_options
+from cannery.hosting.uses import said, said_answer
+
+__all__ = [
+    "WAYS",
+    "Offer",
+    "check_way",
+    "offered",
+    "said",
+    "said_answer",
+    "stream_options",
+    "uses_of",
+]

@@ -1,0 +1,79 @@
+"""Blocks of hosted tools: what one tells, by the table of the dialect that wrote it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from cannery.dialects import dialect_names, find_dialect
+from cannery.errors import InputError
+from cannery.messages.canisters import AnyCanister
+from cannery.messages.content import OpaqueContentClass
+from cannery.messages.hosted import HostedUse, Output
+from cannery.messages.json_text import decode_json
+from cannery.wire.foreign import lost_field
+from cannery.wire.hosted import ClientResult, HostedTable, Outcome, Told, leaves
+from cannery.wire.losses import Place, Report
+
+# What becomes of a use that the target cannot say: it is left out, or written as text.
+WAYS = ("native", "text")
+
+
+def check_way(way: str) -> None:
+    """Refuse a way that does not exist."""
+    if way not in WAYS:
+        raise InputError(f"hosted must be one of {', '.join(WAYS)}, got {way!r}")
+
+
+def table_of(dialect: str) -> HostedTable | None:
+    """The table of a dialect; None where there is no such dialect."""
+    return find_dialect(dialect).hosted if dialect in dialect_names() else None
+
+
+def told_by(held: Any) -> tuple[Told | None, HostedTable | None, Any]:
+    """What a block tells, the table that read it, and what is left of it."""
+    table = table_of(held.dialect) if type(held) is OpaqueContentClass else None
+    if table is None or table.read_block is None:
+        return None, None, None
+    value = decode_json(held.json)
+    if type(value) is not dict:
+        return None, table, None
+    return table.read_block(held.tag, value), table, value
+
+
+def outcome_in(told: Told | None) -> Outcome | None:
+    """What came of a call, if a block tells that; what a client would answer may be the answer of a hosted tool."""
+    if isinstance(told, ClientResult):
+        words = told.held if isinstance(told.held, str) else getattr(told.held, "json", "")
+        return Outcome(told.identifier, Output(words))
+    return told if isinstance(told, Outcome) else None
+
+
+def with_outcome(use: HostedUse, outcome: Outcome) -> HostedUse:
+    """A use and what came of it."""
+    return HostedUse(use.identifier, use.call, outcome.result, outcome.error)
+
+
+def uses_of(canisters: Iterable[AnyCanister]) -> tuple[HostedUse, ...]:
+    """The uses of hosted tools in a conversation or an answer, each with what came of it."""
+    found: list[HostedUse] = []
+    waiting: dict[str, int] = {}
+    for canister in canisters:
+        told = told_by(canister.held)[0]
+        if isinstance(told, HostedUse):
+            waiting[told.identifier] = len(found)
+            found.append(told)
+            continue
+        outcome = outcome_in(told)
+        if outcome is not None and outcome.identifier in waiting:
+            index = waiting.pop(outcome.identifier)
+            found[index] = with_outcome(found[index], outcome)
+    return tuple(found)
+
+
+def report_left(value: Any, report: Report, place: Place, within: str = "") -> None:
+    """Name what nobody took of an object."""
+    for path, held in leaves(value):
+        lost = lost_field(path, held)
+        if lost is not None:
+            report.lose(lost[0], place, lost[1], within + path)

@@ -1,0 +1,306 @@
+"""What is offered: the tools of a request in the shapes of another dialect.
+
+Each tool of another dialect becomes one of the target, a function that the client runs, or a loss; options that the
+target has no word for are losses of their own. The functions of a group get names that say both.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import msgspec
+from msgspec import Struct
+
+from cannery.dialects import find_dialect
+from cannery.hosting.blocks import report_left, table_of, told_by
+from cannery.messages.absence import absent
+from cannery.messages.canisters import AnyCanister, InvocationCanisterClass
+from cannery.messages.hosted import HostedTool
+from cannery.messages.json_text import decode_json, write_json
+from cannery.messages.requests import Request, Tool, new_tool
+from cannery.wire.bodies import Object
+from cannery.wire.contract import Dialect
+from cannery.wire.hosted import NO_HOSTED, ClientTool, Found, HostedTable, MoreTools
+from cannery.wire.losses import OwnCall, Report
+from cannery.wire.residues import dropped_keys
+
+_Added = list[tuple[int, MoreTools, HostedTable]]
+
+
+class Offer(Struct):
+    """The tools of a request as the target offers them, and the fields beside them that it took to say so."""
+
+    tools: list[Tool] = []
+    places: list[str] = []
+    fields: Object = {}
+    report: Report = msgspec.field(default_factory=Report)
+    # The kinds that the target offers, the function of each tool that the client runs, and of each tool of a group.
+    kinds: set[str] = set()
+    functions: dict[tuple[str, str], str] = {}
+    own: dict[str, OwnCall] = {}
+    # Settings of the source that are said as tools.
+    settings: set[str] = set()
+
+    def add(self, tool: Tool, place: str) -> None:
+        """Offer one more tool."""
+        self.tools.append(tool)
+        self.places.append(place)
+
+    def fresh_name(self, name: str, taken: Iterable[str]) -> str:
+        """A name that no other function has."""
+        names = {*taken, *self.own}
+        count, found = 1, name
+        while found in names:
+            count += 1
+            found = f"{name}_{count}"
+        return found
+
+    def tell(self, report: Report) -> None:
+        """Put what it took to make this offer into the report of a body."""
+        report.lost += self.report.lost
+        report.own = self.own
+        report.tool_places = (*self.places,)
+
+
+def offered(request: Request, target: Dialect, *, has_blocks: bool) -> Offer | None:
+    """The offer of a request to another dialect; None where each tool is a function that stands for itself."""
+    tools = request.tools
+    source = None if request.source is None else find_dialect(request.source).hosted
+    settings = {} if source is None else _settings(request, source)
+    more = _more_tools(request) if has_blocks else []
+    calls = _group_calls(request) if source is not None and source.group else []
+    if not (settings or more or calls) and all(tool.hosted is absent for tool in tools):
+        return None
+    return _Offering(request, target).offer(settings, more, calls)
+
+
+def _settings(request: Request, table: HostedTable) -> Object:
+    """The fields beside the tools that define some."""
+    residue = request.residue
+    if not table.settings or residue is None or residue.envelope is None:
+        return {}
+    if not any(f'"{key}"' in residue.envelope for key in table.settings):
+        return {}
+    left = ((path.removeprefix("."), held) for path, held in dropped_keys(residue.envelope))
+    return {path: held for path, held in left if path in table.settings}
+
+
+def _more_tools(request: Request) -> _Added:
+    """The tools that blocks of a conversation add."""
+    found = []
+    for index, canister in enumerate(request.conversation):
+        told, table = told_by(canister.held)[:2]
+        if isinstance(told, MoreTools) and table is not None:
+            found.append((index, told, table))
+    return found
+
+
+def _group_calls(request: Request) -> list[tuple[str, str]]:
+    """The group and the name of each call of a function in a group."""
+    return [
+        (group, canister.name)
+        for canister in request.conversation
+        if type(canister) is InvocationCanisterClass and (group := group_of(canister)) is not None
+    ]
+
+
+def group_of(canister: AnyCanister) -> str | None:
+    """The name that the functions of a group have in common, where a call says it."""
+    residue = canister.residue
+    if residue is None or residue.part is None or '"namespace"' not in residue.part:
+        return None
+    found = dict(dropped_keys(residue.part)).get(".namespace")
+    return found if type(found) is str and found else None
+
+
+class _Offering:
+    """Makes the offer of one request."""
+
+    def __init__(self, request: Request, target: Dialect) -> None:
+        self._request = request
+        self._target = target
+        self._offer = Offer()
+        self._names = [tool.name for tool in request.tools if tool.hosted is absent]
+
+    def offer(self, settings: Object, more: _Added, calls: list[tuple[str, str]]) -> Offer:
+        """Offer all tools, in their order; then those that settings define, and those that came later."""
+        found: list[Found] = []
+        for index, tool in enumerate(self._request.tools):
+            found += self._tool(tool, f"tools[{index}]")
+        table = self._source(None)
+        for key, held in settings.items():
+            tag = table.settings[key]
+            self._offer.settings.add(key)
+            items = held if type(held) is list else [held]
+            for position, item in enumerate(items):
+                place = key if type(held) is not list else f"{key}[{position}]"
+                found.append(Found(tag, item if type(item) is dict else {}, place))
+        self._define(found, table)
+        for index, told, its_table in more:
+            for position, item in enumerate(told.tools):
+                place = f"#{index}{told.path}[{position}]"
+                self._define(self._item(item, place, its_table), its_table)
+        for group, name in calls:
+            self._grouped(group, name)
+        self._mix()
+        return self._offer
+
+    def _mix(self) -> None:
+        """Offer functions and hosted tools side by side, where the model takes both; else only the functions."""
+        offer, table = self._offer, self._target.hosted
+        is_hosted = [isinstance(tool.hosted, str) for tool in offer.tools]
+        if not (table.mixed and any(is_hosted)) or all(is_hosted):
+            return
+        model = self._request.model
+        if not (isinstance(model, str) and re.search(table.apart, model)):
+            offer.fields.update(table.mixed)
+            return
+        kept = [index for index, hosted in enumerate(is_hosted) if not hosted]
+        for index, hosted in enumerate(is_hosted):
+            if hosted:
+                detail = f"{model} takes no {offer.tools[index].name!r} beside functions"
+                offer.report.lose("TOOL_DROPPED", offer.places[index], detail)
+        offer.tools = [offer.tools[index] for index in kept]
+        offer.places = [offer.places[index] for index in kept]
+        offer.kinds.clear()
+
+    def _source(self, tool: Tool | None) -> HostedTable:
+        """The table of the dialect that a tool is spelled in."""
+        residue = None if tool is None else tool.residue
+        name = self._request.source if residue is None else residue.dialect
+        return NO_HOSTED if name is None else table_of(name) or NO_HOSTED
+
+    def _tool(self, tool: Tool, place: str) -> list[Found]:
+        """Offer a tool; gives the definitions in one that has to be said otherwise."""
+        if not isinstance(tool.hosted, str):
+            self._offer.add(tool, place)
+            return []
+        residue = tool.residue
+        origin = self._request.source if residue is None else residue.dialect
+        value = decode_json(tool.hosted)
+        if origin is None or origin == self._target.name or type(value) is not dict:
+            if origin in (None, self._target.name):
+                self._offer.add(tool, place)
+            else:
+                self._drop(tool.name, place)
+            return []
+        return self._split(value, place, self._source(tool), tool.name)
+
+    def _split(self, value: Object, place: str, table: HostedTable, name: str) -> list[Found]:
+        if table.group and value.get("type") == table.group:
+            self._group(value, place, table)
+            return []
+        found = [Found(tag, inner, place, within) for tag, inner, within in table.split(value)]
+        if not found:
+            self._drop(name, place)
+        return found
+
+    def _item(self, item: Object, place: str, table: HostedTable) -> list[Found]:
+        """Offer a tool that a block defines."""
+        tool = None if table.read_tool is None else table.read_tool(item)
+        if tool is None or isinstance(tool.hosted, str):
+            return self._split(item, place, table, str(item.get("type")))
+        if tool.name not in self._names:
+            # A search that finds a function again offers it once.
+            self._names.append(tool.name)
+            self._offer.add(tool, place)
+        return []
+
+    def _group(self, value: Object, place: str, table: HostedTable) -> None:
+        """Offer each function of a group under a name that says both."""
+        name = value.pop("name", None)
+        items = value.pop("tools", None)
+        del value["type"]
+        report_left(value, self._offer.report, place)
+        for position, item in enumerate(items if type(items) is list else ()):
+            where = f"{place}.tools[{position}]"
+            tool = table.read_tool(item) if table.read_tool and type(item) is dict else None
+            if tool is None or isinstance(tool.hosted, str) or type(name) is not str:
+                self._drop(str(item), where)
+                continue
+            alias = self._grouped(name, tool.name)
+            self._offer.add(msgspec.structs.replace(tool, name=alias), where)
+            detail = f"{tool.name!r} of {name!r} was offered as {alias!r}"
+            self._offer.report.lose("TOOL_TO_FUNCTION", where, detail)
+
+    def _grouped(self, group: str, name: str) -> str:
+        """The function that stands for one of a group: the same for its definition and its calls."""
+        offer = self._offer
+        known = offer.functions.get((group, name))
+        if known is not None:
+            return known
+        joined = f"{group}{'' if group.endswith('__') else '__'}{name}"
+        alias = offer.fresh_name(joined, self._names)
+        part = write_json({"s": {"namespace": group}})
+        offer.functions[group, name] = alias
+        offer.own[alias] = OwnCall(str(self._request.source), name, part)
+        return alias
+
+    def _define(self, found: list[Found], table: HostedTable) -> None:
+        if table.gather is not None:
+            found = table.gather(found)
+        for each in found:
+            client = table.client(each.tag)
+            if client is not None:
+                self._function(each, client)
+                continue
+            row = table.row(each.tag)
+            read = None if row is None or row.bound else row.read(each.value)
+            if read is None:
+                self._drop(each.tag, each.place, each.within, "" if row is None else row.bound)
+                continue
+            tool, paths = read
+            for name in self._write(tool, each) or ():
+                detail = f"the target's tool has no {name.replace('_', ' ')}"
+                path = each.within + paths[name]
+                self._offer.report.lose("FIELD_DROPPED", each.place, detail, path)
+
+    def _write(self, tool: HostedTool, found: Found) -> list[str] | None:
+        """Offer a tool as the target spells it; gives what it cannot say, None if it has no such tool."""
+        offer, table = self._offer, self._target.hosted
+        row = table.row_of(tool.kind)
+        if row is None:
+            self._drop(found.tag, found.place, found.within)
+            return None
+        model = self._request.model
+        if row.models and not (isinstance(model, str) and re.search(row.models, model)):
+            named = model if isinstance(model, str) else "a model that is not known"
+            self._drop(found.tag, found.place, found.within, f"{named} takes no such tool")
+            return None
+        value, unsaid = row.write(tool)
+        report_left(found.value, offer.report, found.place, found.within)
+        written, fields = table.place(row.tags[0], value)
+        if written is not None:
+            name = written.get("name") or row.tags[0]
+            offer.add(new_tool(str(name), hosted=write_json(written)), found.place)
+        for key, held in fields.items():
+            known = offer.fields.get(key)
+            offer.fields[key] = [*known, *held] if type(known) is list else held
+        offer.kinds.add(tool.kind)
+        return unsaid
+
+    def _function(self, found: Found, client: ClientTool) -> None:
+        """Offer a tool that the client runs as a function."""
+        offer, value = self._offer, found.value
+        own = value.pop("name", None)
+        wanted = own if type(own) is str and own else client.name
+        name = offer.fresh_name(wanted, self._names)
+        for key in client.known:
+            value.pop(key, None)
+        description, schema = client.description, client.schema
+        if client.describe is not None:
+            description, schema = client.describe(value)
+        self._names.append(name)
+        offer.functions[found.tag, ""] = name
+        if client.make is not None:
+            offer.own[name] = OwnCall(str(self._request.source), name, None, client.make)
+        elif name != wanted:
+            offer.own[name] = OwnCall(str(self._request.source), wanted)
+        offer.add(new_tool(name, description, schema), found.place)
+        offer.report.lose("TOOL_TO_FUNCTION", found.place, "", found.within)
+        report_left(value, offer.report, found.place, found.within)
+
+    def _drop(self, name: str, place: str, within: str = "", detail: str = "") -> None:
+        detail = detail or f"{self._target.name} has no hosted tool {name!r}"
+        self._offer.report.lose("TOOL_DROPPED", place, detail, within)

@@ -1,0 +1,97 @@
+"""Answers as they come: events of hosted tools as another dialect says them.
+
+A call waits for what comes of it, since some dialects say both in one block. Parts that are made here have numbers of
+their own, far beyond those of any answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from cannery.hosting.blocks import outcome_in, told_by, with_outcome
+from cannery.hosting.uses import Identifiers, client_name, hosted_text, in_words_of
+from cannery.messages.content import new_opaque
+from cannery.messages.events import Delta, Event, Finish, PartEnd, PartStart
+from cannery.messages.hosted import HostedUse
+from cannery.messages.json_text import write_json
+from cannery.messages.requests import FinishReason
+from cannery.wire.answers import call_stem
+from cannery.wire.contract import Dialect, StreamOptions
+from cannery.wire.hosted import ClientCall
+
+_FIRST = 1 << 40
+
+
+def stream_options(target: Dialect, options: StreamOptions) -> StreamOptions:
+    """The options of a stream whose hosted tools are said as the target says them."""
+    return msgspec.structs.replace(options, uses=StreamedUses(target, options.hosted))
+
+
+class StreamedUses:
+    """Takes the blocks of other dialects in one stream and gives the events that the target has for them."""
+
+    def __init__(self, target: Dialect, way: str) -> None:
+        self._target = target
+        self._way = way
+        self._count = _FIRST
+        self._identifiers = Identifiers(call_stem(None))
+        self._waiting: dict[str, HostedUse] = {}
+        self._has_calls = False
+
+    def begin(self, identifier: Any) -> None:
+        """Take the id of the answer, of which those of its calls are made."""
+        self._identifiers.stem = call_stem(identifier)
+
+    def start(self, event: PartStart) -> Sequence[Event] | None:
+        """What the start of a block becomes, the end included; None where it is left to the writer."""
+        content = event.content
+        held: Any = getattr(content, "held", content)
+        told, table, _ = told_by(held)
+        if isinstance(told, ClientCall):
+            return (*self._call(told, held.dialect),)
+        outcome = outcome_in(told)
+        if outcome is not None:
+            use = self._waiting.pop(outcome.identifier, None)
+            return None if use is None else self._said(with_outcome(use, outcome))
+        if not isinstance(told, HostedUse) or not self._is_sayable(told):
+            return None
+        if table is not None and held.tag in table.pairs:
+            self._waiting[told.identifier] = told
+            return ()
+        return self._said(told)
+
+    def finish(self, event: Finish) -> Sequence[Event]:
+        """What waited for an end that never came, and the end of the answer: a call for the client is why it stops."""
+        waiting, self._waiting = self._waiting, {}
+        if self._has_calls and event.reason is FinishReason.Stop:
+            event = msgspec.structs.replace(event, reason=FinishReason.Tool)
+        return [*(said for use in waiting.values() for said in self._said(use)), event]
+
+    def _is_sayable(self, use: HostedUse) -> bool:
+        return self._way == "text" or in_words_of(self._target, use, is_answer=True) is not None
+
+    def _said(self, use: HostedUse) -> Sequence[Event]:
+        use = self._identifiers.given(use)
+        written = in_words_of(self._target, use, is_answer=True)
+        if written is None:
+            blocks: list[Any] = [hosted_text(use)] if self._way == "text" else []
+        else:
+            name = self._target.name
+            blocks = [new_opaque(name, tag, write_json(item)) for tag, item in written.blocks]
+        return [event for block in blocks for event in self._whole(block)]
+
+    def _whole(self, content: Any) -> Iterator[Event]:
+        self._count += 1
+        yield PartStart(self._count, "whole", content=content)
+        yield PartEnd(self._count)
+
+    def _call(self, told: ClientCall, dialect: str) -> Iterator[Event]:
+        self._count += 1
+        self._has_calls = True
+        name = client_name(told, dialect)
+        yield PartStart(self._count, "invocation", told.identifier, name)
+        yield Delta(self._count, told.arguments, "arguments")
+        yield PartEnd(self._count)

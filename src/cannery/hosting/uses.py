@@ -1,0 +1,262 @@
+"""What was called: the blocks of hosted tools in a history or an answer, as another dialect says them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from cannery.hosting.blocks import outcome_in, report_left, table_of, told_by, with_outcome
+from cannery.hosting.offers import Offer, group_of
+from cannery.messages.absence import absent
+from cannery.messages.canisters import (
+    AnyCanister,
+    InvocationCanisterClass,
+    new_assistant,
+    new_invocation,
+    new_result,
+)
+from cannery.messages.content import OpaqueContentClass, new_opaque
+from cannery.messages.conversation import Conversation
+from cannery.messages.hosted import HostedUse
+from cannery.messages.json_text import decode_json, write_json
+from cannery.messages.requests import FinishReason, Response
+from cannery.wire.answers import call_stem
+from cannery.wire.contract import Dialect, Piece
+from cannery.wire.foreign import report_residue
+from cannery.wire.hosted import (
+    ClientCall,
+    ClientResult,
+    MoreTools,
+    Outcome,
+    Told,
+    Written,
+    readable,
+)
+from cannery.wire.losses import Report
+from cannery.wire.parting import HOSTED_TEXT
+from cannery.wire.turns import changed
+
+
+class _Block(Struct):
+    """A piece on its way: what it tells, and the pieces that tell it with what is left of each."""
+
+    piece: Piece
+    told: Told | None
+    left: list[tuple[Piece, Any]] = []
+    is_gone: bool = False
+
+
+def said(
+    pieces: list[Piece],
+    target: Dialect,
+    report: Report,
+    offer: Offer | None,
+    *,
+    stem: str | None = None,
+    way: str = "native",
+) -> list[Piece]:
+    """The pieces with the blocks of other dialects as the target says them; the rest is left for its writer.
+
+    ``stem`` is what the made ids of an answer's calls begin with; None for a history.
+    """
+    blocks = [_block(piece, target) for piece in pieces]
+    has_functions = offer is not None and bool(offer.functions)
+    if not has_functions and all(block.told is None for block in blocks):
+        return pieces
+    _pair(blocks)
+    saying = _Saying(target, report, offer or Offer(), stem, way)
+    return [piece for block in blocks if not block.is_gone for piece in saying.pieces(block)]
+
+
+def said_answer(response: Response, target: Dialect, report: Report, way: str) -> Response:
+    """An answer with the blocks of other dialects as the target says them."""
+    canisters = response.canisters
+    if not any(type(canister.held) is OpaqueContentClass for canister in canisters):
+        return response
+    pieces = [Piece(canister, index) for index, canister in enumerate(canisters)]
+    stem = call_stem(response.identifier)
+    arranged = said(pieces, target, report, None, stem=stem, way=way)
+    if arranged is pieces:
+        return response
+    heard = Conversation.trusted(piece.canister for piece in arranged)
+    is_waiting = any(type(canister) is InvocationCanisterClass for canister in heard)
+    report.answer_places = tuple(piece.place for piece in arranged)
+    response = msgspec.structs.replace(response, canisters=heard)
+    if response.finish is FinishReason.Stop and is_waiting:
+        return msgspec.structs.replace(response, finish=FinishReason.Tool)
+    return response
+
+
+def _block(piece: Piece, target: Dialect) -> _Block:
+    held = piece.canister.held
+    if type(held) is not OpaqueContentClass or held.dialect == target.name:
+        return _Block(piece, None)
+    told, _, left = told_by(held)
+    return _Block(piece, told, [(piece, left)])
+
+
+def _pair(blocks: list[_Block]) -> None:
+    """Put what came of a call where the call stands."""
+    waiting: dict[str, _Block] = {}
+    for block in blocks:
+        told = block.told
+        if isinstance(told, HostedUse):
+            waiting[told.identifier] = block
+        outcome = outcome_in(told)
+        if outcome is not None:
+            call = waiting.pop(outcome.identifier, None)
+            if call is None or not isinstance(call.told, HostedUse):
+                block.told = None if isinstance(told, Outcome) else told
+                continue
+            call.told = with_outcome(call.told, outcome)
+            call.left += block.left
+            block.is_gone = True
+
+
+class _Saying:
+    """Says blocks as the target does."""
+
+    def __init__(
+        self, target: Dialect, report: Report, offer: Offer, stem: str | None, way: str
+    ) -> None:
+        self._target = target
+        self._report = report
+        self._offer = offer
+        self._is_answer = stem is not None
+        self._identify = Identifiers(stem or "history_").given
+        self._way = way
+        # How the last use was said, and what of it was not.
+        self._code = "HOSTED_CHANGED"
+        self._unsaid: tuple[str, ...] = ()
+
+    def pieces(self, block: _Block) -> list[Piece]:
+        """What becomes of one piece."""
+        piece = block.piece
+        if block.told is None:
+            return [self._renamed(piece)]
+        written = self._canisters(block.told, piece)
+        if written is None:
+            return [left for left, _ in block.left]
+        self._note(block)
+        for each, left in block.left:
+            report_left(left, self._report, each.place)
+            report_residue(each.canister, self._report, each.place)
+            residue = each.canister.residue
+            if residue is not None and residue.cache:
+                self._report.lose("CACHE_MARK_DROPPED", each.place)
+        return [Piece(canister, piece.place, piece.is_synthetic) for canister in written]
+
+    def _note(self, block: _Block) -> None:
+        """Tell where a block is said in another shape, and what of it could not be said."""
+        is_use = isinstance(block.told, HostedUse)
+        code = self._code if is_use else "TOOL_TO_FUNCTION"
+        if not isinstance(block.told, MoreTools):
+            for each, _ in block.left:
+                self._report.lose(code, each.place)
+        for detail in self._unsaid:
+            self._report.lose("HOSTED_APPROXIMATED", block.left[-1][0].place, detail)
+        self._unsaid = ()
+
+    def _canisters(self, told: Told, piece: Piece) -> list[AnyCanister] | None:
+        """What a block becomes; None where the target cannot say it."""
+        canister = piece.canister
+        match told:
+            case HostedUse():
+                return self._use(told, canister)
+            case ClientCall():
+                return [called(told, canister, self._offer)]
+            case ClientResult():
+                return [_result(told, canister)]
+            case MoreTools() if not self._is_answer:
+                self._report.lose("TOOLS_MOVED", piece.place)
+                return [] if told.result is None else [_result(told.result, canister)]
+            case MoreTools() | Outcome():
+                return None
+
+    def _renamed(self, piece: Piece) -> Piece:
+        """A call of a function of a group under the name that stands for both."""
+        canister = piece.canister
+        if type(canister) is not InvocationCanisterClass:
+            return piece
+        group = group_of(canister) if self._offer.functions else None
+        alias = None if group is None else self._offer.functions.get((group, canister.name))
+        if alias is None:
+            return piece
+        source: Any = canister.residue
+        patch = decode_json(source.part)
+        del patch["s"]["namespace"]
+        residue = msgspec.structs.replace(source, part=write_json(patch))
+        detail = f"{canister.name!r} of {group!r} became {alias!r}"
+        self._report.lose("NAME_CHANGED", piece.place, detail)
+        renamed = changed(canister, name=alias, residue=residue)
+        return Piece(renamed, piece.place, piece.is_synthetic)
+
+    def _use(self, use: HostedUse, canister: AnyCanister) -> list[AnyCanister] | None:
+        written = None
+        if self._is_answer or use.kind in self._offer.kinds:
+            named = self._identify(use)
+            written = in_words_of(self._target, named, is_answer=self._is_answer)
+        if written is not None:
+            self._code, self._unsaid = "HOSTED_CHANGED", written.unsaid
+            name = self._target.name
+            blocks = [new_opaque(name, tag, write_json(item)) for tag, item in written.blocks]
+        elif self._way == "text":
+            self._code = "HOSTED_TO_TEXT"
+            blocks = [hosted_text(use)]
+        else:
+            return None
+        when = canister.timestamp
+        return [
+            new_assistant(block, when, bool(index) or canister.joined)
+            for index, block in enumerate(blocks)
+        ]
+
+
+class Identifiers:
+    """Gives an id to each use whose dialect gives none."""
+
+    def __init__(self, stem: str) -> None:
+        self.stem = stem
+        self._count = 0
+
+    def given(self, use: HostedUse) -> HostedUse:
+        """A use with an id."""
+        if use.identifier:
+            return use
+        self._count += 1
+        return msgspec.structs.replace(use, identifier=f"{self.stem}{self._count}")
+
+
+def in_words_of(target: Dialect, use: HostedUse, *, is_answer: bool) -> Written | None:
+    """A use in the shapes of a dialect; None where it has none, or its server would refuse it."""
+    write = target.hosted.write_use
+    return None if write is None else write(use, is_answer)
+
+
+def hosted_text(use: HostedUse) -> Any:
+    """A use as a block that every dialect says as text."""
+    return new_opaque("", HOSTED_TEXT, write_json({"content": readable(use)}))
+
+
+def called(told: ClientCall, canister: AnyCanister, offer: Offer) -> AnyCanister:
+    """The call of a function that stands for a tool of the client."""
+    name = offer.functions.get((told.tag, "")) or client_name(told, canister.held.dialect)
+    call = (told.identifier, name, False)
+    return new_invocation(  # type: ignore[no-any-return]
+        told.arguments, canister.timestamp, canister.joined, None, None, *call
+    )
+
+
+def client_name(told: ClientCall, dialect: str) -> str:
+    """What a tool of the client is called as a function."""
+    table = table_of(dialect)
+    client = None if table is None else table.client(told.tag)
+    return told.tag if client is None else client.name
+
+
+def _result(told: ClientResult, canister: AnyCanister) -> AnyCanister:
+    error = True if told.is_error else absent
+    own = (told.identifier, error)
+    return new_result(told.held, canister.timestamp, canister.joined, None, None, *own)  # type: ignore[no-any-return]
