@@ -20,7 +20,6 @@ from msgspec import Raw
 
 from cannery.dialects.gemini_interactions.settings import NAME, read_settings
 from cannery.errors import DialectError
-from cannery.families.chat.waiting import WaitingCalls
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AnyCanister,
@@ -146,12 +145,14 @@ def _form(*words: str) -> str | None:
     return " ".join(filter(None, words)) or None
 
 
-def _kept(part: Object | None, envelope: Object | None, form: str | None) -> Residue | None:
-    """The residue of a canister, if there is anything to keep."""
+def _kept(
+    part: Object | None, envelope: Object | None, form: str | None, model: str | None = None
+) -> Residue | None:
+    """The residue of a canister, if there is anything to keep; ``model`` made a signature in it."""
     if part is None and envelope is None and form is None:
         return None
     text, around = (None if each is None else write_json(each) for each in (part, envelope))
-    return Residue(NAME, text, around, form)
+    return Residue(NAME, text, around, form, model)
 
 
 class StepReader:
@@ -167,7 +168,8 @@ class StepReader:
         # Whether the last canister is a content of a ``model_output``.
         self._is_output = False
         self._called: set[str] = set()
-        self._waiting = WaitingCalls()
+        # The names of the calls that no result has answered, by their ids.
+        self._waiting: dict[str, str] = {}
         # The word for where the step stands: in a turn or in the input itself.
         self._word = ""
 
@@ -184,7 +186,7 @@ class StepReader:
             self.add(new_user(given, self.when, False, _INPUT), ("input",))
             return None
         if type(given) is dict:
-            self._say([decoded(given)], "user", ("input",), None, "content", is_single=True)
+            self._say([decoded(given)], "user", ("input",), None, "content")
             return None
         return self.steps(given, "input")
 
@@ -271,17 +273,10 @@ class StepReader:
         return _expect(list, value, place), "" if value else "empty"
 
     def _say(
-        self,
-        contents: list[Any],
-        role: str,
-        path: Path,
-        envelope: Object | None,
-        shape: str,
-        *,
-        is_single: bool = False,
+        self, contents: list[Any], role: str, path: Path, envelope: Object | None, shape: str
     ) -> None:
         """A canister for each content of a step; the first has what belongs to the whole of it."""
-        is_whole = is_single or shape in ("string", "single")
+        is_whole = shape in ("content", "string", "single")
         opens = "opens" if role == "model" and self._is_output else ""
         if not contents:
             joined = self._follow(role, is_output=True)
@@ -351,7 +346,6 @@ class StepReader:
         else:
             signature = None
         inner: Object = {}
-        dropped: list[str] = []
         texts: tuple[str, ...] = ()
         if type(summary) is list and summary and all(map(_is_text, summary)):
             texts = tuple(part["text"] for part in summary)
@@ -365,7 +359,7 @@ class StepReader:
         elif type(summary) is list:
             texts = tuple(part["text"] for part in summary if _is_text(part))
         held = new_reasoning((), texts, signature, None, Origin(NAME, self._model))
-        residue = _kept(nested(step, inner, dropped), None, _form(self._take_word()))
+        residue = _kept(nested(step, inner), None, _form(self._take_word()))
         self.add(new_assistant(held, self.when, self._follow("model"), residue), path)
 
     def call(self, item: Object, path: Path) -> None:
@@ -383,9 +377,10 @@ class StepReader:
             fail((*path, "name"), "must not be empty")
         words = self._arguments(item, left, dropped)
         self._called.add(identifier)
-        self._waiting.add(identifier, name)
+        self._waiting[identifier] = name
+        signer = self._model if "signature" in item else None
         patch = nested({**left, **decoded(item)}, {}, dropped)
-        residue = _kept(patch, None, _form(self._take_word()))
+        residue = _kept(patch, None, _form(self._take_word()), signer)
         own = (identifier, name, False)
         joined = self._follow("model")
         self.add(new_invocation(words, self.when, joined, residue, None, *own), path)
@@ -411,12 +406,12 @@ class StepReader:
         given, name = step.pop("call_id", _MISSING), step.get("name", _MISSING)
         if type(given) is str and given:
             identifier = given
-            self._waiting.answer(given)
         else:
             dropped += ["call_id"] if given is _MISSING else []
             step |= {} if given is _MISSING else {"call_id": given}
-            named = name if type(name) is str else None
-            identifier = self._waiting.take(named, len(self.canisters))
+            fitting = (one for one, named in self._waiting.items() if name in (_MISSING, named))
+            identifier = next(fitting, f"call_{len(self.canisters)}")
+        self._waiting.pop(identifier, None)
         if name is _MISSING and identifier in self._called:
             dropped.append("name")
         error: Any = absent

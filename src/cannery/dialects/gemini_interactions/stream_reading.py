@@ -53,7 +53,7 @@ from cannery.wire.arguments import (
 )
 from cannery.wire.bodies import Object, encode, guarded
 from cannery.wire.controls import text
-from cannery.wire.residues import nested
+from cannery.wire.residues import nested, set_again
 from cannery.wire.sse import DONE, FrameReader
 from cannery.wire.streams import read_chunk
 
@@ -61,6 +61,11 @@ BESIDE = "beside"
 _WRAPPED = f'{{"{RAW_ARGUMENTS}"'
 # The fields of events that are read.
 _OF_EVENTS = frozenset({"event_type", "index", "step", "delta", "interaction"})
+_HEAD = frozenset({"id", "model", "object", "status", "created"})
+_THOUGHT = frozenset({"type", "signature", "summary"})
+_CALL = frozenset({"type", "id", "name", "arguments"})
+_OUTPUT = frozenset({"type", "content"})
+_TEXT = frozenset({"type", "text", "annotations"})
 
 
 class _Step:
@@ -128,18 +133,17 @@ class InteractionsStreamReader:
         if read is None:
             yield Unknown(NAME, kind, data)
             return
-        beside = {key: event[key] for key in event if key not in _OF_EVENTS}
+        beside = _besides(event, _OF_EVENTS)
         if beside:
-            yield Unknown(NAME, BESIDE, write_json(beside))
+            told = {"event": kind, "index": event.get("index"), "fields": beside}
+            yield Unknown(NAME, BESIDE, write_json(told))
         yield from read(self, event, data)
 
     def _start(self, answer: Object, event: Object) -> Start:
         self._answer = {key: value for key, value in answer.items() if key != "steps"}
         model, identifier = answer.get("model"), answer.get("id")
         self._model = model if type(model) is str else None
-        usual = ("id", "model", "object", "status", "created")
-        rest = {key: value for key, value in answer.items() if key not in usual}
-        beside = {key: event[key] for key in event if key not in _OF_EVENTS}
+        rest, beside = _besides(answer, _HEAD), _besides(event, _OF_EVENTS)
         residue = None
         if rest or beside:
             part = write_json(beside) if beside else None
@@ -171,7 +175,7 @@ class InteractionsStreamReader:
         step.has_parts, step.text = True, []
         if step.kind == "model_output":
             words = "opens" if is_first and self._has_output else None
-            rest = {key: item for key, item in step.value.items() if key not in ("type", "content")}
+            rest = _besides(step.value, _OUTPUT)
             envelope = write_json({"s": rest}) if is_first and rest else None
             part = more.pop("patch", None)
             if words or envelope or part:
@@ -186,8 +190,7 @@ class InteractionsStreamReader:
             step.part = None
 
     def _thought(self, step: _Step) -> Iterator[Event]:
-        taken = ("type", "signature", "summary")
-        rest = {key: item for key, item in step.value.items() if key not in taken}
+        rest = _besides(step.value, _THOUGHT)
         residue = Residue(NAME, write_json({"s": rest})) if rest else None
         yield self._open(step, "reasoning", origin=Origin(NAME, self._model), residue=residue)
         summary, signature = step.value.get("summary"), step.value.get("signature")
@@ -199,6 +202,7 @@ class InteractionsStreamReader:
     def _summary(self, step: _Step, content: Any) -> Iterator[Event]:
         words = content.get("text") if type(content) is dict else None
         if type(words) is str and content.get("type") == "text" and step.part is not None:
+            step.text.append(words)
             yield Delta(step.part, words, "summary")
         elif content is not None:
             step.images.append(content)
@@ -209,9 +213,9 @@ class InteractionsStreamReader:
         identifier, name = value.get("id"), value.get("name")
         if type(identifier) is not str or not identifier:
             identifier = f"call_{self._count}"
-        taken = ("type", "id", "name", "arguments")
-        patch = nested({key: value[key] for key in value if key not in taken}, {})
-        residue = None if patch is None else Residue(NAME, write_json(patch))
+        patch = set_again(_besides(value, _CALL))
+        signer = self._model if "signature" in value else None
+        residue = None if patch is None else Residue(NAME, write_json(patch), model=signer)
         named = name if type(name) is str else ""
         return self._open(step, "invocation", identifier=identifier, name=named, residue=residue)
 
@@ -223,16 +227,17 @@ class InteractionsStreamReader:
             if step.part is None:
                 yield self._open(step, "text")
             step.text.append(content["text"])
-            yield Delta(step.part or 0, content["text"])
+            rest = _besides(content, _TEXT)
+            residue = Residue(NAME, write_json(rest)) if rest else None
+            yield Delta(step.part or 0, content["text"], residue=residue)
             yield from self._cite(step, content.get("annotations"))
             return
         yield from self._close(step)
         held, patch = read_content({**content}, ())
-        whole: Any = {"content": held, "patch": patch}
         if held.kind == "opaque":
             yield self._open(step, "whole", content=held, residue=Residue(NAME, None, None, "part"))
         else:
-            yield self._open(step, "whole", **whole)
+            yield self._open(step, "whole", content=held, patch=patch)
         yield from self._close(step)
 
     def _cite(self, step: _Step, annotations: Any) -> Iterator[Event]:
@@ -295,9 +300,8 @@ class InteractionsStreamReader:
         if step.kind == "function_call":
             yield from self._end_call(step)
         elif step.kind == "thought" and step.images:
-            has_text = bool(step.text)
-            listed = {str(place + has_text): held for place, held in enumerate(step.images)}
-            patch = nested({}, {"summary": {"a": listed}})
+            listed = {str(at): held for at, held in enumerate(step.images, bool(step.text))}
+            patch = nested(_besides(step.value, _THOUGHT), {"summary": {"a": listed}})
             yield from self._close(step, Residue(NAME, write_json(patch)))
         elif step.kind in ("thought", "model_output"):
             yield from self._close(step)
@@ -358,6 +362,11 @@ _EVENTS: dict[str, Callable[[InteractionsStreamReader, Object, str], Iterator[Ev
     "step.stop": InteractionsStreamReader.stopped,
     "interaction.completed": InteractionsStreamReader.completed,
 }
+
+
+def _besides(value: Object, known: frozenset[str]) -> Object:
+    """The fields of an object that are not among those that are read."""
+    return {key: item for key, item in value.items() if key not in known}
 
 
 def _failure(event: Object, raw: str) -> Failure:

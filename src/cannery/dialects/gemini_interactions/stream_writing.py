@@ -73,14 +73,15 @@ class InteractionsStreamWriter(EventWriter):
         self._output: int | None = None
         self._thoughts = Thoughts()
         self._usage: Usage | None = None
-        self._beside: Object = {}
+        # What stands beside events that are still to come, by their kinds and steps.
+        self._beside: dict[tuple[str, Any], Object] = {}
 
     @property
     def _is_same(self) -> bool:
         return self._start.source == NAME
 
     def _emit(self, kind: str, **fields: Any) -> bytes:
-        beside, self._beside = self._beside, {}
+        beside = self._beside.pop((kind, fields.get("index")), {})
         return named_frame(kind, {**fields, "event_type": kind, **beside})
 
     def _delta(self, index: int, kind: str, **delta: Any) -> bytes:
@@ -120,7 +121,7 @@ class InteractionsStreamWriter(EventWriter):
         """An event that only this dialect understands, or what stands beside the next one."""
         value: Object = read_chunk(NAME, event.json)
         if event.name == BESIDE:
-            self._beside |= value
+            self._beside[value["event"], value["index"]] = value["fields"]
             return b""
         return self._begin() + foreign_frame(event.name, value)
 
@@ -214,6 +215,7 @@ class InteractionsStreamWriter(EventWriter):
         if part.start.kind == "reasoning":
             if kind in ("text", "summary"):
                 words = words if part.is_own else self._thoughts.joined(event)
+                part.words.append(words)
                 content = {"text": words, "type": "text"}
                 return self._delta(part.index, "thought_summary", content=content)
             is_signed = kind == "signature" and part.is_own
@@ -225,7 +227,9 @@ class InteractionsStreamWriter(EventWriter):
         elif words and kind in ("text", "arguments"):
             part.words.append(words)
             if kind == "text":
-                return self._delta(part.index, "text", text=words)
+                residue = own_residue(event, NAME)
+                rest = {} if residue is None or residue.part is None else decode_json(residue.part)
+                return self._delta(part.index, "text", text=words, **rest)
         return b""
 
     def part_end(self, event: PartEnd) -> bytes:
@@ -241,7 +245,9 @@ class InteractionsStreamWriter(EventWriter):
                 residue = own_residue(event, NAME)
                 patch = None if residue is None else residue.part
                 written = b""
-                for content in recall({"summary": []}, patch).get("summary", ()):
+                # What is no text stands behind the text.
+                told = [None] if said else []
+                for content in recall({"summary": told}, patch)["summary"][len(told) :]:
                     written += self._delta(part.index, "thought_summary", content=content)
                 return written + self._stop(part.index)
             case _:

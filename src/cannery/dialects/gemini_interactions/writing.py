@@ -418,7 +418,13 @@ class StepWriter:
             "name": canister.name,
             "arguments": self._arguments(canister, piece.place),
         }
-        return step if residue is None else recall(step, residue.part)
+        if residue is None:
+            return step
+        step = recall(step, residue.part)
+        is_read = self.is_same or same_family(residue.model, self.model)
+        if not is_read and step.pop("signature", None):
+            self.report.lose("SIGNATURE_DROPPED", piece.place, within=".signature")
+        return step
 
     def _arguments(self, canister: InvocationCanisterClass, place: Place) -> Any:
         text = canister.held
