@@ -22,7 +22,7 @@ from plots import Bar, bars, shown
 README = Path(__file__).resolve().parent / "README.md"
 PLOTS = README.parent / "plots"
 BEGIN, END = "<!-- measured: begin -->", "<!-- measured: end -->"
-PROGRAMS = ("translate", "bulk", "storage", "growth", "gateway", "footprint")
+PROGRAMS = ("translate", "bulk", "storage", "growth", "encryption", "gateway", "footprint")
 NAMES = {
     "cannery": "**cannery**",
     "floor": "a loop by hand",
@@ -369,6 +369,31 @@ def growth(figures: Figures) -> Iterator[str]:
         yield from table([backend, *(f"{size:,}" for size in sizes)], lines)
 
 
+def encryption(figures: Figures) -> Iterator[str]:
+    """What an encrypted store costs beside a plain one."""
+    rows = figures["encryption"]
+    yield "## Encryption"
+    yield ""
+    yield "CPU of operations of an encrypted store as a multiple of the same in a plain store, and what they take there."
+    yield "A line is encrypted and authenticated for its place, and its entry for the catalogue is derived at once, which a"
+    yield "plain directory puts off. Search has no index of words: it decrypts a thousand small conversations here to find"
+    yield "nothing, and its time grows with the scope. SQLite and PostgreSQL save the index of words at each append."
+    yield ""
+    backends = list(dict.fromkeys(row["backend"] for row in rows))
+    found = {(row["backend"], row["what"]): row for row in rows}
+    lines = []
+    for what in dict.fromkeys(row["what"] for row in rows):
+        cells = []
+        for backend in backends:
+            row = found.get((backend, what))
+            unit, factor = ("MB", 1e6) if what == "disk" else ("ms", 1e3)
+            cells.append(
+                "–" if row is None else f"{row['median']:.2f} × {row['plain'] / factor:,.2f} {unit}"
+            )
+        lines.append([what, *cells])
+    yield from table(["", *backends], lines)
+
+
 def gateway(figures: Figures) -> Iterator[str]:
     """The proxies, side by side."""
     yield "## Gateway"
@@ -460,6 +485,7 @@ SECTIONS = {
     "bulk": bulk,
     "storage": storage,
     "growth": growth,
+    "encryption": encryption,
     "gateway": gateway,
     "footprint": footprint,
 }
