@@ -4,7 +4,7 @@
 
 Both stores are filled with the same conversations, and take turns: each figure is the median of several rounds, and the
 ratio that of two medians. Messages are of mixed sizes; every tenth is long enough to be content of its own. "search" is
-for a word that is nowhere, in a store of a thousand small conversations.
+for a word that is nowhere.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ class Measured:
         self.long = self.store.create(canisters=[message(number) for number in range(LONG)])
         self.grown = self.store.create()
         self.number = LONG
-        small = [[user(f"question {number}"), assistant("answer")] for number in range(SMALL)]
-        self.store.file_many(small)
+        for number in range(SMALL):
+            self.store.file([user(f"question {number}"), assistant("answer")])
         self.store.search("question", limit=1)
 
     def operations(self) -> dict[str, Callable[[], object]]:

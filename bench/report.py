@@ -374,10 +374,11 @@ def encryption(figures: Figures) -> Iterator[str]:
     rows = figures["encryption"]
     yield "## Encryption"
     yield ""
-    yield "CPU of operations of an encrypted store as a multiple of the same in a plain store, and what they take there."
-    yield "A line is encrypted and authenticated for its place, and its entry for the catalogue is derived at once, which a"
-    yield "plain directory puts off. Search has no index of words: it decrypts a thousand small conversations here to find"
-    yield "nothing, and its time grows with the scope. SQLite and PostgreSQL save the index of words at each append."
+    yield "CPU of operations of an encrypted store as a multiple of the same in a plain store, and what they take in"
+    yield "that. A line is encrypted and authenticated for its place, and its entry for the catalogue is derived at"
+    yield "once, which a plain directory puts off. Search has no index of words: it decrypts a long conversation and a"
+    yield "thousand small ones here to find nothing, and its time grows with the scope. SQLite and PostgreSQL save the"
+    yield "index of words at each append."
     yield ""
     backends = list(dict.fromkeys(row["backend"] for row in rows))
     found = {(row["backend"], row["what"]): row for row in rows}

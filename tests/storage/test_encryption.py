@@ -599,3 +599,133 @@ def test_the_backend_below_needs_no_key(tmp_path):
             assert store.get(kept).load(hydrate=True) == said
             assert store.recognise(said).match == matched
             assert store.verify().is_sound
+
+
+def test_a_lost_record_of_a_key_is_told_and_not_replaced(secret):
+    """A new data key would make what is there unreadable without a word."""
+    from cannery.backends import Change, Metadata
+
+    identifier, _ = filled(secret)
+    inner = secret.backend.inner
+    name = "cannery-key-" + hashlib.sha256(b"").hexdigest()[:40]
+    raw = inner.metadata(name)
+    gone = msgspec.structs.replace(
+        msgspec.json.decode(raw, type=Metadata),
+        deleted=msgspec.json.decode(raw, type=Metadata).created,
+    )
+    inner.commit(Change(identifier=name, requires={name: raw}, metadata=gone))
+    inner.collect(grace=0)
+    secret.backend._ring._known.clear()
+    with pytest.raises(DamageError, match="restore it from a backup"):
+        secret.create()
+    with pytest.raises(DamageError):
+        secret.get(identifier)
+
+
+def test_a_running_process_notices_that_a_key_was_destroyed(secret, tmp_path, monkeypatch):
+    """What it would write otherwise could never be read."""
+    from cannery.backends._encryption import keyring
+
+    monkeypatch.setattr(keyring, "_LEASE", 0.0)
+    conversation = secret.create()
+    conversation.append(user("before"))
+    with open_store(
+        str(tmp_path / "store"), encryption_key=f"file:{tmp_path}/keys/{{scope}}.key"
+    ) as other:
+        other.encryption.destroy("")
+    with pytest.raises(KeyUnavailableError, match="was destroyed"):
+        conversation.append(user("after"))
+
+
+def test_a_command_that_fails_is_not_asked_for_every_title(tmp_path):
+    counter = tmp_path / "asked"
+    program = tmp_path / "key.py"
+    program.write_text(
+        f"open({str(counter)!r}, 'a').write('x')\nprint('5a' * 32) if not {str(tmp_path / 'sealed')!r} or "
+        f"not __import__('os').path.exists({str(tmp_path / 'sealed')!r}) else exit(3)\n",
+        "utf-8",
+    )
+    setting = f"command:{sys.executable} {program}"
+    with open_store(str(tmp_path / "store"), encryption_key=setting) as store:
+        for number in range(30):
+            store.create(title=f"t{number}")
+    assert counter.read_text() == "x"
+    (tmp_path / "sealed").touch()
+    with open_store(str(tmp_path / "store"), encryption_key=setting) as store:
+        assert all("ended with 3" in one.title for one in store.list())
+    assert counter.read_text() == "xx"
+
+
+# The format, read by nothing but what the page says
+
+
+def test_the_format_is_what_the_page_says(tmp_path):
+    import base64
+    import hmac
+
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+    from cryptography.hazmat.primitives.hashes import SHA256
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+    place, setting = tmp_path / "store", keys_in(tmp_path, "alice")
+    with open_store(str(place), scope="alice", encryption_key=setting) as store:
+        conversation = store.create(title="Birds", tags=("rare",), model="m")
+        conversation.append(user("short"), user("long " * 1000))
+        identifier = conversation.identifier
+
+    def mac(key, data):
+        return hmac.digest(key, data, "sha256")
+
+    def gcm(key, sealed, place):
+        return AESGCM(key).decrypt(sealed[:12], sealed[12:], place)
+
+    def kept(name):
+        line = (place / "conversations" / name / "conversation.json").read_bytes().split(b"\n")[0]
+        return msgspec.json.decode(line)
+
+    outside = bytes.fromhex((tmp_path / "keys" / "alice.key").read_text())
+    identity = bytes.fromhex(msgspec.json.decode(kept("cannery-encryption")["title"])["store"])
+    record = kept("cannery-key-" + hashlib.sha256(b"alice").hexdigest()[:40])
+    assert (record["scope"], record["kind"], record["tags"]) == (
+        "alice",
+        "encryption",
+        ["cannery-key"],
+    )
+    wrapped = msgspec.json.decode(record["title"])
+    assert wrapped["key"] == mac(outside, b"cannery key name").hex()[:8]
+    data_key = gcm(
+        outside, base64.b64decode(wrapped["wrapped"]), b"cannery key\0" + identity + b"alice"
+    )
+
+    def derived(purpose):
+        return HKDF(SHA256(), 32, identity, f"cannery {purpose}".encode()).derive(data_key)
+
+    metadata = kept(identifier)
+    sealed = base64.b64decode(metadata["title"])
+    raw = gcm(derived("metadata"), sealed, identifier.encode())
+    assert msgspec.json.decode(raw)["title"] == "Birds"
+    assert sealed[:12] == mac(derived("metadata nonce"), identifier.encode() + b"\0" + raw)[:12]
+    assert metadata["tags"] == [mac(derived("names"), b"tag\0rare").hex()[:32]]
+    log = (place / "conversations" / identifier / "messages.jsonl").read_bytes().splitlines()
+    for position, line in enumerate(log):
+        clear = line.partition(b',"sealed"')[0]
+        key = mac(derived("lines"), identifier.encode())
+        sealed = base64.b64decode(msgspec.json.decode(line)["sealed"])
+        opened = gcm(key, sealed, b"%d\0" % position + clear)
+        assert msgspec.json.decode(opened)["role"] == "user"
+    text = ("long " * 1000).encode()
+    name = mac(derived("content ids"), hashlib.sha256(text).digest())
+    assert msgspec.json.decode(log[1])["contents"] == [f"sha256:{name.hex()}"]
+    pack = (place / "content" / "00000001.pack").read_bytes()
+    start = pack.index(b"CNE1")
+    end = pack.index(name, start) + 64
+    stored = pack[start:end]
+    assert stored[-32:] == hashlib.sha256(stored[:-32]).digest()
+    size = stored[-72:-64]
+    assert int.from_bytes(size, "little") == len(text)
+    key = mac(derived("contents"), stored[8:24])
+    frame = AESGCM(key).decrypt(bytes(11) + b"\1", stored[24:-72], stored[:24] + size)
+    assert stored[4] == 1
+    from cannery.backends._compression import decompress
+
+    assert decompress(frame, len(text)) == text

@@ -8,25 +8,18 @@ from __future__ import annotations
 
 import contextlib
 import heapq
-import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
-from typing import NamedTuple, Protocol
 
 import msgspec
 
-from cannery.backends._catalogue.finding import match_query, times_of
 from cannery.backends._contract import (
-    Backend,
     Branch,
     Cursor,
-    Entry,
     Found,
     Holder,
     Match,
     Metadata,
     Progress,
-    Reading,
     Selection,
     Summary,
     Term,
@@ -34,36 +27,10 @@ from cannery.backends._contract import (
 from cannery.backends._encryption.keyring import Keyring
 from cannery.backends._encryption.metadata import open_title, told
 from cannery.backends._encryption.outside import is_reserved
-from cannery.errors import CanneryError, InputError, KeyUnavailableError
+from cannery.backends._encryption.search import Reader, Search
+from cannery.errors import CanneryError, KeyUnavailableError
 
 _PAGE = 100
-_TEXTS = "CREATE VIRTUAL TABLE texts USING fts5(text, tokenize='unicode61 remove_diacritics 2')"
-
-
-class Reader(Protocol):
-    """What gives decrypted metadata and lines."""
-
-    inner: Backend
-
-    def metadata_many(self, identifiers: Iterable[str]) -> dict[str, bytes]:
-        """Metadata."""
-
-    def scope_of(self, identifier: str) -> str | None:
-        """The scope of a conversation."""
-
-    def read(self, identifier: str, base: int, start: int, stop: int | None = None) -> Reading:
-        """Lines."""
-
-    def described(self, scope: str, read: Sequence[bytes]) -> Sequence[Entry]:
-        """What lines mean."""
-
-
-class _Place(NamedTuple):
-    """Where a text stands."""
-
-    identifier: str
-    title: str
-    position: int
 
 
 class EncryptedCatalogue:
@@ -220,21 +187,13 @@ class EncryptedCatalogue:
     # Search
 
     def search(self, terms: Sequence[Term], selection: Selection, limit: int) -> Sequence[Found]:
-        """The messages that hold all terms: in the conversations that changed last first, in each page best first."""
-        query = match_query(terms)
-        try:
-            query.encode()
-        except UnicodeError:
-            raise InputError("what is searched for is not Unicode text") from None
+        """The messages that hold all terms, those of conversations that changed last first."""
         if selection.scope is not None:
             # Who asks for one scope is told why it cannot be searched.
             self._ring.known(selection.scope)
-        found: list[Found] = []
-        listed = self._listed(selection)
-        while len(found) < limit and (page := list(islice(listed, _PAGE))):
-            texts = [text for one in page for text in self._texts(one, selection)]
-            found += _matching(texts, query, limit - len(found))
-        return found
+        return Search(self._reader, self._ring, self._listed(selection)).find(
+            terms, selection, limit
+        )
 
     def _listed(self, selection: Selection) -> Iterator[Summary]:
         """The conversations in which messages are looked for."""
@@ -243,58 +202,3 @@ class EncryptedCatalogue:
         while page := self.list(about, after, _PAGE):
             yield from page
             after = page[-1].cursor
-
-    def _texts(self, summary: Summary, selection: Selection) -> Iterator[tuple[_Place, str]]:
-        """What is said in a conversation, and in the beginnings that it has of deleted ones."""
-        since, until = times_of(selection)
-        for position, entry in self._entries(summary):
-            is_asked = selection.role in (None, entry.role)
-            is_asked = is_asked and (since is None or entry.said >= since)
-            if is_asked and (until is None or entry.said <= until):
-                with contextlib.suppress(CanneryError):
-                    text = entry.words().encode(errors="replace").decode()
-                    yield _Place(summary.identifier, summary.title, position), text
-
-    def _entries(self, summary: Summary) -> Iterator[tuple[int, Entry]]:
-        base = summary.position if summary.parent is not None else 0
-        identifier, stop, parent = summary.identifier, None, summary.parent
-        seen = set()
-        while identifier not in seen:
-            seen.add(identifier)
-            yield from self._own_entries(summary.scope, identifier, base, stop)
-            above = None if parent is None else self._metadata([parent]).get(parent)
-            if above is None or above.deleted is None:
-                # What a living conversation says is found there.
-                return
-            identifier, stop = above.id, base if stop is None else min(stop, base)
-            base, parent = above.position if above.parent is not None else 0, above.parent
-
-    def _own_entries(
-        self, scope: str, identifier: str, base: int, stop: int | None
-    ) -> Iterator[tuple[int, Entry]]:
-        """What lines mean; those that cannot be read are left out, which verify tells."""
-        try:
-            reading = self._reader.read(identifier, base, base, stop)
-        except CanneryError:
-            return
-        for position, line in enumerate(reading.lines, reading.start):
-            if line is not None:
-                with contextlib.suppress(CanneryError):
-                    yield position, self._reader.described(scope, [line])[0]
-
-
-def _matching(texts: Sequence[tuple[_Place, str]], query: str, limit: int) -> list[Found]:
-    """The texts that a query finds, best first; they never leave the memory of this process."""
-    if not texts:
-        return []
-    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
-        connection.execute("PRAGMA temp_store = MEMORY")
-        connection.execute(_TEXTS)
-        connection.executemany(
-            "INSERT INTO texts (rowid, text) VALUES (?, ?)",
-            [(number, text) for number, (_, text) in enumerate(texts)],
-        )
-        rows = connection.execute(
-            "SELECT rowid FROM texts WHERE texts MATCH ? ORDER BY rank LIMIT ?", (query, limit)
-        )
-        return [Found(*texts[number][0]) for (number,) in rows]

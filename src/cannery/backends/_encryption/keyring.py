@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from cannery.backends._contract import Backend, Change, Metadata, Selection
 from cannery.backends._encryption.ciphers import ScopeKeys, name_of, unwrap, wrap
-from cannery.backends._encryption.outside import KEY_PREFIX, MARKER
+from cannery.backends._encryption.outside import KEY_PREFIX, MARKER, is_reserved
 from cannery.backends._encryption.sources import KeySource, parse_source
 from cannery.backends._keys import ScopeKey
 from cannery.errors import (
@@ -39,6 +39,8 @@ _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 _VERSION = 1
 _PAGE = 200
 _ATTEMPTS = 100
+_PATIENCE = 5.0
+_LEASE = 30.0
 
 
 class _Marker(Struct, frozen=True):
@@ -68,18 +70,43 @@ class Keyring:
     def __init__(self, inner: Backend, source: KeySource, location: str) -> None:
         self._inner = inner
         self._source = source
-        self._lock = threading.Lock()
+        # One for each scope: a command may take long.
+        self._locks: dict[str, threading.Lock] = {}
         self._known: dict[str, ScopeKeys] = {}
+        self._good_until: dict[str, float] = {}
+        self._refused: dict[str, tuple[float, KeyUnavailableError]] = {}
         self._store = bytes.fromhex(_find_marker(inner, location).store)
 
     def keys(self, scope: str) -> ScopeKeys:
         """The keys of a scope, which is given one if it has none; KeyUnavailableError says why it cannot have them."""
         found = self._known.get(scope)
-        if found is None:
-            with self._lock:
-                found = self._known.get(scope) or self._learn(scope)
+        if found is None or time.monotonic() > self._good_until[scope]:
+            with self._locks.setdefault(scope, threading.Lock()):
+                found = self._looked(scope) or self._asked(scope)
+                self._good_until[scope] = time.monotonic() + _LEASE
                 self._known[scope] = found
         return found
+
+    def _looked(self, scope: str) -> ScopeKeys | None:
+        """The keys that are known, unless another process has destroyed them: what is written then would be lost."""
+        found = self._known.get(scope)
+        if found is not None and time.monotonic() > self._good_until[scope]:
+            record = self._record(scope)
+            if record is None or record.destroyed:
+                del self._known[scope]
+                return None
+        return found
+
+    def _asked(self, scope: str) -> ScopeKeys:
+        """The keys of a scope; where they are is not asked again at once if they are not there."""
+        when, problem = self._refused.get(scope, (0.0, None))
+        if problem is not None and time.monotonic() - when < _PATIENCE:
+            raise KeyUnavailableError(scope, problem.problem)
+        try:
+            return self._learn(scope)
+        except KeyUnavailableError as error:
+            self._refused[scope] = time.monotonic(), error
+            raise
 
     def known(self, scope: str) -> ScopeKeys | None:
         """The keys of a scope for reading; None if it has never had any. KeyUnavailableError as for ``keys``."""
@@ -102,9 +129,10 @@ class Keyring:
 
     def _learn(self, scope: str) -> ScopeKeys:
         for _ in _attempts():
-            record = self._record(scope) or self._begin(scope)
-            if record is not None:
-                return ScopeKeys(self._unwrap(scope, record), self._store)
+            record = self._record(scope)
+            data_key = self._begin(scope) if record is None else self._unwrap(scope, record)
+            if data_key is not None:
+                return ScopeKeys(data_key, self._store)
         raise StorageError(f"the key of scope {scope!r} changes all the time")
 
     def _unwrap(self, scope: str, record: _Record) -> bytes:
@@ -132,15 +160,22 @@ class Keyring:
             )
         return found
 
-    def _begin(self, scope: str) -> _Record | None:
-        """Give a scope a data key; None if another process was faster."""
+    def _begin(self, scope: str) -> bytes | None:
+        """A new data key for a scope; None if another process was faster."""
+        there = self._inner.catalogue.list(Selection(scope=scope), None, 2)
+        if any(not is_reserved(one.identifier) for one in there):
+            if self._record(scope) is not None:
+                return None
+            where = f"conversations/{record_id(scope)}/conversation.json"
+            problem = f"the wrapped key of scope {scope!r} is missing; restore it from a backup"
+            raise DamageError(where, problem)
         try:
             key = self._source.read(scope)
         except KeyUnavailableError as error:
             problem = f"{error.problem}. `cannery keys create` makes a key for a new scope"
             raise KeyUnavailableError(scope, problem) from None
-        record = self._wrapped(scope, os.urandom(32), key)
-        return record if self._put(scope, record, None) else None
+        data_key = os.urandom(32)
+        return data_key if self._put(scope, self._wrapped(scope, data_key, key), None) else None
 
     def _wrapped(self, scope: str, data_key: bytes, key: bytes) -> _Record:
         return _Record(_VERSION, name_of(key), wrap(data_key, key, self._place(scope)))
@@ -209,8 +244,7 @@ class Keyring:
         record = _Record(_VERSION, destroyed=when)
         if not self._put(scope, record, raw):
             raise ConflictError(f"the key of scope {scope!r} was changed by another process")
-        with self._lock:
-            self._known.pop(scope, None)
+        self._known.pop(scope, None)
         self._inner.purge()
 
 
