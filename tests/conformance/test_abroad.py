@@ -47,7 +47,7 @@ def test_a_translation_is_valid_complete_and_final(case: Case, target: str):
 def silent(source: str, given_body: Any, target: str, body: Any, rendered: Any) -> list[Any]:
     """The leaves of the source that are neither in the target nor named as lost."""
     paths = [loss.path for loss in rendered.losses]
-    missing = missing_leaves(source, given_body, target, body)
+    missing = missing_leaves(source, given_body, target, body, lost=paths)
     return [leaf for leaf in missing if not is_named(leaf, paths)]
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,11 +53,16 @@ def missing_leaves(
     target_dialect: str,
     target_body: dict[str, Any],
     kinds: frozenset[str] = CARRIED | REPORTED,
+    lost: Sequence[str] = (),
 ) -> list[Leaf]:
-    """The leaves of the source that the target does not hold, in the source's order."""
+    """The leaves of the source that the target does not hold, in the source's order.
+
+    Those that are told to be ``lost`` at these paths look for a place last: another may say the same words.
+    """
     wanted = [leaf for leaf in leaves(source_dialect, source_body) if leaf.kind in kinds]
     pool = _Pool(leaves(target_dialect, target_body), target_body)
-    missing = {id(leaf) for leaf in sorted(wanted, key=_size, reverse=True) if not pool.take(leaf)}
+    ordered = sorted(wanted, key=lambda leaf: (is_named(leaf, [*lost]), -_size(leaf)))
+    missing = {id(leaf) for leaf in ordered if not pool.take(leaf)}
     return [leaf for leaf in wanted if id(leaf) in missing]
 
 
