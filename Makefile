@@ -37,6 +37,7 @@ format: $(VENV)/.develops
 docs: $(VENV)/.develops
 	@$(BIN)/python scripts/write_api.py
 	@$(BIN)/python scripts/write_losses.py
+	@$(BIN)/python scripts/write_dialects.py
 	@$(BIN)/python -m cannery.cli.manual > docs/cli.md
 	@$(BIN)/python scripts/draw_terminal.py
 
