@@ -199,7 +199,7 @@ def write_response(response: Response, report: Report) -> Object:
     is_same = response.source == NAME
     if not is_same:
         report_ending(response, report, says=_SAYS)
-    writer = StepWriter(report, is_same=is_same, model=response.model, is_answer=True)
+    writer = StepWriter(report, is_same=is_same, model=response.model)
     residue = own_residue(response, NAME)
     shape = None if residue is None else residue.form
     steps = writer.input(answer_pieces(response, NAME, report), frozenset({"mixed"}))

@@ -66,7 +66,7 @@ _EMPTY = frozenset({"empty", "null", "absent"})
 _STEPS = {USER: "user_input", MODEL: "model_output"}
 _ROLES = {USER: "user", MODEL: "model"}
 _KINDS = {"image": "image", "audio": "audio", "video": "video", "file": "document"}
-# What a target that has no file of text in a result is given instead.
+# What a system instruction can say.
 _SAID = (str, TextualContentClass, RefusalContentClass, DataContentClass)
 
 
@@ -150,12 +150,9 @@ class _Entry:
 class StepWriter:
     """Writes steps; ``is_same`` when they were read from this same dialect."""
 
-    def __init__(
-        self, report: Report, *, is_same: bool, model: Any = None, is_answer: bool = False
-    ) -> None:
+    def __init__(self, report: Report, *, is_same: bool, model: Any = None) -> None:
         self.report = report
         self.is_same = is_same
-        self.is_answer = is_answer
         self.model = model if isinstance(model, str) else None
         self._names: dict[str, str] = {}
         self._is_nested = False
@@ -376,11 +373,11 @@ class StepWriter:
             texts = [part["text"] for part in parts if part["type"] == "text"]
             media = [part for part in parts if part["type"] != "text"]
             return [_text(supplement("\n\n".join(texts), content.name)), *media]
+        if not self.is_same and is_text_file(content):
+            self.report.lose("DOCUMENT_TO_TEXT", place)
+            text = content.data.decode("utf-8", "replace")
+            return [_text(supplement(text, content.name))]
         if content.name and not self.is_same:
-            if is_text_file(content):
-                self.report.lose("DOCUMENT_TO_TEXT", place)
-                text = content.data.decode("utf-8", "replace")
-                return [_text(supplement(text, content.name))]
             self.report.lose("FIELD_DROPPED", place, "a file has no name here")
         return self._media(content, place)
 
