@@ -224,6 +224,29 @@ def test_open_page_follows_a_running_answer(filled: Filled, teller: Teller, watc
     assert not watched.problems
 
 
+def test_new_conversation_is_followed_from_the_list_on(
+    filled: Filled, teller: Teller, watched: Watched
+):
+    page = watched.page
+    page.goto(f"{filled.url}/ui")
+    said = ("user", "A question that nobody has asked yet")
+    asking = in_background(chat, filled.url, said, model="teller-late", stream=True)
+    row = page.locator(".row.begun", has_text=said[1])
+    row.get_by_text("waiting for the first word").wait_for()
+    teller.say("The first words")
+    row.get_by_text("the answer is being given").wait_for()
+    with led_on(page):
+        row.locator("a").click()
+    page.locator(".running", has_text="The first words").wait_for()
+    teller.say(" and the last")
+    teller.end()
+    asking.join(20)
+    # The page is loaded again when everything is filed.
+    page.locator("#m1", has_text="The first words and the last").wait_for()
+    assert page.locator(".facts").count() == 1
+    assert not watched.problems
+
+
 def test_page_says_when_the_connection_is_gone(tmp_path: Any, browser: Any):
     from tests.gateway.running import Running
 
