@@ -134,6 +134,40 @@ def test_branches_are_mapped_and_compared(filled: Filled, page: Any):
     assert page.locator(".shared").count() == 2
 
 
+@pytest.mark.parametrize("size", [(1280, 800), (390, 780)], ids=["desk", "phone"])
+def test_first_screens_lead_to_branches_and_losses(
+    filled: Filled, browser: Any, size: tuple[int, int]
+):
+    """Who knows nothing of them sees a way there before scrolling: only what is on the screen is used."""
+    context = browser.new_context(viewport={"width": size[0], "height": size[1]})
+    page = context.new_page()
+
+    def on_screen(selector: str, words: str) -> Any:
+        found = page.locator(selector, has_text=re.compile(words, re.IGNORECASE)).first
+        box = found.bounding_box()
+        assert box, (selector, words)
+        assert box["y"] + box["height"] <= size[1], (selector, words, box)
+        return found
+
+    page.goto(f"{filled.url}/ui?q=lisbon")
+    page.goto(f"{filled.url}/ui?model=gpt-5")
+    with led_on(page):
+        on_screen(".row a", r"\d branches").click()
+    assert page.url.endswith("/tree")
+    page.goto(filled.page("chat"))
+    on_screen(".tabs a", "branches")
+    assert re.search(r"branch \d / 3", on_screen(".picker", "branch").text_content())
+    with led_on(page):
+        on_screen(".picker a.step >> nth=1", "").click()
+    assert "And to" in page.locator("#m2").text_content()
+    page.goto(filled.page("agent"))
+    on_screen(".tabs a", "as a provider gets it")
+    with led_on(page):
+        on_screen(".doctor-note", "not carried|breaks").click()
+    assert page.locator(".badge.loss, .badge.error, td code").count() > 0
+    context.close()
+
+
 def test_losses_are_found_from_the_message_and_in_the_body(filled: Filled, page: Any):
     page.goto(filled.page("agent"))
     with led_on(page):

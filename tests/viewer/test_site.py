@@ -189,6 +189,12 @@ def test_losses_and_repairs_stand_at_their_message_and_in_the_body(shown):
     }
 
 
+def test_a_plain_chat_has_no_marks(shown, chat):
+    """An API that takes one question only breaks every conversation, and is told on the page of the doctor alone."""
+    assert "doctor-note" not in shown.text(f"/c/{chat.identifier}")
+    assert "TURN_DROPPED" in shown.text(f"/c/{chat.identifier}/doctor")
+
+
 def test_lost_message_is_marked_where_it_would_have_stood(shown):
     conversation = shown.store.create()
     conversation.append(

@@ -11,9 +11,10 @@ from collections.abc import Mapping
 from htpy import Node, a
 from msgspec import Struct
 
+from cannery.dialects import find_dialect
 from cannery.messages import Conversation, Location
 from cannery.viewer.addresses import below
-from cannery.viewer.marks import Asking, Noted, all_spoken
+from cannery.viewer.marks import Asking, Noted, served_dialects, speak
 from cannery.viewer.visible import visible
 from cannery.wording import payload_size
 
@@ -51,7 +52,9 @@ def is_light(history: Conversation) -> bool:
 def warnings_html(identifier: str, asking: Asking) -> Mapping[int, Node]:
     """A mark for each message that some provider refuses or does not get."""
     found: dict[int, _Warned] = {}
-    for spoken in all_spoken(asking):
+    # What takes one question only would be marked at every message; its own page says so once.
+    chats = [name for name in served_dialects() if find_dialect(name).takes_turns]
+    for spoken in (speak(asking, name) for name in chats):
         for note in spoken.notes:
             if note.position is not None and note.mark.kind in _TOLD:
                 warned = found.setdefault(note.position, _Warned({}, {}))

@@ -40,7 +40,7 @@ from cannery.errors import CanneryError, InputError
 from cannery.storage import Hit, Store, Summary
 from cannery.storage.exchanges import Costs, ExchangeRecord, records_by_conversation
 from cannery.titles import title_of
-from cannery.viewer.addresses import ROOT, conversation_address, list_address
+from cannery.viewer.addresses import ROOT, below, conversation_address, list_address
 from cannery.viewer.answers import Asked
 from cannery.viewer.branches import branch_count
 from cannery.viewer.facts import short_count
@@ -272,7 +272,8 @@ def _row(row: Row, asked: Asked) -> Element:
     title = one_line(row.title, 120) or "Untitled"
     facts: list[Node] = [counted(summary.count, "message")]
     if row.branches > 1:
-        facts.append(span(".branches")[f"{row.branches} branches"])
+        tree = below(summary.identifier, "tree")
+        facts.append(a(".branches", href=tree)[f"{row.branches} branches"])
     if row.costs.tokens:
         facts.append(f"{short_count(row.costs.tokens)} tokens")
     if row.costs.known_dollars is not None:
