@@ -36,6 +36,7 @@ if typing.TYPE_CHECKING:
         UpstreamError,
         WireRoleError,
     )
+    from cannery.hosting import hosted_uses
     from cannery.messages import (
         Absential,
         AnyCanister,
@@ -64,6 +65,7 @@ if typing.TYPE_CHECKING:
         Finish,
         FinishReason,
         Folder,
+        HostedUse,
         ImageContent,
         ImageContentClass,
         InvocationCanister,
@@ -165,6 +167,7 @@ _PARTS = (
     "cannery.detection",
     "cannery.wire.losses",
     "cannery.wire.contract",
+    "cannery.hosting",
     "cannery.storage",
 )
 
@@ -205,6 +208,7 @@ __all__ = [
     "Finish",
     "FinishReason",
     "Folder",
+    "HostedUse",
     "ImageContent",
     "ImageContentClass",
     "InputError",
@@ -281,6 +285,7 @@ __all__ = [
     "extract_gemini_system_instructions",
     "filter_out_system_instructions",
     "fold",
+    "hosted_uses",
     "invocation",
     "nativize_request",
     "nativize_response",

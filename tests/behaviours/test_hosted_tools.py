@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 import cannery
 from cannery.dialects import find_dialect
 from cannery.errors import InputError
-from cannery.hosting import uses_of
+from cannery.hosting import hosted_uses
 from cannery.messages.content import OpaqueContentClass
 from cannery.messages.events import fold, unfold
 from cannery.messages.hosted import (
@@ -355,12 +355,12 @@ def is_beta(body: bytes) -> bool:
 @pytest.mark.parametrize("source, name, target", ANSWERS)
 def test_answers(source: str, name: str, target: str):
     body = answering(source, blocks_of(source, USES[name]) or [])
-    (before,) = uses_of(cannery.normalize_response(body, source))
+    (before,) = hosted_uses(cannery.normalize_response(body, source))
     assert before.call == USES[name].call
     rendered = cannery.translate(body, source=source, target=target, kind="response")
     written = json.loads(rendered.body)
     assert validate_response(target, written, beta=is_beta(rendered.body)) == []
-    after = uses_of(cannery.normalize_response(written, target))
+    after = hosted_uses(cannery.normalize_response(written, target))
     is_sayable = target != CHAT and blocks_of(target, before) is not None
     assert [use.call for use in after] == ([before.call] if is_sayable else [])
     assert ("OPAQUE_DROPPED" in {loss.code for loss in rendered.losses}) is not is_sayable
@@ -375,9 +375,9 @@ def test_streams_say_what_whole_answers_say(source: str, name: str, target: str)
     streamed = [*cannery.nativize_stream(unfold(response), source)]
     chunks = [*cannery.translate_stream(streamed, source=source, target=target)]
     whole = cannery.translate(body, source=source, target=target, kind="response")
-    expected = uses_of(cannery.normalize_response(whole.body, target))
+    expected = hosted_uses(cannery.normalize_response(whole.body, target))
     folded = fold(cannery.normalize_stream(chunks, target))
-    assert uses_of(folded.canisters) == expected
+    assert hosted_uses(folded.canisters) == expected
     spoken = "".join(getattr(each, "text", "") for each in folded.canisters)
     assert spoken.replace("\n\n", "") == "One.Two."
     heard = parse_stream(target, chunks, beta=is_beta(b"".join(chunks)))
@@ -387,7 +387,7 @@ def test_streams_say_what_whole_answers_say(source: str, name: str, target: str)
 @pytest.mark.parametrize("source, name, target", ANSWERS)
 def test_with_text_every_use_can_be_read(source: str, name: str, target: str):
     body = answering(source, blocks_of(source, USES[name]) or [])
-    (use,) = uses_of(cannery.normalize_response(body, source))
+    (use,) = hosted_uses(cannery.normalize_response(body, source))
     if target != CHAT and blocks_of(target, use) is not None:
         return
     rendered = cannery.translate(body, source=source, target=target, kind="response", hosted="text")
@@ -463,7 +463,7 @@ def test_histories(source: str, kind: str, target: str, way: str):
     assert validate_request(target, written, beta=True) == []
     codes = {loss.code for loss in rendered.losses}
     is_said = (target, kind) in TAKEN
-    uses = uses_of(cannery.normalize_request(written, target).conversation)
+    uses = hosted_uses(cannery.normalize_request(written, target).conversation)
     assert [use.call for use in uses] == ([USES[kind].call] if is_said else [])
     assert ("HOSTED_TO_TEXT" in codes) is (way == "text" and not is_said)
     assert ("OPAQUE_DROPPED" in codes) is (way == "native" and not is_said)
@@ -526,7 +526,7 @@ def read_back(dialect: str, use: HostedUse) -> HostedUse | None:
     if blocks is None:
         return None
     body = cannery.normalize_response(answering(dialect, blocks), dialect)
-    (found,) = uses_of(body)
+    (found,) = hosted_uses(body)
     return found
 
 

@@ -39,6 +39,7 @@ class Task(Struct, frozen=True):
     tells_all: bool = False
     # Whether nothing is written behind a bad line.
     is_strict: bool = False
+    hosted: str = "native"
 
 
 class Block(Struct):
@@ -68,6 +69,8 @@ def translate_block(lines: list[bytes], task: Task) -> Block:
     say = functools.partial(translate, source=task.source, target=task.target, policy=task.policy)
     if task.kind != "request" or task.model is not None:
         say = functools.partial(say, kind=task.kind, model=task.model)
+    if task.hosted != "native":
+        say = functools.partial(say, hosted=task.hosted)
     output: list[bytes] = []
     seen = Rendered(b"")
     repeats = 0

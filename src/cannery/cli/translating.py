@@ -19,6 +19,7 @@ from cannery.translation import (
     translate,
     translate_stream,
 )
+from cannery.wire.contract import StreamOptions
 from cannery.wire.losses import Rendered
 
 _CHUNK = 1 << 16
@@ -130,6 +131,7 @@ def translate_one(
             policy=options.policy,
             kind=kind,
             model=options.model,
+            hosted=options.hosted,
         )
     except LossError as error:
         from cannery.cli.reports import describe
@@ -166,7 +168,8 @@ def stream(options: argparse.Namespace, source: str, chunks: Iterator[bytes]) ->
             "a stream goes out while it comes in, before anybody knows what it loses",
             "--policy strict and --losses are for requests and responses",
         )
-    translated = translate_stream(chunks, source=source, target=options.to)
+    given = StreamOptions(hosted=options.hosted)
+    translated = translate_stream(chunks, source=source, target=options.to, options=given)
     if options.json:
         told = {"source": source, "target": options.to, "kind": "stream"}
         write_json({**told, "body": b"".join(translated).decode()}, options.output)
@@ -203,6 +206,7 @@ def bulk(options: argparse.Namespace, source: Source, size: int) -> int:
         keeps_losses=bool(options.losses),
         tells_all=options.json,
         is_strict=options.strict,
+        hosted=options.hosted,
     )
     if options.explain:
         note("--explain is for one body; these are many", quiet=options.quiet)

@@ -91,6 +91,7 @@ class Asking:
         metrics: Metrics,
         recorder: Recorder,
         policy: str,
+        hosted: str,
         keeps_bodies: bool,
         stickiness: Stickiness,
     ) -> None:
@@ -101,6 +102,7 @@ class Asking:
         self._state = State(recorder)
         self.stickiness = stickiness
         self._policy = policy
+        self._hosted = hosted
         self._keeps_bodies = keeps_bodies
 
     async def prepare(self, call: Call) -> Asked:
@@ -206,7 +208,9 @@ class Asking:
             asyncio.get_running_loop().call_soon(entry.read)
         wire = self.wire(call, choice, target, _kind(call), rendered.body)
         aliases = rendered.aliases
-        options = _options(call, request, aliases) if call.stream else _NO_OPTIONS
+        options = _NO_OPTIONS
+        if call.stream:
+            options = msgspec.structs.replace(_options(call, request, aliases), hosted=self._hosted)
         return Asked(upstream, target, entry, wire, options=options, aliases=aliases)
 
     async def _read(self, call: Call, wanted: Continuation) -> tuple[Request, Choice]:
@@ -257,6 +261,7 @@ class Asking:
             target.name,
             places,
             policy=policy,
+            hosted=self._hosted,
             without=upstream.row.without_repairs,
             rules=upstream.rules(target, choice.model),
         )

@@ -85,9 +85,11 @@ class Exchanges:
             metrics=lasting.metrics,
             recorder=recorder,
             policy=settings.losses.policy,
+            hosted=settings.losses.hosted,
             keeps_bodies=keeps_bodies,
             stickiness=lasting.stickiness,
         )
+        self._hosted = settings.losses.hosted
         self._metrics = lasting.metrics
         self._note_failure = note_failure
         self._prices = lasting.prices
@@ -188,7 +190,7 @@ class Exchanges:
     async def _reply_whole(self, call: Call, response: Response, entry: Entry | None) -> None:
         self._take_usage(call, response)
         response = _named(response, call)
-        written = nativize_response(response, call.dialect.name)
+        written = nativize_response(response, call.dialect.name, hosted=self._hosted)
         call.losses += tuple(map(_in_reply, written.losses))
         if entry is not None:
             await entry.ready()

@@ -23,6 +23,7 @@ from cannery.backends import parse_source
 from cannery.dialects import all_dialects, dialect_names, find_dialect, is_dialect
 from cannery.errors import ConfigurationError, InputError
 from cannery.gateway.toml_lines import Place, find_lines, line_of
+from cannery.hosting import WAYS
 from cannery.roles.mappings import RoleMappings
 from cannery.storage.retention import KeepDays, check_days
 from cannery.wire.contract import Rules
@@ -162,6 +163,8 @@ class Losses(Struct, forbid_unknown_fields=True, frozen=True):
     """What to do when the upstream's dialect cannot say everything."""
 
     policy: str = "warn"
+    # What becomes of calls of hosted tools that the other dialect cannot say: left out, or "text".
+    hosted: str = "native"
 
 
 class Timeouts(Struct, forbid_unknown_fields=True, frozen=True):
@@ -351,6 +354,8 @@ def _problems(settings: Settings) -> list[tuple[Place, str]]:
     ]
     if settings.losses.policy not in POLICIES:
         problems.append((("losses", "policy"), f"must be one of {', '.join(POLICIES)}"))
+    if settings.losses.hosted not in WAYS:
+        problems.append((("losses", "hosted"), f"must be one of {', '.join(WAYS)}"))
     if not 0 <= settings.server.port <= 65535:
         problems.append((("server", "port"), "must lie between 0 and 65535"))
     if settings.server.log_level not in ("debug", "info", "warning", "error"):

@@ -5,7 +5,7 @@ of its own. Before a writer sees a request, each tool of another dialect has bec
 loss; each block has become blocks of the target, a call, a result, or text, or is left for the writer to report.
 """
 
-from cannery.hosting.blocks import WAYS, check_way, uses_of
+from cannery.hosting.blocks import WAYS, check_way, hosted_uses
 from cannery.hosting.offers import Offer, offered
 from cannery.hosting.streams import stream_options
 from cannery.hosting.uses import said, said_answer
@@ -14,9 +14,9 @@ __all__ = [
     "WAYS",
     "Offer",
     "check_way",
+    "hosted_uses",
     "offered",
     "said",
     "said_answer",
     "stream_options",
-    "uses_of",
 ]

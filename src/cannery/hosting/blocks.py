@@ -54,7 +54,7 @@ def with_outcome(use: HostedUse, outcome: Outcome) -> HostedUse:
     return HostedUse(use.identifier, use.call, outcome.result, outcome.error)
 
 
-def uses_of(canisters: Iterable[AnyCanister]) -> tuple[HostedUse, ...]:
+def hosted_uses(canisters: Iterable[AnyCanister]) -> tuple[HostedUse, ...]:
     """The uses of hosted tools in a conversation or an answer, each with what came of it."""
     found: list[HostedUse] = []
     waiting: dict[str, int] = {}

@@ -59,6 +59,7 @@ from cannery.messages.events import (
     fold,
     unfold,
 )
+from cannery.messages.hosted import HostedUse
 from cannery.messages.identity import conversation_digest, digest, prefix_digests
 from cannery.messages.immutable import Array, Dictionary
 from cannery.messages.payload import Base64, Deferred, Location, NotHydrated, content_id_of
@@ -118,6 +119,7 @@ __all__ = [
     "Finish",
     "FinishReason",
     "Folder",
+    "HostedUse",
     "ImageContent",
     "ImageContentClass",
     "InvocationCanister",

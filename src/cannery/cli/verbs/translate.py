@@ -11,6 +11,7 @@ from cannery.cli.complaints import DONE, choose_dialect
 from cannery.cli.files import note, pretty, reading, write_json, writing
 from cannery.cli.parser import Parser, whole
 from cannery.cli.reports import as_data, describe, summary
+from cannery.hosting import WAYS
 from cannery.wire.losses import POLICIES, Rendered
 
 DESCRIPTION = (
@@ -41,6 +42,12 @@ def add_arguments(parser: Parser) -> None:
         choices=POLICIES,
         default="warn",
         help="what a loss does: nothing (allow), a report (warn), a refusal (strict)",
+    )
+    add(
+        "--hosted",
+        choices=WAYS,
+        default="native",
+        help="calls of hosted tools that the dialect cannot say: left out (native), or written as text",
     )
     add("--lines", action="store_true", help="one body a line (else detected)")
     add("--jobs", metavar="N", type=whole, default=1, help="processes for bulk; 0: one a core")

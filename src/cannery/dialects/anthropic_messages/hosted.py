@@ -469,12 +469,13 @@ def _write_mcp(use: HostedUse, call: McpCall) -> Written:
         "server_name": call.server,
         "input": _arguments(call.arguments),
     }
-    words = use.result.text if isinstance(use.result, Output) else ""
+    words = (use.result.text if isinstance(use.result, Output) else "") or use.error or ""
     answered = {
         "type": "mcp_tool_result",
         "tool_use_id": identifier,
         "is_error": use.error is not None,
-        "content": [{"type": "text", "text": words or use.error or ""}],
+        # The server refuses text without a visible character.
+        "content": [{"type": "text", "text": words}] if words.strip() else [],
     }
     return Written((("mcp_tool_use", asked), ("mcp_tool_result", answered)))
 
