@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import msgspec
+
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AnyCanister,
@@ -23,7 +25,7 @@ from cannery.messages.conversation import Conversation
 from cannery.messages.json_text import write_json
 from cannery.messages.requests import DEFAULT_CONTROLS, Request, new_request
 from cannery.messages.residue import Residue
-from cannery.wire.bodies import Fields, Object, Reader, decode, read_fields
+from cannery.wire.bodies import Object, Reader, read_body
 from cannery.wire.contract import Piece, Rules
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
@@ -37,16 +39,17 @@ NAME = "alpaca"
 # Between an instruction and its input, and between messages of the same side.
 _LINE, _PARAGRAPH = "\n", "\n\n"
 
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
+
 # --- reading -----------------------------------------------------------------------------------
 
 
 def read_request(body: bytes, places: Places) -> Request:
     """The conversation of a record."""
-    return read_fields(NAME, body, places, _read_request)
+    return read_body(NAME, body, places, _decode, _read_request)
 
 
-def _read_request(fields: Fields, places: Places) -> Request:
-    left = {key: decode(raw) for key, raw in fields.items()}
+def _read_request(left: Object, places: Places) -> Request:
     # Writing adds these.
     dropped = [key for key in ("input", "output") if key not in left]
     canisters = _take_turns(left, places.canisters)
