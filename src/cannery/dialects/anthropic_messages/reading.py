@@ -74,6 +74,7 @@ Held = tuple[Any, Object | None]
 # Payload, type and chunks of a document, and the patch for what is left of its source.
 Source = tuple[Any, str, tuple[Any, ...], Object | None]
 _ROLES = VOCABULARIES["anthropic"]
+_NAMES = frozenset(_ROLES.readings)
 _EITHER = "a string or a list of blocks"
 # Objects in blocks and tools keep their fields as text: the input of a call and the schema of a tool only pass through.
 _Scalar = bool | int | float | str | None
@@ -124,11 +125,16 @@ class MessageReader:
         if "role" not in message:
             refuse((*place, "role"), "is required")
         role = message.pop("role")
-        if type(role) is not str or role not in _ROLES.readings:
+        if type(role) is not str or role not in _NAMES:
             role = read_role(NAME, role, _ROLES, ".".join(map(str, (*place, "role"))))
         content = message.pop("content", absent)
         envelope = encode({"s": message}).decode() if message else None
-        if content is absent:
+        if type(content) is str and role != "system":
+            residue = None if envelope is None else Residue(NAME, None, envelope)
+            make = new_user if role == "user" else new_assistant
+            self.canisters.append(make(content, self.when, False, residue))
+            self._paths.append((*place, "content"))
+        elif content is absent:
             self._without_content("absent", role, place, envelope)
         elif role == "assistant":
             self.answer(content, (*place, "content"), envelope)

@@ -7,6 +7,7 @@ part that cannot be said gives nothing and a loss.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import compress
 from typing import Any, assert_never
 
 from cannery.dialects.gemini_generate.forms import (
@@ -28,6 +29,7 @@ from cannery.families.gemini.models import STAND_IN, same_family
 from cannery.messages.absence import absent
 from cannery.messages.canisters import (
     AnyCanister,
+    AssistantCanisterClass,
     DocumentCanisterClass,
     InvocationCanisterClass,
     ResultCanisterClass,
@@ -54,7 +56,6 @@ from cannery.messages.content import (
 from cannery.messages.json_text import decode_json
 from cannery.messages.payload import Location
 from cannery.messages.residue import PREAMBLE, Residue
-from cannery.messages.role import Role
 from cannery.wire.arguments import FREEFORM_INPUT, wrapped_input
 from cannery.wire.bodies import Object
 from cannery.wire.citations import report_approximated
@@ -80,6 +81,8 @@ ACCOUNT = ("https://generativelanguage.googleapis.com/", "gs://", "files/")
 _NAMELESS = "unknown_function"
 # Shapes of a content without parts.
 _EMPTY = frozenset({"absent", "null", "empty"})
+# Whose bare text is a content of its own.
+_SPEAKERS = frozenset({UserCanisterClass, AssistantCanisterClass})
 _SAID = (str, TextualContentClass, RefusalContentClass, DataContentClass)
 
 
@@ -208,8 +211,12 @@ class MessageWriter:
 
     def content(self, turn: list[Piece], role: str) -> Object | None:
         """One content; None for a turn in which nothing was said."""
+        first = turn[0].canister
+        head = first.residue
+        is_alone = head is None and len(turn) == 1 and type(first) in _SPEAKERS
+        if is_alone and type(first.held) is str:
+            return {"role": role, "parts": [{"text": first.held}]}
         content: Object = {"role": role}
-        head = turn[0].canister.residue
         shapes = NO_SHAPES
         if head is not None and head.dialect == NAME:
             shapes, _ = read_form(head)
@@ -224,18 +231,20 @@ class MessageWriter:
         if self.signs and role == "model":
             self._sign(turn, parts)
         if not shapes:
-            if not parts:
-                # What an answer does not say is not put into the model's mouth.
-                is_answer = self._cite is not None
-                if is_answer or all(piece.canister.held is absent for piece in turn):
-                    return None
-                parts = [{"text": _omission(turn)}]
-            content["parts"] = parts
-        elif "null" in shapes or "empty" in shapes:
+            content["parts"] = parts or self._unsaid(turn)
+            return content if content["parts"] else None
+        if "null" in shapes or "empty" in shapes:
             content["parts"] = None if "null" in shapes else []
         elif "absent" not in shapes:
             content["parts"] = parts[0] if _is_single("object", shapes, parts) else parts
         return content
+
+    def _unsaid(self, turn: list[Piece]) -> list[Object]:
+        """A text in the place of what could not be said; what an answer does not say is not put into its mouth."""
+        is_answer = self._cite is not None
+        if is_answer or all(piece.canister.held is absent for piece in turn):
+            return []
+        return [{"text": _omission(turn)}]
 
     def _sign(self, turn: list[Piece], parts: list[Object]) -> None:
         """Sign the first call of a turn if it has no signature; only the first stand-in is reported."""
@@ -244,7 +253,8 @@ class MessageWriter:
             return
         call[SIGNATURE] = STAND_IN
         if not self._has_stand_ins:
-            places = (piece.place for piece in turn if piece.canister.role is Role.Invocation)
+            calls = (type(piece.canister) is InvocationCanisterClass for piece in turn)
+            places = (piece.place for piece in compress(turn, calls))
             self.report.lose("SIGNATURE_STANDIN", next(places, None))
         self._has_stand_ins = True
 

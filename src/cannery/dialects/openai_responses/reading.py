@@ -255,7 +255,8 @@ class ItemReader:
             place = path if content is _MISSING else place
         if self._is_answer and not (envelope or form):
             form = BARE
-        self._say(role, held, joined, _kept(None, envelope, form), place)
+        residue = _kept(None, envelope, form) if envelope or form else None
+        self._say(role, held, joined, residue, place)
 
     def _say(self, role: str, held: Any, joined: bool, residue: Any, path: Path) -> None:  # noqa: FBT001 - as the makers
         """Add the canister of what a role says."""
@@ -265,7 +266,8 @@ class ItemReader:
             canister = new_assistant(held, self.when, joined, residue)
         else:
             canister = new_supervisor(held, self.when, joined, residue, None, role)
-        self.add(canister, path)
+        self.canisters.append(canister)
+        self.paths.append(path)
 
     def _parts(
         self, content: list[Any], role: str, shared: tuple[bool, str, str | None], path: Path
