@@ -6,7 +6,7 @@ part that cannot be said gives nothing and a loss.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import compress
 from typing import Any, assert_never
 
@@ -116,37 +116,33 @@ class MessageWriter:
     def messages(self, pieces: list[Piece]) -> Object:
         """The contents of all pieces, and the system instruction where there is one."""
         system: list[Piece] = []
-        contents = [self.content(*turn) for turn in self._turns(pieces, system)]
-        body: Object = {}
-        if system:
-            self._system(system, body)
-        body["contents"] = [content for content in contents if content is not None]
-        return body
-
-    def _turns(self, pieces: list[Piece], system: list[Piece]) -> Iterator[tuple[list[Piece], str]]:
-        """The pieces of each content, and whose it is; ``system`` gets the system instruction."""
+        contents: list[Object | None] = []
         turn: list[Piece] = []
-        side, has_begun, has_lead = "", False, False
+        side, has_lead = "", False
         for given in pieces:
             piece = given
             kind = type(piece.canister)
             if kind is SupervisorCanisterClass:
-                if not has_begun or self._is_displaced(piece.canister, has_lead=has_lead):
-                    has_lead = has_lead or not has_begun
+                if not side or self._is_displaced(piece.canister, has_lead=has_lead):
+                    has_lead = has_lead or not side
                     system.append(piece)
                     continue
                 piece = self._folded(piece)
                 kind = UserCanisterClass
-            has_begun = True
             whose = SIDES[kind]
             if whose is side and self._follows(piece.canister, turn[-1].canister):
                 turn.append(piece)
                 continue
             if turn:
-                yield turn, side
+                contents.append(self.content(turn, side))
             turn, side = [piece], whose
         if turn:
-            yield turn, side
+            contents.append(self.content(turn, side))
+        body: Object = {}
+        if system:
+            self._system(system, body)
+        body["contents"] = [*filter(None, contents)]
+        return body
 
     def _is_displaced(self, canister: AnyCanister, *, has_lead: bool) -> bool:
         """Whether a supervisor was the system instruction here, and something was put before it."""
