@@ -85,8 +85,6 @@ _CACHE_TTL = {"short": "30m", "long": "12h"}
 def _stands_apart(canister: AnyCanister) -> bool:
     """Whether a canister is written as an item of its own, not as a part of a message."""
     held = canister.held
-    if type(held) is str:
-        return False
     if type(held) is OpaqueContentClass:
         return held.dialect == NAME and PART not in form_words(own_residue(canister, NAME))
     if type(held) is ImageContentClass and type(canister) is AssistantCanisterClass:
@@ -134,7 +132,7 @@ class ItemWriter:
             elif canister.held is absent:
                 if own_residue(canister, NAME) is None:
                     report_residue(canister, self.report, piece.place)
-            elif _stands_apart(canister):
+            elif type(canister.held) is not str and _stands_apart(canister):
                 self._end_message(group)
                 self._put(self._item(piece, _follower(pieces, index)))
                 if kind is not AssistantCanisterClass:
@@ -158,7 +156,9 @@ class ItemWriter:
 
     def _end_message(self, group: list[Piece]) -> None:
         if group:
-            self._put(self.message(group))
+            message = self.message(group)
+            if message is not None:
+                self.written.append(message)
             if type(group[0].canister) is not AssistantCanisterClass:
                 self._reasoning_id = None
             group.clear()
