@@ -25,6 +25,7 @@ NODE = (
     "@ai-sdk/google@3",
     "@ai-sdk/openai-compatible@2",
     "zod@4",
+    "@aws-sdk/client-bedrock-runtime@3",
 )
 
 

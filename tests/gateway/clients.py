@@ -453,6 +453,88 @@ class Cohere(Chat):
         return {"text": answer.message.content[0].text}
 
 
+class Bedrock(Chat):
+    """boto3."""
+
+    tools: Any = (
+        {
+            "toolSpec": {
+                "name": "get_weather",
+                "description": "w",
+                "inputSchema": {"json": SCHEMA},
+            }
+        },
+    )
+
+    def __init__(self, url: str) -> None:
+        import boto3
+        import botocore.config
+        import botocore.exceptions
+
+        self.errors = botocore.exceptions.ClientError
+        self.client = boto3.client(
+            "bedrock-runtime",
+            endpoint_url=url,
+            region_name="us-east-1",
+            aws_access_key_id="client",
+            aws_secret_access_key=KEY,
+            config=botocore.config.Config(retries={"total_max_attempts": 1}),
+        )
+
+    def create(self, model: str, messages: list[Any], **more: Any) -> Any:
+        return self.client.converse(modelId=model, messages=messages, **more)
+
+    def plain(self, model: str) -> Any:
+        answer = self.create(model, [_said("Hi")], system=[{"text": "Be brief."}])
+        text = answer["output"]["message"]["content"][0]["text"]
+        return {"text": text, "output": answer["usage"]["outputTokens"] > 0}
+
+    def streamed(self, model: str) -> Any:
+        stream = self.client.converse_stream(modelId=model, messages=[_said("one two three")])
+        events = list(stream["stream"])
+        deltas = [
+            event["contentBlockDelta"]["delta"] for event in events if "contentBlockDelta" in event
+        ]
+        assert "messageStop" in events[-2]
+        usage = events[-1]["metadata"]["usage"]
+        return {
+            "text": "".join(each["text"] for each in deltas),
+            "output": usage["outputTokens"] > 0,
+        }
+
+    def tool(self, model: str) -> Any:
+        messages = [_said("call get_weather")]
+        config = {"tools": list(self.tools)}
+        answer = self.create(model, messages, toolConfig=config)["output"]["message"]
+        call = next(block["toolUse"] for block in answer["content"] if "toolUse" in block)
+        result = {"toolUseId": call["toolUseId"], "content": [{"text": "4 degrees"}]}
+        messages += [answer, {"role": "user", "content": [{"toolResult": result}]}]
+        final = self.create(model, messages, toolConfig=config)["output"]["message"]
+        return {
+            "name": call["name"],
+            "arguments": call["input"],
+            "text": final["content"][0]["text"],
+        }
+
+    def image(self, model: str) -> Any:
+        image = {"format": "png", "source": {"bytes": PIXEL}}
+        asked = {"role": "user", "content": [{"text": "What is this?"}, {"image": image}]}
+        return {"text": self.create(model, [asked])["output"]["message"]["content"][0]["text"]}
+
+    def error(self, model: str) -> Any:
+        try:
+            self.plain(model)
+        except self.client.exceptions.ThrottlingException as error:
+            told = error.response
+            status = told["ResponseMetadata"]["HTTPStatusCode"]
+            return {"status": status, "message": told["Error"]["Message"]}
+        return None
+
+
+def _said(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": [{"text": text}]}
+
+
 def _error(error: Any) -> dict[str, Any]:
     body = error.body if isinstance(error.body, dict) else {}
     inner = body.get("error", body)
@@ -468,6 +550,7 @@ CLIENTS: dict[str, type[Chat]] = {
     "mistral": Mistral,
     "cohere": Cohere,
     "ollama": Ollama,
+    "bedrock": Bedrock,
 }
 SCENARIOS = ("plain", "streamed", "tool", "image", "error")
 

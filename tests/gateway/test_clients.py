@@ -24,6 +24,7 @@ UPSTREAMS = (
     "ollama",
     "cohere",
     "interactions",
+    "bedrock",
 )
 OLD = {
     "openai-1": ("chat", "responses"),

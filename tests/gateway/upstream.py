@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, ClassVar
+from urllib.parse import unquote
 
 from cannery.dialects import find_dialect
 from cannery.gateway import echo
@@ -33,6 +35,12 @@ DIALECTS = {
     **{judge.path: name for name, judge in JUDGES.items() if judge.path not in _SHARED},
     **{f"/{name}{judge.path}": name for name, judge in JUDGES.items()},
 }
+# Dialects whose model stands in the path.
+_PATTERNS = [
+    (re.compile(f"(?:/{name})?{judge.path.replace('{model}', '([^/]+)')}(?:-stream)?"), name)
+    for name, judge in JUDGES.items()
+    if "{model}" in judge.path
+]
 RETRY_AFTER = "7"
 LIMITS = {
     "anthropic-ratelimit-tokens-remaining": "12",
@@ -103,7 +111,7 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         path, _, query = self.path.partition("?")
         body = self.body = self.rfile.read(int(self.headers.get("content-length") or 0))
-        dialect = DIALECTS.get(path.removesuffix("/count_tokens"), "gemini_generate")
+        dialect, named = _dialect_of(path)
         upstream = self.server.upstream
         headers = {name.lower(): value for name, value in self.headers.items()}
         upstream.seen.append(Seen(dialect, self.path, headers, body))
@@ -125,8 +133,8 @@ class _Handler(BaseHTTPRequestHandler):
             upstream.problems.append(f"{dialect}: not JSON")
             self.answer(400, b"{}")
             return
-        model = value.get("model") or path.rpartition("/models/")[2].rpartition(":")[0]
-        stream = bool(value.get("stream")) or "alt=sse" in query
+        model = value.get("model") or named or path.rpartition("/models/")[2].rpartition(":")[0]
+        stream = bool(value.get("stream")) or "alt=sse" in query or path.endswith("-stream")
         behave = getattr(self, f"do_{model.rpartition('-')[2]}", None)
         if behave is not None:
             behave(dialect, model, stream)
@@ -325,6 +333,15 @@ class _Handler(BaseHTTPRequestHandler):
     def chunk(self, data: bytes) -> None:
         self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
         self.wfile.flush()
+
+
+def _dialect_of(path: str) -> tuple[str, str | None]:
+    """The dialect of a path, and the model that the path names, if it does."""
+    for pattern, name in _PATTERNS:
+        found = pattern.fullmatch(path)
+        if found is not None:
+            return name, unquote(found[1])
+    return DIALECTS.get(path.removesuffix("/count_tokens"), "gemini_generate"), None
 
 
 def stream_chunks(dialect: str, response: Any) -> list[bytes]:

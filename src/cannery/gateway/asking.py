@@ -155,12 +155,15 @@ class Asking:
         url = upstream.url(target, kind, choice.model)
         streams = target.service.streams
         if kind == "stream" and streams.query:
-            url = f"{url}?{streams.query}"
+            url = f"{url}{'&' if '?' in url else '?'}{streams.query}"
         elif is_same:
             query = forwarded_query(call)
-            url = f"{url}?{query}" if query else url
+            url = f"{url}{'&' if '?' in url else '?'}{query}" if query else url
         if holds_secret(call, url):
             raise refuse(400, "a key of the gateway cannot name a model", code="invalid_model")
+        body = upstream.body(body)
+        if upstream.signer is not None:
+            headers = upstream.signer.sign("POST", url, headers, body)
         if body is not call.body:
             # It is held as long as the upstream thinks, and what an encoder gives may take ten times its size.
             body = bytes(memoryview(body))

@@ -17,6 +17,7 @@ from cannery.errors import CanneryError, DialectError
 from cannery.gateway import echo
 from cannery.gateway.asking import Asked, Asking
 from cannery.gateway.calls import Call
+from cannery.gateway.chunks import AWS_CHUNKS, Unpacked
 from cannery.gateway.entries import Entry
 from cannery.gateway.fallback import Stickiness, UpstreamRefusalError, is_transient
 from cannery.gateway.forwarding import to_caller
@@ -30,7 +31,7 @@ from cannery.gateway.recorder import Recorder
 from cannery.gateway.refusals import CallError, Header, NoAnswerError, not_a_reply
 from cannery.gateway.rsgi import ProtocolClosed, Transport
 from cannery.gateway.running import Running
-from cannery.gateway.sending import Answer, Opened, Sender
+from cannery.gateway.sending import Answer, Heard, Opened, Sender
 from cannery.gateway.settings import Settings
 from cannery.gateway.speaking import Speaker
 from cannery.gateway.state import new_reply_id
@@ -223,7 +224,10 @@ class Exchanges:
                 await self._say_whole_as_stream(call, response, asked)
                 return
             voice = _voice(call, asked)
-            await self._forward(call, opened, voice, entry)
+            heard = (
+                Unpacked(opened, asked.dialect) if upstream.row.streams == AWS_CHUNKS else opened
+            )
+            await self._forward(call, heard, voice, entry)
 
     async def _finish_stream(self, call: Call, folder: Folder, entry: Entry | None) -> None:
         """Take down what was said; a stream that was not heard to its end is an answer broken off."""
@@ -283,7 +287,7 @@ class Exchanges:
     async def _forward(
         self,
         call: Call,
-        opened: Opened,
+        opened: Heard,
         voice: Relay | Translation,
         entry: Entry | None,
     ) -> None:
@@ -315,7 +319,7 @@ class Exchanges:
                 self._running.leave(name, entry)
 
     async def _speak(
-        self, call: Call, opened: Opened, voice: Relay | Translation, transport: Transport
+        self, call: Call, opened: Heard, voice: Relay | Translation, transport: Transport
     ) -> bytes:
         ping = call.dialect.service.streams.silence
         speaker = Speaker(
@@ -376,6 +380,10 @@ class Exchanges:
                 call.upstream, f"answered with status {status}", "upstream_invalid"
             )
         error = dialect.read_error(status, body)
+        told = dialect.service.headers.error_kind
+        kind = None if told is None else answer.headers.get(told)
+        if kind and error.kind is None:
+            error = msgspec.structs.replace(error, kind=kind.partition(":")[0])
         error = msgspec.structs.replace(error, request_id=call.upstream_id or error.request_id)
         if dialect is call.dialect and _is_json(dialect, body):
             return VerbatimError(error, body)

@@ -25,11 +25,12 @@ from cannery.gateway.origins import Origins
 from cannery.gateway.prices import Prices
 from cannery.gateway.quotas import Quotas, spent_in
 from cannery.gateway.recorder import Recorder
-from cannery.gateway.refusals import CallError, NoAnswerError, body_of, refuse, to_refusal
+from cannery.gateway.refusals import CallError, NoAnswerError, body_of, kind_of, refuse, to_refusal
 from cannery.gateway.routing import Match, Router
 from cannery.gateway.rsgi import HTTPProtocol, ProtocolClosed, Scope
 from cannery.gateway.running import Running
 from cannery.gateway.settings import Settings
+from cannery.gateway.signing import read_claim
 from cannery.gateway.telemetry import Telemetry
 from cannery.gateway.upstreams import Upstreams
 from cannery.messages import Usage, absent
@@ -138,11 +139,15 @@ class Gateway:
         if origin is not None:
             self.check_origin(call, origin)
         if self.keys:
+            if read_claim(call.header("authorization")) is not None:
+                # What is signed is the body too.
+                call.body = await read_body(call, self.limits)
             self.keys.admit(call)
             if call.key is not None:
                 self.quotas.check(call.key)
         if call.kind in _GENERATING:
-            call.body = await read_body(call, self.limits)
+            if not call.has_body:
+                call.body = await read_body(call, self.limits)
             await self.exchanges.answer(call)
         else:
             check_head(call, self.limits)
@@ -164,7 +169,7 @@ class Gateway:
         if call.status:
             return
         refusal = to_refusal(error)
-        headers = call.headers() + refusal.headers
+        headers = call.headers() + refusal.headers + kind_of(refusal, call.dialect)
         body = body_of(refusal, call.dialect, call.upstream_id or call.request_id)
         try:
             call.reply(refusal.error.status, headers, body)

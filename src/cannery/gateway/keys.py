@@ -23,6 +23,7 @@ from cannery.gateway.calls import Call
 from cannery.gateway.identifiers import new_request_id
 from cannery.gateway.refusals import refuse
 from cannery.gateway.settings import Keys, NamedKey
+from cannery.gateway.signing import Claim, is_true, read_claim
 from cannery.gateway.upstreams import Credential
 
 # Azure's name for it, in whatever dialect its services speak.
@@ -76,6 +77,9 @@ class Keyring:
         shown = [credential.value.encode() for credential in shown_credentials(call)]
         opened: Key | None = None
         secrets: list[str] = []
+        claim = read_claim(call.header("authorization"))
+        if claim is not None:
+            opened = self._signer(call, claim)
         for key in self.keys:
             for candidate in shown:
                 if hmac.compare_digest(candidate, key.secret):
@@ -84,6 +88,8 @@ class Keyring:
         self._hide(call)
         if opened is None:
             message = "invalid API key" if shown else "an API key is required"
+            if claim is not None:
+                message = "the signature is not that of a key, or it is too old"
             challenge = [("www-authenticate", "Bearer")]
             raise refuse(401, message, code="invalid_api_key", headers=challenge)
         call.key = opened
@@ -91,6 +97,11 @@ class Keyring:
         named = call.header("x-cannery-conversation")
         if named is not None and holds_secret(call, named):
             raise refuse(400, "a key cannot name a conversation", code="invalid_conversation")
+
+    def _signer(self, call: Call, claim: Claim) -> Key | None:
+        """The key that a call is signed with: its name is the access key id."""
+        named = [key for key in self.keys if key.name == claim.name]
+        return next((key for key in named if is_true(call, claim, key.secret)), None)
 
     def _hide(self, call: Call) -> None:
         """Give a call another id if the one that its client chose has a key in it: ids are logged and sent on."""

@@ -15,7 +15,7 @@ from cannery.gateway.ingress import hear_out, read_body
 from cannery.gateway.keys import own_credential
 from cannery.gateway.metrics import Counter
 from cannery.gateway.passing import Passage
-from cannery.gateway.refusals import JSON, CallError, Header, body_of, refuse
+from cannery.gateway.refusals import JSON, CallError, Header, body_of, kind_of, refuse
 from cannery.gateway.routing import NoMatch
 from cannery.gateway.rsgi import HTTPProtocol, Scope
 from cannery.messages import Request
@@ -96,7 +96,9 @@ class Operations:
         self._gateway.log.write("info", "refused", status=status, problem=problem)
         request_id = new_request_id()
         headers = [("content-type", JSON), ("x-cannery-request-id", request_id)]
-        return headers, body_of(refuse(status, problem), dialect, request_id)
+        refusal = refuse(status, problem)
+        headers += kind_of(refusal, dialect)
+        return headers, body_of(refusal, dialect, request_id)
 
     def _dialect_of(self, scope: Scope) -> Dialect:
         return self._gateway.router.find(scope.method, scope.path, scope.headers.get).dialect
@@ -104,7 +106,8 @@ class Operations:
     async def _tell(self, call: Call, refusal: CallError) -> None:
         await hear_out(call, self._gateway.limits)
         body = body_of(refusal, call.dialect, call.request_id)
-        call.reply(refusal.error.status, call.headers() + refusal.headers, body)
+        headers = call.headers() + refusal.headers + kind_of(refusal, call.dialect)
+        call.reply(refusal.error.status, headers, body)
         self._gateway.metrics.calls.add(call.dialect.name, "-", call.kind, str(call.status))
 
     def _missed(self, call: Call, missed: NoMatch) -> CallError:

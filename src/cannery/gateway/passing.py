@@ -110,7 +110,10 @@ class Passage:
             headers["content-type"] = kind
         url = join_url(upstream.row.url, path, dialect)
         query = _safe_query(call)
-        return Outgoing(f"{url}?{query}" if query else url, headers, body, call.scope.method)
+        url = f"{url}?{query}" if query else url
+        if upstream.signer is not None:
+            headers = upstream.signer.sign(call.scope.method, url, headers, body)
+        return Outgoing(url, headers, body, call.scope.method)
 
     # --- replies -------------------------------------------------------------------------------
 

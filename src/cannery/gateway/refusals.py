@@ -102,6 +102,14 @@ def to_refusal(error: CanneryError) -> CallError:
     return CallError(told)
 
 
+def kind_of(refusal: CallError, dialect: Dialect) -> list[Header]:
+    """The header that names the kind of an error, where a dialect has one."""
+    headers = dialect.service.headers
+    if headers.error_kind is None or headers.name_error is None:
+        return []
+    return [(headers.error_kind, headers.name_error(refusal.error))]
+
+
 def body_of(refusal: CallError, dialect: Dialect, request_id: str) -> bytes:
     """The body of an error in the caller's dialect."""
     error = refusal.error

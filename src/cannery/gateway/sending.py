@@ -17,7 +17,7 @@ from datetime import timedelta
 from functools import cache
 from pathlib import Path
 from time import monotonic
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import wreq
 from wreq import dns, redirect
@@ -98,6 +98,13 @@ class Headers:
         """All of them, with names in lower case."""
         for name, value in self._found:
             yield bytes(name).decode("latin-1"), bytes(value).decode("latin-1")
+
+
+class Heard(Protocol):
+    """An answer as it comes."""
+
+    async def read(self) -> bytes | None:
+        """The next bytes, or None at the end."""
 
 
 class Opened:

@@ -197,6 +197,11 @@ class Row(Struct, forbid_unknown_fields=True, frozen=True):
     certificate_key: str | None = None
     http2: bool = True
     connections: int = 0
+    region: str | None = None
+    paths: dict[str, str] = field(default_factory=dict)
+    fields: dict[str, Any] = field(default_factory=dict)
+    without_fields: tuple[str, ...] = ()
+    streams: str | None = None
 
     @property
     def key_variables(self) -> tuple[str, ...]:
@@ -400,8 +405,9 @@ def _row_problems(row: Row, seen: set[str]) -> list[tuple[str, str]]:
     if not row.dialects:
         problems.append(("dialect", "names no dialect"))
     headers = {dialect.service.headers.key for dialect in all_dialects()}
-    if row.auth is not None and row.auth not in {*headers, "none"}:
-        problems.append(("auth", f"must be one of {', '.join(sorted(headers))}, none"))
+    known_auth = (*sorted({*headers, "api-key"}), "sigv4", "none")
+    if row.auth is not None and row.auth not in known_auth:
+        problems.append(("auth", f"must be one of {', '.join(known_auth)}"))
     if row.connections < 0:
         problems.append(("connections", "must be at least 0"))
     if not 0 <= row.retries <= 10:
@@ -421,6 +427,14 @@ def _sending_problems(row: Row) -> Iterable[tuple[str, str]]:
     """What is wrong with how a row is to be asked."""
     if not _is_url(row.url):
         yield "url", "must begin with http:// or https:// and a host"
+    for kind, path in row.paths.items():
+        if kind not in ("generate", "stream", "count", "models") or not path.startswith("/"):
+            yield (
+                "paths",
+                f"{kind!r} must be generate, stream, count or models, its path must begin with /",
+            )
+    if row.streams not in (None, "aws_chunks"):
+        yield "streams", "must be aws_chunks where it is given"
     for name, least in _LEAST_TIMEOUTS.items():
         if not getattr(row.timeouts, name) >= least:
             yield "timeouts", f"{name} must be at least {least:g}"

@@ -11,7 +11,7 @@ import contextlib
 
 from cannery.gateway.hearing import Relay, Translation
 from cannery.gateway.rsgi import DirectTransport, ProtocolClosed, Transport
-from cannery.gateway.sending import Opened
+from cannery.gateway.sending import Heard
 
 # How often one looks during a silence that is long enough: a timer for each chunk would cost more than the chunk.
 _LOOKS = 3
@@ -41,7 +41,7 @@ class Speaker:
         self._looks = 0
         self._timer: asyncio.TimerHandle | None = None
 
-    async def say(self, opened: Opened) -> bool:
+    async def say(self, opened: Heard) -> bool:
         """Say all of an answer; False if it is too large."""
         if isinstance(self._transport, DirectTransport):
             return await self._say_at_once(opened, self._transport)
@@ -64,7 +64,7 @@ class Speaker:
         self.held += said
         return b""
 
-    async def _next(self, opened: Opened) -> bytes | None:
+    async def _next(self, opened: Heard) -> bytes | None:
         """The next bytes; the caller is pinged as long as there are none."""
         reading = asyncio.ensure_future(opened.read())
         try:
@@ -75,7 +75,7 @@ class Speaker:
         finally:
             reading.cancel()
 
-    async def _say_at_once(self, opened: Opened, transport: DirectTransport) -> bool:
+    async def _say_at_once(self, opened: Heard, transport: DirectTransport) -> bool:
         if self._ping_seconds:
             self._look_later(transport)
         try:

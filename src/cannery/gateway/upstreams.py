@@ -9,21 +9,24 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
 import msgspec
-from msgspec import Struct
+from msgspec import Raw, Struct
 
 from cannery.dialects import find_dialect
 from cannery.errors import NotFoundError
 from cannery.gateway.settings import Row, Settings
+from cannery.gateway.signing import SIGV4, Signer
+from cannery.wire.bodies import encode
 from cannery.wire.contract import Dialect, Rules
 
 ECHO = "echo"
 _VERSION = re.compile(r"^/v\d+(?:(?:alpha|beta)\d*)?(?=/)")
 _ENDS_IN_VERSION = re.compile(r"/v\d+(?:(?:alpha|beta)\d*)?$")
 _MOST_KEPT = 10_000
+_split = msgspec.json.Decoder(dict[str, Raw]).decode
 
 # What an environment variable alone makes available: rows of configuration, so that they name dialects.
 DEFAULT_ROWS = (
@@ -94,6 +97,7 @@ class Upstream(Struct, frozen=True):
     # The same row with its other keys, and which of them this one is.
     others: tuple[Upstream, ...] = ()
     number: int = 0
+    signer: Signer | None = None
     _urls: dict[tuple[str, str, str | None], str] = msgspec.field(default_factory=dict)
     _headers: dict[str, dict[str, str]] = msgspec.field(default_factory=dict)
 
@@ -130,11 +134,26 @@ class Upstream(Struct, frozen=True):
     def _find_url(self, dialect: Dialect, kind: str, model: str | None) -> str:
         kinds = (kind, "generate") if kind == "stream" else (kind,)
         for wanted in kinds:
+            own = self.row.paths.get(wanted)
+            if own is not None:
+                return self.row.url.rstrip("/") + own.replace(
+                    "{model}", quote(model or "", safe=":@")
+                )
             for route in dialect.routes:
                 if route.kind == wanted:
-                    path = route.path.replace("{model}", quote(model or "", safe="/:@"))
+                    path = route.path.replace("{model}", quote(model or "", safe=route.safe))
                     return join_url(self.row.url, path, dialect)
         raise NotFoundError(f"{self.name}: {dialect.name} has no endpoint to {kind}")
+
+    def body(self, written: bytes) -> bytes:
+        """A body as this endpoint wants it: without some fields, and with others."""
+        row = self.row
+        if not row.fields and not row.without_fields:
+            return written
+        fields: dict[str, Any] = _split(written)
+        for name in row.without_fields:
+            fields.pop(name, None)
+        return encode({**fields, **row.fields})
 
     def headers(
         self, dialect: Dialect, credential: Credential | None = None, *, is_same: bool = True
@@ -160,7 +179,7 @@ class Upstream(Struct, frozen=True):
             scheme = self.row.auth or scheme or usual.key
             if scheme == "bearer":
                 headers["authorization"] = f"Bearer {key}"
-            elif scheme != "none":
+            elif scheme not in ("none", SIGV4):
                 headers[scheme] = key
         for name, value in usual.always.items():
             headers.setdefault(name, value)
@@ -260,7 +279,8 @@ def _upstream(row: Row, environment: Mapping[str, str]) -> Upstream:
     others = tuple(
         Upstream(row, key, dialects, number=number) for number, key in enumerate(keys[1:], 1)
     )
-    return Upstream(row, keys[0] if keys else None, dialects, others)
+    signer = Signer.of(row) if row.auth == SIGV4 else None
+    return Upstream(row, keys[0] if keys else None, dialects, others, signer=signer)
 
 
 def join_url(base: str, path: str, dialect: Dialect) -> str:

@@ -113,6 +113,8 @@ UNKNOWN_MODEL = "unknown"
 class Route(Struct, frozen=True, gc=False):
     """One endpoint of a dialect: ``{model}`` in the path stands for the model, ``kind`` says what is asked for.
 
+    ``safe`` are the characters of a model's name that stand in a path as they are.
+
     Kinds: ``generate``, ``stream``, ``count``, ``models``, ``model``, ``version``. Without ``{model}`` in the path, the
     body of a ``model`` request names it.
     """
@@ -120,6 +122,7 @@ class Route(Struct, frozen=True, gc=False):
     method: str
     path: str
     kind: str
+    safe: str = "/:@"
 
 
 class WireError(Struct, frozen=True, gc=False):

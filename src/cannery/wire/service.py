@@ -33,6 +33,9 @@ class Headers(Struct, frozen=True, gc=False):
     agents: tuple[str, ...] = ()
     # A second name under which clients look for the id of a request.
     request_id: str | None = None
+    # The header that names the kind of an error, and how an error is named in it.
+    error_kind: str | None = None
+    name_error: Callable[[Any], str] | None = None
 
 
 class TokenFields(Struct, frozen=True, gc=False):

@@ -565,7 +565,7 @@ JUDGE = Judge(
     draw_response=bedrock_bodies.response,
     error=error,
     host="bedrock-runtime",
-    path="/model/m/converse",
+    path="/model/{model}/converse",
     unconfirmed=frozenset({"name-duplicate", "document-twice", "cache-marks"}),
     frames=frames,
 )

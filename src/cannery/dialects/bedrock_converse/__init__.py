@@ -69,8 +69,8 @@ DIALECT = Dialect(
     read_error=read_error,
     write_error=write_error,
     routes=(
-        Route("POST", "/model/{model}/converse", "generate"),
-        Route("POST", "/model/{model}/converse-stream", "stream"),
+        Route("POST", "/model/{model}/converse", "generate", safe=""),
+        Route("POST", "/model/{model}/converse-stream", "stream", safe=""),
     ),
     control_paths=CONTROL_PATHS,
     rules_for=rules_by_model(RULES),
@@ -80,7 +80,12 @@ DIALECT = Dialect(
     vocabulary=ANTHROPIC,
     names_model=False,
     service=Service(
-        headers=Headers(agents=("boto3", "botocore", "aws-sdk"), request_id="x-amzn-requestid"),
+        headers=Headers(
+            agents=("boto3", "botocore", "aws-sdk"),
+            request_id="x-amzn-requestid",
+            error_kind="x-amzn-errortype",
+            name_error=error_name,
+        ),
         replies=Replies(
             "",
             ("output",),
@@ -120,4 +125,3 @@ DIALECT = Dialect(
         ),
     ),
 )
-__all__ = ["DIALECT", "error_name"]
