@@ -110,7 +110,12 @@ DIALECT = Dialect(
                 listed("messages"),
             ),
         ),
-        Sign("request", Evidence.DETAIL, "its blocks are keyed by their kind", _has_keyed_blocks),
+        Sign(
+            "request",
+            Evidence.OWN_FIELD,
+            "its blocks are keyed by their kind",
+            _has_keyed_blocks,
+        ),
         Sign(
             "response",
             Evidence.OWN_FIELD,

@@ -39,6 +39,7 @@ from cannery.messages.content import (
     VideoContentClass,
     new_file,
     new_image,
+    new_text,
 )
 from cannery.messages.json_text import decode_json, is_json_object
 from cannery.messages.payload import Location
@@ -76,6 +77,8 @@ class BlockWriter:
     def content(self, content: Any, place: Place) -> list[Any]:
         """The blocks of a content: one, or none and a loss; several for several parts."""
         if type(content) is str:
+            if CITED in self.words:
+                return self._text(new_text(content), place)
             return self._said(content, place)
         if not self.is_same and isinstance(content, BinaryContentStruct) and is_broken(content):
             self.report.lose("MEDIA_DROPPED", place, NOT_BASE64)

@@ -86,8 +86,12 @@ class ConverseStreamReader:
 
     def feed(self, chunk: bytes) -> Iterator[Event]:
         """The events that these bytes complete."""
-        for frame in self._frames.feed(chunk):
-            yield from self._frame(frame)
+        try:
+            for frame in self._frames.feed(chunk):
+                yield from self._frame(frame)
+        except DialectError as error:
+            # What is damaged is told of the framing.
+            raise DialectError(NAME, error.path, error.problem) from None
 
     def close(self) -> Iterator[Event]:
         """The events that the end of the stream completes."""
