@@ -29,9 +29,11 @@ def allowed(path):
     part, *inside = path.relative_to(PACKAGE).parts
     # The command line also starts the gateway.
     backends = {"postgresql": ("postgres", "s3"), "_encryption": ("encryption",)}
-    extras = {"gateway": ("gateway",), "cli": ("cli", "gateway"), "viewer": ("viewer",)}.get(
-        part, backends.get(inside[0] if inside else "", ())
-    )
+    extras = {
+        "gateway": ("gateway", "bedrock"),
+        "cli": ("cli", "gateway"),
+        "viewer": ("viewer",),
+    }.get(part, backends.get(inside[0] if inside else "", ()))
     return declared(*extras) | sys.stdlib_module_names | NEWER | {"cannery"}
 
 

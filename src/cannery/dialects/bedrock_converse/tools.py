@@ -14,7 +14,7 @@ from msgspec import Raw
 from orjson import Fragment
 
 from cannery.messages.absence import absent
-from cannery.messages.canisters import InvocationCanisterClass, ResultCanisterClass
+from cannery.messages.canisters import InvocationCanisterClass
 from cannery.messages.json_text import decode_json, is_json_object, write_json
 from cannery.messages.requests import Request, Tool, ToolChoice, new_tool, new_tool_choice
 from cannery.messages.residue import Residue
@@ -215,24 +215,20 @@ def write_tools(request: Request, messages: list[Any], report: Report, *, is_sam
 
 def _used(request: Request, messages: list[Any], report: Report) -> Iterable[str]:
     """The names of the tools that the history calls, as they are sent; results alone call for one of any name."""
-    aliases = {original: alias for alias, original in report.names.items()}
-    found: dict[str, None] = {}
-    has_results = False
-    for canister in request.conversation:
-        if type(canister) is InvocationCanisterClass:
-            found[aliases.get(canister.name, canister.name)] = None
-        elif type(canister) is ResultCanisterClass:
-            has_results = True
-    is_said = any(
-        "toolUse" in block or "toolResult" in block
-        for message in messages
-        if type(message) is dict
-        for block in message["content"]
-        if type(block) is dict
-    )
-    if not is_said and not (found and has_results):
-        return ()
-    return found or {"tool": None}
+    blocks = [block for message in messages for block in _blocks(message)]
+    found = dict.fromkeys(block["toolUse"]["name"] for block in blocks if "toolUse" in block)
+    calls = [each for each in request.conversation if type(each) is InvocationCanisterClass]
+    if len(calls) > sum("toolUse" in block for block in blocks):
+        # What was written before of a conversation that grew is not among the messages.
+        aliases = {original: alias for alias, original in report.names.items()}
+        found |= dict.fromkeys(aliases.get(call.name, call.name) for call in calls)
+    if found or not any("toolResult" in block for block in blocks):
+        return found
+    return ("tool",)
+
+
+def _blocks(message: Any) -> list[Any]:
+    return [block for block in message["content"] if type(block) is dict]
 
 
 def _stub(name: str) -> Object:
