@@ -119,6 +119,36 @@ def test_mutated_streams(dialect: str):
                 list(cannery.normalize_stream([bytes(data)], dialect))
 
 
+def mutate_event(data: bytes, rng: random.Random) -> bytes | None:
+    """A stream of lines with one value in one of its events replaced; None for one of another framing."""
+    lines = data.split(b"\n")
+    heads = {at: line.find(b"{") for at, line in enumerate(lines) if line[:6] in _HEADS}
+    heads = {at: start for at, start in heads.items() if 0 <= start < 8}
+    if not heads:
+        return None
+    at = rng.choice(sorted(heads))
+    event = mutate(json.loads(lines[at][heads[at] :]), rng)
+    lines[at] = lines[at][: heads[at]] + json.dumps(event).encode()
+    return b"\n".join(lines)
+
+
+_HEADS = (b"data: ", b"data:{", b'{"mode')
+
+
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_streams_with_mutated_events(dialect: str):
+    for case in stream_cases(dialect):
+        rng = random.Random(case.id)
+        for _ in range(30):
+            data = mutate_event(case.data, rng)
+            if data is None:
+                break
+            with contextlib.suppress(cannery.DialectError, cannery.UpstreamError):
+                events = list(cannery.normalize_stream([data], dialect))
+                b"".join(cannery.nativize_stream(events, dialect))
+                b"".join(cannery.nativize_stream(events, "openai_chat"))
+
+
 @pytest.mark.parametrize("dialect", DIALECTS)
 @settings(max_examples=150)
 @given(value=JSON)

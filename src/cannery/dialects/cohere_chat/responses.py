@@ -86,7 +86,8 @@ def _read_response(fields: Fields, places: Places) -> Response:
     reader.is_answer, reader.call_stem = True, call_stem(identifier)
     message = reader.object(reader.field(body, "message", ""), "message")
     del body["message"]
-    apart, dropped, around = _read_message(reader, message)
+    apart, dropped = _read_message(reader, message)
+    around: list[str] = []
     finish = read_finish(body.get("finish_reason"))
     take_usual(body, "id", identifier if type(identifier) is str else MADE_ID, around)
     take_usual(body, "finish_reason", finish_word(finish, has_calls=False), around)
@@ -106,7 +107,7 @@ def _read_response(fields: Fields, places: Places) -> Response:
     )
 
 
-def _read_message(reader: CohereReader, message: Object) -> tuple[Object, list[str], list[str]]:
+def _read_message(reader: CohereReader, message: Object) -> tuple[Object, list[str]]:
     """Read the message of an answer: what only the answer keeps of it, and the keys that it lacks."""
     apart: Object = {}
     dropped: list[str] = []
@@ -120,7 +121,7 @@ def _read_message(reader: CohereReader, message: Object) -> tuple[Object, list[s
     reader.assistant(message, "assistant", ("message",))
     if citations is not absent and not reader.cite(citations):
         apart["citations"] = citations
-    return apart, dropped, []
+    return apart, dropped
 
 
 def write_response(response: Response, report: Report) -> Object:
@@ -134,9 +135,7 @@ def write_response(response: Response, report: Report) -> Object:
         if response.finish in _FILTERED:
             detail = f"the target has no finish reason {response.finish.value!r}"
             report.lose("FINISH_CHANGED", "@finish", detail)
-        if type(message.get("content")) is str:
-            message["content"] = [{"type": "text", "text": message["content"]}]
-        elif "content" not in message and "tool_calls" not in message:
+        if "content" not in message and "tool_calls" not in message:
             message["content"] = []
     has_calls = not is_same and "tool_calls" in message
     body: Object = {

@@ -64,6 +64,11 @@ _KINDS = {"text": "text", "thinking": "reasoning"}
 _DONE = f"data: {DONE}\n\n".encode()
 
 
+def _number(value: Object, key: str = "index") -> int | None:
+    found = value.get(key)
+    return found if type(found) is int else None
+
+
 class CohereStreamReader:
     """Takes the bytes of a stream and gives events."""
 
@@ -142,12 +147,13 @@ class CohereStreamReader:
     def _content_start(self, value: Object, message: Object) -> Iterator[Event]:
         given = message.get("content")
         content: Object = given if type(given) is dict else {}
-        tag = content.get("type", "text")
+        given_tag = content.get("type")
+        tag = given_tag if type(given_tag) is str else "text"
         yield from self._settle()
         if tag not in _KINDS:
             held = new_opaque(NAME, str(tag), guarded(NAME, partial(write_json, content)))
             start = self._begin("whole", content=held)
-            self._contents[value.get("index")] = start.index
+            self._contents[_number(value)] = start.index
             yield start
             return
         yield from self._content(value, _KINDS[tag])
@@ -156,7 +162,7 @@ class CohereStreamReader:
     def _content(self, value: Object, kind: str) -> Iterator[Event]:
         origin = Origin(NAME) if kind == "reasoning" else None
         start = self._begin(kind, origin=origin)
-        self._contents[value.get("index")] = start.index
+        self._contents[_number(value)] = start.index
         yield start
 
     def _content_delta(self, value: Object, message: Object) -> Iterator[Event]:
@@ -167,7 +173,7 @@ class CohereStreamReader:
             words = content.get(key) if type(content) is dict else None
             if type(words) is not str or not words:
                 continue
-            part = self._contents.get(value.get("index"))
+            part = self._contents.get(_number(value))
             if part is None or self._open.get(part, ("",))[0] != kind:
                 yield from self._settle()
                 yield from self._content(value, kind)
@@ -177,7 +183,7 @@ class CohereStreamReader:
 
     def _content_end(self, value: Object, _message: Object) -> Iterator[Event]:
         """Thoughts end here; a text may yet be cited."""
-        part = self._contents.get(value.get("index"))
+        part = self._contents.get(_number(value))
         if part in self._open and self._open[part][0] == "text":
             self._ended.append(part)
         else:
@@ -211,7 +217,7 @@ class CohereStreamReader:
             residue = Residue(NAME, guarded(NAME, partial(write_json, patch)))
         name = str(function.get("name") or "")
         start = self._begin("invocation", identifier=str(identifier), name=name, residue=residue)
-        self._calls[value.get("index")] = start.index
+        self._calls[_number(value)] = start.index
         yield start
         yield from self._call_delta(value, message)
 
@@ -219,19 +225,19 @@ class CohereStreamReader:
         call = message.get("tool_calls")
         function = call.get("function") if type(call) is dict else None
         words = function.get("arguments") if type(function) is dict else None
-        part = self._calls.get(value.get("index"))
+        part = self._calls.get(_number(value))
         if words and part in self._open:
             yield Delta(part, guarded(NAME, partial(argument_text, words)), "arguments")
 
     def _call_end(self, value: Object, _message: Object) -> Iterator[Event]:
-        yield from self._end(self._calls.get(value.get("index")))
+        yield from self._end(self._calls.get(_number(value)))
 
     def _citation(self, value: Object, message: Object) -> Iterator[Event]:
         item = message.get("citations")
         if type(item) is not dict:
             return
         self._citations.append(item)
-        part = self._contents.get(item.get("content_index"))
+        part = self._contents.get(_number(item, "content_index"))
         texts = [index for index, (kind, _) in self._open.items() if kind == "text"]
         if part not in texts:
             part = texts[-1] if texts else None

@@ -135,7 +135,9 @@ class InteractionsStreamReader:
             return
         beside = _besides(event, _OF_EVENTS)
         if beside:
-            told = {"event": kind, "index": event.get("index"), "fields": beside}
+            index = event.get("index")
+            at = index if type(index) is int else None
+            told = {"event": kind, "index": at, "fields": beside}
             yield Unknown(NAME, BESIDE, write_json(told))
         yield from read(self, event, data)
 
