@@ -152,6 +152,10 @@ class Asking:
         upstream = choice.upstream
         is_same = target is call.dialect
         headers = to_upstream(call, upstream, target)
+        if not is_same:
+            for key, (name, value) in target.service.headers.asked.items():
+                if key in body:
+                    headers[name] = value
         url = upstream.url(target, kind, choice.model)
         streams = target.service.streams
         if kind == "stream" and streams.query:

@@ -47,6 +47,12 @@ class Offer(Struct):
         self.tools.append(tool)
         self.places.append(place)
 
+    def sort(self) -> None:
+        """Put the tools in the order of the request; those of settings and of messages follow."""
+        order = sorted(range(len(self.tools)), key=lambda index: _position(self.places[index]))
+        self.tools = [self.tools[index] for index in order]
+        self.places = [self.places[index] for index in order]
+
     def fresh_name(self, name: str, taken: Iterable[str]) -> str:
         """A name that no other function has."""
         names = {*taken, *self.own}
@@ -61,6 +67,14 @@ class Offer(Struct):
         report.lost += self.report.lost
         report.own = self.own
         report.tool_places = (*self.places,)
+
+
+_LISTED = re.compile(r"tools\[(\d+)\]")
+
+
+def _position(place: str) -> int:
+    found = _LISTED.match(place)
+    return int(found[1]) if found else 1 << 30
 
 
 def offered(request: Request, target: Dialect, *, has_blocks: bool) -> Offer | None:
@@ -143,6 +157,7 @@ class _Offering:
                 self._define(self._item(item, place, its_table), its_table)
         for group, name in calls:
             self._grouped(group, name)
+        self._offer.sort()
         self._mix()
         return self._offer
 

@@ -12,7 +12,7 @@ import msgspec
 
 from cannery.messages.canisters import AnyCanister, InvocationCanisterClass, new_assistant
 from cannery.messages.content import new_opaque
-from cannery.messages.events import Delta, Event, PartEnd, PartStart
+from cannery.messages.events import Delta, Event, Failure, Finish, PartEnd, PartStart
 from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.residue import Residue
 from cannery.wire.arguments import FREEFORM_INPUT
@@ -71,10 +71,31 @@ class Unaliaser:
         self._wrapped: dict[int, list[str]] = {}
         # Calls that are said in a shape of their own, once their arguments are whole.
         self._grouped: set[int] = set()
+        self._behind: list[Event] = []
         self._owned: dict[int, tuple[PartStart, OwnCall, list[str]]] = {}
 
     def events(self, event: Event) -> Iterator[Event]:
-        """What an event becomes."""
+        """What an event becomes; what comes behind a call that is not whole yet waits for it."""
+        if self._owned and not (
+            type(event) in (Delta, PartEnd) and event.index in self._owned  # type: ignore[union-attr]
+        ):
+            self._behind.append(event)
+            if type(event) in (Finish, Failure):
+                # Calls that never ended are said as far as they came.
+                for index in [*self._owned]:
+                    yield from self._own(*self._owned.pop(index))
+                yield from self._caught_up()
+            return
+        yield from self._events(event)
+        if self._behind and not self._owned:
+            yield from self._caught_up()
+
+    def _caught_up(self) -> Iterator[Event]:
+        waiting, self._behind = self._behind, []
+        for event in waiting:
+            yield from self.events(event)
+
+    def _events(self, event: Event) -> Iterator[Event]:
         match event:
             case PartStart(kind="invocation"):
                 call = self._aliases.own.get(self._aliases.names.get(event.name, event.name))

@@ -92,6 +92,7 @@ SERVICE = Service(
     headers=Headers(
         key="x-api-key",
         always={"anthropic-version": "2023-06-01"},
+        asked={b'"mcp_servers":': ("anthropic-beta", "mcp-client-2025-11-20")},
         forwarded=("anthropic-version", "anthropic-beta"),
         returned=("anthropic-organization-id", "anthropic-ratelimit-*"),
         tell=("anthropic-version", "anthropic-beta", "x-api-key"),
