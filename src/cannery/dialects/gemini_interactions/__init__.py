@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
+from cannery.dialects.gemini_interactions.hosted import HOSTED
 from cannery.dialects.gemini_interactions.reading import CONTENTS, read_request
 from cannery.dialects.gemini_interactions.responses import (
     read_response,
@@ -72,6 +73,7 @@ DIALECT = Dialect(
     modelled=MODELLED,
     modelled_answer=MODELLED_ANSWER,
     rules_for=rules_of_steps,
+    hosted=HOSTED,
     fixed_repairs=frozenset({"late_supervisors"}),
     short_names=("interactions",),
     vocabulary=GEMINI,

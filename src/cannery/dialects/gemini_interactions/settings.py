@@ -320,10 +320,7 @@ def _write_tools(request: Request, body: Object, report: Report) -> None:
         if residue is None:
             report_residue(tool, report, place)
         if isinstance(tool.hosted, str):
-            if request.source in (None, NAME):
-                written.append(Fragment(tool.hosted))
-            else:
-                report.lose("TOOL_DROPPED", place, f"Interactions has no tool {tool.name!r}")
+            written.append(Fragment(tool.hosted))
             continue
         if request.source != NAME:
             _report_tool(tool, report, place)

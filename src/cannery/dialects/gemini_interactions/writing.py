@@ -315,7 +315,7 @@ class StepWriter:
                 self.report.lose("REASONING_DROPPED", place)
             case RefusalContentClass():
                 self.report.lose("REFUSAL_TO_TEXT", place)
-                return [_text(content.text)] if content.text else []
+                return [_text(content.text)] if content.text.strip() else []
             case DataContentClass():
                 return [_text(content.json)]
             case OpaqueContentClass():
