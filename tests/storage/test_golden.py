@@ -143,3 +143,24 @@ def test_the_same_bytes_are_written(tmp_path):
     words = [[line.split()[:3] for line in log.read_text().splitlines()[1:]] for log in logs]
     assert words[0] == words[1]
     assert ours.read_bytes()[16:] == golden.read_bytes()[16:]
+
+
+def test_an_encrypted_store_of_version_1_is_read_with_its_key(tmp_path):
+    shutil.copytree(STORES / "encrypted-1", tmp_path / "store")
+    key = f"file:{STORES}/encrypted-1.key"
+    with open_store(str(tmp_path / "store"), encryption_key=key) as store:
+        assert store.verify().is_sound
+        for scope, name in (("", "golden"), ("tenant", "golden-tenant")):
+            within = store.within(scope)
+            (found,) = within.list(tag="kept", model="gpt-5")[1:]
+            assert (found.identifier, found.title) == (name, "Golden")
+            said = within.get(name).load(hydrate=True)
+            assert [one.role.value for one in said] == [
+                "supervisor", "user", "assistant", "invocation", "result",
+            ]  # fmt: skip
+            assert said[2].text == "In a vault. " * 150
+            assert within.get(f"{name}-fork").load()[-1].text == "And silver?"
+            assert within.recognise(said).match.identifier == name
+            assert {hit.identifier for hit in within.search("silver")} == {f"{name}-fork"}
+            within.get(name).append(user("More"))
+        assert store.verify().is_sound
