@@ -213,11 +213,12 @@ class KeyUnavailableError(StorageError):
 
     status_hint = 503
 
-    def __init__(self, scope: str, problem: str) -> None:
+    def __init__(self, scope: str, problem: str, *, is_destroyed: bool = False) -> None:
         named = f"scope {scope!r}" if scope else "the scope without a name"
         super().__init__(f"{named}: {problem}")
         self.scope = scope
         self.problem = problem
+        self.is_destroyed = is_destroyed
 
 
 class StoreUnavailableError(StorageError):

@@ -54,7 +54,13 @@ from cannery.backends._contract import (
     referred,
     sortable,
 )
-from cannery.backends._encryption.outside import HOW_TO_SAY, MARKER, describing
+from cannery.backends._encryption.outside import (
+    HOW_TO_SAY,
+    MARKER,
+    describing,
+    is_marker,
+    is_reserved,
+)
 from cannery.backends._encryption.sources import KeySource, parse_source
 from cannery.backends._hashing import Hashing, keyed
 from cannery.backends._keys import Encryption, ScopeKey
@@ -101,6 +107,7 @@ __all__ = [
     "check_digest",
     "check_identifier",
     "check_name",
+    "is_reserved",
     "keyed",
     "locate",
     "open_backend",
@@ -171,7 +178,7 @@ def open_backend(
 
 
 def _refuse_encrypted(backend: Backend, path: str) -> None:
-    if backend.metadata(MARKER) is not None:
+    if is_marker(backend.metadata(MARKER)):
         problem = "this store is encrypted: say where its key is"
         raise ConfigurationError(shown(path), f"{problem} ({HOW_TO_SAY})")
 

@@ -30,6 +30,7 @@ from cannery.backends import (
     Summary,
     check_identifier,
     check_name,
+    is_reserved,
     keyed,
     open_backend,
 )
@@ -225,6 +226,8 @@ class Store:
         turn: Turn | None = None,
     ) -> Change:
         """The change that makes a new conversation."""
+        if is_reserved(metadata.id):
+            raise InputError(f"{metadata.id!r} is reserved for the keys of encrypted stores")
         return self.change(
             metadata,
             canisters,

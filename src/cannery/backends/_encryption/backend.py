@@ -413,7 +413,7 @@ class EncryptedBackend:
 def _check(change: Change) -> None:
     check_change(change)
     if is_reserved(change.identifier):
-        raise InputError(f"{change.identifier!r} is reserved for the keys of an encrypted store")
+        raise InputError(f"{change.identifier!r} is reserved for the keys of encrypted stores")
     if len(change.entries) != len(change.lines):
         raise InputError("an encrypted store needs an entry for each line")
 

@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from cannery.backends._contract import Backend, Change, Metadata, Selection
 from cannery.backends._encryption.ciphers import ScopeKeys, name_of, unwrap, wrap
-from cannery.backends._encryption.outside import KEY_PREFIX, MARKER, is_reserved
+from cannery.backends._encryption.outside import KEY_PREFIX, KIND, MARKER, is_reserved
 from cannery.backends._encryption.sources import KeySource, parse_source
 from cannery.backends._keys import ScopeKey
 from cannery.errors import (
@@ -33,7 +33,6 @@ from cannery.errors import (
 
 T = TypeVar("T")
 _TAG = "cannery-key"
-_KIND = "encryption"
 # Lists have it behind everything else.
 _LONG_AGO = datetime(1970, 1, 1, tzinfo=UTC)
 _VERSION = 1
@@ -101,7 +100,7 @@ class Keyring:
         """The keys of a scope; where they are is not asked again at once if they are not there."""
         when, problem = self._refused.get(scope, (0.0, None))
         if problem is not None and time.monotonic() - when < _PATIENCE:
-            raise KeyUnavailableError(scope, problem.problem)
+            raise KeyUnavailableError(scope, problem.problem, is_destroyed=problem.is_destroyed)
         try:
             return self._learn(scope)
         except KeyUnavailableError as error:
@@ -140,7 +139,7 @@ class Keyring:
             problem = (
                 f"its key was destroyed on {record.destroyed[:10]}; what it held cannot be read"
             )
-            raise KeyUnavailableError(scope, problem)
+            raise KeyUnavailableError(scope, problem, is_destroyed=True)
         try:
             key = self._source.read(scope)
         except KeyUnavailableError as error:
@@ -258,7 +257,7 @@ def _change(
         title=msgspec.json.encode(value).decode(),
         tags=tags,
         scope=scope,
-        kind=_KIND,
+        kind=KIND,
     )
     return Change(
         identifier=identifier, requires={identifier: before}, metadata=metadata, scope=scope

@@ -39,7 +39,9 @@ def open_title(keys: ScopeKeys, title: str, identifier: str) -> Metadata:
 
 def told(problem: KeyUnavailableError) -> str:
     """What stands in the place of a title that cannot be decrypted."""
-    return f"(encrypted; {problem})"
+    # Whoever sees a list need not know where keys lie.
+    is_gone = "its key was destroyed" if problem.is_destroyed else "its key is not available"
+    return f"({is_gone}; `cannery keys` says more)"
 
 
 def locked(kept: Metadata, problem: str) -> Metadata:

@@ -11,13 +11,14 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from cannery.backends._contract import ContentTable, Describe, Entry
+from cannery.backends._contract import ContentTable, Describe, Entry, Metadata
 from cannery.errors import DamageError
 
 MARKER = "cannery-encryption"
 """The conversation that says that a store is encrypted."""
 
 KEY_PREFIX = "cannery-key-"
+KIND = "encryption"
 HOW_TO_SAY = (
     "encryption_key=… in Python, --encryption-key or CANNERY_ENCRYPTION_KEY on the command line,"
     " recording.encryption_key in the gateway's file"
@@ -28,6 +29,16 @@ BEGIN = b'{"encrypted":1,'
 def is_reserved(identifier: str) -> bool:
     """Whether a conversation is one of those that hold keys."""
     return identifier == MARKER or identifier.startswith(KEY_PREFIX)
+
+
+def is_marker(raw: bytes | None) -> bool:
+    """Whether metadata is what says that a store is encrypted, and not that of a conversation with the same id."""
+    if raw is None:
+        return False
+    try:
+        return msgspec.json.decode(raw, type=Metadata).kind == KIND
+    except msgspec.MsgspecError:
+        return False
 
 
 class Clear(Struct):
