@@ -543,10 +543,14 @@ def test_names_are_looked_up_in_every_scope(secret):
 
 _FILER = """
 import sys
+from cannery.errors import ConversationNotFoundError
 from cannery.messages import user
 from cannery.storage import open_store
 store = open_store(sys.argv[1], encryption_key=sys.argv[2])
-conversation = store.create(identifier="c") if not store.begin_with("c") else store.get("c")
+try:
+    conversation = store.get("c")
+except ConversationNotFoundError:
+    conversation = store.create(identifier="c")
 for number in range(10_000):
     conversation.append(user(f"{number} " + "x" * 1500))
     print(len(conversation), flush=True)
