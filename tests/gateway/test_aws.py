@@ -14,7 +14,10 @@ import boto3
 import botocore.auth
 import botocore.config
 import botocore.exceptions
+import httpx
 import pytest
+from botocore.awsrequest import AWSRequest
+from botocore.credentials import Credentials
 
 from .clients import SCENARIOS
 from .running import Running
@@ -92,6 +95,17 @@ def test_a_wrong_signature_is_refused(locked: Running, name: str, secret: str) -
         client(locked.url, name, secret).converse(modelId="echo", messages=HI)
     assert refused.value.response["Error"]["Code"] == "UnrecognizedClientException"
     assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 401
+
+
+def test_a_signed_call_that_is_no_conversation_is_read_once(locked: Running) -> None:
+    body = json.dumps({"model": "echo", "messages": [{"role": "user", "content": "Hi"}]}).encode()
+    url = f"{locked.url}/v1/messages/count_tokens"
+    request = AWSRequest("POST", url, data=body, headers={"content-type": "application/json"})
+    key = Credentials("alice", "made-up-secret")
+    botocore.auth.SigV4Auth(key, "bedrock", "us-east-1").add_auth(request)
+    told = httpx.post(url, content=body, headers=dict(request.headers.items()), timeout=10)
+    assert told.status_code == 200, told.text
+    assert told.json()["input_tokens"] > 0
 
 
 def _refused(made: Any) -> None:

@@ -146,8 +146,7 @@ class Gateway:
             if call.key is not None:
                 self.quotas.check(call.key)
         if call.kind in _GENERATING:
-            if not call.has_body:
-                call.body = await read_body(call, self.limits)
+            call.body = await read_body(call, self.limits)
             await self.exchanges.answer(call)
         else:
             check_head(call, self.limits)

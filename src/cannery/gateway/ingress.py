@@ -39,7 +39,9 @@ def check_head(call: Call, limits: Limits) -> int | None:
 
 
 async def read_body(call: Call, limits: Limits) -> bytes:
-    """The body of a call, within the limits of size and time."""
+    """The body of a call, within the limits of size and time; one that was read is given again."""
+    if call.has_body:
+        return call.body
     length = check_head(call, limits)
     encoding = call.header("content-encoding")
     unpack = None if encoding is None else find_packing(encoding)
