@@ -156,3 +156,17 @@ def test_a_pipe_in_the_place_of_a_file_does_not_stop_the_world(filled):
     os.mkfifo(log)
     with open_store(path) as store, pytest.raises(StorageError):
         store.get(identifier).load()
+
+
+def test_an_index_that_another_process_closes_meanwhile_keeps_nobody_out(tmp_path, monkeypatch):
+    """The log of the index was listed, and gone when it was looked at."""
+    from cannery.backends.directory.files import OperatingSystem
+
+    open_store(tmp_path / "store").close()
+    listed = OperatingSystem.names
+    monkeypatch.setattr(
+        OperatingSystem,
+        "names",
+        lambda self, path: [*listed(self, path), *(() if path else ("index.sqlite-wal",))],
+    )
+    open_store(tmp_path / "store").close()
