@@ -3,6 +3,7 @@
 import asyncio
 import io
 import json
+import signal
 
 import pytest
 
@@ -12,6 +13,7 @@ from cannery.gateway.retention import Retainer
 from cannery.gateway.settings import parse_settings
 from cannery.messages import user
 from cannery.storage import KeepDays, open_store
+from tests.gateway.running import Running
 
 CONFIGURATION = """
 [retention]
@@ -69,3 +71,44 @@ def test_a_store_that_is_away_or_refuses_is_no_end(tmp_path):
     told = run_for_a_moment(store, KeepDays(1))
     assert {one["event"] for one in told} == {"retention_failed"}
     assert len(told) > 1
+
+
+def test_other_times_hold_from_when_they_are_said(tmp_path):
+    stream = io.StringIO()
+    log = Log("info", stream)
+
+    async def run(store):
+        retainer = Retainer(lambda: store, KeepDays(), log, first=0.01, period=3600)
+        retainer.start()
+        await asyncio.sleep(0.1)
+        assert len(store.list()) == 1
+        retainer.keep(KeepDays(1e-9))
+        for _ in range(500):
+            await asyncio.sleep(0.02)
+            if not store.list():
+                break
+        await retainer.stop()
+
+    with open_store(tmp_path / "store") as store:
+        store.create(canisters=[user("old")])
+        asyncio.run(run(store))
+        assert store.list() == ()
+    log.flush()
+    events = [json.loads(line)["event"] for line in stream.getvalue().splitlines()]
+    assert events == ["retention_changed", "retention_deleted", "retention_freed"]
+
+
+def test_a_reload_changes_how_long_conversations_are_kept(tmp_path):
+    running = Running(tmp_path, "")
+    try:
+        running.config.write_text(CONFIGURATION)
+        running.signal(signal.SIGHUP)
+        running.wait_for_log('"reloaded"')
+        (told,) = [line for line in running.log.splitlines() if "retention_changed" in line]
+        facts = json.loads(told)
+        assert (facts["keep_days"], facts["scopes"]) == (90, 2)
+        running.signal(signal.SIGHUP)
+        running.wait_for_log('"reloaded"', 2)
+        assert running.log.count("retention_changed") == 1
+    finally:
+        assert running.stop() == 0

@@ -190,3 +190,20 @@ def test_packs_that_hold_little_are_written_anew(tmp_path):
         report = store.verify()
         assert report.is_sound
         assert report.contents == 1
+
+
+def test_a_fork_of_what_was_deleted_is_recognised_by_an_index_that_is_new(tmp_path):
+    said = [user("question"), assistant("answer"), user("more")]
+    with open_store(tmp_path / "store") as store:
+        parent = store.create(canisters=said[:2])
+        fork = parent.fork(2)
+        fork.append(said[2])
+        parent.delete()
+    for item in (tmp_path / "store").glob("index.sqlite*"):
+        item.unlink()
+    with open_store(tmp_path / "store") as store:
+        filed = store.file([*said, assistant("done")])
+        assert (filed.identifier, filed.known, filed.added) == (fork.identifier, 3, 1)
+        assert [one.identifier for one in store.list()] == [fork.identifier]
+        assert [one.identifier for one in store.search("answer")] == [fork.identifier]
+        assert store.verify().is_sound

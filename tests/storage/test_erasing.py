@@ -1,7 +1,10 @@
 """What was erased is in no file of the store: not in a log, the journal, the index, or a free page."""
 
+import random
+
 import pytest
 
+from cannery.backends.directory import index_file
 from cannery.backends.directory.files import OperatingSystem
 from cannery.errors import ConversationNotFoundError, StorageError
 from cannery.messages import ImageContentClass, UserCanisterClass, assistant, supervisor, user
@@ -64,16 +67,71 @@ def test_erased_words_are_in_no_file(place, tmp_path, is_deleted):
     assert found_in(tmp_path) == set()
 
 
-def test_words_that_gc_has_freed_are_in_no_file_of_a_directory(tmp_path):
-    with open_store(tmp_path / "store") as store:
+def test_words_that_gc_has_freed_are_in_no_file(place, tmp_path):
+    with open_store(place) as store:
         store.create("kept", canisters=[user("kept needle")])
         store.create(SECRETS[3], tags=(SECRETS[4],), canisters=secret_messages()).delete()
         assert len(store.search("needle")) == 1
         assert found_in(tmp_path)
-        store.collect_garbage()
+        assert store.collect_garbage().damages == ()
         assert found_in(tmp_path) == set()
         assert len(store.search("needle")) == 1
         assert found_in(tmp_path) == set()
+
+
+@pytest.mark.parametrize("seed", [1, 2, 137, 165])
+def test_words_that_were_moved_within_the_file_are_gone_too(place, tmp_path, seed):
+    """Conversations grow in turns, so that pages are split and lines move from one to another."""
+    chance = random.Random(seed)
+    with open_store(place, durability="os") as store:
+        kept = [store.create(f"kept {number}") for number in range(6)]
+        gone = [store.create(SECRETS[3], tags=(SECRETS[4],)) for _ in range(6)]
+        for number in range(150):
+            length = chance.choice((1, 5, 40, 90))
+            chance.choice(kept).append(user(f"kept {number} " * length))
+            chance.choice(gone).append(user(f"{SECRETS[0]} {number} " * length))
+        gone[0].rename(SECRETS[2])
+        store.search("kept")
+        for conversation in gone:
+            conversation.delete()
+        store.collect_garbage(grace=0)
+        assert found_in(tmp_path) == set()
+        assert len(store.list()) == 6
+        assert store.verify().is_sound
+
+
+@pytest.mark.parametrize("seed", [9, 10])
+def test_titles_that_were_moved_within_the_index_are_gone_too(place, tmp_path, seed):
+    chance = random.Random(seed)
+    with open_store(place, durability="os") as store:
+        made = []
+        for number in range(250):
+            word = SECRETS[0] if chance.random() < 0.3 else "kept"
+            title = f"{word} {number} " * chance.choice((1, 3, 6))
+            made.append(store.create(title, tags=(title[:20],), canisters=[user(title)]))
+            if chance.random() < 0.1:
+                store.search("kept")
+            if chance.random() < 0.3:
+                chance.choice(made).append(user("more " * chance.choice((1, 50))))
+        for conversation in made:
+            if conversation.title.startswith(SECRETS[0]):
+                conversation.delete()
+        assert store.collect_garbage(grace=0).damages == ()
+        assert found_in(tmp_path) == set()
+        assert store.verify().is_sound
+
+
+def test_an_index_that_gc_does_not_write_anew_is_told_and_erasing_does(tmp_path, monkeypatch):
+    monkeypatch.setattr(index_file, "_LARGEST", 0)
+    with open_store(tmp_path / "store") as store:
+        gone, more = (store.create(SECRETS[3], canisters=secret_messages()) for _ in range(2))
+        store.search("needle")
+        gone.delete()
+        (damage,) = store.collect_garbage(grace=0).damages
+        assert "cannery reindex" in damage.problem
+        store.erase(more.identifier)
+        assert found_in(tmp_path) == set()
+        assert store.collect_garbage(grace=0).damages == ()
 
 
 def test_shared_content_stays_until_the_last_that_refers_to_it_is_erased(place, tmp_path):

@@ -8,11 +8,15 @@ from cannery.errors import ConversationNotFoundError, InputError
 from cannery.messages import assistant, user
 from cannery.storage import KeepDays, open_store
 from cannery.storage import retention as module
+from tests.locations import new_database
 
 
-@pytest.fixture(params=["directory", "sqlite"])
+@pytest.fixture(params=["directory", "sqlite", "postgresql"])
 def store(request, tmp_path):
-    place = f"sqlite:{tmp_path / 's.db'}" if request.param == "sqlite" else str(tmp_path / "store")
+    place = str(tmp_path / "store")
+    if request.param != "directory":
+        is_file = request.param == "sqlite"
+        place = f"sqlite:{tmp_path / 's.db'}" if is_file else new_database()
     with open_store(place) as opened:
         yield opened
 

@@ -3,6 +3,7 @@
 import multiprocessing
 import random
 import time
+from pathlib import Path
 
 from cannery.messages import assistant, user
 from cannery.storage import open_store
@@ -73,15 +74,18 @@ def collect(said, path):
         store.collect_garbage()
 
 
-def churn(said, path, writer, seconds):
-    """Store the same few contents again and again, and delete most of them: what gc is about to free comes back."""
+def churn(said, path, writer, seconds, stop=""):
+    """Store the same few contents again and again, and delete most of them: what gc is about to free comes back.
+
+    At most so many seconds, and only until there is a file, if one is named.
+    """
     chance = random.Random(int(writer))
     until = time.monotonic() + float(seconds)
     made = 0
     with open_store(path) as store:
         kept = store.create(title=f"kept {writer}")
         expected = []
-        while time.monotonic() < until:
+        while time.monotonic() < until and not (stop and Path(stop).exists()):
             short = store.create(title="short-lived")
             # Something that nobody else refers to, so that gc has work whenever it runs.
             short.append(user(f"short-lived {writer} {made} " * 100))

@@ -44,12 +44,21 @@ class Retainer:
         self._log = log
         self._first = first
         self._period = period
+        self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Begin, if anything is to be deleted by age."""
-        if self._keep:
-            self._task = asyncio.get_running_loop().create_task(self._go_round())
+        """Begin; as long as nothing is to be deleted by age, nothing is done."""
+        self._task = asyncio.get_running_loop().create_task(self._go_round())
+
+    def keep(self, days: KeepDays) -> None:
+        """Keep for other times from now on; what they end is deleted as late as after a start."""
+        if days != self._keep:
+            self._keep = days
+            self._changed.set()
+            self._log.write(
+                "info", "retention_changed", keep_days=days.others, scopes=len(days.scopes)
+            )
 
     async def stop(self) -> None:
         """Delete no more; a run that has begun is waited for."""
@@ -59,19 +68,33 @@ class Retainer:
                 await self._task
 
     async def _go_round(self) -> None:
-        await asyncio.sleep(self._first)
+        await self._wait(self._first)
         while True:
-            # A thread cannot be stopped halfway: stopping the gateway waits for it.
-            run = asyncio.get_running_loop().run_in_executor(None, self._work)
+            if self._keep:
+                await self._run()
+            await self._wait(self._period)
+
+    async def _wait(self, seconds: float) -> None:
+        """Sleep; when the times are changed meanwhile, until the first run after that is due."""
+        while True:
             try:
-                self._tell(await asyncio.shield(run))
-            except CanneryError as error:
-                self._log.write("error", "retention_failed", problem=str(error))
-            except asyncio.CancelledError:
-                with contextlib.suppress(CanneryError):
-                    self._tell(await run)
-                raise
-            await asyncio.sleep(self._period)
+                await asyncio.wait_for(self._changed.wait(), seconds)
+            except TimeoutError:
+                return
+            self._changed.clear()
+            seconds = self._first
+
+    async def _run(self) -> None:
+        # A thread cannot be stopped halfway: stopping the gateway waits for it.
+        run = asyncio.get_running_loop().run_in_executor(None, self._work)
+        try:
+            self._tell(await asyncio.shield(run))
+        except CanneryError as error:
+            self._log.write("error", "retention_failed", problem=str(error))
+        except asyncio.CancelledError:
+            with contextlib.suppress(CanneryError):
+                self._tell(await run)
+            raise
 
     def _work(self) -> _Run:
         store = self._store()
@@ -94,3 +117,5 @@ class Retainer:
                 contents=run.freed.contents,
                 bytes=run.freed.freed_bytes,
             )
+            for damage in run.freed.damages:
+                self._log.write("warning", "retention_left", problem=str(damage))

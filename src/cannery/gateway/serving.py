@@ -115,7 +115,8 @@ async def _run(
     stopping = asyncio.Event()
     for number in _STOPS:
         loop.add_signal_handler(number, stopping.set)
-    loop.add_signal_handler(signal.SIGHUP, lambda: _reload(gateway, read))
+    retainer = Retainer(lambda: recorder.store, settings.retention.days, log)
+    loop.add_signal_handler(signal.SIGHUP, lambda: _reload(gateway, retainer, read))
     await recorder.start()
     _settle_memory()
     listener.listen(taken, _BACKLOG)
@@ -125,7 +126,6 @@ async def _run(
     doorkeeper.start(limits.body_seconds)
     housekeeper = Housekeeper(lambda: not gateway.active, waiting=lambda: recorder.waiting)
     housekeeper.start()
-    retainer = Retainer(lambda: recorder.store, settings.retention.days, log)
     retainer.start()
     if any(not upstream.is_echo for upstream in gateway.exchanges.upstreams.all):
         await loop.run_in_executor(None, gateway.lasting.prices.load)
@@ -171,7 +171,7 @@ async def _drain(gateway: Gateway, seconds: float) -> None:
     await asyncio.sleep(0)
 
 
-def _reload(gateway: Gateway, read: Callable[[], Settings]) -> None:
+def _reload(gateway: Gateway, retainer: Retainer, read: Callable[[], Settings]) -> None:
     try:
         settings = read()
         check_exposure(settings)
@@ -179,6 +179,7 @@ def _reload(gateway: Gateway, read: Callable[[], Settings]) -> None:
     except CanneryError as error:
         gateway.log.write("error", "reload_refused", problem=str(error))
         return
+    retainer.keep(settings.retention.days)
     gateway.log.write("info", "reloaded", upstreams=len(settings.upstreams))
 
 

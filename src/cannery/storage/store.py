@@ -316,8 +316,10 @@ class Store:
         # Content that was staged for it must go too; who staged the same and has not referred to it is told so.
         freed = self.backend.collect(grace=0)
         self.backend.purge()
-        if freed.damages:
-            raise StorageError(f"{identifier} may not be erased: {freed.damages[0]}")
+        # What gc leaves to be purged is purged now.
+        kept = [one for one in freed.damages if one.is_lost]
+        if kept:
+            raise StorageError(f"{identifier} may not be erased: {kept[0]}")
 
     def raw_metadata(self, identifier: str) -> bytes | None:
         """Metadata as it is stored."""

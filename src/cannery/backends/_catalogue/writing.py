@@ -6,6 +6,7 @@ that is linear in its depth.
 
 from __future__ import annotations
 
+import functools
 import sqlite3
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -314,9 +315,17 @@ def find_call(connection: sqlite3.Connection, row: Row, call: str) -> int | None
     return None
 
 
-def put(connection: sqlite3.Connection, row: Row, *, is_new: bool = False) -> Row:
-    """Write a row, and its tags where they are looked up."""
-    connection.execute(PUT_ROW, (*row, seal_of(tuple(row))))
+def put(
+    connection: sqlite3.Connection, row: Row, *, is_new: bool = False, before: Row | None = None
+) -> Row:
+    """Write a row, and its tags where they are looked up; ``before`` is what it was, if that is known."""
+    if before is None:
+        connection.execute(PUT_ROW, (*row, seal_of(tuple(row))))
+    else:
+        pairs = zip(Row._fields, before, row, strict=True)
+        changed = tuple(name for name, old, new in pairs if old != new)
+        values = [getattr(row, name) for name in changed]
+        connection.execute(_update(changed), (*values, seal_of(tuple(row)), row.number))
     if not is_new:
         connection.execute("DELETE FROM tags WHERE number = ?", (row.number,))
     if row.tags != "[]" and not row.deleted:
@@ -325,6 +334,13 @@ def put(connection: sqlite3.Connection, row: Row, *, is_new: bool = False) -> Ro
             (row.number, row.scope, row.updated, row.id, row.tags),
         )
     return row
+
+
+@functools.lru_cache(256)
+def _update(changed: tuple[str, ...]) -> str:
+    """The statement that changes some columns: of the others no index is written anew."""
+    columns = ", ".join(f"{name} = ?" for name in (*changed, "seal"))
+    return f"UPDATE conversations SET {columns} WHERE number = ?"  # noqa: S608 - names are ours
 
 
 def put_words(

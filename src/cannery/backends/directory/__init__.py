@@ -115,10 +115,11 @@ class DirectoryBackend:
         self.exchanges = DirectoryExchanges(files, self.catalogue.file, is_read_only=is_read_only)
         self._is_open = True
 
-    def _forget(self) -> None:
+    def _forget(self, is_followed: bool) -> None:  # noqa: FBT001 - a callback
         self._packs.forget()
         self._registry.forget()
-        self._watching.lose()
+        if not is_followed:
+            self._watching.lose()
 
     def _learn(self, operation: Operation) -> None:
         self._packs.learn(operation)
@@ -467,15 +468,21 @@ class DirectoryBackend:
             self._watching,
         )
         collection = collector.run(grace=grace, dry_run=dry_run, progress=progress)
-        if not dry_run:
-            # Also where nothing was freed: what was deleted had a title.
-            self.purge()
+        # Also where nothing was freed: what was deleted had a title.
+        if not dry_run and not self._purge(is_thorough=False):
+            problem = "too large to be written anew: titles that were freed may be in it until `cannery reindex`"
+            damage = Damage(INDEX, problem, is_lost=False)
+            return msgspec.structs.replace(collection, damages=(*collection.damages, damage))
         return collection
 
     def purge(self) -> None:
         """Empty the journal, and leave nothing in the index of what it has forgotten."""
+        if not self._purge(is_thorough=True):
+            raise StoreUnavailableError(f"{INDEX}: others read all the time")
+
+    def _purge(self, *, is_thorough: bool) -> bool:
         self._commits.purge()
-        self.catalogue.purge()
+        return self.catalogue.purge(is_thorough=is_thorough)
 
     def backup(self, path: str, progress: Progress | None = None) -> Backup:
         """Copy the store, as it is at one moment, to a new directory."""

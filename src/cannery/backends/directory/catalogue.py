@@ -38,7 +38,7 @@ from cannery.backends._contract import (
 )
 from cannery.backends.directory import references
 from cannery.backends.directory.changes import has_reached
-from cannery.backends.directory.index_file import DiscardedError, IndexFile
+from cannery.backends.directory.index_file import DiscardedError, IndexFile, note_freed
 from cannery.backends.directory.packs import key_of
 from cannery.backends.directory.recent import Addition, Recent
 from cannery.errors import CanneryError
@@ -137,6 +137,13 @@ class DerivedCatalogue(Queries):
         """What some work finds in tables that know of every acknowledged change."""
         return self._ask(work)
 
+    def known(self, work: Callable[[sqlite3.Connection], T]) -> T:
+        """What some work finds in the tables as they are, whatever has changed since they last caught up."""
+        try:
+            return self.file.read(work)
+        except DiscardedError:
+            return self._ask(work)
+
     def tell(self, work: Callable[[sqlite3.Connection], object]) -> None:
         """Note something beside what the feed says; if the tables are lost, so is that."""
         with contextlib.suppress(DiscardedError):
@@ -166,10 +173,9 @@ class DerivedCatalogue(Queries):
         self.tell(lambda connection: _unsay(connection, row, start, entries))
         self.file.has_forgotten = True
 
-    def purge(self) -> None:
-        """Leave nothing in the file of what was forgotten."""
-        self._ask(lambda _: None)
-        self.file.purge()
+    def purge(self, *, is_thorough: bool) -> bool:
+        """Leave nothing in the file of what was forgotten; whether nothing is left for certain."""
+        return self.file.purge(is_thorough=is_thorough)
 
     def close(self) -> None:
         """Let go of the file."""
@@ -356,6 +362,7 @@ class DerivedCatalogue(Queries):
         """Take out what is gone, or damaged: verify names that, the list does not."""
         row = row_of(connection, identifier)
         if row is not None:
+            note_freed(connection)
             writing.remove(connection, row)
             references.move(connection, row.parent, None)
         if not is_doubtful:
@@ -386,6 +393,7 @@ class DerivedCatalogue(Queries):
         if row is not None and (row.seen, row.length) == (seen, length):
             return
         if row is not None and (row.length > length or row.position != metadata.position):
+            note_freed(connection)
             writing.remove(connection, row)
             references.release(connection, metadata.id)
             row = None
@@ -508,7 +516,7 @@ def _fold(
 
 def _learn(connection: sqlite3.Connection, news: Sequence[Addition]) -> bool:
     """Take changes from memory if they follow upon what the tables know; else False."""
-    row = row_of(connection, news[0].identifier)
+    row = before = row_of(connection, news[0].identifier)
     is_new = row is None
     parent = None if row is None else row.parent
     for addition in news:
@@ -525,7 +533,7 @@ def _learn(connection: sqlite3.Connection, news: Sequence[Addition]) -> bool:
         if addition.entries:
             row = writing.grown(connection, row, addition.entries, with_words=False)
     if row is not None:
-        writing.put(connection, row, is_new=is_new)
+        writing.put(connection, row, is_new=is_new, before=before)
         references.move(connection, parent, row.parent)
         for addition in news:
             references.use(connection, row.id, addition.keys)

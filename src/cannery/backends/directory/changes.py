@@ -106,15 +106,17 @@ class ChangeLog:
         found: list[Noted] = []
         last = begin
         for generation in generations[generations.index(begin.generation) :]:
-            page = self._read(generation, begin, last)
+            page = self._read(generation, begin, last, limit)
             if page is None:
                 return self._lost(generations[-1])
-            lines, last = page
+            lines, last, is_all = page
             for line, place in lines:
                 if len(found) == limit:
                     return Growth(place.cursor(), found, has_more=True)
                 end = int(line[1]) if line[1].isdecimal() else None
                 found.append(Noted(line[0], place.cursor(), end))
+            if not is_all:
+                return Growth(last.cursor(), found, has_more=True)
         return Growth(last.cursor(), found)
 
     def _lost(self, newest: int) -> Growth:
@@ -124,21 +126,28 @@ class ChangeLog:
         return Growth(_Place(newest, end, feed.chain_at(data[:end]) or 0).cursor(), None)
 
     def _read(
-        self, generation: int, begin: _Place, last: _Place
-    ) -> tuple[list[tuple[list[str], _Place]], _Place] | None:
-        """The lines of a file behind a place, each with its own, and the end; None if something is missing."""
+        self, generation: int, begin: _Place, last: _Place, limit: int | None
+    ) -> tuple[list[tuple[list[str], _Place]], _Place, bool] | None:
+        """The lines of a file behind a place, each with its own, where they end, and whether that is all of the file.
+
+        None if something is missing. No more is read than so many lines can be long, and no more looked at.
+        """
         is_first = generation == begin.generation
         start, chain = (begin.offset, begin.chain) if is_first else (0, 0)
         before = _CHECK if start else 0
-        data = self._bytes(generation, start - before)
+        most = None if limit is None else before + feed.LONGEST * max(limit, 2)
+        data = self._bytes(generation, start - before, most)
         if data is None or (start and data[:before] != b"%08x\n" % chain):
             return None
+        is_all = most is None or len(data) < most
         data = data[before : data.rfind(b"\n") + 1]
-        found = []
+        found: list[tuple[list[str], _Place]] = []
         place = _Place(generation, start, chain)
         for line in feed.decode(data, start, chain):
             if line.words is None:
                 return None
+            if len(found) == limit:
+                return found, place, False
             if feed.is_header(line):
                 if not is_first and feed.after_of(line) != last.chain:
                     return None
@@ -147,17 +156,18 @@ class ChangeLog:
             place = _Place(generation, line.end, line.chain)
         if not is_first and not place.offset:
             return None
-        return found, place
+        return found, place, is_all
 
-    def _bytes(self, generation: int, start: int) -> bytes | None:
-        """A file from an offset on; None if it does not reach that far."""
+    def _bytes(self, generation: int, start: int, most: int | None = None) -> bytes | None:
+        """A file from an offset on, or so much of it; None if it does not reach that far."""
         try:
             fd = self._files.open(changes_name(generation))
         except FileNotFoundError:
             return None
         try:
             size = self._files.size(fd)
-            return None if start > size else self._files.read(fd, size - start, start)
+            length = size - start if most is None else min(size - start, most)
+            return None if start > size else self._files.read(fd, length, start)
         finally:
             self._files.close(fd)
 

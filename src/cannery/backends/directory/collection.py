@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import sqlite3
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
@@ -28,6 +29,7 @@ from cannery.backends.directory.compaction import Compaction
 from cannery.backends.directory.files import Files, medium, read_whole
 from cannery.backends.directory.journal import Draft
 from cannery.backends.directory.layout import (
+    CONTENT,
     CONVERSATIONS,
     LOCKS,
     TRASH,
@@ -41,14 +43,15 @@ from cannery.backends.directory.opening import empty_trash
 from cannery.backends.directory.pack_index import Place
 from cannery.backends.directory.packs import HEADER, SCOPED, Packs, freed_record
 from cannery.backends.directory.registry import Registry
-from cannery.backends.directory.watching import Watching
+from cannery.backends.directory.watching import Watch, Watching
 from cannery.errors import ConflictError
 
 # So many conversations are taken out while writers wait, and so many records and bytes are freed by one change.
 _FOLDERS = 32
 _RECORDS = 256
 _BYTES = 1 << 20
-_TRIES = 100
+# For so many seconds gc tries again when others have ended an epoch before it has freed what was not used in it.
+_PATIENCE = 10.0
 
 
 @contextmanager
@@ -122,20 +125,25 @@ class Collector:
     def run(self, *, grace: float, dry_run: bool, progress: Progress | None) -> Collection:
         """Free what nothing reaches, or say what would be freed."""
         self._progress = progress
-        with medium(self._files.root), by_turns(self._files):
+        with medium(self._files.root), by_turns(self._files), contextlib.ExitStack() as undo:
+            undo.callback(self._watching.end)
+            # Beside many writers each time that the index catches up takes longer than the last: this is the only one,
+            # unless somebody ends an epoch, because from here on the watch knows what the tables do not.
+            watch = None if dry_run else self._watching.begin(self._commits)
+            self._catalogue.ask(lambda _: None)
             if not dry_run:
                 self._change_log.compact()
                 self._settle()
             self._compaction.sweep(is_rehearsal=dry_run)
             staged = self._staged(grace)
             doubts = self._doubts()
-            spent = [] if doubts.keeps_conversations else self._catalogue.ask(_spent)
+            spent = [] if doubts.keeps_conversations else self._catalogue.known(_spent)
             dead = tuple(sorted(one.row.id for one in spent if one.needed is None))
-            if dry_run:
+            if watch is None:
                 contents = self._rehearse(spent, doubts, staged)
             else:
-                self._free_conversations(spent)
-                contents = self._free_contents(doubts, staged)
+                self._free_conversations(spent, watch)
+                contents = self._free_contents(watch, doubts, staged)
                 self._compaction.run()
                 self._registry.prune()
         damages = tuple(dict.fromkeys(self._damages))
@@ -152,11 +160,11 @@ class Collector:
 
     def _doubts(self) -> _Doubts:
         doubts = _Doubts()
-        names = self._catalogue.ask(references.doubtful)
+        names = self._catalogue.known(references.doubtful)
         if names:
             # Somebody may have mended them.
             self._catalogue.look_again(names)
-        for name in self._catalogue.ask(references.doubtful) if names else ():
+        for name in self._catalogue.known(references.doubtful) if names else ():
             self._doubt(name, doubts)
         return doubts
 
@@ -179,14 +187,15 @@ class Collector:
 
     # Conversations
 
-    def _free_conversations(self, spent: Sequence[_Spent]) -> None:
+    def _free_conversations(self, spent: Sequence[_Spent], watch: Watch) -> None:
         for start in range(0, len(spent), _FOLDERS):
             batch = spent[start : start + _FOLDERS]
             for one in batch:
                 self._catalogue.forget_words(one.row, one.start)
             names = [one.row.id for one in batch]
             self._catalogue.tell(lambda one, names=names: references.unsettle(one, names))  # type: ignore[misc]
-            self._take_out(batch)
+            self._take_out(batch, watch)
+            self._catalogue.look_again(names)
             self._catalogue.tell(references.settle)
             empty_trash(self._files)
             if self._progress:
@@ -194,7 +203,7 @@ class Collector:
 
     def _settle(self) -> None:
         """Make durable what an earlier run took out, if its syncs failed: what it referred to must not go before."""
-        names = self._catalogue.ask(references.unsettled)
+        names = self._catalogue.known(references.unsettled)
         if not names:
             return
         with self._commits.alone():
@@ -204,9 +213,11 @@ class Collector:
         self._catalogue.look_again(names)
         self._catalogue.tell(references.settle)
 
-    def _take_out(self, batch: Sequence[_Spent]) -> None:
+    def _take_out(self, batch: Sequence[_Spent], watch: Watch) -> None:
         """Take out some conversations, and cut others, under the write lock."""
         with self._commits.alone():
+            # The scope of what they referred to is told by their metadata.
+            watch.keys()
             dead = [one.row.id for one in batch if one.needed is None and self._is_deleted(one.row)]
             cuts = {
                 one.row.id: cut
@@ -278,16 +289,19 @@ class Collector:
 
     # Content
 
-    def _free_contents(self, doubts: _Doubts, staged: set[bytes]) -> int:
+    def _free_contents(self, watch: Watch, doubts: _Doubts, staged: set[bytes]) -> int:
         """Free the records of content that nothing refers to; how many contents that are."""
-        after, count, tries = b"", 0, 0
+        after, count, until = b"", 0, time.monotonic() + _PATIENCE
         while not doubts.keeps_contents:
             try:
-                looked_at, freed = self._free_some(after, doubts, staged)
+                looked_at, freed = self._free_some(watch, after, doubts, staged)
             except _OvertakenError:
-                tries += 1
-                if tries == _TRIES:
-                    raise
+                if time.monotonic() > until:
+                    problem = "others write faster than gc can follow: what nothing uses stays until the next gc"
+                    self._damages.append(Damage(CONTENT, problem))
+                    break
+                watch = self._watching.begin(self._commits)
+                self._catalogue.ask(lambda _: None)
                 continue
             if not looked_at:
                 break
@@ -296,15 +310,13 @@ class Collector:
             count += len(set(places.values()))
             self._freed_bytes += sum(HEADER.size + place.stored for place in places)
             self._catalogue.tell(lambda connection, freed=freed: _note_freed(connection, freed))  # type: ignore[misc]
-        self._watching.end()
         return count
 
     def _free_some(
-        self, after: bytes, doubts: _Doubts, staged: set[bytes]
+        self, watch: Watch, after: bytes, doubts: _Doubts, staged: set[bytes]
     ) -> tuple[bytes, list[_Freed]]:
         """Free some content behind a key: up to which one was looked, and what was freed."""
-        watch = self._watching.begin(self._commits)
-        keys = self._catalogue.ask(lambda one: references.unused(one, after, _RECORDS))
+        keys = self._catalogue.known(lambda one: references.unused(one, after, _RECORDS))
         kept = staged | doubts.digests
         wanted = [key for key in keys if key not in kept]
 

@@ -101,7 +101,7 @@ class Commits:
     """The journal with its locks: journals changes, makes them durable, places them."""
 
     def __init__(
-        self, files: Files, forget: Callable[[], None], learn: Callable[[Operation], None]
+        self, files: Files, forget: Callable[[bool], None], learn: Callable[[Operation], None]
     ) -> None:
         self._files = files
         self._forget_above = forget
@@ -226,7 +226,8 @@ class Commits:
         self._end = written.position
         self._pending = written.pending
 
-    def _adopt(self, epoch: int, position: int) -> None:
+    def _adopt(self, epoch: int, position: int, *, is_followed: bool = False) -> None:
+        """Go on in an epoch; ``is_followed``: all that was journaled in the one before was learned."""
         self._epoch = epoch
         self._end = position
         self._own.clear()
@@ -235,7 +236,7 @@ class Commits:
         self._durable_to = START
         self.tails.clear()
         self.metadata.clear()
-        self._forget_above()
+        self._forget_above(is_followed)
 
     def _note(self, operation: Operation) -> None:
         if operation.kind == WRITE:
@@ -453,7 +454,7 @@ class Commits:
             if placed.position > START:
                 self._sync()
             if placed.position > START or (shrink and not self.journal.is_small()):
-                self._begin(shrink=shrink)
+                self._begin(shrink=shrink, is_followed=True)
 
     def _sync(self) -> None:
         before = self._operations(self._durable_to, self._touched_from)
@@ -474,19 +475,19 @@ class Commits:
     def begin_epoch(self) -> None:
         """Make every process forget what it knew of files; both locks are held and the journal is empty."""
         with medium("journal"):
-            self._begin()
+            self._begin(is_followed=True)
 
-    def _begin(self, *, shrink: bool = False) -> None:
+    def _begin(self, *, shrink: bool = False, is_followed: bool = False) -> None:
         # A process that dies in between must not leave a state that points into the void epoch.
         self.journal.note_written(Progress(0, 0))
-        self._publish(self.journal.begin(shrink=shrink))
+        self._publish(self.journal.begin(shrink=shrink), is_followed=is_followed)
 
-    def _publish(self, epoch: int) -> None:
+    def _publish(self, epoch: int, *, is_followed: bool = False) -> None:
         if not self.journal.abandoned().epoch:
             self.journal.note_abandoned(Progress(epoch, START))
         self.journal.note_placed(Progress(epoch, START))
         self.journal.note_written(Progress(epoch, START))
-        self._adopt(epoch, START)
+        self._adopt(epoch, START, is_followed=is_followed)
 
     def recover(self, *, is_first: bool = False) -> list[Damage]:
         """Replay the journal from its start, whatever was placed before, and begin a new epoch.

@@ -44,7 +44,7 @@ class Compaction:
 
     def sweep(self, *, is_rehearsal: bool) -> None:
         """Note all content that is stored, and what is freed, unless that was done since the index was built."""
-        if self._catalogue.ask(_is_swept):
+        if self._catalogue.known(_is_swept):
             return
         self._catalogue.tell(lambda connection: connection.execute("DELETE FROM freed"))
         for number in self._packs.numbers():
@@ -74,7 +74,7 @@ class Compaction:
         """Write the packs anew of which at least half holds nothing."""
         due = [
             number
-            for number, count in self._catalogue.ask(references.freed).items()
+            for number, count in self._catalogue.known(references.freed).items()
             if count >= _LEAST and 2 * count >= self._size(number)
         ]
         if not due:

@@ -16,7 +16,7 @@ from cannery.backends.directory.layout import CHANGES, changes_name, number_of
 
 _HEADER = "feed"
 _CHECK = len(" 00000000\n")
-_LONGEST = 256
+LONGEST = 256
 NONE = "-"
 GONE = "gone"
 
@@ -90,12 +90,12 @@ def end_of(files: Files, generation: int) -> tuple[int, int] | None:
         return None
     try:
         size = files.size(fd)
-        head = next(decode(files.read(fd, _LONGEST, 0), 0, 0), None)
+        head = next(decode(files.read(fd, LONGEST, 0), 0, 0), None)
         if head is None or not is_header(head):
             return None
         if head.end == size:
             return size, head.chain
-        last = files.read(fd, min(size, 2 * _LONGEST), max(size - 2 * _LONGEST, 0))
+        last = files.read(fd, min(size, 2 * LONGEST), max(size - 2 * LONGEST, 0))
         before = last[: last.rfind(b"\n", 0, -1) + 1]
         chain = chain_at(before)
         for line in decode(last[len(before) :], 0, 0 if chain is None else chain):

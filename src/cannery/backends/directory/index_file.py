@@ -28,6 +28,8 @@ _VERSION = 6
 # From this version on SQLite can take deleted words out of its file at once.
 _DELETES_WORDS = sqlite3.sqlite_version_info >= (3, 42)
 _TRIES = 50
+# A larger file is not written anew by every gc.
+_LARGEST = 16 << 20
 _PAUSE = 0.01
 
 
@@ -101,20 +103,41 @@ class IndexFile:
         opening.finalizer = weakref.finalize(self, opening.close)
         return opening
 
-    def purge(self) -> None:
-        """Leave nothing in any file of what was taken out of the tables."""
+    def purge(self, *, is_thorough: bool) -> bool:
+        """Leave nothing in any file of what was taken out of the tables; whether nothing is left for certain.
+
+        SQLite zeroes what is deleted, but not copies of rows that it moved from one page to another before. Only a file
+        that is written anew has none, which takes time in proportion to it: where it is large, only ``is_thorough``
+        does that.
+        """
         if self._path is None:
-            return
+            return True
         if self.has_forgotten and not _DELETES_WORDS:
             self.write(lambda one: one.execute("INSERT INTO texts (texts) VALUES ('optimize')"))
         self.has_forgotten = False
+        is_clean = self._write_anew(is_thorough=is_thorough)
         with self._lock:
             for _ in range(_TRIES):
                 if self._opening is None or self._opening.shorten():
-                    return
+                    return is_clean
                 time.sleep(_PAUSE)
             # Somebody reads all the time: what is thrown away keeps nothing.
             self.discard()
+        return True
+
+    def _write_anew(self, *, is_thorough: bool) -> bool:
+        """Write the file anew, unless nothing was taken out since that was done last; whether it need not be now."""
+        if self.read(_is_free_of_freed):
+            return True
+        if not is_thorough and Path(str(self._path)).stat().st_size > _LARGEST:
+            return False
+        with self._lock, contextlib.suppress(sqlite3.OperationalError):
+            # Readers of other processes may be in the way.
+            if self._opening is not None:
+                self._opening.connection.execute("VACUUM")
+                self.write(lambda one: one.execute("DELETE FROM progress WHERE name = 'freed'"))
+                return True
+        return False
 
     def discard(self) -> None:
         """Throw the tables away."""
@@ -230,6 +253,16 @@ def _make_tables(connection: sqlite3.Connection, stay: Stay | None) -> None:
     if version not in {0, _VERSION}:
         connection.close()
         raise sqlite3.DatabaseError(f"index version {version}")
+
+
+def note_freed(connection: sqlite3.Connection) -> None:
+    """Note that something was taken out of which copies may be in the file."""
+    connection.execute("INSERT OR REPLACE INTO progress VALUES ('freed', '')")
+
+
+def _is_free_of_freed(connection: sqlite3.Connection) -> bool:
+    query = "SELECT 1 FROM progress WHERE name = 'freed'"
+    return connection.execute(query).fetchone() is None
 
 
 def remove_files(path: str) -> None:

@@ -16,6 +16,7 @@ from cannery.backends._catalogue import writing
 from cannery.backends._catalogue.schema import Row, rows
 from cannery.backends._contract import (
     Collection,
+    Damage,
     Describe,
     Metadata,
     Progress,
@@ -24,7 +25,8 @@ from cannery.backends._contract import (
 from cannery.backends._seals import unseal
 from cannery.backends.sqlite.catalogue import read_entries
 from cannery.backends.sqlite.contents import SqliteContents, find_content, remove_content
-from cannery.backends.sqlite.tables import LINE, Database
+from cannery.backends.sqlite.tables import LINE, Database, note_freed
+from cannery.errors import StoreUnavailableError
 
 
 class Collector:
@@ -40,12 +42,18 @@ class Collector:
 
     def run(self, *, dry_run: bool, progress: Progress | None) -> Collection:
         """Free what nothing reaches, or say what would be freed."""
+        damages: tuple[Damage, ...] = ()
         if dry_run:
             self._rehearse(progress)
         else:
             self._work(progress)
-            self._database.shorten()
-        return Collection(tuple(sorted(self._dead)), self._contents, self._freed, dry_run)
+            try:
+                self._database.purge()
+            except StoreUnavailableError as error:
+                problem = f"what was freed may be in it until the next gc: {error}"
+                damages = (Damage(self._database.path, problem, is_lost=False),)
+        dead = tuple(sorted(self._dead))
+        return Collection(dead, self._contents, self._freed, dry_run, damages)
 
     def _rehearse(self, progress: Progress | None) -> None:
         """Do all of it in one transaction, and take it back."""
@@ -89,6 +97,7 @@ class Collector:
         if not count and length != row.position:
             return
         self._freed += size
+        note_freed(connection)
         self._forget(connection, row, length)
         connection.execute("DELETE FROM lines WHERE place >= ? AND place < ?", (first, last))
         connection.execute("UPDATE stored SET stop = ? WHERE number = ?", (length, row.number))
@@ -128,6 +137,7 @@ class Collector:
         """Free content that was staged long ago and never used."""
         query = "SELECT content FROM contents WHERE staged IS NOT NULL AND staged <= ?"
         for (content,) in connection.execute(query, (time.time() - self._grace,)).fetchall():
+            note_freed(connection)
             self._freed += remove_content(connection, content)
             self._contents += 1
 

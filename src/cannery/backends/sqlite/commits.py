@@ -74,16 +74,28 @@ class Commits:
         with self._gate:
             orders, self._waiting = self._waiting, []
         is_lazy = all(order.durability == "os" for order in orders)
+        is_single = sum(len(order.changes) for order in orders) == 1
         try:
             made: list[list[Receipt | CanneryError]] = []
             with self._database.writing(is_lazy=is_lazy) as connection:
-                made += [_make(connection, order) for order in orders]
+                make = _make_single if is_single else _make
+                made += [make(connection, order) for order in orders]
         except CanneryError as error:
             for order in orders:
                 order.outcomes = [error for _ in order.changes]
             return
         for order, outcomes in zip(orders, made, strict=True):
             order.outcomes = outcomes
+
+
+def _make_single(connection: sqlite3.Connection, order: _Order) -> list[Receipt | CanneryError]:
+    """Make a change that has the transaction to itself: what is wrong with it ends that."""
+    outcomes: list[Receipt | CanneryError] = []
+    for change, encoded in zip(order.changes, order.encoded, strict=True):
+        with translated(change.identifier):
+            known = _receipt_of(connection, change)
+            outcomes.append(known or _commit(connection, change, encoded))
+    return outcomes
 
 
 def _make(connection: sqlite3.Connection, order: _Order) -> list[Receipt | CanneryError]:
@@ -171,7 +183,7 @@ def _learn(connection: sqlite3.Connection, change: Change, start: int) -> int:
     """Tell the catalogue; the number of the conversation."""
     row = row_of(connection, change.identifier)
     metadata = change.metadata
-    is_new = row is None
+    is_new, before = row is None, row
     if row is None:
         if metadata is None:
             raise ConflictError(f"there is no conversation {change.identifier!r}")
@@ -183,7 +195,7 @@ def _learn(connection: sqlite3.Connection, change: Change, start: int) -> int:
         raise DamageError(f"conversations/{change.identifier}", "catalogue and lines disagree")
     if change.lines:
         row = writing.grown(connection, row, change.entries, with_words=True)
-    return writing.put(connection, row, is_new=is_new).number
+    return writing.put(connection, row, is_new=is_new, before=before).number
 
 
 def _store(

@@ -40,6 +40,8 @@ _POLL = 0.001
 _TURN = 0.02
 _PAUSE = 0.003
 _PAGES = 1000
+_TRIES = 200
+_FREED = "freed"
 _MEMORY = ":memory:"
 _TABLES = """
 CREATE TABLE stored (
@@ -95,6 +97,7 @@ class Database:
         self.is_in_memory = path == _MEMORY
         self._process = os.getpid()
         self._is_open = True
+        self._is_lazy: bool | None = None
         self.write_lock = threading.RLock()
         self._read_lock = self.write_lock if self.is_in_memory else threading.RLock()
         with translated(path):
@@ -131,13 +134,23 @@ class Database:
                     self._reader.execute("COMMIT")
 
     def purge(self) -> None:
-        """Write the file anew with nothing in it but what the tables hold."""
+        """Leave nothing in any file of what was freed: write the file anew, and cut the log beside it.
+
+        Zeroing what is deleted is not enough. SQLite leaves copies of rows that it has moved from one page to another
+        in the gaps of pages, and before version 3.42 words in the index of words until that is merged.
+        """
         self._check()
         with self.writing() as connection:
+            query = "SELECT 1 FROM facts WHERE name = ?"
+            if connection.execute(query, (_FREED,)).fetchone() is None:
+                return
             connection.execute("INSERT INTO texts (texts) VALUES ('optimize')")
         with self.write_lock, translated(self.path):
             self._writer.execute("VACUUM")
-            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if not self.is_in_memory and not self._shorten():
+            raise StoreUnavailableError(f"{self.path}-wal: others read all the time")
+        with self.writing() as connection:
+            connection.execute("DELETE FROM facts WHERE name = ?", (_FREED,))
 
     def copy_to(self, path: str, progress: Progress | None = None) -> int:
         """Copy one state of the file to a new one, durably; how many bytes that are."""
@@ -166,7 +179,9 @@ class Database:
         """A transaction, durable when it ends, unless it is lazy: then with the next one that is not."""
         self._check()
         with self.write_lock, translated(self.path):
-            self._writer.execute(f"PRAGMA synchronous={'NORMAL' if is_lazy else 'FULL'}")
+            if is_lazy != self._is_lazy:
+                self._writer.execute(f"PRAGMA synchronous={'NORMAL' if is_lazy else 'FULL'}")
+                self._is_lazy = is_lazy
             self._begin()
             try:
                 yield self._writer
@@ -223,10 +238,19 @@ class Database:
             yield from range(begun + 1, done + 1)
             time.sleep(_PAUSE)
 
-    def shorten(self) -> None:
-        """Move the write-ahead log into the file, as far as readers let it."""
-        with self.write_lock, contextlib.suppress(sqlite3.OperationalError):
-            self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    def _shorten(self) -> bool:
+        """Move the write-ahead log into the file and cut it; whether readers let it within a while."""
+        for _ in range(_TRIES):
+            with (
+                self.write_lock,
+                self._read_lock,
+                contextlib.suppress(sqlite3.OperationalError),
+            ):
+                is_busy, _, _ = self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+                if not is_busy:
+                    return True
+            time.sleep(_PAUSE)
+        return False
 
     def close(self) -> None:
         """Let go; closing twice is fine."""
@@ -238,6 +262,11 @@ class Database:
                 self._reader.close()
             with contextlib.suppress(sqlite3.Error):
                 self._writer.close()
+
+
+def note_freed(connection: sqlite3.Connection) -> None:
+    """Note that something was freed of which copies may be in the file."""
+    connection.execute("INSERT OR REPLACE INTO facts VALUES (?, '')", (_FREED,))
 
 
 @contextlib.contextmanager
@@ -285,9 +314,12 @@ def _connect(path: str, *, is_read_only: bool) -> sqlite3.Connection:
         # Without a log beside it the file cannot be written by others either.
         is_alone = not Path(f"{path}-wal").exists()
         name = f"{Path(path).absolute().as_uri()}?mode=ro" + ("&immutable=1" if is_alone else "")
-    return sqlite3.connect(
+    connection = sqlite3.connect(
         name, timeout=_TIMEOUT, isolation_level=None, check_same_thread=False, uri=is_read_only
     )
+    # Else what a statement may have to take back goes to a file in a folder of the system.
+    connection.execute("PRAGMA temp_store=MEMORY")
+    return connection
 
 
 def _prepare(connection: sqlite3.Connection, path: str, *, is_read_only: bool) -> int:
