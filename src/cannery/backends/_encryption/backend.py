@@ -33,6 +33,7 @@ from cannery.backends._contract import (
     Progress,
     Reading,
     Receipt,
+    SingleCommits,
     Span,
     check_change,
     check_identifier,
@@ -75,7 +76,7 @@ class _Lock:
         self.lock = threading.Lock()
 
 
-class EncryptedBackend:
+class EncryptedBackend(SingleCommits):
     """Another backend, to which everything that was said is ciphertext."""
 
     def __init__(
@@ -105,13 +106,6 @@ class EncryptedBackend:
         return self._ring
 
     # Writing
-
-    def commit(self, change: Change, durability: Durability = "sync") -> Receipt:
-        """Do all of a change or nothing of it."""
-        (outcome,) = self.commit_each((change,), durability)
-        if isinstance(outcome, CanneryError):
-            raise outcome
-        return outcome
 
     def commit_each(
         self, changes: Iterable[Change], durability: Durability = "sync"

@@ -32,6 +32,7 @@ from cannery.backends._contract import (
     Progress,
     Reading,
     Receipt,
+    SingleCommits,
     Span,
     check_change,
     check_identifier,
@@ -79,7 +80,7 @@ class _ClaimedError(ConflictError):
     """A living conversation holds, or is about to hold, what a change claims."""
 
 
-class DirectoryBackend:
+class DirectoryBackend(SingleCommits):
     """One directory, any number of threads and processes."""
 
     encryption = None
@@ -143,13 +144,6 @@ class DirectoryBackend:
         return None if tail is None else tail.end
 
     # Writing
-
-    def commit(self, change: Change, durability: Durability = "sync") -> Receipt:
-        """Do all of a change or nothing of it."""
-        (outcome,) = self.commit_each((change,), durability)
-        if isinstance(outcome, CanneryError):
-            raise outcome
-        return outcome
 
     def commit_each(
         self, changes: Iterable[Change], durability: Durability = "sync"

@@ -175,6 +175,10 @@ class DerivedCatalogue(Queries):
 
     def purge(self, *, is_thorough: bool) -> bool:
         """Leave nothing in the file of what was forgotten; whether nothing is left for certain."""
+        if is_thorough:
+            # Also of what was replaced.
+            self._ask(lambda _: None)
+            self.tell(note_freed)
         return self.file.purge(is_thorough=is_thorough)
 
     def close(self) -> None:

@@ -30,6 +30,7 @@ from cannery.backends._contract import (
     Progress,
     Reading,
     Receipt,
+    SingleCommits,
     Span,
     check_identifier,
 )
@@ -72,7 +73,7 @@ _LENGTH = Statement("SELECT length FROM cannery.conversations WHERE id = $1", "t
 _END = 1 << 62
 
 
-class PostgresqlBackend:
+class PostgresqlBackend(SingleCommits):
     """One database, any number of threads, processes and machines."""
 
     recovered: tuple[Damage, ...] = ()
@@ -94,13 +95,6 @@ class PostgresqlBackend:
             self.catalogue.rebuild()
 
     # Writing
-
-    def commit(self, change: Change, durability: Durability = "sync") -> Receipt:
-        """Do all of a change or nothing of it."""
-        (outcome,) = self.commit_each((change,), durability)
-        if isinstance(outcome, CanneryError):
-            raise outcome
-        return outcome
 
     def commit_each(
         self, changes: Iterable[Change], durability: Durability = "sync"

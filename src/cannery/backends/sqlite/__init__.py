@@ -30,6 +30,7 @@ from cannery.backends._contract import (
     Progress,
     Reading,
     Receipt,
+    SingleCommits,
     Span,
     check_identifier,
 )
@@ -47,7 +48,7 @@ T = TypeVar("T")
 _PAGE = 1000
 
 
-class SqliteBackend:
+class SqliteBackend(SingleCommits):
     """One file, any number of threads and processes."""
 
     recovered: tuple[Damage, ...] = ()
@@ -67,13 +68,6 @@ class SqliteBackend:
             self.catalogue.upgrade()
 
     # Writing
-
-    def commit(self, change: Change, durability: Durability = "sync") -> Receipt:
-        """Do all of a change or nothing of it."""
-        (outcome,) = self.commit_each((change,), durability)
-        if isinstance(outcome, CanneryError):
-            raise outcome
-        return outcome
 
     def commit_each(
         self, changes: Iterable[Change], durability: Durability = "sync"

@@ -48,7 +48,8 @@ class Collector:
         else:
             self._work(progress)
             try:
-                self._database.purge()
+                if self._database.has_freed():
+                    self._database.purge()
             except StoreUnavailableError as error:
                 problem = f"what was freed may be in it until the next gc: {error}"
                 damages = (Damage(self._database.path, problem, is_lost=False),)

@@ -141,9 +141,6 @@ class Database:
         """
         self._check()
         with self.writing() as connection:
-            query = "SELECT 1 FROM facts WHERE name = ?"
-            if connection.execute(query, (_FREED,)).fetchone() is None:
-                return
             connection.execute("INSERT INTO texts (texts) VALUES ('optimize')")
         with self.write_lock, translated(self.path):
             self._writer.execute("VACUUM")
@@ -151,6 +148,12 @@ class Database:
             raise StoreUnavailableError(f"{self.path}-wal: others read all the time")
         with self.writing() as connection:
             connection.execute("DELETE FROM facts WHERE name = ?", (_FREED,))
+
+    def has_freed(self) -> bool:
+        """Whether something was freed since the file was written anew."""
+        with self.reading() as connection:
+            query = "SELECT 1 FROM facts WHERE name = ?"
+            return connection.execute(query, (_FREED,)).fetchone() is not None
 
     def copy_to(self, path: str, progress: Progress | None = None) -> int:
         """Copy one state of the file to a new one, durably; how many bytes that are."""
