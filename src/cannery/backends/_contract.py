@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import functools
 import re
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from types import MappingProxyType
@@ -532,23 +531,6 @@ class Backend(Protocol):
 
     def close(self) -> None:
         """Let go of everything; closing twice is fine."""
-
-
-class SingleCommits(ABC):
-    """Makes one change as several are made."""
-
-    @abstractmethod
-    def commit_each(
-        self, changes: Iterable[Change], durability: Durability = "sync"
-    ) -> list[Receipt | CanneryError]:
-        """Make several changes."""
-
-    def commit(self, change: Change, durability: Durability = "sync") -> Receipt:
-        """Do all of a change or nothing of it."""
-        (outcome,) = self.commit_each((change,), durability)
-        if isinstance(outcome, CanneryError):
-            raise outcome
-        return outcome
 
 
 def check_identifier(identifier: object) -> str:

@@ -33,7 +33,6 @@ from cannery.backends._contract import (
     Progress,
     Reading,
     Receipt,
-    SingleCommits,
     Span,
     check_change,
     check_identifier,
@@ -54,6 +53,7 @@ from cannery.backends._encryption.outside import is_reserved
 from cannery.backends._encryption.sources import parse_source
 from cannery.backends._hashing import Hashing
 from cannery.backends._keys import Encryption
+from cannery.backends._single import SingleCommits
 from cannery.errors import (
     CanneryError,
     ConflictError,

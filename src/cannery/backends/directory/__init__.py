@@ -32,7 +32,6 @@ from cannery.backends._contract import (
     Progress,
     Reading,
     Receipt,
-    SingleCommits,
     Span,
     check_change,
     check_identifier,
@@ -40,6 +39,7 @@ from cannery.backends._contract import (
 )
 from cannery.backends._hashing import Hashing
 from cannery.backends._seals import seal, seal_copies, unseal_copies
+from cannery.backends._single import SingleCommits
 from cannery.backends.directory.backup import Copier
 from cannery.backends.directory.catalogue import DerivedCatalogue
 from cannery.backends.directory.changes import ChangeLog

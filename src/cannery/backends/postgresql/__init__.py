@@ -30,12 +30,12 @@ from cannery.backends._contract import (
     Progress,
     Reading,
     Receipt,
-    SingleCommits,
     Span,
     check_identifier,
 )
 from cannery.backends._hashing import Hashing
 from cannery.backends._seals import are_as_written, ordinal_of, unseal
+from cannery.backends._single import SingleCommits
 from cannery.errors import (
     CanneryError,
     ConfigurationError,
