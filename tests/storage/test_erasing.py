@@ -6,6 +6,7 @@ import pytest
 
 from cannery.backends.directory import index_file
 from cannery.backends.directory.files import OperatingSystem
+from cannery.backends.sqlite import tables
 from cannery.errors import ConversationNotFoundError, StorageError
 from cannery.messages import ImageContentClass, UserCanisterClass, assistant, supervisor, user
 from cannery.storage import open_store
@@ -121,14 +122,17 @@ def test_titles_that_were_moved_within_the_index_are_gone_too(place, tmp_path, s
         assert store.verify().is_sound
 
 
-def test_an_index_that_gc_does_not_write_anew_is_told_and_erasing_does(tmp_path, monkeypatch):
+def test_a_large_file_is_not_written_anew_by_gc_which_says_so_and_erasing_does(
+    place, tmp_path, monkeypatch
+):
     monkeypatch.setattr(index_file, "_LARGEST", 0)
-    with open_store(tmp_path / "store") as store:
+    monkeypatch.setattr(tables, "_LARGEST", 0)
+    with open_store(place) as store:
         gone, more = (store.create(SECRETS[3], canisters=secret_messages()) for _ in range(2))
         store.search("needle")
         gone.delete()
         (damage,) = store.collect_garbage(grace=0).damages
-        assert "cannery reindex" in damage.problem
+        assert "until `cannery erase`" in damage.problem
         store.erase(more.identifier)
         assert found_in(tmp_path) == set()
         assert store.collect_garbage(grace=0).damages == ()

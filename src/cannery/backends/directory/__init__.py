@@ -464,7 +464,7 @@ class DirectoryBackend(SingleCommits):
         collection = collector.run(grace=grace, dry_run=dry_run, progress=progress)
         # Also where nothing was freed: what was deleted had a title.
         if not dry_run and not self._purge(is_thorough=False):
-            problem = "too large to be written anew: titles that were freed may be in it until `cannery reindex`"
+            problem = "too large to be written anew by gc: titles that were freed may be in it until `cannery erase`"
             damage = Damage(INDEX, problem, is_lost=False)
             return msgspec.structs.replace(collection, damages=(*collection.damages, damage))
         return collection

@@ -175,7 +175,7 @@ class SqliteBackend(SingleCommits):
 
     def purge(self) -> None:
         """Write the file anew, without free pages and without words that are no longer searched."""
-        self._database.purge()
+        self._database.purge(is_thorough=True)
 
     def backup(self, path: str, progress: Progress | None = None) -> Backup:
         """Copy the store, as it is at one moment, to a new file."""

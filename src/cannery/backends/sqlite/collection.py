@@ -47,14 +47,22 @@ class Collector:
             self._rehearse(progress)
         else:
             self._work(progress)
-            try:
-                if self._database.has_freed():
-                    self._database.purge()
-            except StoreUnavailableError as error:
-                problem = f"what was freed may be in it until the next gc: {error}"
+            problem = self._purge()
+            if problem:
                 damages = (Damage(self._database.path, problem, is_lost=False),)
         dead = tuple(sorted(self._dead))
         return Collection(dead, self._contents, self._freed, dry_run, damages)
+
+    def _purge(self) -> str:
+        """Leave nothing of what was freed in the file; why something may be left."""
+        try:
+            if not self._database.has_freed() or self._database.purge(is_thorough=False):
+                return ""
+        except StoreUnavailableError as error:
+            return f"what was freed may be in it until the next gc: {error}"
+        return (
+            "too large to be written anew by gc: what was freed may be in it until `cannery erase`"
+        )
 
     def _rehearse(self, progress: Progress | None) -> None:
         """Do all of it in one transaction, and take it back."""

@@ -41,6 +41,8 @@ _TURN = 0.02
 _PAUSE = 0.003
 _PAGES = 1000
 _TRIES = 200
+# A larger file is not written anew by every gc.
+_LARGEST = 16 << 20
 _FREED = "freed"
 _MEMORY = ":memory:"
 _TABLES = """
@@ -133,13 +135,17 @@ class Database:
                 if not is_nested:
                     self._reader.execute("COMMIT")
 
-    def purge(self) -> None:
-        """Leave nothing in any file of what was freed: write the file anew, and cut the log beside it.
+    def purge(self, *, is_thorough: bool) -> bool:
+        """Leave nothing in any file of what was freed: write the file anew, and cut the log beside it; whether it did.
 
         Zeroing what is deleted is not enough. SQLite leaves copies of rows that it has moved from one page to another
-        in the gaps of pages, and before version 3.42 words in the index of words until that is merged.
+        in the gaps of pages, and before version 3.42 words in the index of words until that is merged. All that takes
+        time in proportion to the file: where it is large, only ``is_thorough`` does it.
         """
         self._check()
+        if not is_thorough and not self.is_in_memory and Path(self.path).stat().st_size > _LARGEST:
+            self._shorten()
+            return False
         with self.writing() as connection:
             connection.execute("INSERT INTO texts (texts) VALUES ('optimize')")
         with self.write_lock, translated(self.path):
@@ -148,6 +154,7 @@ class Database:
             raise StoreUnavailableError(f"{self.path}-wal: others read all the time")
         with self.writing() as connection:
             connection.execute("DELETE FROM facts WHERE name = ?", (_FREED,))
+        return True
 
     def has_freed(self) -> bool:
         """Whether something was freed since the file was written anew."""
