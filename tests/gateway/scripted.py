@@ -11,11 +11,12 @@ from typing import Any, Self
 
 
 class Scripted:
-    """A server in threads of this process; ``seen`` has the bodies that it was sent."""
+    """A server in threads of this process; ``seen`` has the bodies that came, ``headers`` what stood before."""
 
     def __init__(self) -> None:
         self.reply: dict[str, Any] = {}
         self.seen: list[bytes] = []
+        self.headers: list[dict[str, str]] = []
         owner = self
 
         class Handler(http.server.BaseHTTPRequestHandler):
@@ -25,6 +26,7 @@ class Scripted:
                 """Say nothing."""
 
             def do_POST(self) -> None:
+                owner.headers.append({name.lower(): value for name, value in self.headers.items()})
                 owner.seen.append(self.rfile.read(int(self.headers["content-length"])))
                 reply = owner.answer(owner.seen[-1])
                 is_stream = "stream" in reply

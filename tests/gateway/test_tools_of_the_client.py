@@ -139,6 +139,7 @@ def test_an_mcp_server_reaches_an_upstream_of_messages(tmp_path: Path) -> None:
         running.stop()
     assert status == 200, said
     (asked,) = map(json.loads, upstream.seen)
+    assert upstream.headers[0]["anthropic-beta"] == "mcp-client-2025-11-20"
     assert asked["mcp_servers"] == [
         {"type": "url", "name": "wiki", "url": "https://mcp.example/sse"}
     ]
