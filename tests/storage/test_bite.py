@@ -126,7 +126,7 @@ def test_without_the_hash_of_content_a_wrong_one_is_read(path, monkeypatch):
         monkeypatch.setattr(
             packs,
             "_decode_at",
-            lambda data, at, digest, size: data[at + packs.HEADER.size :][:3000],
+            lambda data, at, *_: data[at + packs.HEADER.size :][:3000],
         )
         assert store.get(identifier).hydrate()[0].content.data != data
 

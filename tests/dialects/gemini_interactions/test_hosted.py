@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import cannery
-from cannery.hosting import uses_of
+from cannery.hosting import hosted_uses
 from cannery.messages.hosted import Fetch, McpCall, Output, Run, Search
 from tests.oracles.sdk_types import validate_request, validate_response
 
@@ -78,7 +78,7 @@ ANSWER = {
 
 
 def test_steps_have_a_meaning():
-    uses = uses_of(cannery.normalize_response(ANSWER, NAME).canisters)
+    uses = hosted_uses(cannery.normalize_response(ANSWER, NAME).canisters)
     assert [use.call for use in uses] == [
         Search(("q",)),
         Fetch(("https://e.org",)),

@@ -141,7 +141,8 @@ class MessageWriter:
         body: Object = {}
         if system:
             self._system(system, body)
-        body["contents"] = [*filter(None, contents)]
+        # An empty object is a content that came without anything.
+        body["contents"] = [content for content in contents if content is not None]
         return body
 
     def _is_displaced(self, canister: AnyCanister, *, has_lead: bool) -> bool:

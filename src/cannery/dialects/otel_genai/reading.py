@@ -39,7 +39,7 @@ from cannery.messages.content import (
     new_text,
     new_video,
 )
-from cannery.messages.json_text import write_json
+from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.payload import Base64, Location, Payload
 from cannery.messages.residue import Residue
 from cannery.roles.vocabularies import OPENAI
@@ -270,7 +270,12 @@ class MessageReader(Reader):
             if all(content is not None for content in contents):
                 del part["cannery.content"]
                 return new_parts(contents) if shape == "parts" else contents[0]
-        return response if type(response) is str else new_data(write_json(response))
+        if type(response) is str:
+            return response
+        text = write_json(response)
+        if _spells(part.get("cannery.json"), text):
+            text = part.pop("cannery.json")
+        return new_data(text)
 
     def _inner(self, item: Any) -> Any:
         """A content within another; None if something of it would be left."""
@@ -399,6 +404,14 @@ def _is_joined(part: Object, index: int, is_joined: bool) -> bool:  # noqa: FBT0
         del part["cannery.opens"]
         return False
     return True
+
+
+def _spells(spelled: Any, text: str) -> bool:
+    """Whether this is another spelling of the same JSON."""
+    try:
+        return type(spelled) is str and write_json(decode_json(spelled)) == text
+    except ValueError:
+        return False
 
 
 def _arguments(value: Any, words: list[str]) -> str:

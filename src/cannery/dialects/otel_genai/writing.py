@@ -49,7 +49,7 @@ from cannery.messages.content import (
     VideoContentClass,
 )
 from cannery.messages.conversation import Conversation
-from cannery.messages.json_text import decode_json
+from cannery.messages.json_text import decode_json, write_json
 from cannery.messages.payload import Location
 from cannery.messages.requests import Request
 from cannery.wire.bodies import Object
@@ -220,7 +220,9 @@ def _response(canister: ResultCanisterClass, words: list[str]) -> Object:
         case TextualContentClass() if not held.citations and held.mime_type == PLAIN:
             part["response"] = held.text
         case DataContentClass():
-            part["response"] = decode_json(held.json)
+            part["response"] = value = decode_json(held.json)
+            if write_json(value) != held.json:
+                part["cannery.json"] = held.json
         case PartsContentClass():
             part["response"] = [content_part(each) for each in held.parts]
             part["cannery.content"] = "parts"

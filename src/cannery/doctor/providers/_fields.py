@@ -96,6 +96,7 @@ ANTHROPIC = frozenset(
     [
         "anthropic_beta",
         "anthropic_version",
+        "billing_policy",
         "cache_control",
         "compaction",
         "container",
