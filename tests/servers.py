@@ -23,7 +23,7 @@ _MEMORY = "/dev/shm"  # noqa: S108 - a folder of our own is made in it
 _USER = 65534
 _PATIENCE = 60.0
 # The files in memory need no sync; a process that is killed loses nothing by that.
-_QUICK = ("fsync=off", "full_page_writes=off")
+_QUICK = ("fsync=off", "full_page_writes=off", "max_wal_size=128MB", "min_wal_size=32MB")
 _numbers = itertools.count()
 
 

@@ -19,7 +19,7 @@ from tests.storage import workers
 from tests.storage.workers import finish, kill, start
 
 WRITERS = 8
-GC_SECONDS = float(os.environ.get("CANNERY_GC_SECONDS", "30"))
+GC_SECONDS = float(os.environ.get("CANNERY_GC_SECONDS", "10"))
 
 HOLDER = """
 import fcntl, sys, time
@@ -103,7 +103,7 @@ def test_gc_beside_writers(location, tmp_path):
     with open_store(location) as store:
         begun = time.monotonic()
         writers = [
-            start(workers.churn, location, writer, 4 * seconds, stop) for writer in range(WRITERS)
+            start(workers.churn, location, writer, 3 * seconds, stop) for writer in range(WRITERS)
         ]
         rounds = freed = 0
         while any(process.is_alive() for process, _ in writers):
