@@ -6,7 +6,6 @@ call's arguments until they are complete, because they must add up to an object.
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Any
 
 from cannery.dialects.anthropic_messages.models import NAME
@@ -27,7 +26,6 @@ from cannery.messages.events import (
     Delta,
     Failure,
     Finish,
-    PartEnd,
     PartStart,
     Start,
     Unknown,
@@ -36,13 +34,12 @@ from cannery.messages.events import (
 from cannery.messages.json_text import decode_json
 from cannery.messages.requests import Usage
 from cannery.wire.arguments import FREEFORM_INPUT, object_input, wrapped_input
+from cannery.wire.blocks_in_turn import BlockWriter, Part
 from cannery.wire.bodies import Object, encode
 from cannery.wire.contract import StreamOptions
 from cannery.wire.residues import own_residue, recall
 from cannery.wire.sse import foreign_frame, named_frame
 from cannery.wire.streams import (
-    EventWriter,
-    Thoughts,
     own_count,
     own_failure,
     own_fields,
@@ -51,39 +48,31 @@ from cannery.wire.streams import (
 )
 
 
-class _Part:
-    """A part that waits for its turn, or is being written."""
+class _Part(Part):
+    """A part with the number of its block."""
 
     def __init__(self, start: PartStart) -> None:
-        self.start = start
-        self.waiting: list[Delta] = []
-        self.is_ended = False
-        self.is_written = False
+        super().__init__(start)
         self.index = -1
-        self.thoughts = Thoughts()
         # White space that a text begins with.
         self.blank: list[str] = []
-        self.arguments: list[str] = []
         self.signature: list[str] = []
 
 
-class MessagesStreamWriter(EventWriter):
+class MessagesStreamWriter(BlockWriter[_Part]):
     """Takes events and gives the bytes of named events."""
 
     dialect = NAME
 
     def __init__(self, options: StreamOptions) -> None:
+        super().__init__(_Part)
         self._options = options
         self._start = Start()
         # What was counted first, which the beginning tells, and last.
         self._first: UsageReport | None = None
         self._usage = UsageReport(Usage())
         self._is_begun = False
-        self._parts: dict[int, _Part] = {}
-        self._queue: deque[_Part] = deque()
         self._count = 0
-        self._has_calls = False
-        self._is_refused = False
 
     def start(self, event: Start) -> bytes:
         """Keep what is known of the answer until its first part."""
@@ -137,45 +126,6 @@ class MessagesStreamWriter(EventWriter):
         return opened + named_frame("content_block_delta", {**value, "index": part.index})
 
     # --- parts ---------------------------------------------------------------------------------
-
-    def part_start(self, event: PartStart) -> bytes:
-        """Begin a part when its turn comes, and the answer if it has not begun."""
-        begun = self._begin()
-        part = self._parts[event.index] = _Part(event)
-        self._queue.append(part)
-        self._has_calls = self._has_calls or event.kind == "invocation"
-        self._is_refused = self._is_refused or event.kind == "refusal"
-        return begun + self._open(part) if self._queue[0] is part else begun
-
-    def delta(self, event: Delta) -> bytes:
-        """More of a part; it waits until the parts before it have ended."""
-        part = self._parts.get(event.index)
-        if part is None or part.is_ended:
-            return b""
-        if self._queue[0] is part:
-            return self._write_delta(part, event)
-        part.waiting.append(event)
-        return b""
-
-    def part_end(self, event: PartEnd) -> bytes:
-        """End a part when its turn comes."""
-        part = self._parts.get(event.index)
-        if part is None or part.is_ended:
-            return b""
-        part.is_ended = True
-        return self._advance()
-
-    def _advance(self) -> bytes:
-        """Close what has ended and open what waits, in the order of the starts."""
-        written: list[bytes] = []
-        while self._queue and self._queue[0].is_ended:
-            written.append(self._close(self._queue.popleft()))
-            if self._queue:
-                following = self._queue[0]
-                written.append(self._open(following))
-                written += [self._write_delta(following, delta) for delta in following.waiting]
-                following.waiting = []
-        return b"".join(written)
 
     def _open(self, part: _Part) -> bytes:
         """Open a part whose block is known from its start; thoughts wait for their first words."""

@@ -7,7 +7,6 @@ arguments until they are complete, because they must add up to an object. ``p`` 
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterator
 from typing import Any
 
@@ -45,6 +44,7 @@ from cannery.wire.arguments import (
     object_input,
     wrapped_input,
 )
+from cannery.wire.blocks_in_turn import BlockWriter, Part
 from cannery.wire.bodies import Object, encode, kind_of
 from cannery.wire.contract import StreamOptions
 from cannery.wire.framing import AWS_EVENT_STREAM
@@ -53,8 +53,6 @@ from cannery.wire.places import Places
 from cannery.wire.residues import own_residue
 from cannery.wire.sse import Frame
 from cannery.wire.streams import (
-    EventWriter,
-    Thoughts,
     own_failure,
     own_fields,
     own_word,
@@ -341,32 +339,17 @@ def _unwrapped(spelled: str) -> str:
 # --- writing -----------------------------------------------------------------------------------
 
 
-class _Part:
-    """A part that waits for its turn, or is being written."""
-
-    def __init__(self, start: PartStart) -> None:
-        self.start = start
-        self.waiting: list[Delta] = []
-        self.is_ended = False
-        self.is_written = False
-        self.thoughts = Thoughts()
-        self.arguments: list[str] = []
-
-
-class ConverseStreamWriter(EventWriter):
+class ConverseStreamWriter(BlockWriter[Part]):
     """Takes events and gives the bytes of messages."""
 
     dialect = NAME
 
     def __init__(self, options: StreamOptions) -> None:
+        super().__init__(Part)
         self._options = options
         self._source: str | None = None
         self._is_begun = False
-        self._parts: dict[int, _Part] = {}
-        self._queue: deque[_Part] = deque()
         self._count = 0
-        self._has_calls = False
-        self._is_refused = False
         # White space that waits for the words of a text.
         self._blank = ""
         self._usage = UsageReport(Usage())
@@ -432,46 +415,7 @@ class ConverseStreamWriter(EventWriter):
 
     # --- parts ---------------------------------------------------------------------------------
 
-    def part_start(self, event: PartStart) -> bytes:
-        """Begin a part when its turn comes, and the answer if it has not begun."""
-        begun = self._begin()
-        part = self._parts[event.index] = _Part(event)
-        self._queue.append(part)
-        self._has_calls = self._has_calls or event.kind == "invocation"
-        self._is_refused = self._is_refused or event.kind == "refusal"
-        return begun + self._open(part) if self._queue[0] is part else begun
-
-    def delta(self, event: Delta) -> bytes:
-        """More of a part; it waits until the parts before it have ended."""
-        part = self._parts.get(event.index)
-        if part is None or part.is_ended:
-            return b""
-        if self._queue[0] is part:
-            return self._write_delta(part, event)
-        part.waiting.append(event)
-        return b""
-
-    def part_end(self, event: PartEnd) -> bytes:
-        """End a part when its turn comes."""
-        part = self._parts.get(event.index)
-        if part is None or part.is_ended:
-            return b""
-        part.is_ended = True
-        return self._advance()
-
-    def _advance(self) -> bytes:
-        """Close what has ended and open what waits, in the order of the starts."""
-        written: list[bytes] = []
-        while self._queue and self._queue[0].is_ended:
-            written.append(self._close(self._queue.popleft()))
-            if self._queue:
-                following = self._queue[0]
-                written.append(self._open(following))
-                written += [self._write_delta(following, delta) for delta in following.waiting]
-                following.waiting = []
-        return b"".join(written)
-
-    def _open(self, part: _Part) -> bytes:
+    def _open(self, part: Part) -> bytes:
         start = part.start
         if start.kind == "invocation":
             call = {"toolUseId": start.identifier, "name": start.name}
@@ -484,17 +428,17 @@ class ConverseStreamWriter(EventWriter):
             return self._block_start(part, {"toolUse": call})
         return self._whole(part) if start.kind == "whole" else b""
 
-    def _block_start(self, part: _Part, start: Object) -> bytes:
+    def _block_start(self, part: Part, start: Object) -> bytes:
         part.is_written = True
         event = {"start": start, "contentBlockIndex": self._count}
         return AWS_EVENT_STREAM.write("contentBlockStart", event)
 
-    def _block_delta(self, part: _Part, delta: Object) -> bytes:
+    def _block_delta(self, part: Part, delta: Object) -> bytes:
         part.is_written = True
         event = {"delta": delta, "contentBlockIndex": self._count}
         return AWS_EVENT_STREAM.write("contentBlockDelta", event)
 
-    def _write_delta(self, part: _Part, event: Delta) -> bytes:
+    def _write_delta(self, part: Part, event: Delta) -> bytes:
         if event.channel == "arguments":
             part.arguments.append(event.text)
         elif part.start.kind == "reasoning":
@@ -509,7 +453,7 @@ class ConverseStreamWriter(EventWriter):
                 return self._block_delta(part, {"text": said})
         return b""
 
-    def _cite(self, part: _Part, event: Delta) -> bytes:
+    def _cite(self, part: Part, event: Delta) -> bytes:
         citation = event.citation
         if citation is None:
             return b""
@@ -522,7 +466,7 @@ class ConverseStreamWriter(EventWriter):
             said["title"] = citation.title
         return self._block_delta(part, {"citation": said})
 
-    def _think(self, part: _Part, event: Delta) -> bytes:
+    def _think(self, part: Part, event: Delta) -> bytes:
         origin = part.start.origin
         is_own = origin is not None and origin.dialect == NAME
         key = {"encrypted": "redactedContent", "signature": "signature"}.get(event.channel)
@@ -530,10 +474,10 @@ class ConverseStreamWriter(EventWriter):
             return self._thought(part, key, event.text) if is_own else b""
         return self._thought(part, "text", part.thoughts.joined(event)) if event.text else b""
 
-    def _thought(self, part: _Part, key: str, words: str) -> bytes:
+    def _thought(self, part: Part, key: str, words: str) -> bytes:
         return self._block_delta(part, {"reasoningContent": {key: words}})
 
-    def _whole(self, part: _Part) -> bytes:
+    def _whole(self, part: Part) -> bytes:
         """A part that comes at once: its block taken apart into a start and a delta."""
         writer = ConverseWriter(Report(), is_same=self._source == NAME, for_answer=True)
         content: Any = part.start.content
@@ -557,7 +501,7 @@ class ConverseStreamWriter(EventWriter):
         opened = self._block_start(part, {kind: start})
         return opened + (self._block_delta(part, {kind: delta}) if delta else b"")
 
-    def _close(self, part: _Part) -> bytes:
+    def _close(self, part: Part) -> bytes:
         written = b""
         if part.start.kind == "invocation":
             words = "".join(part.arguments)
@@ -568,7 +512,7 @@ class ConverseStreamWriter(EventWriter):
         self._count += 1
         return written + AWS_EVENT_STREAM.write("contentBlockStop", event)
 
-    def _input(self, part: _Part, words: str) -> str:
+    def _input(self, part: Part, words: str) -> str:
         """The text of an object that holds the arguments."""
         if part.start.is_freeform:
             return write_json({FREEFORM_INPUT: words})
