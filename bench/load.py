@@ -99,7 +99,7 @@ class _Upstream(asyncio.Protocol):
 
 
 async def run_upstream(port: int, certificate: Path | None = None) -> None:
-    """Serve until somebody ends the process."""
+    """Serve until the process is ended."""
     secured = None
     if certificate:
         secured = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
@@ -220,7 +220,7 @@ def drive(
 def request_of(
     path: str, size: int, kind: str = "request", headers: Mapping[str, str] = MappingProxyType({})
 ) -> bytes:
-    """The bytes of a request with a body of some size; a fresh one says what nobody said before."""
+    """The bytes of a request with a body of some size; a fresh one says something new."""
     is_messages = path.endswith("messages")
     said = (MARK.decode() if kind == "fresh" else "") + "x" * (size - 150)
     messages: list[dict[str, str]] = [{"role": "user", "content": said}]

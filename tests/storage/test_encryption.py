@@ -281,7 +281,7 @@ def test_a_command_gives_the_key_of_each_scope(tmp_path):
             one.key for one in store.encryption.states() if not one.problem
         }
         assert len(store.encryption.states()) == 4
-    with pytest.raises(ConfigurationError, match="whoever keeps them"):
+    with pytest.raises(ConfigurationError, match="their keeper"):
         parse_source(setting).create("x")
 
 

@@ -1,7 +1,7 @@
 """Ollama's generate (``POST /api/generate``): one prompt and its answer, for programs that know no messages.
 
 Oddities: there are no turns, so that another dialect's conversation is only said if it is one question; ``context`` is
-the history as tokens of one model, which nobody else can read; ``suffix``, ``template`` and ``raw`` are about the text
+the history as tokens of one model, which no other can read; ``suffix``, ``template`` and ``raw`` are about the text
 that the model itself sees. Everything else is that of ``ollama_chat``. Written against ollama 0.6.3 (2026-11-18).
 """
 

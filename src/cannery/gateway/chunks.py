@@ -1,7 +1,7 @@
 """Streams of a dialect in chunks of an AWS event stream, as InvokeModelWithResponseStream sends them.
 
 Each message holds one event of the dialect in base64. Taken out, the events are framed as the dialect frames them, so
-that whoever reads the stream sees no difference.
+that the reader of the stream sees no difference.
 """
 
 from __future__ import annotations

@@ -72,7 +72,7 @@ def hosted_uses(canisters: Iterable[AnyCanister]) -> tuple[HostedUse, ...]:
 
 
 def report_left(value: Any, report: Report, place: Place, within: str = "") -> None:
-    """Name what nobody took of an object."""
+    """Name what was not taken of an object."""
     for path, held in leaves(value):
         lost = lost_field(path, held)
         if lost is not None:

@@ -156,7 +156,7 @@ class Sources(Struct, frozen=True, gc=False):
 
 
 class Output(Struct, frozen=True, gc=False):
-    """What a program printed or a tool answered; ``exit_code`` is None where nobody said one."""
+    """What a program printed or a tool answered; ``exit_code`` is None where none was told."""
 
     text: str = ""
     errors: str = ""
@@ -167,7 +167,7 @@ HostedResult: TypeAlias = Union[Sources, Output]  # noqa: UP007 - the same
 
 
 class HostedUse(Struct, frozen=True, gc=False):
-    """One call of a hosted tool and what came of it; ``result`` is None while, or where, nobody says.
+    """One call of a hosted tool and what came of it; ``result`` is None until, or unless, it is told.
 
     ``error`` says what went wrong, in a word of the provider or in a sentence.
     """

@@ -38,7 +38,7 @@ class _Warned(Struct):
 
 
 def is_light(history: Conversation) -> bool:
-    """Whether a conversation can be said to every provider while somebody waits for its page."""
+    """Whether a conversation can be said to every provider while a reader waits for its page."""
     if len(history) > MOST:
         return False
     size = 0

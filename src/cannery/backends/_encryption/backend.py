@@ -350,7 +350,7 @@ class EncryptedBackend(SingleCommits):
             try:
                 damages += self._inspect(identifier, seen)
             except KeyUnavailableError:
-                # Whoever reads the conversation is told.
+                # The reader of the conversation is told.
                 continue
             except CanneryError as error:
                 damages.append(Damage(f"conversations/{identifier}", str(error)))

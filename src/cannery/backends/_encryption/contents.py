@@ -2,7 +2,7 @@
 
     CNE1, flags (4), salt (16) | pieces of 1 MiB and a tag each | size (8), id (32), check (32)
 
-The id is HMAC of the content's sha256, so that it can be asked for without the content, and tells nobody without the
+The id is HMAC of the content's sha256, so that it can be asked for without the content, and tells nothing without the
 key which content it is. The check is sha256 of all before it: by it the backend below finds damage without a key. What
 is compressed is compressed before it is encrypted.
 """

@@ -39,7 +39,7 @@ def open_title(keys: ScopeKeys, title: str, identifier: str) -> Metadata:
 
 def told(problem: KeyUnavailableError) -> str:
     """What stands in the place of a title that cannot be decrypted."""
-    # Whoever sees a list need not know where keys lie.
+    # The reader of a list need not know where keys lie.
     is_gone = "its key was destroyed" if problem.is_destroyed else "its key is not available"
     return f"({is_gone}; `cannery keys` says more)"
 

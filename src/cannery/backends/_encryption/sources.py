@@ -82,7 +82,7 @@ class KeySource(Struct, frozen=True):
     def create(self, scope: str) -> str:
         """Make a new key file; its path. What is there is never replaced."""
         if self.kind != "file":
-            problem = "keys that a command gives are made by whoever keeps them"
+            problem = "keys that a command gives are made by their keeper"
             raise ConfigurationError(f"command:{self.text}", problem)
         path = Path(self.place(scope)).expanduser()
         try:

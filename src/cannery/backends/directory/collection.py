@@ -128,7 +128,7 @@ class Collector:
         with medium(self._files.root), by_turns(self._files), contextlib.ExitStack() as undo:
             undo.callback(self._watching.end)
             # Beside many writers each time that the index catches up takes longer than the last: this is the only one,
-            # unless somebody ends an epoch, because from here on the watch knows what the tables do not.
+            # unless an epoch ends, because from here on the watch knows what the tables do not.
             watch = None if dry_run else self._watching.begin(self._commits)
             self._catalogue.ask(lambda _: None)
             if not dry_run:

@@ -306,7 +306,7 @@ class Commits:
             return read()
 
     def _between_turns(self, read: Callable[[], T]) -> T:
-        """Read while the commit lock is held; what somebody died over is placed first."""
+        """Read while the commit lock is held; what a dead process left is placed first."""
         try:
             with self._committing:
                 placed = self.journal.placed()

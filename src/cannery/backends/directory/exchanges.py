@@ -1,7 +1,7 @@
 """What exchanges took: one JSON line each in ``gateway/exchanges.jsonl``, and an index of the lines.
 
 The file is the truth. The index is a table beside the catalogue's: it follows the file by its size, is brought up to
-date when somebody asks, and is built again if it is lost. Several processes append under a lock on the file. A line
+date when it is read, and is built again if it is lost. Several processes append under a lock on the file. A line
 that a crash has torn is ended by the next one who writes, and is no note.
 """
 

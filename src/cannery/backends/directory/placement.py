@@ -59,7 +59,8 @@ class Placement:
     def _make_new(self, logs: _Writes, replaced: dict[str, bytes]) -> None:
         """Make new conversations, each in one go, and take them out of what is left to be written.
 
-        Who finds one before its metadata is complete reads it again when nobody is placing (``Commits.between``).
+        A reader that finds one before its metadata is complete reads it again when no process is placing
+        (``Commits.between``).
         """
         for name in [name for name in replaced if name.startswith(CONVERSATIONS)]:
             folder = parent(name)

@@ -86,7 +86,7 @@ ROWS = (
             "authorization": ("authorization", TEXT),
             "allowed_tools": ("allowed_tools", TEXTS),
         },
-        # Nobody else asks for leave before a call.
+        # No other API asks for approval before a call.
         {"require_approval": "never"},
         {"defer_loading": False},
         ("label", "url"),

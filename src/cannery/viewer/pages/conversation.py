@@ -228,7 +228,7 @@ def _surroundings(shown: Shown) -> Surroundings:
 
 
 def _warnings(shown: Shown) -> Mapping[int, Node]:
-    """Doctor's marks, where they can be had while somebody waits."""
+    """Doctor's marks, where they can be had while a reader waits."""
     if not 0 < shown.window.length <= MOST_WARNED:
         return {}
     try:
