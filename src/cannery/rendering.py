@@ -119,7 +119,7 @@ class Writing(Struct):
             if facts & DEVELOPER and not rules.knows_developer:
                 pieces = _lowered(pieces, report)
             if request.tools:
-                report.nests_tools = source is not None and find_dialect(source).nests_tools
+                report.tool_paths = {} if source is None else find_dialect(source).tool_paths
                 if "function_names" not in self.without:
                     request = renamed_tools(request, rules, report)
             if request.residue is not None:

@@ -34,6 +34,29 @@ const scenarios = {
     const final = await ask({ modelId, messages, toolConfig });
     return { name: toolUse.name, arguments: toolUse.input, text: final.output.message.content[0].text };
   },
+  async streamed_tool(modelId) {
+    const toolConfig = { tools: [{ toolSpec: { name: "get_weather", description: "w", inputSchema: { json: schema } } }] };
+    const messages = [said("call get_weather")];
+    let toolUse, input = "", text = "";
+    let { stream } = await client.send(new ConverseStreamCommand({ modelId, messages, toolConfig }));
+    for await (const event of stream) {
+      toolUse = event.contentBlockStart?.start?.toolUse ?? toolUse;
+      input += event.contentBlockDelta?.delta?.toolUse?.input ?? "";
+    }
+    toolUse = { ...toolUse, input: JSON.parse(input) };
+    const toolResult = { toolUseId: toolUse.toolUseId, content: [{ text: "4 degrees" }] };
+    messages.push({ role: "assistant", content: [{ toolUse }] }, { role: "user", content: [{ toolResult }] });
+    ({ stream } = await client.send(new ConverseStreamCommand({ modelId, messages, toolConfig })));
+    for await (const event of stream) text += event.contentBlockDelta?.delta?.text ?? "";
+    return { name: toolUse.name, arguments: toolUse.input, text };
+  },
+  async broken(modelId) {
+    try {
+      const { stream } = await client.send(new ConverseStreamCommand({ modelId, messages: [said("one two three")] }));
+      for await (const event of stream) if (event.modelStreamErrorException) return event.modelStreamErrorException.message;
+    } catch (error) { return error.message; }
+    return null;
+  },
   async image(modelId) {
     const image = { format: "png", source: { bytes: Buffer.from(pixel, "base64") } };
     const { output } = await ask({ modelId, messages: [{ role: "user", content: [{ text: "What is this?" }, { image }] }] });
@@ -41,7 +64,7 @@ const scenarios = {
   },
   async error(modelId) {
     try { await ask({ modelId, messages: [said("Hi")] }); } catch (error) {
-      return { status: error.$metadata.httpStatusCode, message: error.message, name: error.name };
+      return { status: error.$metadata.httpStatusCode, message: error.message, kind: error.name };
     }
   },
 };

@@ -40,6 +40,25 @@ const scenarios = {
     const { text } = await generateText({ model, tools, prompt: "call get_weather", stopWhen: stepCountIs(3), maxRetries: 0 });
     return { name: "get_weather", arguments: called, text };
   },
+  async streamed_tool(model) {
+    let called;
+    const tools = {
+      get_weather: tool({
+        description: "w",
+        inputSchema: jsonSchema(schema),
+        execute: async (input) => { called = input; return "4 degrees"; },
+      }),
+    };
+    const result = streamText({ model, tools, prompt: "call get_weather", stopWhen: stepCountIs(3), maxRetries: 0 });
+    let text = "";
+    for await (const piece of result.textStream) text += piece;
+    return { name: "get_weather", arguments: called, text };
+  },
+  async broken(model) {
+    const result = streamText({ model, prompt: "one two three", maxRetries: 0, onError: () => {} });
+    for await (const part of result.fullStream) if (part.type === "error") return String(part.error?.message ?? part.error);
+    return null;
+  },
   async image(model) {
     const content = [{ type: "text", text: "What is this?" }, { type: "image", image: Buffer.from(pixel, "base64") }];
     const { text } = await generateText({ model, messages: [{ role: "user", content }], maxRetries: 0 });
@@ -47,7 +66,7 @@ const scenarios = {
   },
   async error(model) {
     try { await generateText({ model, prompt: "Hi", maxRetries: 0 }); } catch (error) {
-      return { status: error.statusCode, message: error.message };
+      return { status: error.statusCode, message: error.message, retry: error.responseHeaders["retry-after"] };
     }
     return null;
   },

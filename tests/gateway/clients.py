@@ -42,7 +42,7 @@ class Chat:
     def __init__(self, url: str) -> None:
         import openai
 
-        self.errors = openai.APIStatusError
+        self.errors, self.breaks = openai.APIStatusError, openai.APIError
         self.client = openai.OpenAI(base_url=f"{url}/openai/v1", api_key=KEY, max_retries=0)
 
     def create(self, model: str, messages: list[Any], **more: Any) -> Any:
@@ -82,6 +82,35 @@ class Chat:
             "text": final.choices[0].message.content,
         }
 
+    def asked(self, text: str) -> Any:
+        """A conversation of one question."""
+        return [{"role": "user", "content": text}]
+
+    def chunks(self, model: str, messages: Any, **more: Any) -> list[Any]:
+        """The pieces of a streamed answer."""
+        return list(self.create(model, messages, stream=True, **more))
+
+    def _deltas(self, model: str, messages: list[Any], more: dict[str, Any]) -> list[Any]:
+        chunks = self.chunks(model, messages, **more)
+        return [chunk.choices[0].delta for chunk in chunks if chunk.choices]
+
+    def streamed_tool(self, model: str) -> Any:
+        messages: list[Any] = [{"role": "user", "content": "call get_weather"}]
+        more = {"tools": list(self.tools)}
+        deltas = self._deltas(model, messages, more)
+        pieces = [piece for delta in deltas for piece in delta.tool_calls or ()]
+        name, identifier = pieces[0].function.name, pieces[0].id
+        arguments = "".join(piece.function.arguments or "" for piece in pieces)
+        call = {"name": name, "arguments": arguments}
+        calls = [{"id": identifier, "type": "function", "function": call}]
+        messages += [
+            {"role": "assistant", "content": "", "tool_calls": calls},
+            {"role": "tool", "tool_call_id": identifier, "content": "4 degrees"},
+        ]
+        deltas = self._deltas(model, messages, more)
+        text = "".join(delta.content or "" for delta in deltas)
+        return {"name": name, "arguments": json.loads(arguments), "text": text}
+
     def image(self, model: str) -> Any:
         parts = [
             {"type": "text", "text": "What is this?"},
@@ -94,8 +123,31 @@ class Chat:
         try:
             self.plain(model)
         except self.errors as error:
-            return _error(error)
+            return self.told(error)
         return None
+
+    # What the SDK raises of a stream that tells of an error, unless it hands on an event.
+    breaks: Any = ()
+
+    def broken(self, model: str) -> Any:
+        """The error at the end of a stream that breaks off."""
+        try:
+            events = self.chunks(model, self.asked("one two three"))
+        except self.breaks as error:
+            return str(error)
+        return self.failure(events)
+
+    def failure(self, events: list[Any]) -> Any:
+        """The error that an event tells of, if one does."""
+        return None
+
+    def told(self, error: Any) -> Any:
+        """An error of the SDK as plain values."""
+        body = error.body if isinstance(error.body, dict) else {}
+        inner = body.get("error", body)
+        retry = error.response.headers.get("retry-after")
+        found = {"status": error.status_code, "message": inner.get("message"), "retry": retry}
+        return {**found, "kind": inner.get("type")}
 
 
 class Responses(Chat):
@@ -144,6 +196,21 @@ class Responses(Chat):
             "text": final.output_text,
         }
 
+    def failure(self, events: list[Any]) -> Any:
+        last = events[-1]
+        return last.response.error.message if last.type == "response.failed" else None
+
+    def streamed_tool(self, model: str) -> Any:
+        items: list[Any] = [{"role": "user", "content": "call get_weather"}]
+        more = {"tools": list(self.tools)}
+        output = self.chunks(model, items, **more)[-1].response.output
+        call = next(item for item in output if item.type == "function_call")
+        result = {"type": "function_call_output", "call_id": call.call_id, "output": "4 degrees"}
+        items += [*(item.model_dump(exclude_none=True) for item in output), result]
+        final = self.chunks(model, items, **more)[-1].response
+        arguments = json.loads(call.arguments)
+        return {"name": call.name, "arguments": arguments, "text": final.output_text}
+
     def image(self, model: str) -> Any:
         parts = [
             {"type": "input_text", "text": "What is this?"},
@@ -161,7 +228,7 @@ class Messages(Chat):
     def __init__(self, url: str) -> None:
         import anthropic
 
-        self.errors = anthropic.APIStatusError
+        self.errors = self.breaks = anthropic.APIStatusError
         self.client = anthropic.Anthropic(base_url=f"{url}/anthropic", api_key=KEY, max_retries=0)
 
     def create(self, model: str, messages: list[Any], **more: Any) -> Any:
@@ -190,6 +257,21 @@ class Messages(Chat):
         final = self.create(model, messages, tools=list(self.tools))
         return {"name": call.name, "arguments": call.input, "text": final.content[0].text}
 
+    def streamed_tool(self, model: str) -> Any:
+        messages: list[Any] = [{"role": "user", "content": "call get_weather"}]
+        more = {"model": model, "max_tokens": 100, "tools": list(self.tools)}
+        with self.client.messages.stream(messages=messages, **more) as stream:
+            said = stream.get_final_message().content
+        call = next(block for block in said if block.type == "tool_use")
+        result = {"type": "tool_result", "tool_use_id": call.id, "content": "4 degrees"}
+        messages += [
+            {"role": "assistant", "content": said},
+            {"role": "user", "content": [result]},
+        ]
+        with self.client.messages.stream(messages=messages, **more) as stream:
+            text = "".join(stream.text_stream)
+        return {"name": call.name, "arguments": call.input, "text": text}
+
     def image(self, model: str) -> Any:
         source = {
             "type": "base64",
@@ -208,7 +290,7 @@ class Gemini(Chat):
         from google import genai
         from google.genai import errors, types
 
-        self.errors = errors.APIError
+        self.errors = self.breaks = errors.APIError
         self.types = types
         options = types.HttpOptions(base_url=f"{url}/gemini")
         self.client = genai.Client(api_key=KEY, http_options=options)
@@ -216,6 +298,9 @@ class Gemini(Chat):
     def create(self, model: str, messages: list[Any], **more: Any) -> Any:
         config = self.types.GenerateContentConfig(**more) if more else None
         return self.client.models.generate_content(model=model, contents=messages, config=config)
+
+    def asked(self, text: str) -> Any:
+        return [self._user(self.types.Part(text=text))]
 
     def _user(self, *parts: Any) -> Any:
         return self.types.Content(role="user", parts=list(parts))
@@ -233,21 +318,34 @@ class Gemini(Chat):
         return {"text": text, "output": usage.candidates_token_count > 0}
 
     def tool(self, model: str) -> Any:
+        return self._called(lambda *given: [self.create(model, *given[:1], **given[1])])
+
+    def streamed_tool(self, model: str) -> Any:
+        return self._called(lambda *given: self.chunks(model, *given[:1], **given[1]))
+
+    def chunks(self, model: str, messages: list[Any], **more: Any) -> list[Any]:
+        config = self.types.GenerateContentConfig(**more)
+        stream = self.client.models.generate_content_stream
+        return list(stream(model=model, contents=messages, config=config))
+
+    def _called(self, ask: Callable[[list[Any], dict[str, Any]], list[Any]]) -> Any:
+        """A call and what is said to its result, with answers as lists of pieces."""
         types = self.types
         declared = types.FunctionDeclaration(
             name="get_weather", description="w", parameters_json_schema=SCHEMA
         )
         more = {"tools": [types.Tool(function_declarations=[declared])]}
         asked = self._user(types.Part(text="call get_weather"))
-        answer = self.create(model, [asked], **more)
-        said = answer.candidates[0].content
-        call = next(part.function_call for part in said.parts if part.function_call)
+        pieces = [piece.candidates[0].content for piece in ask([asked], more)]
+        parts = [part for piece in pieces if piece for part in piece.parts or ()]
+        call = next(part.function_call for part in parts if part.function_call)
         result = types.FunctionResponse(
             id=call.id, name=call.name, response={"result": "4 degrees"}
         )
+        said = types.Content(role="model", parts=parts)
         contents = [asked, said, self._user(types.Part(function_response=result))]
-        final = self.create(model, contents, **more)
-        return {"name": call.name, "arguments": call.args, "text": final.text}
+        text = "".join(piece.text or "" for piece in ask(contents, more))
+        return {"name": call.name, "arguments": call.args, "text": text}
 
     def image(self, model: str) -> Any:
         parts = [
@@ -256,12 +354,10 @@ class Gemini(Chat):
         ]
         return {"text": self.create(model, [self._user(*parts)]).text}
 
-    def error(self, model: str) -> Any:
-        try:
-            self.plain(model)
-        except self.errors as error:
-            return {"status": error.code, "message": error.message}
-        return None
+    def told(self, error: Any) -> Any:
+        retry = error.response.headers.get("retry-after")
+        found = {"status": error.code, "message": error.message, "retry": retry}
+        return {**found, "kind": error.status}
 
 
 class Interactions(Chat):
@@ -277,6 +373,13 @@ class Interactions(Chat):
         retries = types.HttpRetryOptions(attempts=1)
         options = types.HttpOptions(base_url=f"{url}/gemini", retry_options=retries)
         self.client = genai.Client(api_key=KEY, http_options=options)
+
+    def asked(self, text: str) -> Any:
+        return text
+
+    def failure(self, events: list[Any]) -> Any:
+        last = events[-1]
+        return last.error.message if last.event_type == "error" else None
 
     def create(self, model: str, messages: Any, **more: Any) -> Any:
         return self.client.interactions.create(model=model, input=messages, **more)
@@ -303,18 +406,40 @@ class Interactions(Chat):
         final = self.create(model, [{**result, "name": call.name}], **more)
         return {"name": call.name, "arguments": call.arguments, "text": final.output_text}
 
+    def streamed_tool(self, model: str) -> Any:
+        """The history of the second request is in it."""
+        declared = {"type": "function", "name": "get_weather", "description": "w"}
+        more = {"tools": [{**declared, "parameters": SCHEMA}], "store": False}
+        words = {"type": "text", "text": "call get_weather"}
+        asked = {"type": "user_input", "content": [words]}
+        events = self.chunks(model, [asked], **more)
+        step = next(
+            event.step
+            for event in events
+            if event.event_type == "step.start" and event.step.type == "function_call"
+        )
+        deltas = [event.delta for event in events if event.event_type == "step.delta"]
+        spelled = "".join(each.arguments for each in deltas if each.type == "arguments_delta")
+        call = {"type": "function_call", "id": step.id, "name": step.name}
+        result = {"type": "function_result", "call_id": step.id, "result": "4 degrees"}
+        arguments = json.loads(spelled)
+        history = [asked, {**call, "arguments": arguments}, {**result, "name": step.name}]
+        events = self.chunks(model, history, **more)
+        deltas = [event.delta for event in events if event.event_type == "step.delta"]
+        text = "".join(each.text for each in deltas if each.type == "text")
+        return {"name": step.name, "arguments": arguments, "text": text}
+
     def image(self, model: str) -> Any:
         data = base64.b64encode(PIXEL).decode()
         shown = {"type": "image", "data": data, "mime_type": "image/png"}
         answer = self.create(model, [{"type": "text", "text": "What is this?"}, shown])
         return {"text": answer.output_text}
 
-    def error(self, model: str) -> Any:
-        try:
-            self.plain(model)
-        except self.errors as error:
-            return {"status": error.status_code, "message": str(error)}
-        return None
+    def told(self, error: Any) -> Any:
+        retry = error.response.headers.get("retry-after")
+        inner = error.body["error"]
+        found = {"status": error.status_code, "message": inner["message"], "retry": retry}
+        return {**found, "kind": inner.get("code")}
 
 
 class Mistral(Chat):
@@ -322,9 +447,9 @@ class Mistral(Chat):
 
     def __init__(self, url: str) -> None:
         from mistralai.client import Mistral as Client
-        from mistralai.client.errors import SDKError
+        from mistralai.client.errors import MistralError, SDKError
 
-        self.errors = SDKError
+        self.errors, self.breaks = SDKError, MistralError
         self.client = Client(api_key=KEY, server_url=url)
 
     def close(self) -> None:
@@ -333,19 +458,20 @@ class Mistral(Chat):
     def create(self, model: str, messages: list[Any], **more: Any) -> Any:
         return self.client.chat.complete(model=model, messages=messages, **more)
 
+    def chunks(self, model: str, messages: list[Any], **more: Any) -> list[Any]:
+        with self.client.chat.stream(model=model, messages=messages, **more) as stream:
+            return [event.data for event in stream]
+
     def streamed(self, model: str) -> Any:
-        messages = [{"role": "user", "content": "one two three"}]
-        with self.client.chat.stream(model=model, messages=messages) as stream:
-            chunks = [event.data for event in stream]
+        chunks = self.chunks(model, [{"role": "user", "content": "one two three"}])
         text = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
         return {"text": text, "output": chunks[-1].usage.completion_tokens > 0}
 
-    def error(self, model: str) -> Any:
-        try:
-            self.plain(model)
-        except self.errors as error:
-            return {"status": error.status_code, "message": json.loads(error.body)["message"]}
-        return None
+    def told(self, error: Any) -> Any:
+        body = json.loads(error.body)
+        message, retry = body.get("message", body.get("detail")), error.headers.get("retry-after")
+        found = {"status": error.status_code, "message": message, "retry": retry}
+        return {**found, "kind": body.get("type")}
 
 
 class Ollama(Chat):
@@ -354,7 +480,7 @@ class Ollama(Chat):
     def __init__(self, url: str) -> None:
         import ollama
 
-        self.errors = ollama.ResponseError
+        self.errors = self.breaks = ollama.ResponseError
         self.client = ollama.Client(url)
 
     def close(self) -> None:
@@ -383,16 +509,27 @@ class Ollama(Chat):
         arguments = dict(call.arguments)
         return {"name": call.name, "arguments": arguments, "text": final.message.content}
 
+    def streamed_tool(self, model: str) -> Any:
+        messages: list[Any] = [{"role": "user", "content": "call get_weather"}]
+        more = {"tools": list(self.tools)}
+        said = [line.message for line in self.chunks(model, messages, **more)]
+        calls = [call for message in said for call in message.tool_calls or ()]
+        call = calls[0].function
+        messages += [
+            {"role": "assistant", "tool_calls": calls},
+            {"role": "tool", "tool_name": call.name, "content": "4 degrees"},
+        ]
+        lines = self.chunks(model, messages, **more)
+        text = "".join(line.message.content or "" for line in lines)
+        return {"name": call.name, "arguments": dict(call.arguments), "text": text}
+
     def image(self, model: str) -> Any:
         asked = {"role": "user", "content": "What is this?", "images": [PIXEL]}
         return {"text": self.create(model, [asked]).message.content}
 
-    def error(self, model: str) -> Any:
-        try:
-            self.plain(model)
-        except self.errors as error:
-            return {"status": error.status_code, "message": str(error)}
-        return None
+    def told(self, error: Any) -> Any:
+        """The SDK keeps no headers of an error."""
+        return {"status": error.status_code, "message": str(error)}
 
 
 class Cohere(Chat):
@@ -444,6 +581,34 @@ class Cohere(Chat):
             "text": final.message.content[0].text,
         }
 
+    def failure(self, events: list[Any]) -> Any:
+        return events[-1].delta.error if events[-1].type == "message-end" else None
+
+    def chunks(self, model: str, messages: list[Any], **more: Any) -> list[Any]:
+        return list(self.client.chat_stream(model=model, messages=messages, **more))
+
+    def streamed_tool(self, model: str) -> Any:
+        messages: list[Any] = [{"role": "user", "content": "call get_weather"}]
+        more = {"tools": list(self.tools)}
+        events = self.chunks(model, messages, **more)
+        start, *later = [event for event in events if event.type.startswith("tool-call-")]
+        call = start.delta.message.tool_calls
+        spelled = call.function.arguments + "".join(
+            event.delta.message.tool_calls.function.arguments
+            for event in later
+            if event.type == "tool-call-delta"
+        )
+        function = {"name": call.function.name, "arguments": spelled}
+        calls = [{"id": call.id, "type": "function", "function": function}]
+        messages += [
+            {"role": "assistant", "tool_calls": calls},
+            {"role": "tool", "tool_call_id": call.id, "content": "4 degrees"},
+        ]
+        events = self.chunks(model, messages, **more)
+        words = [event.delta.message.content for event in events if event.type == "content-delta"]
+        text = "".join(each.text for each in words)
+        return {"name": call.function.name, "arguments": json.loads(spelled), "text": text}
+
     def image(self, model: str) -> Any:
         parts = [
             {"type": "text", "text": "What is this?"},
@@ -451,6 +616,11 @@ class Cohere(Chat):
         ]
         answer = self.create(model, [{"role": "user", "content": parts}])
         return {"text": answer.message.content[0].text}
+
+    def told(self, error: Any) -> Any:
+        body, retry = error.body, error.headers.get("retry-after")
+        message = body["message"] if isinstance(body, dict) else body.message
+        return {"status": error.status_code, "message": message, "retry": retry}
 
 
 class Bedrock(Chat):
@@ -471,7 +641,7 @@ class Bedrock(Chat):
         import botocore.config
         import botocore.exceptions
 
-        self.errors = botocore.exceptions.ClientError
+        self.errors = self.breaks = botocore.exceptions.ClientError
         self.client = boto3.client(
             "bedrock-runtime",
             endpoint_url=url,
@@ -490,17 +660,17 @@ class Bedrock(Chat):
         return {"text": text, "output": answer["usage"]["outputTokens"] > 0}
 
     def streamed(self, model: str) -> Any:
-        stream = self.client.converse_stream(modelId=model, messages=[_said("one two three")])
-        events = list(stream["stream"])
-        deltas = [
-            event["contentBlockDelta"]["delta"] for event in events if "contentBlockDelta" in event
-        ]
+        events = self.chunks(model, [_said("one two three")])
         assert "messageStop" in events[-2]
         usage = events[-1]["metadata"]["usage"]
-        return {
-            "text": "".join(each["text"] for each in deltas),
-            "output": usage["outputTokens"] > 0,
-        }
+        text = "".join(delta["text"] for delta in _deltas(events, "text"))
+        return {"text": text, "output": usage["outputTokens"] > 0}
+
+    def asked(self, text: str) -> Any:
+        return [_said(text)]
+
+    def chunks(self, model: str, messages: list[Any], **more: Any) -> list[Any]:
+        return list(self.client.converse_stream(modelId=model, messages=messages, **more)["stream"])
 
     def tool(self, model: str) -> Any:
         messages = [_said("call get_weather")]
@@ -521,24 +691,41 @@ class Bedrock(Chat):
         asked = {"role": "user", "content": [{"text": "What is this?"}, {"image": image}]}
         return {"text": self.create(model, [asked])["output"]["message"]["content"][0]["text"]}
 
-    def error(self, model: str) -> Any:
-        try:
-            self.plain(model)
-        except self.client.exceptions.ThrottlingException as error:
-            told = error.response
-            status = told["ResponseMetadata"]["HTTPStatusCode"]
-            return {"status": status, "message": told["Error"]["Message"]}
-        return None
+    def streamed_tool(self, model: str) -> Any:
+        messages = [_said("call get_weather")]
+        more = {"toolConfig": {"tools": list(self.tools)}}
+        events = self.chunks(model, messages, **more)
+        start = next(
+            event["contentBlockStart"]["start"] for event in events if "contentBlockStart" in event
+        )
+        call = start["toolUse"]
+        spelled = "".join(delta["toolUse"]["input"] for delta in _deltas(events, "toolUse"))
+        arguments = json.loads(spelled)
+        result = {"toolUseId": call["toolUseId"], "content": [{"text": "4 degrees"}]}
+        messages += [
+            {"role": "assistant", "content": [{"toolUse": {**call, "input": arguments}}]},
+            {"role": "user", "content": [{"toolResult": result}]},
+        ]
+        events = self.chunks(model, messages, **more)
+        text = "".join(delta["text"] for delta in _deltas(events, "text"))
+        return {"name": call["name"], "arguments": arguments, "text": text}
+
+    def told(self, error: Any) -> Any:
+        found, around = error.response["Error"], error.response["ResponseMetadata"]
+        told = {"status": around["HTTPStatusCode"], "message": found["Message"]}
+        return {**told, "retry": around["HTTPHeaders"].get("retry-after"), "kind": found["Code"]}
+
+
+def _deltas(events: list[Any], kind: str) -> list[Any]:
+    """What one kind of delta says."""
+    deltas = [
+        event["contentBlockDelta"]["delta"] for event in events if "contentBlockDelta" in event
+    ]
+    return [delta for delta in deltas if kind in delta]
 
 
 def _said(text: str) -> dict[str, Any]:
     return {"role": "user", "content": [{"text": text}]}
-
-
-def _error(error: Any) -> dict[str, Any]:
-    body = error.body if isinstance(error.body, dict) else {}
-    inner = body.get("error", body)
-    return {"status": error.status_code, "message": inner.get("message")}
 
 
 CLIENTS: dict[str, type[Chat]] = {
@@ -552,17 +739,22 @@ CLIENTS: dict[str, type[Chat]] = {
     "ollama": Ollama,
     "bedrock": Bedrock,
 }
-SCENARIOS = ("plain", "streamed", "tool", "image", "error")
+# What is done, and the last word of the model that it is done with, which tells the upstream how to behave.
+SCENARIOS = (
+    ("plain", "model"),
+    ("streamed", "model"),
+    ("tool", "model"),
+    ("streamed_tool", "model"),
+    ("image", "model"),
+    *(("error", status) for status in ("400", "401", "429", "500")),
+    ("broken", "cut"),
+)
 
 
-def run(client: str, url: str, jobs: list[tuple[str, str]]) -> list[Any]:
+def run(made: Chat, jobs: list[tuple[str, str]]) -> list[Any]:
     """Do each job (a scenario and a model) with one client."""
-    made = CLIENTS[client](url)
-    try:
-        return [getattr(made, scenario)(model) for scenario, model in jobs]
-    finally:
-        made.close()
+    return [getattr(made, scenario)(model) for scenario, model in jobs]
 
 
 if __name__ == "__main__":
-    json.dump(run(sys.argv[1], sys.argv[2], json.loads(sys.argv[3])), sys.stdout)
+    json.dump(run(CLIENTS[sys.argv[1]](sys.argv[2]), json.loads(sys.argv[3])), sys.stdout)

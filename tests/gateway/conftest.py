@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from .running import Running, more_rows, rows
+from .running import Running, rows
 from .upstream import Upstream
 
 
@@ -21,6 +21,6 @@ def upstream() -> Iterator[Upstream]:
 def gateway(upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("gateway")
     limits = "[limits]\nbody_bytes = 5000000\n\n"
-    running = Running(folder, limits + rows(upstream.url) + more_rows(upstream.url))
+    running = Running(folder, limits + rows(upstream.url))
     yield running
     assert running.stop() == 0

@@ -140,42 +140,38 @@ def wait_for(is_so: Callable[[], Any], what: str, seconds: float = 30) -> None:
         time.sleep(0.02)
 
 
+def _row_name(dialect: str) -> str:
+    """The vendor of a dialect, or its API where the vendor has an older one among the first rows."""
+    vendor, _, api = dialect.partition("_")
+    return api if vendor in ("openai", "anthropic", "gemini") else vendor
+
+
+# The upstreams of a configuration, one a dialect.
+ROWS = {
+    "chat": "openai_chat",
+    "responses": "openai_responses",
+    "anthropic": "anthropic_messages",
+    "gemini": "gemini_generate",
+    **{_row_name(dialect): dialect for dialect in JUDGES},
+}
+
+
 def rows(url: str, **more: Any) -> str:
-    """The configuration of four upstreams at one address, one a dialect."""
-    dialects = {
-        "chat": "openai_chat",
-        "responses": "openai_responses",
-        "anthropic": "anthropic_messages",
-        "gemini": "gemini_generate",
-    }
+    """The configuration of one upstream a dialect; those with a judge are below a path of their own name."""
     lines = []
-    for name, dialect in dialects.items():
+    for name, dialect in ROWS.items():
+        place = f"{url}/{dialect}" if dialect in JUDGES else url
         lines += [
             "[[upstreams]]",
             f'name = "{name}"',
             f'dialect = "{dialect}"',
-            f'url = "{url}"',
+            f'url = "{place}"',
             'key_variable = "TEST_KEY"',
             f'models = ["{name}-*"]',
             *(f"{key} = {value}" for key, value in more.items()),
             "",
         ]
     return "\n".join(lines)
-
-
-def more_rows(url: str) -> str:
-    """The same for every dialect that has a judge, each below a path of its own name."""
-    return "\n".join(
-        f'[[upstreams]]\nname = "{_row_name(name)}"\ndialect = "{name}"\nurl = "{url}/{name}"\n'
-        f'models = ["{_row_name(name)}-*"]\n'
-        for name in JUDGES
-    )
-
-
-def _row_name(dialect: str) -> str:
-    """The vendor of a dialect, or its API where the vendor has an older one among the first rows."""
-    vendor, _, api = dialect.partition("_")
-    return api if vendor in ("openai", "anthropic", "gemini") else vendor
 
 
 def words(canisters: Any) -> list[str]:

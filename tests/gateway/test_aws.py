@@ -19,13 +19,10 @@ import pytest
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
-from .clients import SCENARIOS
 from .running import Running
-from .test_clients import OLD_FOLDER, expected, model_of
+from .test_clients import OLD_FOLDER, UPSTREAMS, expected, jobs_of
 
 NODE = OLD_FOLDER / "node"
-# One of each kind; boto3 goes through all of them.
-THROUGH = ("chat", "anthropic", "gemini", "bedrock")
 PROFILE = "arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.x-1:0"
 HI: Any = [{"role": "user", "content": [{"text": "Hi"}]}]
 
@@ -47,10 +44,10 @@ def run_node(url: str, jobs: list[tuple[str, str]], name: str, secret: str) -> A
 
 
 def test_the_sdk_for_javascript(gateway: Running) -> None:
-    jobs = [(scenario, model_of(name, scenario)) for name in THROUGH for scenario in SCENARIOS]
-    for (scenario, _), said in zip(jobs, run_node(gateway.url, jobs, "any", "key"), strict=True):
-        expected(scenario, said)
-        assert scenario != "error" or said["name"] == "ThrottlingException"
+    jobs = [job for through in UPSTREAMS for job in jobs_of(through)]
+    told = run_node(gateway.url, jobs, "any", "key")
+    for (scenario, model), said in zip(jobs, told, strict=True):
+        expected(scenario, model, said, "bedrock")
 
 
 @pytest.fixture(scope="module")

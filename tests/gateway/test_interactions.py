@@ -12,16 +12,16 @@ from google.genai._interactions.core.error import BadRequestError, NotFoundError
 
 from cannery.storage import open_store
 
-from .running import Running, more_rows, rows, words
+from .running import ROWS, Running, rows, words
 from .upstream import Upstream
 
-MODELS = ("echo", "chat-m", "responses-m", "anthropic-m", "gemini-m", "interactions-m", "ollama-m")
+MODELS = ("echo", *(f"{name}-m" for name in ROWS))
 
 
 @pytest.fixture(scope="module")
 def own(upstream: Upstream, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
     folder = tmp_path_factory.mktemp("interactions")
-    running = Running(folder, rows(upstream.url) + more_rows(upstream.url))
+    running = Running(folder, rows(upstream.url))
     yield running
     running.stop()
 

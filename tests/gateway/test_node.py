@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from .clients import SCENARIOS
 from .running import Running
-from .test_clients import OLD_FOLDER, UPSTREAMS, expected, model_of
+from .test_clients import OLD_FOLDER, UPSTREAMS, expected, jobs_of
 
 NODE = OLD_FOLDER / "node"
 
@@ -22,9 +21,7 @@ def test_the_ai_sdk(gateway: Running, client: str) -> None:
         pytest.skip("needs node and its packages: scripts/e2e_clients.py installs them")
     script = NODE / "client.mjs"
     script.write_text((Path(__file__).parent / "client.mjs").read_text())
-    jobs = [
-        (scenario, model_of(through, scenario)) for through in UPSTREAMS for scenario in SCENARIOS
-    ]
+    jobs = [job for through in UPSTREAMS for job in jobs_of(through)]
     done = subprocess.run(
         ["node", str(script), client, gateway.url, json.dumps(jobs)],
         capture_output=True,
@@ -33,5 +30,5 @@ def test_the_ai_sdk(gateway: Running, client: str) -> None:
         timeout=120,
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    for (scenario, _), said in zip(jobs, json.loads(done.stdout), strict=True):
-        expected(scenario, said)
+    for (scenario, model), said in zip(jobs, json.loads(done.stdout), strict=True):
+        expected(scenario, model, said)

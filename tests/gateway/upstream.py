@@ -159,8 +159,19 @@ class _Handler(BaseHTTPRequestHandler):
         self.answer(200, body)
 
     def do_429(self, dialect: str, model: str, stream: bool) -> None:
-        headers = {"retry-after": RETRY_AFTER, "x-request-id": "up-429", "request-id": "up-429"}
-        self.answer(429, error_body(dialect, 429, "slow down, please"), headers)
+        self.told(dialect, 429, "slow down, please: ")
+
+    def do_400(self, dialect: str, model: str, stream: bool) -> None:
+        self.told(dialect, 400)
+
+    def do_401(self, dialect: str, model: str, stream: bool) -> None:
+        self.told(dialect, 401)
+
+    def told(self, dialect: str, status: int, words: str = "") -> None:
+        """Refuse with advice, in the words of the dialect."""
+        named = {"x-request-id": f"up-{status}", "request-id": f"up-{status}"}
+        body = error_body(dialect, status, f"{words}told {status}")
+        self.answer(status, body, {"retry-after": RETRY_AFTER, **named})
 
     def do_limited(self, dialect: str, model: str, stream: bool) -> None:
         """Tell of limits, of a success and of an error."""
@@ -171,7 +182,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.answer(429, error_body(dialect, 429, "no more"), {**LIMITS, "retry-after": "3"})
 
     def do_500(self, dialect: str, model: str, stream: bool) -> None:
-        self.answer(500, error_body(dialect, 500, "it broke"), {"x-request-id": "up-500"})
+        self.told(dialect, 500, "it broke: ")
 
     def do_refused(self, dialect: str, model: str, stream: bool) -> None:
         self.answer(400, error_body(dialect, 400, "not so"))
@@ -353,24 +364,30 @@ def stream_chunks(dialect: str, response: Any) -> list[bytes]:
     return chunks
 
 
+# The words of the first four dialects for what a status means: OpenAI's and Anthropic's, Google's.
+_KINDS = {
+    400: ("invalid_request_error", "INVALID_ARGUMENT"),
+    401: ("authentication_error", "UNAUTHENTICATED"),
+    429: ("rate_limit_error", "RESOURCE_EXHAUSTED"),
+    503: ("overloaded_error", "UNAVAILABLE"),
+}
+
+
 def error_body(dialect: str, status: int, message: str) -> bytes:
     """An error as the dialect's own server writes it."""
-    shapes: dict[str, Any] = {
-        "openai_chat": {
-            "error": {"message": message, "type": "rate_limit_error", "param": None, "code": "slow"}
-        },
-        "anthropic_messages": {
-            "type": "error",
-            "error": {"type": "rate_limit_error", "message": message},
-            "request_id": f"up-{status}",
-        },
-        "gemini_generate": {
-            "error": {"code": status, "message": message, "status": "RESOURCE_EXHAUSTED"}
-        },
-    }
     if dialect in JUDGES:
         return json.dumps(JUDGES[dialect].error(status, message)).encode()
-    return json.dumps(shapes.get(dialect, shapes["openai_chat"])).encode()
+    kind, word = _KINDS.get(status, ("api_error", "INTERNAL"))
+    shapes: dict[str, Any] = {
+        "anthropic_messages": {
+            "type": "error",
+            "error": {"type": kind, "message": message},
+            "request_id": f"up-{status}",
+        },
+        "gemini_generate": {"error": {"code": status, "message": message, "status": word}},
+    }
+    openai = {"error": {"message": message, "type": kind, "param": None, "code": "slow"}}
+    return json.dumps(shapes.get(dialect, openai)).encode()
 
 
 def _hello(dialect: str) -> Request:

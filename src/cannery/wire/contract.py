@@ -179,8 +179,8 @@ class Dialect(Struct, frozen=True, gc=False):
     defaults: Mapping[str, Any] = {}
     # Which settings of a foreign request it takes from what its reader left; None where it takes none.
     takes_over: Callable[[Request, Left], TakenOver] | None = None
-    # Whether the fields of a tool stand a level deeper, below its type.
-    nests_tools: bool = False
+    # Where fields of a tool stand, if not at its top: the path below the tool, or from ``$`` on that in the body.
+    tool_paths: Mapping[str, str] = {}
     # How it spells the tools that providers run, and those that it defines and the client runs.
     hosted: HostedTable = NO_HOSTED
     # Whether a request body must name its model; elsewhere the URL does.

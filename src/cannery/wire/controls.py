@@ -81,11 +81,9 @@ def distinct(request: Request, dialect: str, report: Report) -> Iterator[tuple[s
 
 
 def field_of(tool: Tool, report: Report, field: str) -> str:
-    """The path of a field below the place of a tool: some dialects keep all but the type a level deeper."""
+    """The path of a field below the place of a tool: some dialects keep it elsewhere than at the top."""
     is_old = tool.residue is not None and tool.residue.form == "functions"
-    if not report.nests_tools or is_old:
-        return f".{field}"
-    return f".{'custom' if tool.is_freeform else 'function'}.{field}"
+    return f".{field}" if is_old else report.tool_paths.get(field, f".{field}")
 
 
 def report_grammar(tool: Tool, report: Report, place: str) -> None:
@@ -125,11 +123,6 @@ def drop_controls(controls: Controls, known: Collection[str], report: Report) ->
     for name, value in given_controls(controls):
         if name not in known:
             drop_control(name, value, report)
-
-
-def switch_place(thinking: Thinking) -> str:
-    """The place that switches thinking off: an effort of none, or a switch."""
-    return "@effort" if thinking.enabled is absent and thinking.effort == "none" else "@thinking"
 
 
 def lose_thinking(thinking: Thinking, report: Report, detail: str) -> None:

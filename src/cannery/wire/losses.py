@@ -12,12 +12,20 @@ from typing import Any
 from msgspec import Struct
 
 from cannery.errors import InputError, LossError
+from cannery.messages.absence import absent
+from cannery.messages.role import Role
 
 INFO, LOST, BLOCKED = "info", "lost", "blocked"
 _ABOUT_CITATIONS = ("CITATION_APPROXIMATED", "CITATION_DROPPED")
 POLICIES = ("allow", "warn", "strict")
+# What is said of a file beside its bytes, which may be a part of a result.
+_OF_FILES = (".source", ".context", ".citations")
+# What is said of thinking, and the parts of that which a source may keep at places of their own.
+_THINKING, _PARTS = "@thinking", ("effort", "budget", "summary")
 # Before a path within: it starts at the wire message that holds the place, not at the place itself.
 ENVELOPE = "^"
+# The same, for one that starts at the body.
+_WHOLE = "$."
 
 CODES: Mapping[str, tuple[str, str]] = {
     "AGENT_MISSING": (BLOCKED, "the body asks an agent that only its provider runs; name a model"),
@@ -237,8 +245,8 @@ class Report(Struct):
     off: Collection[str] = ()
     request: Any = None
     takes_reasoning: bool = False
-    # Whether the dialect of the request keeps the fields of a tool a level deeper.
-    nests_tools: bool = False
+    # Where the dialect of the request keeps fields of a tool.
+    tool_paths: Mapping[str, str] = {}
     taken_names: Collection[str] | None = None
     taken: TakenOver = NOTHING_TAKEN
     lost: list[Lost] = []
@@ -284,11 +292,28 @@ class Report(Struct):
         paths: set[str] = set()
         for code, place, detail, within in self.lost:
             severity, usual = CODES[code]
-            path = "$" if place is None else _path(place, within, locate)
+            path = "$" if place is None else _path(*self._found(place, within), locate)
             paths.add(path)
             found.append(Loss(code, severity, path, detail or usual))
         # Most losses have a path of their own.
         return (*(found if len(paths) == len(found) else dict.fromkeys(found)),)
+
+    def _found(self, place: int | str, within: str) -> tuple[int | str, str]:
+        """A place as the source has it, and the path below it.
+
+        A result says its parts together, so that what is said of a file in it has no path. Of thinking the source may
+        give a part only, which may stand elsewhere than the switch.
+        """
+        request = self.request
+        if within in _OF_FILES and request is not None and type(place) is int:
+            is_result = request.conversation[place].role is Role.Result
+            return place, "" if is_result else within
+        if place == _THINKING and request is not None and request.controls.thinking is not absent:
+            thinking = request.controls.thinking
+            given = [name for name in _PARTS if getattr(thinking, name) is not absent]
+            is_part = len(given) == 1 and thinking.enabled is absent
+            return f"@{given[0]}" if is_part else place, within
+        return place, within
 
     def repairs(self, locate: Locate) -> tuple[Repair, ...]:
         """The repairs, each once, with paths."""
@@ -334,6 +359,8 @@ def real_losses(losses: Iterable[Loss]) -> tuple[Loss, ...]:
 
 
 def _path(place: int | str, within: str, locate: Locate) -> str:
+    if within[:2] == _WHOLE:
+        return within.removeprefix(_WHOLE)
     if within[:1] == ENVELOPE:
         path, within = locate(place, True), within[1:]
     else:

@@ -223,3 +223,10 @@ def test_how_long_a_server_worked_is_no_loss():
     body = {"model": "m", "created_at": "2026-11-15T10:00:00Z", "message": message, "done": True}
     told = {**body, "done_reason": "stop", **dict.fromkeys(durations, 7)}
     assert translated(told, "ollama_chat", "openai_chat", kind="response")[1] == []
+
+
+def test_a_document_outside_of_a_result_comes_back():
+    document = {"type": "document", "document": {"data": {"temp": 5}}}
+    body = ask({"role": "system", "content": [{"type": "text", "text": "S"}, document]}, ASKED)
+    request = cannery.normalize_request(body, COHERE)
+    assert json.loads(cannery.nativize_request(request, COHERE).body) == body

@@ -200,3 +200,28 @@ def test_the_code_of_an_error_is_a_word(status: int, code: str):
     read = dialect.read_error(status, body)
     assert (read.message, read.code) == ("no", code)
     assert read.kind is not None
+
+
+STEP = {"type": "function_result", "call_id": "c", "name": "f", "result": "r"}
+KEPT: list[Any] = [
+    [{"role": "user", "content": [STEP, {"type": "text", "text": "and?"}], "x_new": 1}],
+    [{"role": "user", "content": [STEP], "x_new": 1}],
+    {"type": "image", "data": "AAAA", "mime_type": ""},
+]
+
+
+@pytest.mark.parametrize(
+    "given", KEPT, ids=["around a step and a text", "around a step", "no type"]
+)
+def test_what_stands_around_a_turn_and_a_blank_type_come_back(given: Any):
+    body = {"model": "m", "input": given}
+    request = cannery.normalize_request(body, "gemini_interactions")
+    assert json.loads(cannery.nativize_request(request, "gemini_interactions").body) == body
+
+
+def test_a_capital_type_of_a_pdf_does_not_cost_its_name():
+    shown = {"type": "image", "data": "JVBERi0xLjQK", "mime_type": "Application/Pdf"}
+    body = {"model": "m", "input": [shown]}
+    rendered = cannery.translate(body, source="gemini_interactions", target="bedrock_converse")
+    (message,) = json.loads(rendered.body)["messages"]
+    assert message["content"][1]["document"]["name"] == "document"

@@ -313,7 +313,10 @@ def around_whole(body: Body) -> Body:
 
 def error(status: int, message: str) -> Body:
     """An error as the server writes it."""
-    kind = "rate_limited" if status == 429 else "invalid_request_error"
+    if status == 401:
+        return {"detail": message}
+    kinds = {429: "rate_limited", 500: "internal_server_error"}
+    kind = kinds.get(status, "invalid_request_error")
     return {"object": "error", "message": message, "type": kind, "param": None, "code": "1300"}
 
 

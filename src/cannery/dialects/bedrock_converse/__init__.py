@@ -76,6 +76,7 @@ DIALECT = Dialect(
         Route("POST", "/model/{model}/converse-stream", "stream", safe=""),
     ),
     control_paths=CONTROL_PATHS,
+    tool_paths={"strict": ".toolSpec.strict"},
     rules_for=rules_by_model(RULES),
     modelled=MODELLED,
     modelled_answer=MODELLED_ANSWER,

@@ -326,7 +326,7 @@ def _files(canister: AnyCanister) -> Iterator[FileContentClass]:
             is_search = part.mime_type == SEARCH_RESULT
             if isinstance(part, FileContentClass) and not is_search:
                 yield part
-            elif part.mime_type == "application/pdf":
+            elif part.mime_type.lower() == "application/pdf":
                 yield new_file(part.payload, part.mime_type)
 
 

@@ -229,16 +229,11 @@ class ConverseReader(Reader):
         if kind == "toolResult" and role == "user" and self._result(block, path, joined=joined):
             return
         held, patch, more = self.block(block, path, is_answer=role == "assistant")
-        if (
-            kind in _DEEP
-            and len(block) == 1
-            and type(held) is FileContentClass
-            and patch is not None
-        ):
-            patch = patch["d"][kind]
-            more = [*more, INNER]
-        if kind in _DEEP and type(held) is FileContentClass:
+        if kind in _DEEP and len(block) == 1 and type(held) is FileContentClass:
             path = (*path, kind)
+            if patch is not None:
+                patch = patch["d"][kind]
+                more = [*more, INNER]
         self._add(role, held, path, patch, [*words, *more], joined=joined)
 
     def _add(

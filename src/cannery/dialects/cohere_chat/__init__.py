@@ -89,7 +89,7 @@ DIALECT = Dialect(
     modelled=MODELLED,
     defaults={"safety_mode": "CONTEXTUAL", "logprobs": False, "priority": 0},
     modelled_answer=MODELLED_ANSWER,
-    nests_tools=True,
+    tool_paths={"strict": f"$.{STRICT}"},
     short_names=("cohere",),
     service=Service(
         headers=Headers(returned=("x-debug-trace-id", "x-trial-endpoint-*"), agents=("cohere",)),

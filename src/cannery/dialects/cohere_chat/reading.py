@@ -55,6 +55,8 @@ class CohereReader(ChatReader):
     # Whether an answer is read, whose content is always a list.
     is_answer = False
     _start = 0
+    # Whether the contents of a result are read, which alone has documents.
+    _is_in_result = False
 
     def assistant(self, message: Object, role: str, path: Path) -> None:
         """An assistant message: what was said, what was planned, then what was called."""
@@ -132,7 +134,9 @@ class CohereReader(ChatReader):
     # --- documents -----------------------------------------------------------------------------
 
     def _document(self, part: Object, path: Path) -> Held | None:
-        """A document of a result: its data."""
+        """A document of a result: its data; elsewhere there are none."""
+        if not self._is_in_result:
+            return None
         place = path_text(path)
         document = self.object(self.field(part, DOCUMENT, place), f"{place}.document")
         data = document.get("data")
@@ -146,7 +150,9 @@ class CohereReader(ChatReader):
         self, content: list[Any], path: Path
     ) -> tuple[Any, str | None, Object | None]:
         kinds = [item.get("type") if type(item) is dict else None for item in content]
+        self._is_in_result = True
         held, form, patch = super()._result_parts(content, path)
+        self._is_in_result = False
         if DOCUMENT not in kinds:
             return held, form, patch
         read = held.parts if isinstance(held, PartsContentClass) else (held,)

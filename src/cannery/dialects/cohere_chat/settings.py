@@ -184,7 +184,7 @@ def _write_strict(request: Request, body: Object, report: Report) -> None:
 def _report_strict(tools: list[Tool], request: Request, report: Report) -> None:
     for tool in tools:
         if tool.strict is True:
-            place = f"tools[{request.tools.index(tool)}]"
+            place = report.tool_place(request.tools.index(tool))
             detail = "Cohere follows all tools strictly or none"
             report.lose("FIELD_DROPPED", place, detail, field_of(tool, report, "strict"))
 

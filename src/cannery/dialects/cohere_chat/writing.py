@@ -132,7 +132,6 @@ class CohereWriter(ChatWriter):
         data = [self._data(each) for each in contents]
         if self.is_same or canister.is_error or not any(map(_is_object, data, contents)):
             return super()._result_content(piece, form)
-        self._is_nested = True
         parts = [
             {"type": DOCUMENT, DOCUMENT: {"data": said}}
             if _is_object(said, each)
@@ -142,7 +141,6 @@ class CohereWriter(ChatWriter):
         ]
         others = [each for said, each in zip(data, contents, strict=True) if said is None]
         texts, media = self._result_media(others, canister.invocation_id, piece.place)
-        self._is_nested = False
         if media:
             self.report.lose("MEDIA_MOVED", piece.place)
         return [*parts, *({"type": "text", "text": text} for text in texts)], media

@@ -57,7 +57,6 @@ from cannery.wire.controls import (
     given_controls,
     lose_thinking,
     number,
-    switch_place,
 )
 from cannery.wire.losses import Report
 from cannery.wire.places import Places
@@ -362,7 +361,7 @@ def _write_thinking(
     config: Object = {}
     effort = thinking.effort
     if _is_off(thinking):
-        _write_off(switch_place(thinking), model, config, report)
+        _write_off("@thinking", model, config, report)
     elif isinstance(thinking.budget, int):
         config["thinkingBudget"] = budget = _within(thinking.budget, model)
         if budget != thinking.budget:

@@ -107,8 +107,6 @@ class MessageWriter:
         self._cite = cite
         self.signs = signs
         self._position = 0
-        # Whether what is written is a part of a result, which has no place of its own.
-        self._is_nested = False
         self._names: dict[str, str] = {}
         self._idless: set[str] = set()
         self._has_stand_ins = False
@@ -382,11 +380,10 @@ class MessageWriter:
 
     def _file(self, content: FileContentClass, place: int | None) -> tuple[Object, ...]:
         if content.context is not None:
-            within = "" if self._is_nested else context_path(content)
+            within = context_path(content)
             self.report.lose("FIELD_DROPPED", place, "Gemini has no context of a file", within)
         if content.citable:
-            within = "" if self._is_nested else ".citations"
-            self.report.lose("FIELD_DROPPED", place, "Gemini cites no files", within)
+            self.report.lose("FIELD_DROPPED", place, "Gemini cites no files", ".citations")
         if content.chunks:
             return self._chunks(content, place)
         parts = self._media(content, place)
@@ -529,14 +526,12 @@ class MessageWriter:
     def _result_media(self, held: Any, place: int | None) -> tuple[list[Object], list[str]]:
         """The media of a result, and the documents among them that became text."""
         contents = held.parts if isinstance(held, PartsContentClass) else (held,)
-        self._is_nested = True
         parts = [
             part
             for content in contents
             if not isinstance(content, _SAID)
             for part in self._said(content, place)
         ]
-        self._is_nested = False
         media = [part for part in parts if "text" not in part]
         return media, [part["text"] for part in parts if "text" in part]
 

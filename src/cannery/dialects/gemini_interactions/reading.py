@@ -320,8 +320,9 @@ class StepReader:
         envelope = set_again(left)
         self._word = "turn"
         place = (*path, "content")
+        start = len(self.canisters)
         if shape or not contents:
-            self._say(contents, role, place, envelope, shape)
+            self._say(contents, role, place, None, shape)
             contents = []
         for index, content in enumerate(contents):
             value = _expect(dict, content, (*place, index))
@@ -331,9 +332,14 @@ class StepReader:
                 self.step(step, (*place, index))
             else:
                 words = self._take_word()
-                self._content(value, role, (*place, index), envelope, words, joined=index > 0)
-                envelope = None
+                self._content(value, role, (*place, index), None, words, joined=index > 0)
         self._word = ""
+        if envelope is not None:
+            # The first canister has what belongs to the whole turn, whatever it is.
+            first = self.canisters[start]
+            residue = first.residue or Residue(NAME)
+            residue = msgspec.structs.replace(residue, envelope=write_json(envelope))
+            msgspec.structs.force_setattr(first, "residue", residue)
 
     # --- steps ---------------------------------------------------------------------------------
 
@@ -506,7 +512,7 @@ def _read_media(content: Object, kind: str) -> _Read:
     else:
         return new_opaque(NAME, kind, write_json(content)), None
     del content["type"]
-    if type(mime_type) is str:
+    if type(mime_type) is str and mime_type:
         del content["mime_type"]
     else:
         mime_type = ""

@@ -40,7 +40,6 @@ from cannery.wire.controls import (
     is_possible,
     put,
     report_grammar,
-    switch_place,
 )
 from cannery.wire.foreign import report_residue
 from cannery.wire.losses import Report
@@ -390,7 +389,7 @@ def _write_thinking(thinking: Thinking, request: Request, config: Object, report
     if thinking.enabled is False or effort == "none" or thinking.budget == 0:
         level = (least_level(model) or "MINIMAL").lower()
         config["thinking_level"] = level
-        report.lose("CONTROL_CHANGED", switch_place(thinking), f"thinking is {level!r} at least")
+        report.lose("CONTROL_CHANGED", "@thinking", f"thinking is {level!r} at least")
     elif effort is absent and isinstance(thinking.budget, int) and thinking.budget > 0:
         config["thinking_level"] = effort_of(thinking.budget)
         report.lose("CONTROL_CHANGED", "@budget", "a token budget became a level")

@@ -155,7 +155,6 @@ class StepWriter:
         self.is_same = is_same
         self.model = model if isinstance(model, str) else None
         self._names: dict[str, str] = {}
-        self._is_nested = False
 
     def instruction(self, piece: Piece) -> str:
         """The words of the system instruction."""
@@ -365,8 +364,7 @@ class StepWriter:
             (".citations", content.citable),
         ):
             if lost:
-                within = "" if self._is_nested else path
-                self.report.lose("FIELD_DROPPED", place, f"a file has no {path[1:]!r} here", within)
+                self.report.lose("FIELD_DROPPED", place, f"a file has no {path[1:]!r} here", path)
         if content.chunks:
             self.report.lose("DOCUMENT_TO_TEXT", place)
             parts = [part for chunk in content.chunks for part in self.contents(chunk, place)]
@@ -444,9 +442,7 @@ class StepWriter:
         if called is not None:
             step["name"] = called
         if "absent" not in words:
-            self._is_nested = True
             step["result"] = self._answer(canister, piece.place, words)
-            self._is_nested = False
         if canister.is_error:
             step["is_error"] = True
         return step if residue is None else recall(step, residue.part)

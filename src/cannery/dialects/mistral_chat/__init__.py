@@ -21,6 +21,7 @@ from cannery.dialects.mistral_chat.streams import (
 )
 from cannery.dialects.mistral_chat.writing import write_request
 from cannery.families.chat.answers import response_reader, response_writer
+from cannery.families.chat.tools import TOOL_PATHS
 from cannery.wire.aliasing import aliased
 from cannery.wire.contract import Dialect, Route, Rules
 from cannery.wire.service import Headers, Replies, Service, Streams
@@ -79,7 +80,7 @@ DIALECT = Dialect(
     control_paths=CONTROL_PATHS,
     modelled=MODELLED,
     defaults={"safe_prompt": False},
-    nests_tools=True,
+    tool_paths=TOOL_PATHS,
     short_names=("mistral",),
     service=Service(
         headers=Headers(

@@ -58,6 +58,16 @@ SHAPE = Shape(
     always_counts=True,
 )
 
+# Words for kinds of errors, as other dialects have them and as Mistral does (errors quoted in public, 2026-09).
+_KINDS = {"rate_limit_error": "rate_limited", "api_error": "internal_server_error"}
+_WORDS = {word: kind for kind, word in _KINDS.items()}
+_REFUSALS = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    429: "rate_limit_error",
+}
+
 
 class MistralStreamReader(ChatStreamReader):
     """Reads a stream whose content comes as text or as chunks."""
@@ -190,11 +200,19 @@ class MistralStreamWriter(ChatStreamWriter):
         """End the answer with an error."""
         self.is_over = True
         own = own_failure(event, NAME)
-        return data_frame(own or _error(event.message, event.kind, None))
+        status = 500 if event.status is None else event.status
+        return data_frame(own or _error(event.message, _kind(event.kind, status), None))
 
 
-def _error(message: str, kind: str | None, code: str | None) -> Object:
+def _error(message: str, kind: str, code: str | None) -> Object:
     return {"object": "error", "message": message, "type": kind, "param": None, "code": code}
+
+
+def _kind(kind: str | None, status: int) -> str:
+    """Mistral's word for the kind of an error."""
+    if kind is None:
+        kind = "api_error" if status >= 500 else _REFUSALS.get(status, "invalid_request_error")
+    return _KINDS.get(kind, kind)
 
 
 def read_error(status: int, body: bytes) -> WireError:
@@ -211,8 +229,9 @@ def read_error(status: int, body: bytes) -> WireError:
     if type(told) is list:
         told = "; ".join(map(_validation, told))
     names = ("type", "code", "param", "request_id")
-    known = (str(value[key]) if value.get(key) is not None else None for key in names)
-    return WireError(status, told if type(told) is str else write_json(told), *known)
+    kind, *known = (str(value[key]) if value.get(key) is not None else None for key in names)
+    message = told if type(told) is str else write_json(told)
+    return WireError(status, message, _WORDS.get(kind or "", kind), *known)
 
 
 def _validation(item: Any) -> str:
@@ -225,4 +244,4 @@ def _validation(item: Any) -> str:
 
 def write_error(error: WireError) -> bytes:
     """The body of an error."""
-    return encode(_error(error.message, error.kind or "invalid_request_error", error.code))
+    return encode(_error(error.message, _kind(error.kind, error.status), error.code))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import partial
 
 from cannery.dialects.ollama_chat.requests import NAME, SHAPE, read_request, write_request
+from cannery.families.chat.tools import TOOL_PATHS
 from cannery.families.ollama.answers import response_reader, response_writer
 from cannery.families.ollama.service import RULES, ollama_service
 from cannery.families.ollama.settings import CONTROL_PATHS, DEFAULTS, MODELLED, shared_settings
@@ -44,7 +45,7 @@ DIALECT = Dialect(
     modelled=MODELLED,
     defaults=DEFAULTS,
     takes_over=shared_settings,
-    nests_tools=True,
+    tool_paths=TOOL_PATHS,
     short_names=("ollama",),
     service=ollama_service(SHAPE),
     signs=(

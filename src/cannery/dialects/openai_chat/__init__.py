@@ -24,6 +24,7 @@ from cannery.dialects.openai_chat.settings import (
 from cannery.families.chat.answers import response_reader, response_writer
 from cannery.families.chat.stream_reading import ChatStreamReader
 from cannery.families.chat.stream_writing import ChatStreamWriter
+from cannery.families.chat.tools import TOOL_PATHS
 from cannery.families.chat.writing import ChatWriter
 from cannery.families.openai.service import HEADERS, PASSED
 from cannery.families.openai.shared import shared_settings
@@ -79,7 +80,7 @@ DIALECT = Dialect(
     modelled=MODELLED,
     modelled_answer=MODELLED_ANSWER,
     takes_over=partial(shared_settings, NAME),
-    nests_tools=True,
+    tool_paths=TOOL_PATHS,
     short_names=("openai", "chat", "gpt"),
     service=Service(
         headers=HEADERS,

@@ -113,8 +113,6 @@ class ItemWriter:
         self.written: list[Any] = []
         self._reasoning_id: str | None = None
         self._freeform: set[str] = set()
-        # Whether the contents of a result are written, which are below its place.
-        self._is_nested = False
 
     def items(self, pieces: list[Piece]) -> list[Any]:
         """The items of all pieces."""
@@ -328,9 +326,7 @@ class ItemWriter:
         canister: Any = piece.canister
         if "empty" in words:
             return []
-        self._is_nested = True
         parts = self.input_parts(canister.held, piece.place)
-        self._is_nested = False
         if canister.is_error:
             self._flag(parts, canister, piece.place)
         residue = canister.residue
@@ -504,8 +500,7 @@ class ItemWriter:
             ):
                 if said:
                     detail = f"a file has no {path[1:]!r} here"
-                    within = "" if self._is_nested else path
-                    self.report.lose("FIELD_DROPPED", place, detail, within)
+                    self.report.lose("FIELD_DROPPED", place, detail, path)
             if content.chunks:
                 return self._chunks(content, place)
         if isinstance(payload, Location):

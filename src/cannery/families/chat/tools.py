@@ -24,6 +24,8 @@ from cannery.wire.schemas import lists_properties, object_schema
 
 _Item = dict[str, Any]
 _decode = msgspec.json.Decoder().decode
+# Where fields stand below a tool.
+TOOL_PATHS = {"strict": ".function.strict", "format": ".custom.format"}
 NO_PARAMETERS = {"type": "object", "properties": {}}
 _FREEFORM = write_json(
     {

@@ -76,8 +76,6 @@ class ChatWriter:
     has_freeform: ClassVar[bool] = True
     # How closely an image may be looked at.
     details: ClassVar[frozenset[str]] = frozenset({"auto", "low", "high", "original"})
-    # Whether what is being written stands inside a result, so that its fields have no path of their own.
-    _is_nested = False
 
     def __init__(
         self,
@@ -341,11 +339,10 @@ class ChatWriter:
     def _file_facts(self, content: FileContentClass, place: int | None) -> None:
         """Name what Chat has no field for."""
         if content.context is not None:
-            within = "" if self._is_nested else context_path(content)
+            within = context_path(content)
             self.report.lose("FIELD_DROPPED", place, "Chat has no notes on a file", within)
         if content.citable:
-            within = "" if self._is_nested else ".citations"
-            self.report.lose("FIELD_DROPPED", place, "Chat cites no files", within)
+            self.report.lose("FIELD_DROPPED", place, "Chat cites no files", ".citations")
         if content.name and not (content.chunks or is_text_file(content)):
             self.report.lose("NAME_HIDDEN", place)
 
@@ -409,9 +406,7 @@ class ChatWriter:
         texts = list(self._texts(contents))
         if canister.is_error:
             texts = self._flagged(texts, canister, piece.place)
-        self._is_nested = True
         documents, media = self._result_media(contents, canister.invocation_id, piece.place)
-        self._is_nested = False
         if media and not (self.is_same and form == ATTACHED):
             self.report.lose("MEDIA_MOVED", piece.place)
         if form == "list" or (len(texts) + len(documents) > 1 and not media):

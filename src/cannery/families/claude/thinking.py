@@ -25,7 +25,6 @@ from cannery.wire.controls import (
     effort_of,
     lose_thinking,
     put,
-    switch_place,
 )
 from cannery.wire.losses import Report
 
@@ -108,7 +107,7 @@ def _write_off(thinking: Thinking, body: Object, report: Report) -> None:
     if always_thinks(body.get("model")):
         body.setdefault("output_config", {})["effort"] = "low"
         detail = "this model always thinks, at least 'low'"
-        report.lose("CONTROL_CHANGED", switch_place(thinking), detail)
+        report.lose("CONTROL_CHANGED", "@thinking", detail)
     else:
         body["thinking"] = {"type": "disabled"}
     if thinking.effort not in (absent, "none"):

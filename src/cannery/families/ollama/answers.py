@@ -87,6 +87,9 @@ def _read_response(shape: Shape, fields: Fields, places: Places) -> Response:
     reader.assistant(message, (shape.message,) if shape.message else ())
     has_calls = any(type(each) is InvocationCanisterClass for each in reader.canisters)
     finish = read_finish(body.get("done_reason"), has_calls=has_calls)
+    if "done_reason" not in body:
+        # What the answer does not say is told at what holds it.
+        places.settings["finish"] = ()
     created = read_time(when)
     around: list[str] = []
     take_usual(body, "model", model if type(model) is str else "", around)
