@@ -392,7 +392,7 @@ def claiming(identifier, *words, scope="", session=""):
     )
 
 
-def test_what_a_living_conversation_holds_cannot_be_claimed(backend):
+def test_what_a_living_conversation_has_claimed_cannot_be_claimed_again(backend):
     backend.commit(claiming("c", "a", "b"))
     with pytest.raises(ConflictError):
         backend.commit(claiming("d", "a"))
@@ -405,13 +405,6 @@ def test_what_a_living_conversation_holds_cannot_be_claimed(backend):
     deleted(backend)
     backend.commit(claiming("d", "a"))
     assert backend.metadata("f") is None
-
-
-def test_what_was_said_without_a_claim_is_held_too(backend):
-    metadata = made(backend)
-    backend.commit(change(metadata, b"a", b"b"))
-    with pytest.raises(ConflictError):
-        backend.commit(claiming("d", "a"))
 
 
 def test_of_many_that_claim_the_same_one_is_made(location):

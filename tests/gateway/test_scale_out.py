@@ -1,4 +1,4 @@
-"""Three gateways on one PostgreSQL and one bucket; one of them is killed."""
+"""Three gateways on one store: PostgreSQL with a bucket, a directory, a SQLite file; one of them is killed."""
 
 import concurrent.futures
 import http.client
@@ -21,16 +21,19 @@ from tests.locations import new_database
 CHAT = "/v1/chat/completions"
 
 
-@pytest.fixture
-def url():
-    return new_database(with_bucket=True)
+@pytest.fixture(params=["postgresql", "directory", "sqlite"])
+def url(request, tmp_path):
+    if request.param == "postgresql":
+        return new_database(with_bucket=True)
+    return f"sqlite:{tmp_path}/shared" if request.param == "sqlite" else str(tmp_path / "shared")
 
 
 @pytest.fixture
 def gateways(upstream, tmp_path, url):
     config = f'[recording]\nacknowledge = "durable"\nstore = "{url}"\n' + rows(upstream.url)
+    environment = servers.s3().settings if "content=s3" in url else {}
     started = [
-        Running(tmp_path / name, config, record=None, environment=servers.s3().settings)
+        Running(tmp_path / name, config, record=None, environment=environment)
         for name in ("one", "two", "three")
     ]
     yield started

@@ -151,8 +151,9 @@ class Change(Struct, frozen=True, kw_only=True):
 
     ``scope`` is the conversation's: content is shared and found within it only. A second commit with the same
     ``key`` in a scope changes nothing and gives the receipt of the first; a backend remembers at least the last
-    10,000 keys. ``claims`` are digests of histories (``Catalogue.match``) that no living conversation of the scope and
-    ``session`` may hold; ConflictError if one does. Of two changes that claim the same only one is made.
+    10,000 keys. ``claims`` are digests of histories (``Catalogue.match``): of the changes that claim the same for a
+    scope and ``session`` only one is made, as long as its conversation lives; ConflictError for the others. A backend
+    remembers at least the last 10,000 claims. A writer looks for the history with ``match`` before it claims.
     """
 
     identifier: str
@@ -370,9 +371,6 @@ class Catalogue(Protocol):
 
     A scope of None means every scope.
     """
-
-    is_in_commit: bool
-    """Whether it changes in the same transaction as the truth, so that a claim costs nothing; else it must catch up."""
 
     def key(self, scope: str) -> bytes:
         """What the digests of a scope's histories, and of their canisters, are keyed with; empty for nothing."""

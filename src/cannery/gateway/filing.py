@@ -140,7 +140,7 @@ class Filer:
             identifier=None if plan.identifier in self._moved else plan.identifier,
             match=msgspec.UNSET if is_guess else match,
             is_exact=not is_guess,
-            is_claimed=self.store.backend.catalogue.is_in_commit and _is_first(entry, plan),
+            is_claimed=_is_first(entry, plan),
             session=entry.identity.session,
             is_apart=entry.identity.is_side,
             link=self._link(entry, plan),

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from cannery.storage.store import Store
 
 _ATTEMPTS = 100
+# Between a look-up and its commit a backend must not forget what others claim meanwhile.
+_MOST_TOGETHER = 1000
 _NOTHING = Conversation()
 
 
@@ -60,7 +62,7 @@ class Filing(Struct, frozen=True):
     ``Store.recognise`` would find; None if nothing of the history is stored. With ``is_exact`` it is filed there or not
     at all: a ConflictError or ConversationNotFoundError says that it does not fit. With ``is_apart`` nothing is added
     to what is found: a fork goes on from there. With ``is_claimed`` a history that is said to be new is refused with a
-    ConflictError where another conversation holds its beginning. ``link`` says what a new conversation is to its
+    ConflictError where another was filed meanwhile that begins like it. ``link`` says what a new conversation is to its
     parent, and ``turn`` what is kept with the first message that is added.
     """
 
@@ -164,7 +166,7 @@ def file_many(
     key = store.digest_key(store.own_scope)
     for filing in filings:
         work = _Work(filing if isinstance(filing, Filing) else Filing(filing), key)
-        if not said.isdisjoint(work.looks_for):
+        if len(batch) >= _MOST_TOGETHER or not said.isdisjoint(work.looks_for):
             filed += _file(store, batch)
             batch, said = [], set()
         batch.append(work)

@@ -40,7 +40,6 @@ class EncryptedCatalogue:
         self._reader = reader
         self._inner = reader.inner.catalogue
         self._ring = ring
-        self.is_in_commit = self._inner.is_in_commit
 
     def key(self, scope: str) -> bytes:
         """What the digests of a scope are keyed with."""

@@ -154,33 +154,18 @@ class DirectoryBackend(SingleCommits):
         wanted = list(changes)
         for change in wanted:
             check_change(change)
-        held = self._held(wanted)
-        made = [change for change in wanted if id(change) not in held]
         with medium(self._files.root):
-            outcomes = iter(self._commits.submit(map(self._builder, made), durability))
+            outcomes = self._commits.submit(map(self._builder, wanted), durability)
         results: list[Receipt | CanneryError] = []
-        for change in wanted:
-            outcome = None if id(change) in held else next(outcomes)
-            failure = held[id(change)] if outcome is None else outcome.failure()
-            if outcome is not None and failure is None:
+        for change, outcome in zip(wanted, outcomes, strict=True):
+            failure = outcome.failure()
+            if failure is None:
                 self.catalogue.note(change, outcome.value)
-                results.append(outcome.value)
-            else:
-                results.append(failure or StorageError("a change without an outcome"))
+            results.append(outcome.value if failure is None else failure)
         if any(isinstance(one, _ClaimedError) for one in results):
             # Who claimed it may wait for a sync; who looks again finds it.
             self._commits.place()
         return results
-
-    def _held(self, changes: Sequence[Change]) -> dict[int, CanneryError]:
-        """The changes that claim what a conversation is known to hold."""
-        claiming = [change for change in changes if change.claims]
-        if not claiming:
-            return {}
-        return {
-            id(change): _ClaimedError("another conversation holds this history already")
-            for change in self.catalogue.claimed(claiming)
-        }
 
     def _refusal(self) -> StoreUnavailableError:
         reason = "its medium is read-only, or its permissions forbid writing"

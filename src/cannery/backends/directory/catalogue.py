@@ -19,7 +19,7 @@ from typing import Protocol, TypeVar
 import msgspec
 from msgspec import Struct
 
-from cannery.backends._catalogue import matching, writing
+from cannery.backends._catalogue import writing
 from cannery.backends._catalogue.queries import Queries
 from cannery.backends._catalogue.schema import Row, check, row_of, rows, seal_of
 from cannery.backends._contract import (
@@ -93,8 +93,6 @@ class _State(Struct, frozen=True, array_like=True):
 class DerivedCatalogue(Queries):
     """Tables that follow a change feed; ``path`` None keeps them in memory."""
 
-    is_in_commit = False
-
     def __init__(self, path: str | None, truth: Truth, describe: Describe) -> None:
         self.file = IndexFile(path)
         self._truth = truth
@@ -111,16 +109,6 @@ class DerivedCatalogue(Queries):
         """Remember a change that was made, so that it need not be read."""
         self.recent.note(change, receipt)
         self._has_news = True
-
-    def claimed(self, changes: Sequence[Change]) -> list[Change]:
-        """The changes that claim what a living conversation holds."""
-        return self._ask(
-            lambda connection: [
-                change
-                for change in changes
-                if matching.is_claimed(connection, change.scope, change.session, change.claims)
-            ]
-        )
 
     def rebuild(self, progress: Progress | None = None) -> None:
         """Throw the tables away and build them again; ``progress`` hears of conversations, each counted twice."""

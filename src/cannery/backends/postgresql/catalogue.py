@@ -70,8 +70,6 @@ _PAGE = 200
 class PostgresqlCatalogue:
     """Tables beside the truth."""
 
-    is_in_commit = True
-
     def __init__(self, pool: Pool, objects: Objects | None, describe: Describe) -> None:
         self._pool = pool
         self._objects = objects

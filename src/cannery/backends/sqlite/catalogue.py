@@ -30,8 +30,6 @@ class HasContents(Protocol):
 class SqliteCatalogue(Queries):
     """Tables beside the truth."""
 
-    is_in_commit = True
-
     def __init__(self, database: Database, backend: HasContents, describe: Describe) -> None:
         self._database = database
         self._backend = backend
