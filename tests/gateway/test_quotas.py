@@ -212,3 +212,26 @@ def test_the_command_line_tells_what_things_cost(metered: Running) -> None:
     assert cost["input_tokens"] == sum(line["input_tokens"] for line in lines)
     text = _run("stats", *store)
     assert "key carol: $" in text
+
+
+@pytest.mark.parametrize("kind", ["directory", "sqlite"])
+def test_gateways_that_share_a_store_share_budgets(
+    upstream: Upstream, tmp_path: Path, kind: str
+) -> None:
+    """What is spent at one is refused at the other a moment later; asking for models costs nothing."""
+    shared = f"sqlite:{tmp_path}/shared" if kind == "sqlite" else str(tmp_path / "shared")
+    config = f'[recording]\nstore = "{shared}"\n{CONFIG}' + _rows(upstream.url)
+    gateways = [
+        Running(tmp_path / name, config, record=None, environment=KEYS) for name in ("one", "two")
+    ]
+    one, two = gateways
+    try:
+        body = chat("gpt-4o", ("user", "Hi"))
+        assert ask(one, CHAT, body, shown("CAROL"))[0] == 200
+        assert ask(one, CHAT, body, {**shown("ALICE"), "x-request-id": "mine"})[0] == 200
+        wait_for(lambda: ask(two, "/v1/models", None, shown("ALICE"))[0] == 429, "it may go on")
+        assert ask(two, CHAT, body, shown("ALICE"))[0] == 429
+        assert ask(two, CHAT, body, shown("CAROL"))[0] == 200
+    finally:
+        for gateway in gateways:
+            gateway.stop()

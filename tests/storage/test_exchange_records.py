@@ -1,6 +1,7 @@
 """What exchanges took, read from stores as earlier versions left them."""
 
 import json
+from pathlib import Path
 
 import cannery
 from cannery.storage.exchanges import (
@@ -53,6 +54,67 @@ def test_journals_of_earlier_versions_keep_their_figures(tmp_path):
         assert list(records_since(store.within("bob"))) == []
         assert record_of_reply(store.within("bob"), "msg_2") is None
         assert len(list(records_since(store.within("alice")))) == 3
+
+
+def test_verify_names_damage_to_the_log_of_exchanges(location):
+    """A flipped bit, a line that was torn, and records of conversations that are not there."""
+    with cannery.open_store(location) as store:
+        name = store.create(canisters=[cannery.user("Hi")]).identifier
+        gone = store.create(canisters=[cannery.user("Bye")]).identifier
+        append_records(store, [record(conversation=name, request_id=f"r{at}") for at in range(4)])
+        append_records(store, [record(conversation=gone), record(conversation="")])
+        store.delete(gone)
+        store.collect_garbage()
+        report = store.verify()
+        assert report.is_sound
+        assert (report.exchanges, report.exchanges_of_none) == (6, 1)
+        _flip(store, location, b'"r1"', b'"r7"')
+        report = store.verify()
+        assert [str(one) for one in report.damages] == [
+            "exchanges, line 2: not the record that was written"
+        ]
+        assert [one.request_id for one in records_of(store, store.metadata_of(name))] == [
+            "r0",
+            "r2",
+            "r3",
+        ]
+
+
+def _flip(store, location, old, new):
+    """Change a record where it lies."""
+    if location.startswith("postgresql"):
+        query = "UPDATE cannery.exchanges SET record = decode(%s, 'hex') WHERE record = decode(%s, 'hex')"
+        for (kept,) in store.backend._pool.rows("SELECT record FROM cannery.exchanges"):
+            if old in kept:
+                store.backend._pool.rows(
+                    query + " RETURNING place", (kept.replace(old, new).hex(), kept.hex())
+                )
+        return
+    if location.startswith("sqlite"):
+        with store.backend._database.writing() as connection:
+            for place, kept in connection.execute("SELECT place, record FROM exchanges").fetchall():
+                query = "UPDATE exchanges SET record = ? WHERE place = ?"
+                connection.execute(query, (kept.replace(old, new), place))
+        return
+    journal = Path(location) / "gateway" / "exchanges.jsonl"
+    journal.write_bytes(journal.read_bytes().replace(old, new))
+
+
+def test_verify_names_a_line_of_the_log_that_has_no_end(tmp_path):
+    with cannery.open_store(tmp_path / "store") as store:
+        append_records(store, [record(conversation="")])
+        journal = tmp_path / "store" / "gateway" / "exchanges.jsonl"
+        whole = journal.read_bytes()
+        for cut in (1, len(whole) // 2, len(whole) - 1):
+            journal.write_bytes(whole + whole[:cut])
+            (damage,) = store.verify().damages
+            assert str(damage).startswith("exchanges, line 2: the last line of")
+        append_records(store, [record(conversation="")])
+        assert [damage.line for damage in store.verify().damages] == []
+        journal.write_bytes(whole + whole[:9])
+        append_records(store, [record(conversation="")])
+        assert [damage.line for damage in store.verify().damages] == [2]
+        assert len(list(records_since(store))) == 2
 
 
 def test_models_without_a_price_are_counted_apart():

@@ -424,11 +424,22 @@ class Note(NamedTuple):
     record: bytes
 
 
+class NotePage(NamedTuple):
+    """A page of the log of exchanges: its records, None for one that is damaged, and where to go on.
+
+    With ``is_first`` it is the log's first page, whatever cursor was given: that one is of another log.
+    """
+
+    cursor: Cursor
+    records: Sequence[bytes | None]
+    is_first: bool
+
+
 class ExchangeLog(Protocol):
     """What exchanges took: a log beside the conversations, which keeps what a deleted one has cost.
 
     What is appended is visible at once and durable soon after; a crash may lose the notes of the last moment, never
-    part of one. No cost but that of ``since`` grows with the number of notes.
+    part of one. No cost but that of reading pages grows with the number of notes.
     """
 
     def append(self, notes: Sequence[Note]) -> None:
@@ -437,8 +448,14 @@ class ExchangeLog(Protocol):
     def of(self, conversations: Iterable[str]) -> list[bytes]:
         """The records of some conversations, in the order in which they were added."""
 
-    def since(self, time: str = "") -> Iterator[bytes]:
-        """The records from a time on (RFC 3339, UTC), in the order in which they were added."""
+    def page(self, cursor: Cursor | None = None) -> NotePage:
+        """The records behind a cursor, in the order in which they were added; none if there are no others yet.
+
+        A record that becomes visible is never behind a cursor that was given before.
+        """
+
+    def torn(self) -> str | None:
+        """What is at the end of the log and no record, if anything is."""
 
     def replied(self, reply: str) -> bytes | None:
         """The last record of a reply."""
@@ -533,13 +550,14 @@ class Backend(Protocol):
 
 def check_identifier(identifier: object) -> str:
     """Refuse what is not a conversation id, before it comes near a path."""
-    if not isinstance(identifier, str) or not _is_identifier(identifier):
+    if not isinstance(identifier, str) or not is_identifier(identifier):
         raise InputError(f"not a conversation id: {str(identifier)[:80]!r}")
     return identifier
 
 
 @functools.lru_cache(1024)
-def _is_identifier(text: str) -> bool:
+def is_identifier(text: str) -> bool:
+    """Whether text is a conversation id."""
     return _IDENTIFIER.fullmatch(text) is not None
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-from datetime import UTC, datetime
 from time import perf_counter
 
 from cannery.errors import CanneryError, LossError
@@ -23,7 +22,7 @@ from cannery.gateway.metrics import Metrics
 from cannery.gateway.operations import Operations
 from cannery.gateway.origins import Origins
 from cannery.gateway.prices import Prices
-from cannery.gateway.quotas import Quotas, spent_in
+from cannery.gateway.quotas import Quotas
 from cannery.gateway.recorder import Recorder
 from cannery.gateway.refusals import CallError, NoAnswerError, body_of, kind_of, refuse, to_refusal
 from cannery.gateway.routing import Match, Router
@@ -31,10 +30,10 @@ from cannery.gateway.rsgi import HTTPProtocol, ProtocolClosed, Scope
 from cannery.gateway.running import Running
 from cannery.gateway.settings import Settings
 from cannery.gateway.signing import read_claim
+from cannery.gateway.spending import Spending
 from cannery.gateway.telemetry import Telemetry
 from cannery.gateway.upstreams import Upstreams
 from cannery.messages import Usage, absent
-from cannery.storage import Store
 from cannery.wire.losses import real_losses
 
 _GENERATING = frozenset({"generate", "stream"})
@@ -55,7 +54,7 @@ class Gateway:
         self.roles = RoleGate(None, development=False)
         self.lasting = Lasting(self.metrics, Prices(), Stickiness(), Running())
         self.quotas = Quotas()
-        recorder.when_open = self._take_over_spending
+        self.spending = Spending(recorder, self.quotas, self._has_budgets, log)
         self.sentry = Sentry(settings.limits.body_seconds)
         self.exchanges = self._apply(settings)
         self.operations = Operations(self)
@@ -89,10 +88,8 @@ class Gateway:
         self.log.set_level(settings.server.log_level)
         return exchanges
 
-    def _take_over_spending(self, store: Store) -> None:
-        """Let quotas know what keys spent before; called on another thread, before there are calls."""
-        spent = spent_in(store, datetime.now(UTC)) if self.keys else {}
-        self.recorder.on_loop(self.quotas.take_over, spent)
+    def _has_budgets(self) -> bool:
+        return any(key.limits.has_budget for key in self.keys.keys)
 
     async def __rsgi__(self, scope: Scope, proto: HTTPProtocol) -> None:
         """Answer one request."""

@@ -1,7 +1,8 @@
 """What each key may use: requests a minute, and dollars a day and a month.
 
-What was spent before the gateway was started is added up from the records of exchanges in the store, so a restart
-forgets nothing that was recorded. What is under way when a budget is used up is still answered: what it costs is known
+What other gateways have spent, and this one before it was started, is added up from the log of exchanges in the store,
+to which all of them add (``spending``). So a restart forgets nothing that was recorded, and gateways that share a store
+see what the others have spent. What is under way when a budget is used up is still answered: what it costs is known
 at its end only. A model that has no price spends nothing.
 """
 
@@ -9,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from time import monotonic
 
@@ -17,8 +18,7 @@ from msgspec import Struct
 
 from cannery.gateway.keys import Key
 from cannery.gateway.refusals import CallError, refuse
-from cannery.storage import Store
-from cannery.storage.exchanges import ExchangeRecord, records_since
+from cannery.storage.exchanges import ExchangeRecord
 
 _MINUTE = 60.0
 
@@ -40,39 +40,25 @@ class Spent(Struct):
             self.month, self.this_month = month, 0.0
 
 
-def spent_in(store: Store, now: datetime) -> dict[str, Spent]:
-    """What the keys have spent in this month, as a store has it."""
-    return _added_up(records_since(store, f"{now:%Y-%m}"), now)
-
-
-def _added_up(records: Iterable[ExchangeRecord], now: datetime) -> dict[str, Spent]:
-    day, month = f"{now:%Y-%m-%d}", f"{now:%Y-%m}"
-    found: dict[str, Spent] = {}
-    for record in records:
-        if record.key is not None and record.cost and record.time.startswith(month):
-            spent = found.setdefault(record.key, Spent(day, 0.0, month, 0.0))
-            spent.this_month += record.cost
-            if record.time.startswith(day):
-                spent.today += record.cost
-    return found
-
-
 class Quotas:
-    """Counts what keys use."""
+    """Counts what keys use: at this gateway, and at the others that share its store."""
 
     def __init__(self) -> None:
-        self._spent: dict[str, Spent] = {}
+        self._own: dict[str, Spent] = {}
+        self._others: dict[str, Spent] = {}
         self._calls: dict[str, deque[float]] = {}
 
-    def take_over(self, before: Mapping[str, Spent]) -> None:
-        """Add what was spent before this gateway was started."""
-        for name, earlier in before.items():
-            spent = self._spent.setdefault(name, Spent())
-            spent.turn(datetime.now(UTC))
-            if spent.day == earlier.day:
-                spent.today += earlier.today
-            if spent.month == earlier.month:
-                spent.this_month += earlier.this_month
+    def take(self, records: Iterable[ExchangeRecord], gateway: str, *, is_all: bool) -> None:
+        """Add what the log says that others spent, not this gateway; with ``is_all`` it says everything."""
+        if is_all:
+            self._others.clear()
+        for record in records:
+            if record.key is not None and record.cost and record.gateway != gateway:
+                spent = _of(self._others, record.key)
+                if record.time.startswith(spent.month):
+                    spent.this_month += record.cost
+                if record.time.startswith(spent.day):
+                    spent.today += record.cost
 
     def check(self, key: Key) -> None:
         """Count a call; a refusal if its key may make no more of them now."""
@@ -83,14 +69,9 @@ class Quotas:
 
     def spend(self, key: Key, dollars: float) -> None:
         """Note what an exchange cost."""
-        spent = self._of(key)
+        spent = _of(self._own, key.name)
         spent.today += dollars
         spent.this_month += dollars
-
-    def _of(self, key: Key) -> Spent:
-        spent = self._spent.setdefault(key.name, Spent())
-        spent.turn(datetime.now(UTC))
-        return spent
 
     def _check_rate(self, key: Key, most: int) -> None:
         now = monotonic()
@@ -106,15 +87,16 @@ class Quotas:
         calls.append(now)
 
     def _check_budget(self, key: Key) -> None:
-        spent, limits = self._of(key), key.limits
+        own, others, limits = _of(self._own, key.name), _of(self._others, key.name), key.limits
+        today, this_month = own.today + others.today, own.this_month + others.this_month
         now = datetime.now(UTC)
         midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-        if limits.daily_budget and spent.today >= limits.daily_budget:
+        if limits.daily_budget and today >= limits.daily_budget:
             renewed = midnight + timedelta(days=1)
-            word, budget, used = "daily", limits.daily_budget, spent.today
-        elif limits.monthly_budget and spent.this_month >= limits.monthly_budget:
+            word, budget, used = "daily", limits.daily_budget, today
+        elif limits.monthly_budget and this_month >= limits.monthly_budget:
             renewed = (midnight.replace(day=1) + timedelta(days=32)).replace(day=1)
-            word, budget, used = "monthly", limits.monthly_budget, spent.this_month
+            word, budget, used = "monthly", limits.monthly_budget, this_month
         else:
             return
         message = (
@@ -122,6 +104,13 @@ class Quotas:
             f"it is renewed at {renewed:%Y-%m-%d %H:%M} UTC"
         )
         raise _too_many(message, "budget_exceeded", math.ceil((renewed - now).total_seconds()))
+
+
+def _of(table: dict[str, Spent], name: str) -> Spent:
+    """What a key has spent in this day and month."""
+    spent = table.setdefault(name, Spent())
+    spent.turn(datetime.now(UTC))
+    return spent
 
 
 def _too_many(message: str, code: str, seconds: int) -> CallError:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import queue
+import secrets
 import sqlite3
 import threading
 import traceback
@@ -50,6 +51,8 @@ class Recorder:
 
     def __init__(self, location: str | None, settings: Recording, log: Log) -> None:
         self.location = location
+        # Tells its own records from those of other gateways.
+        self.name = secrets.token_hex(4)
         self.acknowledges = location is not None and settings.acknowledge == "durable"
         self._ledgers: dict[str | None, Ledger] = {}
         self.replies = Replies()
@@ -417,7 +420,7 @@ class Recorder:
             outcome, failure = self._file(entry)
             outcomes.append(outcome)
             problem = failure or problem
-            records.append(_record(entry, outcome, when))
+            records.append(_record(entry, outcome, when, self.name))
         problem = self._keep(records) or problem
         if self._loop is not None:
             self._loop.call_soon_threadsafe(self._finished, entries, outcomes, problem)
@@ -521,7 +524,7 @@ def _let_go(error: BaseException | None) -> None:
             errors += [error.__cause__, error.__context__]
 
 
-def _record(entry: Entry, outcome: str, when: str) -> ExchangeRecord:
+def _record(entry: Entry, outcome: str, when: str, gateway: str) -> ExchangeRecord:
     """What an exchange took; one that could not be filed has cost as much."""
     plan, response = entry.plan, None if entry.is_aborted else entry.response
     position = 0
@@ -533,6 +536,7 @@ def _record(entry: Entry, outcome: str, when: str) -> ExchangeRecord:
     return ExchangeRecord(
         time=when,
         request_id=entry.request_id,
+        gateway=gateway,
         conversation=entry.filed or "",
         position=position,
         outcome=outcome,

@@ -127,6 +127,7 @@ async def _run(
     housekeeper = Housekeeper(lambda: not gateway.active, waiting=lambda: recorder.waiting)
     housekeeper.start()
     retainer.start()
+    gateway.spending.start()
     if any(not upstream.is_echo for upstream in gateway.exchanges.upstreams.all):
         await loop.run_in_executor(None, gateway.lasting.prices.load)
     announce.write(banner(settings, port, gateway))
@@ -138,6 +139,7 @@ async def _run(
     doorkeeper.stop()
     housekeeper.stop()
     await retainer.stop()
+    await gateway.spending.stop()
     await listener.close()
     await tunnels.close()
     await recorder.close()

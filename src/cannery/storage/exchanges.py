@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct, field
 
-from cannery.backends import Metadata, Note
+from cannery.backends import Cursor, Metadata, Note, NotePage
 from cannery.storage.lineage import segments
 
 if TYPE_CHECKING:
@@ -24,7 +24,8 @@ class ExchangeRecord(Struct, frozen=True, omit_defaults=True):
     """One exchange: its answer ends before position ``position``.
 
     ``first_byte`` and ``seconds`` are how long its caller waited for the beginning and for all of the answer.
-    ``losses`` are the codes of what could not be said. ``key`` is the name of the caller's key.
+    ``losses`` are the codes of what could not be said. ``key`` is the name of the caller's key, ``gateway`` tells the
+    run of a gateway that recorded it.
     """
 
     time: str
@@ -51,6 +52,7 @@ class ExchangeRecord(Struct, frozen=True, omit_defaults=True):
     losses: tuple[str, ...] = ()
     first_byte: float | None = None
     seconds: float | None = None
+    gateway: str | None = None
 
 
 _decode = msgspec.json.Decoder(ExchangeRecord).decode
@@ -119,10 +121,40 @@ def append_records(store: Store, records: Sequence[ExchangeRecord]) -> None:
 
 
 def records_since(store: Store, time: str = "") -> Iterator[ExchangeRecord]:
-    """The records of a store's scope from a time on; those of deleted conversations too."""
-    for record in _read(store.backend.exchanges.since(time)):
-        if _is_seen(store, record):
-            yield record
+    """The records of a store's scope from a time on (RFC 3339, UTC); those of deleted conversations too."""
+    for page in pages(store):
+        for record in _read(page.records):
+            if record.time >= time and _is_seen(store, record):
+                yield record
+
+
+def pages(store: Store, cursor: Cursor | None = None) -> Iterator[NotePage]:
+    """The log behind a cursor, a page at a time."""
+    while (page := store.backend.exchanges.page(cursor)).records:
+        yield page
+        cursor = page.cursor
+
+
+class Follower:
+    """Reads what all processes that share a store add to the log."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._cursor: Cursor | None = None
+
+    def read(self, since: str) -> tuple[list[ExchangeRecord], bool]:
+        """What was added since the last call and is not older than a time.
+
+        With True it is the whole log: this is the first call, or another log has taken the place of the one before.
+        """
+        found: list[ExchangeRecord] = []
+        is_all = False
+        for page in pages(self._store, self._cursor):
+            if page.is_first:
+                found, is_all = [], True
+            found += [record for record in _read(page.records) if record.time >= since]
+            self._cursor = page.cursor
+        return found, is_all
 
 
 def records_of(store: Store, metadata: Metadata) -> list[ExchangeRecord]:
@@ -161,10 +193,16 @@ def _is_seen(store: Store, record: ExchangeRecord) -> bool:
     return store.scope is None or (record.key or "") == store.scope
 
 
-def _read(records: Iterable[bytes]) -> Iterator[ExchangeRecord]:
-    for record in records:
-        try:
-            yield _decode(record)
-        except (msgspec.MsgspecError, UnicodeError):
-            # A line that a crash has torn, or that another program wrote.
-            continue
+def _read(records: Iterable[bytes | None]) -> Iterator[ExchangeRecord]:
+    for raw in records:
+        record = None if raw is None else decode_record(raw)
+        if record is not None:
+            yield record
+
+
+def decode_record(raw: bytes) -> ExchangeRecord | None:
+    """A record; None if it is none, as where a crash has torn a line, or where another program wrote one."""
+    try:
+        return _decode(raw)
+    except (msgspec.MsgspecError, UnicodeError):
+        return None

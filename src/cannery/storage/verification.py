@@ -7,13 +7,15 @@ meanwhile: what differs is looked at again before it is named.
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from cannery.backends import Damage, Expected, Metadata, Progress, referred
+from cannery.backends import Damage, Expected, Metadata, Progress, is_identifier, referred
 from cannery.errors import CanneryError, KeyUnavailableError
+from cannery.storage.exchanges import decode_record, pages
 from cannery.storage.metadata import decode_metadata
 
 if TYPE_CHECKING:
@@ -25,12 +27,18 @@ _PAGE = 1000
 
 
 class Report(Struct, frozen=True):
-    """What was looked at, and everything that is wrong."""
+    """What was looked at, and everything that is wrong.
+
+    Of the records of ``exchanges``, ``exchanges_of_none`` name conversations that are not there, as those do that were
+    deleted and freed: what was spent stays spent.
+    """
 
     conversations: int
     messages: int
     contents: int
     content_bytes: int
+    exchanges: int
+    exchanges_of_none: int
     damages: tuple[Damage, ...]
 
     @property
@@ -58,6 +66,8 @@ class _Verification:
         self._looked: dict[str, _Looked] = {}
         self.damages: list[Damage] = []
         self.messages = 0
+        self.exchanges = 0
+        self.exchanges_of_none = 0
 
     def look(self, identifier: str) -> None:
         """Verify one conversation."""
@@ -145,6 +155,27 @@ class _Verification:
             problem = "the index says something else of it: `cannery reindex` builds it again"
             self.damages.append(Damage(f"conversations/{identifier}", problem, is_lost=False))
 
+    def check_exchanges(self, identifiers: Sequence[str]) -> None:
+        """Read the log of what exchanges took; one that is made meanwhile may be of a new conversation."""
+        there = set(identifiers)
+        gone: Counter[str] = Counter()
+        for page in pages(self._store):
+            for raw in page.records:
+                self.exchanges += 1
+                record = None if raw is None else decode_record(raw)
+                if record is None or (
+                    record.conversation and not is_identifier(record.conversation)
+                ):
+                    problem = "not the record that was written"
+                    self.damages.append(Damage("exchanges", problem, self.exchanges))
+                elif record.conversation and record.conversation not in there:
+                    gone[record.conversation] += 1
+        torn = self._store.backend.exchanges.torn()
+        if torn is not None:
+            self.damages.append(Damage("exchanges", torn, self.exchanges + 1))
+        found = self._store.backend.metadata_many(gone)
+        self.exchanges_of_none = sum(gone.values()) - sum(gone[name] for name in found)
+
     def _listed(self) -> dict[str, _Looked]:
         found = {}
         after = None
@@ -182,11 +213,14 @@ def verify(store: Store, progress: Progress | None = None) -> Report:
             progress(done, len(identifiers))
     verification.check_missing()
     verification.check_catalogue()
+    verification.check_exchanges(identifiers)
     return Report(
         len(identifiers),
         verification.messages,
         inspection.contents,
         inspection.content_bytes,
+        verification.exchanges,
+        verification.exchanges_of_none,
         (*inspection.damages, *verification.damages),
     )
 

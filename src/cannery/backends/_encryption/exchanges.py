@@ -8,13 +8,14 @@ there, what was spent is kept all the same: ``clear`` in the place of ``sealed``
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from cannery.backends._contract import ExchangeLog, Note
+from cannery.backends._contract import Cursor, ExchangeLog, Note, NotePage
 from cannery.backends._encryption.keyring import Keyring
 from cannery.errors import KeyUnavailableError
 
@@ -48,6 +49,7 @@ _FIGURES = frozenset(
         "cost",
         "dialect",
         "first_byte",
+        "gateway",
         "input_tokens",
         "key",
         "outcome",
@@ -98,9 +100,22 @@ class EncryptedExchanges:
         """The records of some conversations."""
         return list(self._opened(self._inner.of(conversations)))
 
-    def since(self, time: str = "") -> Iterator[bytes]:
-        """The records from a time on."""
-        return self._opened(self._inner.since(time))
+    def page(self, cursor: Cursor | None = None) -> NotePage:
+        """The records behind a cursor; those of a scope without its key are left out."""
+        page = self._inner.page(cursor)
+        records: list[bytes | None] = []
+        for raw in page.records:
+            try:
+                records.append(None if raw is None else self._open(raw))
+            except KeyUnavailableError:
+                continue
+            except (msgspec.MsgspecError, ValueError):
+                records.append(None)
+        return page._replace(records=records)
+
+    def torn(self) -> str | None:
+        """What is at the end of the log and no record."""
+        return self._inner.torn()
 
     def replied(self, reply: str) -> bytes | None:
         """The last record of a reply."""
@@ -110,13 +125,12 @@ class EncryptedExchanges:
     def _opened(self, records: Iterable[bytes]) -> Iterator[bytes]:
         """Records that can be read; those of a scope without its key cannot, as lists say."""
         for raw in records:
-            try:
-                record = _decode(raw)
-                if record.sealed is UNSET:
-                    yield _encode({} if record.clear is UNSET else record.clear)
-                    continue
-                keys = self._ring.keys(record.scope)
-                yield keys.open_note(record.sealed, record.place())
-            except (KeyUnavailableError, msgspec.MsgspecError, ValueError):
-                # A line that a crash has torn is none, as in every store.
-                continue
+            # A line that a crash has torn is none, as in every store.
+            with contextlib.suppress(KeyUnavailableError, msgspec.MsgspecError, ValueError):
+                yield self._open(raw)
+
+    def _open(self, raw: bytes) -> bytes:
+        record = _decode(raw)
+        if record.sealed is UNSET:
+            return _encode({} if record.clear is UNSET else record.clear)
+        return self._ring.keys(record.scope).open_note(record.sealed, record.place())

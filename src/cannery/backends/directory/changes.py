@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from cannery.backends._contract import Cursor, Damage, Expected, Growth, Noted
+from cannery.backends._contract import Cursor, Damage, Expected, Growth, Noted, is_identifier
 from cannery.backends.directory import feed
 from cannery.backends.directory.commits import Tail
 from cannery.backends.directory.files import Files, read_whole, write_whole
 from cannery.backends.directory.journal import Draft
-from cannery.backends.directory.layout import CHANGES, changes_name, is_identifier
+from cannery.backends.directory.layout import CHANGES, changes_name
 
 _FULL = 1 << 20
 _KEPT = 2

@@ -1,13 +1,16 @@
 """What exchanges took: one JSON line each in ``gateway/exchanges.jsonl``, and an index of the lines.
 
-The file is the truth. The index is a table beside the catalogue's: it follows the file by its size, is brought up to
-date when it is read, and is built again if it is lost. Several processes append under a lock on the file. A line
-that a crash has torn is ended by the next one who writes, and is no note.
+The file is the truth; its lines are sealed, but for those of earlier versions. The index is a table beside the
+catalogue's: it follows the file by its size, is brought up to date when it is read, and is built again if it is lost.
+Several processes append under a lock on the file. A line that a crash has torn is ended by the next one who writes, and
+is no note.
 """
 
 from __future__ import annotations
 
 import contextlib
+import itertools
+import re
 import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -16,16 +19,20 @@ from typing import NamedTuple, TypeVar
 import msgspec
 from msgspec import Struct
 
-from cannery.backends._contract import Note
+from cannery.backends._contract import Cursor, Note, NotePage
+from cannery.backends._seals import seal, unseal
 from cannery.backends.directory.files import Files, medium
 from cannery.backends.directory.index_file import DiscardedError, IndexFile
 from cannery.backends.directory.layout import EXCHANGES, OLD_EXCHANGES, parent
+from cannery.backends.directory.lines import is_plain
 from cannery.errors import StoreUnavailableError
 
 T = TypeVar("T")
 
 _PIECE = 4 << 20
+_PAGE = 1000
 _TRIES = 3
+_CURSOR = re.compile(r"([01]):([0-9]+):([0-9]+)")
 _TABLES = (
     """CREATE TABLE IF NOT EXISTS exchanges (
     place INTEGER PRIMARY KEY, file INTEGER NOT NULL, start INTEGER NOT NULL, size INTEGER NOT NULL,
@@ -71,7 +78,7 @@ class DirectoryExchanges:
         """Add lines at the end of the file."""
         if self._is_read_only:
             raise StoreUnavailableError(f"{self._files.root} can only be read")
-        data = b"".join(note.record + b"\n" for note in notes)
+        data = b"".join(seal(note.record, 0) for note in notes)
         with self._lock, medium(EXCHANGES):
             fd = self._open()
             try:
@@ -118,13 +125,56 @@ class DirectoryExchanges:
         found = self._ask(lambda connection: connection.execute(query, (reply,)).fetchall())
         return next(self._read(found), None)
 
-    def since(self, time: str = "") -> Iterator[bytes]:
-        """The records from a time on, read from the files as they lie."""
-        for name in _NAMES:
-            for _, line in self._lines(name, 0):
-                found = _found(line)
-                if found is not None and found.time >= time:
-                    yield line
+    def page(self, cursor: Cursor | None = None) -> NotePage:
+        """The records behind a cursor, read from the files as they lie: a number, an inode and an offset."""
+        place = self._place(cursor)
+        is_first = place is None
+        file, start = place or (0, 0)
+        records, end = self._some(file, start)
+        if not records and not file:
+            file = 1
+            records, end = self._some(file, 0)
+        facts = self._files.facts(_NAMES[file])
+        inode = 0 if facts is None else facts.inode
+        return NotePage(f"{file}:{inode}:{end}", records, is_first)
+
+    def _some(self, file: int, start: int) -> tuple[list[bytes | None], int]:
+        """The next records of a file, and where they end."""
+        records: list[bytes | None] = []
+        for at, line in itertools.islice(self._lines(_NAMES[file], start), _PAGE):
+            records.append(_record(line))
+            start = at + len(line) + 1
+        return records, start
+
+    def _place(self, cursor: Cursor | None) -> tuple[int, int] | None:
+        """Where a cursor stands; None if the file is not the one that it was made for."""
+        found = _CURSOR.fullmatch(cursor or "")
+        if found is None:
+            return None
+        file, inode, start = map(int, found.groups())
+        facts = self._files.facts(_NAMES[file])
+        # One that was not there yet has no inode.
+        if inode and (facts is None or facts.inode != inode or facts.size < start):
+            return None
+        return file, start
+
+    def torn(self) -> str | None:
+        """What is behind the last newline, when no process writes."""
+        torn = [name for name in _NAMES if not self._has_end(name)]
+        return f"the last line of {torn[0]} has no end" if torn else None
+
+    def _has_end(self, name: str) -> bool:
+        with medium(name):
+            try:
+                fd = self._files.open(name)
+            except FileNotFoundError:
+                return True
+            try:
+                self._files.lock(fd)
+                size = self._files.size(fd)
+                return not size or self._files.read(fd, 1, size - 1) == b"\n"
+            finally:
+                self._files.close(fd)
 
     def _read(self, rows: Iterable[tuple[int, int, int, int]]) -> Iterator[bytes]:
         opened: dict[int, int] = {}
@@ -134,8 +184,9 @@ class DirectoryExchanges:
                     if file not in opened:
                         opened[file] = self._files.open(_NAMES[file])
                     line = self._files.read(opened[file], size, start)
-                    if _found(line) is not None:
-                        yield line
+                    record = _record(line)
+                    if record is not None:
+                        yield record
             except FileNotFoundError:
                 return
             finally:
@@ -239,6 +290,14 @@ def _known(connection: sqlite3.Connection) -> list[_File] | None:
     query = "SELECT value FROM progress WHERE name = 'exchanges'"
     row = connection.execute(query).fetchone()
     return None if row is None else msgspec.json.decode(row[0], type=list[_File])
+
+
+def _record(line: bytes) -> bytes | None:
+    """The record of a line, which earlier versions did not seal; None if it is not what was written."""
+    record = unseal(line + b"\n")
+    if record is None and is_plain(line) and _found(line) is not None:
+        return line
+    return record
 
 
 def _found(line: bytes) -> _Found | None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterator
 
-from cannery.backends._contract import Damage, Inspection, Progress
+from cannery.backends._contract import Damage, Inspection, Progress, is_identifier
 from cannery.backends._hashing import Hashing
 from cannery.backends._seals import seal, seal_copies, unseal_copies
 from cannery.backends.directory.files import Files, read_whole
-from cannery.backends.directory.layout import CONVERSATIONS, is_identifier, metadata_name, pack_name
+from cannery.backends.directory.layout import CONVERSATIONS, metadata_name, pack_name
 from cannery.backends.directory.packs import (
     FREED,
     HEADER,

@@ -37,7 +37,6 @@ _WRITTEN = re.compile(
     rf"conversations/{_ID}/(?:messages\.jsonl|conversation\.json)"
     r"|content/[0-9]{8}\.pack|(?:changes|registry)/[0-9]{8}\.log"
 )
-_IDENTIFIER = re.compile(_ID)
 _GRAVE = re.compile(rf"{_ID}-[0-9a-f]{{8}}")
 _STAGED = re.compile(r"[0-9a-f]{16}\.stage")
 _NUMBERED = re.compile(r"([0-9]{8})\.(?:pack|log)")
@@ -96,11 +95,6 @@ def number_of(name: str) -> int | None:
 def is_numbered(name: str) -> bool:
     """Whether a file is a pack, or a log beside the conversations."""
     return number_of(name) is not None
-
-
-def is_identifier(name: str) -> bool:
-    """Whether a directory's name is a conversation's."""
-    return _IDENTIFIER.fullmatch(name) is not None
 
 
 def grave_name(identifier: str) -> str:

@@ -75,7 +75,7 @@ class _Sorting:
             is_last = number == len(pieces)
             if ordinal is not None and 0 <= ordinal - self._next <= _MOST_MISSING:
                 self._place(data, ordinal)
-            elif ordinal is None and _is_plain(data):
+            elif ordinal is None and is_plain(data):
                 self._settle()
                 self._report(
                     "unsealed: written by another program, and not verified", is_lost=False
@@ -153,7 +153,7 @@ class _Plain(Struct, gc=False):
 _decode_plain = msgspec.json.Decoder(_Plain).decode
 
 
-def _is_plain(row: bytes) -> bool:
+def is_plain(row: bytes) -> bool:
     """Whether a row is an object that another program has written, and no damaged line of ours."""
     if _NAMELESS_SEAL.search(row, max(len(row) - LONGEST_SEAL, 0)):
         return False

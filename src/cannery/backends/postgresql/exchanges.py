@@ -5,10 +5,11 @@ Notes do not wait for the disk of the server; the next commit does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
-from cannery.backends._contract import Note
-from cannery.backends._seals import seal, unseal
+from cannery.backends._contract import Cursor, Note, NotePage
+from cannery.backends._exchange_rows import page_of, sound
+from cannery.backends._seals import seal
 from cannery.backends.postgresql.connections import Pool, to_text
 from cannery.backends.postgresql.pipelines import BEGIN, COMMIT, Rows, Statement, exchange
 from cannery.errors import StoreUnavailableError
@@ -24,11 +25,13 @@ _OF = Statement(
     "SELECT place, record FROM cannery.exchanges WHERE conversation = ANY($1) ORDER BY place",
     "text[]",
 )
-_SINCE = Statement(
-    "SELECT place, record FROM cannery.exchanges WHERE place > $1 AND time >= $2"
-    " ORDER BY place LIMIT $3",
-    "int8 text int8",
+_BEHIND = Statement(
+    "SELECT place, record FROM cannery.exchanges WHERE place > $1 ORDER BY place LIMIT $2",
+    "int8 int8",
 )
+_LAST = Statement("SELECT coalesce(max(place), 0) FROM cannery.exchanges")
+# One after the other: so numbers become visible in their order, and who follows the log skips none.
+_IN_TURN = Statement("SELECT pg_advisory_xact_lock(hashtextextended('cannery.exchanges', 0))")
 _REPLIED = Statement(
     "SELECT place, record FROM cannery.exchanges WHERE reply = $1 AND reply <> ''"
     " ORDER BY place DESC LIMIT 1",
@@ -56,32 +59,31 @@ class PostgresqlExchanges:
             [seal(note.record, 0) for note in notes],
         )
         with self._pool.connection() as connection:
-            exchange(connection, [(BEGIN, ()), (_LAZY, ()), (_APPEND, values), (COMMIT, ())])
+            statements = [(_LAZY, ()), (_IN_TURN, ()), (_APPEND, values)]
+            exchange(connection, [(BEGIN, ()), *statements, (COMMIT, ())])
 
     def of(self, conversations: Iterable[str]) -> list[bytes]:
         """The records of some conversations."""
         (rows,) = self._pool.exchange([(_OF, (list(dict.fromkeys(conversations)),))])
-        return list(_sound(rows))
+        return list(sound(rows))
 
-    def since(self, time: str = "") -> Iterator[bytes]:
-        """The records from a time on, some at a time."""
-        last = -1
-        while True:
-            (rows,) = self._pool.exchange([(_SINCE, (last, time, _PAGE))])
-            if not rows:
-                return
-            yield from _sound(rows)
-            last = rows[-1][0]
+    def page(self, cursor: Cursor | None = None) -> NotePage:
+        """The records behind a cursor, some at a time."""
+
+        def behind(place: int) -> Rows:
+            (rows,) = self._pool.exchange([(_BEHIND, (place, _PAGE))])
+            return rows
+
+        def last() -> int:
+            ((found,),) = self._pool.exchange([(_LAST, ())])[0]
+            return int(found)
+
+        return page_of(cursor, behind, last)
+
+    def torn(self) -> None:
+        """A transaction tears nothing."""
 
     def replied(self, reply: str) -> bytes | None:
         """The last record of a reply."""
         (rows,) = self._pool.exchange([(_REPLIED, (to_text(reply),))])
-        return next(_sound(rows), None)
-
-
-def _sound(rows: Rows) -> Iterator[bytes]:
-    """The records that are as they were written."""
-    for _, sealed in rows:
-        record = unseal(sealed)
-        if record is not None:
-            yield record
+        return next(sound(rows), None)

@@ -5,10 +5,11 @@ Notes are written without a sync of their own; the next commit makes them durabl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
-from cannery.backends._contract import Note
-from cannery.backends._seals import seal, unseal
+from cannery.backends._contract import Cursor, Note, NotePage
+from cannery.backends._exchange_rows import page_of, sound
+from cannery.backends._seals import seal
 from cannery.backends.sqlite.tables import Database
 from cannery.errors import StoreUnavailableError
 
@@ -37,15 +38,20 @@ class SqliteExchanges:
         found: list[tuple[int, bytes]] = []
         for name in dict.fromkeys(conversations):
             found += self._rows(query, name)
-        return list(_sound(sorted(found)))
+        return list(sound(sorted(found)))
 
-    def since(self, time: str = "") -> Iterator[bytes]:
-        """The records from a time on, some at a time."""
-        last = -1
-        query = "SELECT place, record FROM exchanges WHERE place > ? AND time >= ? ORDER BY place LIMIT ?"
-        while page := self._rows(query, last, time, _PAGE):
-            yield from _sound(page)
-            last = page[-1][0]
+    def page(self, cursor: Cursor | None = None) -> NotePage:
+        """The records behind a cursor, some at a time."""
+        query = "SELECT place, record FROM exchanges WHERE place > ? ORDER BY place LIMIT ?"
+        last = "SELECT max(place), x'' FROM exchanges"
+        return page_of(
+            cursor,
+            lambda place: self._rows(query, place, _PAGE),
+            lambda: self._rows(last)[0][0] or 0 if self._database.has_exchanges else 0,
+        )
+
+    def torn(self) -> None:
+        """A transaction tears nothing."""
 
     def replied(self, reply: str) -> bytes | None:
         """The last record of a reply."""
@@ -53,18 +59,10 @@ class SqliteExchanges:
             "SELECT place, record FROM exchanges WHERE reply = ? AND reply <> ''"
             " ORDER BY place DESC LIMIT 1"
         )
-        return next(_sound(self._rows(query, reply)), None)
+        return next(sound(self._rows(query, reply)), None)
 
     def _rows(self, query: str, *values: object) -> list[tuple[int, bytes]]:
         if not self._database.has_exchanges:
             return []
         with self._database.reading() as connection:
             return connection.execute(query, values).fetchall()
-
-
-def _sound(rows: Iterable[tuple[int, bytes]]) -> Iterator[bytes]:
-    """The records that are as they were written."""
-    for _, sealed in rows:
-        record = unseal(sealed)
-        if record is not None:
-            yield record

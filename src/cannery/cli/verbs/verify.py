@@ -41,7 +41,11 @@ def run(options: argparse.Namespace) -> int:
             counted(report.conversations, "conversation"),
             counted(report.messages, "message"),
             f"{counted(report.contents, 'content')} ({size_text(report.content_bytes)})",
+            counted(report.exchanges, "exchange"),
         ]
         wrong = f": {counted(len(report.damages), 'damage')}" if report.damages else ""
         print(f"looked at {', '.join(looked)}{wrong}")
+        if report.exchanges_of_none:
+            gone = counted(report.exchanges_of_none, "exchange")
+            print(f"{gone} of conversations that are not there any more: their cost is kept")
     return DONE if report.is_sound else WRONG
