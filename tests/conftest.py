@@ -8,7 +8,10 @@ import os
 import signal
 from collections import Counter
 
+import pytest
 from hypothesis import HealthCheck, settings
+
+from tests import servers
 
 settings.register_profile(
     "develop", deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow]
@@ -19,6 +22,13 @@ settings.load_profile("ci" if os.environ.get("CI") else "develop")
 # In the background of a shell, interrupts are ignored, and whoever is started there inherits that.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True)
+def _no_database_is_left():
+    """What a test and its own fixtures make in a server is dropped after it."""
+    with servers.databases_dropped():
+        yield
 
 
 def pytest_terminal_summary(terminalreporter):

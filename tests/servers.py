@@ -25,6 +25,8 @@ _PATIENCE = 60.0
 # The files in memory need no sync; a process that is killed loses nothing by that.
 _QUICK = ("fsync=off", "full_page_writes=off", "max_wal_size=128MB", "min_wal_size=32MB")
 _numbers = itertools.count()
+# Servers and their databases, in the order in which they were made.
+_made = []
 
 
 class UnavailableError(Exception):
@@ -130,7 +132,14 @@ class Postgres:
         name = f"test{next(_numbers)}"
         with contextlib.closing(self.connect("postgres")) as connection:
             connection.execute(f"CREATE DATABASE {name}")
+        _made.append((self, name))
         return self.conninfo(name)
+
+    def drop(self, name):
+        """Drop a database; a server that does not run keeps its files until it is removed."""
+        if self._process.poll() is None:
+            with contextlib.closing(self.connect("postgres")) as connection:
+                connection.execute(f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
 
     def processes(self):
         """The processes that serve connections and look after the files; none if it does not run."""
@@ -227,6 +236,16 @@ class S3:
 def postgres():
     """The server of this process; UnavailableError if there can be none."""
     return _started(Postgres)
+
+
+@contextlib.contextmanager
+def databases_dropped():
+    """Databases that are made within it are dropped at its end: each takes 8 MB of memory and more."""
+    before = len(_made)
+    yield
+    while len(_made) > before:
+        server, name = _made.pop()
+        server.drop(name)
 
 
 def s3():

@@ -6,6 +6,7 @@ import sqlite3
 import pytest
 
 from cannery.backends.directory import DirectoryBackend
+from cannery.backends.directory.collection import Collector
 from cannery.backends.directory.files import OperatingSystem
 from cannery.messages import assistant, supervisor, user
 from cannery.storage import Store, open_store
@@ -207,3 +208,45 @@ def test_a_fork_of_what_was_deleted_is_recognised_by_an_index_that_is_new(tmp_pa
         assert [one.identifier for one in store.list()] == [fork.identifier]
         assert [one.identifier for one in store.search("answer")] == [fork.identifier]
         assert store.verify().is_sound
+
+
+def test_gc_keeps_what_is_forked_and_deleted_while_it_looks(tmp_path, monkeypatch):
+    """The index may learn that a conversation was deleted before it learns of a fork that was made earlier."""
+    path = str(tmp_path / "store")
+    with open_store(path) as store, open_store(path) as other:
+        made = {}
+        for name, who in (("own", store), ("of another process", other)):
+            made[name] = who, who.create(title=name, canisters=[user(f"{name} {LONG}"), user("b")])
+        # A fork that is deleted needs its parent when it is forked itself.
+        middle = made["own"][1].fork(2)
+        middle.append(user("c"))
+        forks = {}
+        doubts = Collector._doubts
+
+        def work(collector):
+            forks["of the fork"] = middle.fork(3)
+            middle.delete()
+            for name, (who, conversation) in made.items():
+                forks[name] = who.get(conversation.identifier).fork(2)
+                conversation.delete()
+            # Another reader of the index looks at some, and not yet at the others.
+            names = [middle.identifier, *(one.identifier for _, one in made.values())]
+            collector._catalogue.look_again(names)
+            return doubts(collector)
+
+        monkeypatch.setattr(Collector, "_doubts", work)
+        store.search("own")
+        assert store.collect_garbage(grace=0).conversations == ()
+        monkeypatch.undo()
+        for name, fork in forks.items():
+            said = "own" if name == "of the fork" else name
+            texts = [one.text for one in store.get(fork.identifier).hydrate()]
+            assert texts[:2] == [f"{said} {LONG}", "b"]
+        assert store.verify().is_sound
+        found = [store.search(word) for word in ("own", "another", "c")]
+        assert all(found)
+        store.rebuild_index()
+        assert [store.search(word) for word in ("own", "another", "c")] == found
+        for fork in forks.values():
+            store.get(fork.identifier).delete()
+        assert len(store.collect_garbage(grace=0).conversations) == 6

@@ -15,6 +15,7 @@ from cannery.backends.directory import OperatingSystem
 from cannery.errors import StorageError, StoreUnavailableError
 from cannery.messages import assistant, user
 from cannery.storage import open_store
+from tests.locations import key_in
 from tests.storage import workers
 from tests.storage.workers import finish, kill, start
 
@@ -59,21 +60,34 @@ def test_writers_lose_nothing_and_keep_their_order(location):
 
 
 def test_killed_writers_lose_nothing_that_was_acknowledged(location):
-    with open_store(location) as store:
+    kill_writers(location, rounds_of(location, 200))
+
+
+def test_killed_writers_of_an_encrypted_store_lose_nothing(location, tmp_path):
+    kill_writers(location, rounds_of(location, 50), key_in(tmp_path))
+
+
+def kill_writers(location, rounds, *key):
+    """Kill a writer again and again: what it was told is there, in order, and at most one message beyond."""
+
+    def opened():
+        return open_store(location, encryption_key=key[0] if key else None)
+
+    with opened() as store:
         identifier = store.create().identifier
     chance = random.Random(0)
     told = 0
-    for _ in range(rounds_of(location, 200)):
-        process, heard = start(workers.append_and_tell, location, identifier, told)
+    for _ in range(rounds):
+        process, heard = start(workers.append_and_tell, location, identifier, told, *key)
         first = heard.recv()
         time.sleep(chance.random() * 0.02)
         acknowledged = [first, *kill(process, heard)]
-        with open_store(location) as store:
+        with opened() as store:
             numbers = [int(one.text.split()[0]) for one in store.get(identifier).load(told)]
         assert numbers[: len(acknowledged)] == acknowledged
         assert len(numbers) <= len(acknowledged) + 1
         told = numbers[-1] + 1
-    with open_store(location) as store:
+    with opened() as store:
         assert [int(one.text.split()[0]) for one in store.get(identifier).load()] == list(
             range(told)
         )

@@ -1,5 +1,6 @@
 """Anything that a program may do with a store, in any order, beside a plain model of it; on every backend."""
 
+import contextlib
 import os
 import shutil
 import socket
@@ -13,6 +14,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initial
 from cannery.backends.directory import commits, journal
 from cannery.messages import user
 from cannery.storage import open_store
+from tests import servers
 from tests.backends.simulated_disk import Disk, Operations
 from tests.locations import key_in, new_database
 from tests.storage.scenarios import Model, Scenario, check, living, open_simulated
@@ -204,14 +206,21 @@ class PostgresqlMachine(StoreMachine):
     """A database; a process that dies leaves connections that the server must notice."""
 
     def __init__(self):
+        self.made = contextlib.ExitStack()
+        self.made.enter_context(servers.databases_dropped())
         self.url = new_database(with_bucket=True)
         super().__init__()
 
     def open_store(self):
         return open_store(self.url)
 
+    def teardown(self):
+        super().teardown()
+        self.made.close()
+
     def end_process(self):
-        for connection in self.store.backend._pool._idle:
+        backend = getattr(self.store.backend, "inner", self.store.backend)
+        for connection in backend._pool._idle:
             with socket.socket(fileno=os.dup(connection.fileno())) as cut:
                 cut.shutdown(socket.SHUT_RDWR)
         self.store.close()
@@ -240,6 +249,21 @@ class EncryptedDirectoryMachine(DirectoryMachine):
         shutil.rmtree(self.folder)
 
 
+class EncryptedPostgresqlMachine(PostgresqlMachine):
+    """An encrypted database."""
+
+    def __init__(self):
+        self.folder = Path(tempfile.mkdtemp(prefix="cannery-"))
+        super().__init__()
+
+    def open_store(self):
+        return open_store(self.url, encryption_key=key_in(self.folder))
+
+    def teardown(self):
+        super().teardown()
+        shutil.rmtree(self.folder)
+
+
 _SETTINGS = settings(
     max_examples=40,
     stateful_step_count=25,
@@ -252,6 +276,8 @@ TestEncrypted = EncryptedMachine.TestCase
 TestEncrypted.settings = settings(_SETTINGS, max_examples=15)
 TestEncryptedDirectory = EncryptedDirectoryMachine.TestCase
 TestEncryptedDirectory.settings = settings(_SETTINGS, max_examples=15)
+TestEncryptedPostgresql = EncryptedPostgresqlMachine.TestCase
+TestEncryptedPostgresql.settings = settings(_SETTINGS, max_examples=6)
 TestPostgresql = PostgresqlMachine.TestCase
 TestPostgresql.settings = settings(_SETTINGS, max_examples=10)
 TestSqlite = SqliteMachine.TestCase

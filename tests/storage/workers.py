@@ -56,9 +56,9 @@ def append(said, path, identifier, writer, count, durability):
     said.close()
 
 
-def append_and_tell(said, path, identifier, number):
+def append_and_tell(said, path, identifier, number, key=None):
     """Append for ever, and tell what has been acknowledged."""
-    conversation = open_store(path).get(identifier)
+    conversation = open_store(path, encryption_key=key).get(identifier)
     number = int(number)
     while True:
         conversation.append(user(f"{number} " + ("long " * 300 if number % 3 == 0 else "short")))

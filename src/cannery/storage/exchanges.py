@@ -194,15 +194,22 @@ def _is_seen(store: Store, record: ExchangeRecord) -> bool:
 
 
 def _read(records: Iterable[bytes | None]) -> Iterator[ExchangeRecord]:
-    for raw in records:
-        record = None if raw is None else decode_record(raw)
-        if record is not None:
-            yield record
+    for record in records:
+        try:
+            if record is not None:
+                yield _decode(record)
+        except (msgspec.MsgspecError, UnicodeError):
+            # A line that another program wrote.
+            continue
 
 
-def decode_record(raw: bytes) -> ExchangeRecord | None:
-    """A record; None if it is none, as where a crash has torn a line, or where another program wrote one."""
+class _Named(Struct):
+    conversation: str
+
+
+def conversation_of(record: bytes) -> str | None:
+    """The conversation of a record, "" for none; None if it is no record."""
     try:
-        return _decode(raw)
+        return msgspec.json.decode(record, type=_Named).conversation
     except (msgspec.MsgspecError, UnicodeError):
         return None

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from cannery.backends import Damage, Expected, Metadata, Progress, is_identifier, referred
 from cannery.errors import CanneryError, KeyUnavailableError
-from cannery.storage.exchanges import decode_record, pages
+from cannery.storage.exchanges import conversation_of, pages
 from cannery.storage.metadata import decode_metadata
 
 if TYPE_CHECKING:
@@ -162,14 +162,12 @@ class _Verification:
         for page in pages(self._store):
             for raw in page.records:
                 self.exchanges += 1
-                record = None if raw is None else decode_record(raw)
-                if record is None or (
-                    record.conversation and not is_identifier(record.conversation)
-                ):
+                name = None if raw is None else conversation_of(raw)
+                if name is None or (name and not is_identifier(name)):
                     problem = "not the record that was written"
                     self.damages.append(Damage("exchanges", problem, self.exchanges))
-                elif record.conversation and record.conversation not in there:
-                    gone[record.conversation] += 1
+                elif name and name not in there:
+                    gone[name] += 1
         torn = self._store.backend.exchanges.torn()
         if torn is not None:
             self.damages.append(Damage("exchanges", torn, self.exchanges + 1))

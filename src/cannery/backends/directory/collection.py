@@ -3,7 +3,8 @@
 Section 7 of ``docs/storage-format.md``. The index says which conversations are deleted, who shares lines with them and
 which content is no longer used, so that the work grows with what was deleted and not with what is kept. Folders of
 conversations are taken out under the write lock, a few at a time; records of content are freed by ordinary changes of
-the journal, which look whether somebody has referred to one meanwhile (``Watch``).
+the journal. Both look whether a conversation was forked, or content referred to, meanwhile (``Watch``): the index may
+know that a conversation was deleted and not yet that it was forked before.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from typing import NamedTuple
 import msgspec
 from msgspec import Struct
 
-from cannery.backends._catalogue.schema import Row
+from cannery.backends._catalogue import writing
+from cannery.backends._catalogue.schema import Row, row_of
 from cannery.backends._contract import Collection, Damage, Metadata, Progress, referred
 from cannery.backends._seals import next_position, ordinal_of, unseal_copies
 from cannery.backends.directory import references
@@ -121,6 +123,8 @@ class Collector:
         self._progress: Progress | None = None
         self._damages: list[Damage] = []
         self._freed_bytes = 0
+        self._dead: list[str] = []
+        self._settled: set[str] = set()
 
     def run(self, *, grace: float, dry_run: bool, progress: Progress | None) -> Collection:
         """Free what nothing reaches, or say what would be freed."""
@@ -131,23 +135,34 @@ class Collector:
             # unless an epoch ends, because from here on the watch knows what the tables do not.
             watch = None if dry_run else self._watching.begin(self._commits)
             self._catalogue.ask(lambda _: None)
-            if not dry_run:
+            if watch is not None:
                 self._change_log.compact()
                 self._settle()
             self._compaction.sweep(is_rehearsal=dry_run)
             staged = self._staged(grace)
             doubts = self._doubts()
-            spent = [] if doubts.keeps_conversations else self._catalogue.known(_spent)
-            dead = tuple(sorted(one.row.id for one in spent if one.needed is None))
             if watch is None:
-                contents = self._rehearse(spent, doubts, staged)
+                contents = self._rehearse(doubts, staged)
             else:
-                self._free_conversations(spent, watch)
+                watch = self._free_spent(watch, doubts)
                 contents = self._free_contents(watch, doubts, staged)
                 self._compaction.run()
                 self._registry.prune()
         damages = tuple(dict.fromkeys(self._damages))
+        dead = tuple(sorted(self._dead))
         return Collection(dead, contents, self._freed_bytes, dry_run, damages)
+
+    def _watch_again(self, until: float) -> Watch | None:
+        """Another watch, after others have ended an epoch and some of it was not learned; None if it is too late."""
+        if time.monotonic() > until:
+            problem = (
+                "others write faster than gc can follow: what nothing uses stays until the next gc"
+            )
+            self._damages.append(Damage(CONTENT, problem))
+            return None
+        watch = self._watching.begin(self._commits)
+        self._catalogue.ask(lambda _: None)
+        return watch
 
     def _staged(self, grace: float) -> set[bytes]:
         """Note content that was stored before a change refers to it; that which has to wait for one yet."""
@@ -187,14 +202,33 @@ class Collector:
 
     # Conversations
 
+    def _free_spent(self, watch: Watch, doubts: _Doubts) -> Watch:
+        """Free what deleted conversations have that no fork needs; the watch that goes on."""
+        until = time.monotonic() + _PATIENCE
+        while not doubts.keeps_conversations:
+            try:
+                self._free_conversations(self._catalogue.known(_spent), watch)
+                break
+            except _OvertakenError:
+                following = self._watch_again(until)
+                if following is None:
+                    break
+                watch = following
+        return watch
+
     def _free_conversations(self, spent: Sequence[_Spent], watch: Watch) -> None:
+        above = {one.row.id: one.row.parent for one in spent}
         for start in range(0, len(spent), _FOLDERS):
-            batch = spent[start : start + _FOLDERS]
+            batch = _unforked(spent[start : start + _FOLDERS], above, watch)
             for one in batch:
                 self._catalogue.forget_words(one.row, one.start)
             names = [one.row.id for one in batch]
             self._catalogue.tell(lambda one, names=names: references.unsettle(one, names))  # type: ignore[misc]
-            self._take_out(batch, watch)
+            try:
+                self._take_out(batch, above, watch)
+            finally:
+                left = [one for one in batch if one.row.id not in self._settled]
+                self._catalogue.tell(lambda connection, left=left: _say_again(connection, left))  # type: ignore[misc]
             self._catalogue.look_again(names)
             self._catalogue.tell(references.settle)
             empty_trash(self._files)
@@ -213,11 +247,18 @@ class Collector:
         self._catalogue.look_again(names)
         self._catalogue.tell(references.settle)
 
-    def _take_out(self, batch: Sequence[_Spent], watch: Watch) -> None:
-        """Take out some conversations, and cut others, under the write lock."""
+    def _take_out(
+        self, batch: Sequence[_Spent], above: Mapping[str, str | None], watch: Watch
+    ) -> None:
+        """Take out some conversations, and cut others, under the write lock; not what was forked meanwhile."""
+        self._settled = set()
         with self._commits.alone():
             # The scope of what they referred to is told by their metadata.
             watch.keys()
+            if watch.is_lost:
+                raise _OvertakenError("others were faster")
+            batch = _unforked(batch, above, watch)
+            self._settled = {one.row.id for one in batch}
             dead = [one.row.id for one in batch if one.needed is None and self._is_deleted(one.row)]
             cuts = {
                 one.row.id: cut
@@ -232,6 +273,7 @@ class Collector:
             self._bury(dead)
             self._shorten(cuts, cuts)
             self._commits.begin_epoch()
+        self._dead += dead
 
     def _is_deleted(self, row: Row) -> bool:
         """Whether the files say so, too."""
@@ -296,12 +338,10 @@ class Collector:
             try:
                 looked_at, freed = self._free_some(watch, after, doubts, staged)
             except _OvertakenError:
-                if time.monotonic() > until:
-                    problem = "others write faster than gc can follow: what nothing uses stays until the next gc"
-                    self._damages.append(Damage(CONTENT, problem))
+                following = self._watch_again(until)
+                if following is None:
                     break
-                watch = self._watching.begin(self._commits)
-                self._catalogue.ask(lambda _: None)
+                watch = following
                 continue
             if not looked_at:
                 break
@@ -355,8 +395,10 @@ class Collector:
 
     # Rehearsal
 
-    def _rehearse(self, spent: Sequence[_Spent], doubts: _Doubts, staged: set[bytes]) -> int:
+    def _rehearse(self, doubts: _Doubts, staged: set[bytes]) -> int:
         """Count what would be freed."""
+        spent = [] if doubts.keeps_conversations else self._catalogue.known(_spent)
+        self._dead = [one.row.id for one in spent if one.needed is None]
         for done, one in enumerate(spent, 1):
             cut = None if one.needed is None else self._cut_of(one)
             if one.needed is None:
@@ -430,6 +472,27 @@ def _spent(connection: sqlite3.Connection) -> list[_Spent]:
             if spent.needed is None or row.length > spent.start:
                 found.append(spent)
     return found
+
+
+def _unforked(
+    spent: Sequence[_Spent], above: Mapping[str, str | None], watch: Watch
+) -> list[_Spent]:
+    """Those that were not forked since gc began to watch, nor a deleted fork of theirs; ``above`` has the parents."""
+    forked: set[str] = set()
+    for parent in watch.parents:
+        name: str | None = parent
+        while name is not None and name not in forked:
+            forked.add(name)
+            name = above.get(name)
+    return [one for one in spent if one.row.id not in forked]
+
+
+def _say_again(connection: sqlite3.Connection, left: Sequence[_Spent]) -> None:
+    """Have the words read again that were taken out of the index ahead of what was not taken out."""
+    for one in left:
+        row = row_of(connection, one.row.id)
+        if row is not None and row.searched > one.start:
+            writing.put(connection, row._replace(searched=one.start))
 
 
 def _look_at_forks(connection: sqlite3.Connection, row: Row, needed: dict[str, int | None]) -> None:

@@ -1,4 +1,4 @@
-"""Who refers to content while gc looks for what is not referred to.
+"""Who refers to content, and who forks, while gc looks for what is not referred to and not forked.
 
 gc learns from the index what is not used. Between that look and the change that frees it, others may refer to it, by a
 change of this process or of another one, which this process learns of before it writes itself. While gc watches, all
@@ -9,9 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from cannery.backends._contract import Change, referred
+import msgspec
+
+from cannery.backends._contract import Change, Metadata, referred
+from cannery.backends._seals import unseal_copies
 from cannery.backends.directory.commits import Commits
-from cannery.backends.directory.journal import WRITE, Operation
+from cannery.backends.directory.journal import REPLACE, WRITE, Operation
 from cannery.backends.directory.layout import CONVERSATIONS, REGISTRY
 from cannery.backends.directory.packs import key_of
 
@@ -22,6 +25,8 @@ class Watch:
     def __init__(self, scope_of: Callable[[str], str | None]) -> None:
         self._scope_of = scope_of
         self._keys: set[bytes] = set()
+        self.parents: set[str] = set()
+        """The conversations that were forked; one that is not deleted when it is forked may be afterwards."""
         self._logs: list[tuple[str, set[bytes]]] = []
         self.is_lost = False
 
@@ -32,6 +37,8 @@ class Watch:
     def learn(self, operation: Operation) -> None:
         """Note what a change of another process refers to."""
         folder, _, rest = operation.name.partition("/")
+        if operation.kind == REPLACE and folder == CONVERSATIONS:
+            self._learn_parent(operation.data)
         if operation.kind != WRITE:
             return
         if folder == CONVERSATIONS:
@@ -41,6 +48,15 @@ class Watch:
                 kind, _, rest = line.partition(" ")
                 if kind == "stage":
                     self._keys.add(bytes.fromhex(rest.partition(" ")[0]))
+
+    def _learn_parent(self, data: bytes) -> None:
+        try:
+            parent = msgspec.json.decode(unseal_copies(data) or b"", type=Metadata).parent
+        except msgspec.MsgspecError:
+            self.is_lost = True
+            return
+        if parent is not None:
+            self.parents.add(parent)
 
     def keys(self) -> set[bytes]:
         """The keys of all that was referred to."""
@@ -79,8 +95,12 @@ class Watching:
 
     def note(self, change: Change) -> None:
         """Note a change of this process."""
-        if self._watch is not None and change.contents:
+        if self._watch is None:
+            return
+        if change.contents:
             self._watch.add(key_of(change.scope, digest) for digest in change.contents)
+        if change.metadata is not None and change.metadata.parent is not None:
+            self._watch.parents.add(change.metadata.parent)
 
     def note_staged(self, key: bytes) -> None:
         """Note content that this process stores ahead."""
