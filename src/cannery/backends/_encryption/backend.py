@@ -190,10 +190,7 @@ class EncryptedBackend(SingleCommits):
             )
         keys = self._ring.keys(change.scope)
         entries = [lines.outside_of(keys, entry) for entry in change.entries]
-        stored = [
-            lines.seal(keys, line, entry, _referred(line), lines.Place(change.identifier, at))
-            for at, (line, entry) in enumerate(zip(change.lines, entries, strict=True), start)
-        ]
+        stored = lines.seal(keys, change.lines, entries, lines.Place(change.identifier, start))
         return msgspec.structs.replace(
             change,
             requires=requires,
@@ -437,10 +434,6 @@ def _apart(changes: Sequence[Change]) -> Iterator[Sequence[Change]]:
             appended.add(change.identifier)
     if run:
         yield run
-
-
-def _referred(line: bytes) -> list[bytes]:
-    return sorted(referred(line)) if b'"sha256:' in line else []
 
 
 def _opened(

@@ -15,12 +15,13 @@ from typing import NamedTuple
 
 import msgspec
 
-from cannery.backends._contract import Entry
+from cannery.backends._contract import Entry, referred
 from cannery.backends._encryption.ciphers import CHANGED, NONCE, Changed, ScopeKeys
 from cannery.backends._encryption.outside import BEGIN, Clear, no_words
 
 _SEALED = b',"sealed":"'
 _BEHIND = len(_SEALED)
+_REFERENCE = b'"sha256:'
 _encode = msgspec.json.Encoder().encode
 # Base64 in half the time that binascii takes.
 _decode = msgspec.json.Decoder(bytes).decode
@@ -48,9 +49,23 @@ def outside_of(keys: ScopeKeys, entry: Entry) -> Entry:
 
 
 def seal(
-    keys: ScopeKeys, line: bytes, outside: Entry, contents: Collection[bytes], place: Place
-) -> bytes:
-    """A line that refers to contents, given by their digests, as the backend below keeps it."""
+    keys: ScopeKeys, lines: Sequence[bytes], outside: Sequence[Entry], place: Place
+) -> list[bytes]:
+    """Lines from a place on, as the backend below keeps them."""
+    identifier, start = place
+    encrypt = keys.line_cipher(identifier).encrypt
+    random = os.urandom(NONCE * len(lines))
+    sealed = []
+    for index, (line, entry) in enumerate(zip(lines, outside, strict=True)):
+        head = _head(keys, entry, sorted(referred(line)) if _REFERENCE in line else ())
+        nonce = random[index * NONCE : (index + 1) * NONCE]
+        hidden = nonce + encrypt(nonce, line, b"%d\0%b" % (start + index, head))
+        sealed.append(b'%b%b%b"}' % (head, _SEALED, b2a_base64(hidden, newline=False)))
+    return sealed
+
+
+def _head(keys: ScopeKeys, outside: Entry, contents: Collection[bytes]) -> bytes:
+    """What stands in the clear before a line that refers to contents, which are given by their digests."""
     clear = Clear(1, outside.role, outside.said)
     if outside.own is not None:
         clear.own = b2a_base64(outside.own, newline=False).decode()
@@ -62,11 +77,7 @@ def seal(
         clear.setup = True
     if contents:
         clear.contents = [f"sha256:{keys.content_id(digest).hex()}" for digest in contents]
-    head = _encode(clear)[:-1]
-    identifier, position = place
-    nonce = os.urandom(NONCE)
-    sealed = keys.line_cipher(identifier).encrypt(nonce, line, b"%d\0%b" % (position, head))
-    return b'%b%b%b"}' % (head, _SEALED, b2a_base64(nonce + sealed, newline=False))
+    return _encode(clear)[:-1]
 
 
 def unseal(
