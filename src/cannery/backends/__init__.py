@@ -29,7 +29,6 @@ from cannery.backends._contract import (
     Describe,
     Durability,
     Entry,
-    ExchangeLog,
     Expected,
     Found,
     Growth,
@@ -37,9 +36,7 @@ from cannery.backends._contract import (
     Inspection,
     Match,
     Metadata,
-    Note,
     Noted,
-    NotePage,
     Profile,
     Progress,
     Reading,
@@ -64,6 +61,7 @@ from cannery.backends._encryption.outside import (
     is_reserved,
 )
 from cannery.backends._encryption.sources import KeySource, parse_source
+from cannery.backends._exchanges import ExchangeLog, Note, NotePage
 from cannery.backends._hashing import Hashing, keyed
 from cannery.backends._keys import Encryption, ScopeKey
 from cannery.errors import ConfigurationError

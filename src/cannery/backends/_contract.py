@@ -26,6 +26,7 @@ from typing import Literal, NamedTuple, Protocol, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from cannery.backends._exchanges import ExchangeLog
 from cannery.backends._keys import Encryption
 from cannery.errors import CanneryError, DamageError, InputError
 
@@ -410,55 +411,6 @@ class Catalogue(Protocol):
 
     def rebuild(self, progress: Progress | None = None) -> None:
         """Throw away what is derived and build it again, beside readers and writers."""
-
-
-class Note(NamedTuple):
-    """What is known of one exchange: ``record`` is a JSON object, the rest is what it is found by.
-
-    ``reply`` is the id under which a caller knows the answer, "" if there is none.
-    """
-
-    conversation: str
-    time: str
-    reply: str
-    record: bytes
-
-
-class NotePage(NamedTuple):
-    """A page of the log of exchanges: its records, None for one that is damaged, and where to go on.
-
-    With ``is_first`` it is the log's first page, whatever cursor was given: that one is of another log.
-    """
-
-    cursor: Cursor
-    records: Sequence[bytes | None]
-    is_first: bool
-
-
-class ExchangeLog(Protocol):
-    """What exchanges took: a log beside the conversations, which keeps what a deleted one has cost.
-
-    What is appended is visible at once and durable soon after; a crash may lose the notes of the last moment, never
-    part of one. No cost but that of reading pages grows with the number of notes.
-    """
-
-    def append(self, notes: Sequence[Note]) -> None:
-        """Add notes, all of them or, with a StoreUnavailableError, none."""
-
-    def of(self, conversations: Iterable[str]) -> list[bytes]:
-        """The records of some conversations, in the order in which they were added."""
-
-    def page(self, cursor: Cursor | None = None) -> NotePage:
-        """The records behind a cursor, in the order in which they were added; none if there are no others yet.
-
-        A record that becomes visible is never behind a cursor that was given before.
-        """
-
-    def torn(self) -> str | None:
-        """What is at the end of the log and no record, if anything is."""
-
-    def replied(self, reply: str) -> bytes | None:
-        """The last record of a reply."""
 
 
 class Backend(Protocol):

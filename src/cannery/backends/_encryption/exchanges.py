@@ -15,8 +15,9 @@ from typing import Any
 import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
-from cannery.backends._contract import Cursor, ExchangeLog, Note, NotePage
+from cannery.backends._contract import Cursor
 from cannery.backends._encryption.keyring import Keyring
+from cannery.backends._exchanges import ExchangeLog, Note, NotePage
 from cannery.errors import KeyUnavailableError
 
 

@@ -19,7 +19,8 @@ from typing import NamedTuple, TypeVar
 import msgspec
 from msgspec import Struct
 
-from cannery.backends._contract import Cursor, Note, NotePage
+from cannery.backends._contract import Cursor
+from cannery.backends._exchanges import Note, NotePage
 from cannery.backends._seals import seal, unseal
 from cannery.backends.directory.files import Files, medium
 from cannery.backends.directory.index_file import DiscardedError, IndexFile

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from cannery.backends._contract import Cursor, Note, NotePage
-from cannery.backends._exchange_rows import page_of, sound
+from cannery.backends._contract import Cursor
+from cannery.backends._exchanges import Note, NotePage, page_of, sound
 from cannery.backends._seals import seal
 from cannery.backends.postgresql.connections import Pool, to_text
 from cannery.backends.postgresql.pipelines import BEGIN, COMMIT, Rows, Statement, exchange
