@@ -8,6 +8,7 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
+from tests.doctor.more_broken_bodies import MORE_CASES, MORE_SOUND
 from tests.oracles.changes import add, drop, put
 from tests.oracles.test_server_rules import CHAT, CLAUDE, GEMINI, PNG, RESPONSES, image, picture
 
@@ -62,6 +63,7 @@ SOUND = {
         ]
     },
     "gemini_generate": GEMINI,
+    **MORE_SOUND,
 }
 
 SIGNED = base64.b64encode(b"\x12\x90" + bytes(60)).decode()
@@ -532,6 +534,7 @@ CASES = {
     "openai_chat": CHAT_CASES,
     "openai_responses": RESPONSES_CASES,
     "gemini_generate": GEMINI_CASES,
+    **MORE_CASES,
 }
 # Rules that no single body can break: by size, or by who made a message.
 APART = {"request-size", "signature-model"}

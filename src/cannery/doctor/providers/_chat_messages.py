@@ -1,11 +1,55 @@
-"""What the tables for Chat Completions share."""
+"""What the tables for Chat Completions and its relatives share: messages, and what mends calls and results."""
 
 from __future__ import annotations
 
 from cannery.doctor.contract import Judged, Object
-from cannery.doctor.walking import objects
+from cannery.doctor.walking import at, objects, remove
+from cannery.wire.markers import NO_RESULT, orphan_text
 from cannery.wire.places import Path
 
 
 def messages_of(judged: Judged) -> list[tuple[Path, Object]]:
+    """The messages that are objects."""
     return objects(judged.body.get("messages"), ("messages",))
+
+
+def answer(judged: Judged, path: Path) -> str | None:
+    """Add a result for a call, behind those that its message has."""
+    name = at(judged.body, path).get("id")
+    place = _behind_results(judged, int(path[1]) + 1)
+    result = {"role": "tool", "tool_call_id": name, "content": NO_RESULT}
+    judged.messages.insert(place, result)
+    return f"added a result for the call {name}"
+
+
+def say_result(judged: Judged, path: Path) -> str | None:
+    """Turn a result without a call into a user message, behind the results that stand around it."""
+    message = at(judged.body, path)
+    content = message.get("content")
+    said = (
+        content
+        if isinstance(content, str)
+        else "".join(str(part.get("text", "")) for _, part in objects(content, ()))
+    )
+    text = orphan_text(str(message.get("tool_call_id")), said)
+    place = _behind_results(judged, int(path[1]))
+    judged.messages.insert(place, {"role": "user", "content": text})
+    remove(judged.body, path)
+    return "turned the result into a user message"
+
+
+def drop_message(judged: Judged, path: Path) -> str | None:
+    """Take a message away."""
+    remove(judged.body, path[:2])
+    return "removed the message"
+
+
+def _behind_results(judged: Judged, place: int) -> int:
+    messages = judged.messages
+    while (
+        place < len(messages)
+        and isinstance(messages[place], dict)
+        and messages[place].get("role") == "tool"
+    ):
+        place += 1
+    return place

@@ -178,7 +178,84 @@ GENERATION = frozenset(
 )
 
 
-_ALL = CHAT | RESPONSES | ANTHROPIC | GEMINI | GENERATION
+MISTRAL = frozenset(
+    [
+        "frequency_penalty",
+        "guardrails",
+        "logprobs",
+        "max_tokens",
+        "messages",
+        "metadata",
+        "min_tokens",
+        "model",
+        "n",
+        "parallel_tool_calls",
+        "prediction",
+        "presence_penalty",
+        "prompt_cache_key",
+        "prompt_logprobs",
+        "prompt_mode",
+        "random_seed",
+        "reasoning_effort",
+        "repetition_penalty",
+        "response_format",
+        "safe_prompt",
+        "service_tier",
+        "stop",
+        "stream",
+        "temperature",
+        "tool_choice",
+        "tools",
+        "top_k",
+        "top_logprobs",
+        "top_p",
+        "top_prompt_logprobs",
+    ]
+)
+COHERE = frozenset(
+    [
+        "citation_options",
+        "documents",
+        "frequency_penalty",
+        "k",
+        "logprobs",
+        "max_tokens",
+        "messages",
+        "model",
+        "p",
+        "presence_penalty",
+        "priority",
+        "raw_prompting",
+        "response_format",
+        "safety_mode",
+        "seed",
+        "stop_sequences",
+        "stream",
+        "strict_tools",
+        "temperature",
+        "thinking",
+        "tool_choice",
+        "tools",
+    ]
+)
+BEDROCK = frozenset(
+    [
+        "additionalModelRequestFields",
+        "additionalModelResponseFieldPaths",
+        "guardrailConfig",
+        "inferenceConfig",
+        "messages",
+        "modelId",
+        "outputConfig",
+        "performanceConfig",
+        "promptVariables",
+        "requestMetadata",
+        "serviceTier",
+        "system",
+        "toolConfig",
+    ]
+)
+_ALL = CHAT | RESPONSES | ANTHROPIC | GEMINI | GENERATION | MISTRAL | COHERE | BEDROCK
 
 Fields = Callable[[Object, frozenset[str], Path], Iterator[Broken]]
 

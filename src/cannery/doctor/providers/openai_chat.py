@@ -13,7 +13,12 @@ from typing import Any
 from cannery.doctor.contract import SETTINGS, WARNING, Broken, Check, Judged, Object
 from cannery.doctor.pictures import decoded
 from cannery.doctor.providers import _openai_models as models
-from cannery.doctor.providers._chat_messages import messages_of
+from cannery.doctor.providers._chat_messages import (
+    answer,
+    drop_message,
+    messages_of,
+    say_result,
+)
 from cannery.doctor.providers._chat_settings import SETTINGS_CHECKS
 from cannery.doctor.providers._openai_shared import (
     API,
@@ -33,7 +38,6 @@ from cannery.doctor.shared import (
     replace_surrogates,
 )
 from cannery.doctor.walking import at, objects, put, remove, shown
-from cannery.wire.markers import NO_RESULT, orphan_text
 from cannery.wire.places import Path
 
 _ROLES = ("developer", "system", "user", "assistant", "tool", "function")
@@ -184,16 +188,6 @@ def _waiting(waiting: dict[Any, Path]) -> Iterator[Broken]:
         yield path, f"the call {shown(name)} has no tool message directly behind its message"
 
 
-def _answer(judged: Judged, path: Path) -> str | None:
-    name = at(judged.body, path).get("id")
-    place = int(path[1]) + 1
-    messages = judged.messages
-    while place < len(messages) and messages[place].get("role") == "tool":
-        place += 1
-    messages.insert(place, {"role": "tool", "tool_call_id": name, "content": NO_RESULT})
-    return f"added a result for the call {name}"
-
-
 def _orphans(judged: Judged) -> Iterator[Broken]:
     yield from ((path, text) for path, text, is_twice in _unasked(judged) if not is_twice)
 
@@ -215,25 +209,6 @@ def _unasked(judged: Judged) -> Iterator[tuple[Path, str, bool]]:
         elif name not in called:
             yield path, f"a result for {shown(name)}, which the message before does not call", False
         answered.add(name)
-
-
-def _say_result(judged: Judged, path: Path) -> str | None:
-    message = at(judged.body, path)
-    content = message.get("content")
-    said = (
-        content
-        if isinstance(content, str)
-        else "".join(str(part.get("text", "")) for _, part in objects(content, ()))
-    )
-    text = orphan_text(str(message.get("tool_call_id")), said)
-    message.clear()
-    message.update(role="user", content=text)
-    return "turned the result into a user message"
-
-
-def _drop_message(judged: Judged, path: Path) -> str | None:
-    remove(judged.body, path[:2])
-    return "removed the message"
 
 
 def _ids(judged: Judged) -> Iterator[Broken]:
@@ -378,10 +353,10 @@ CHECKS: tuple[Check, ...] = (
     Check("field-missing", _fields, "types of openai 3.49.0", _READ),
     Check("arguments", _arguments, _CHAT, _READ, fix=_spell_arguments),
     Check("empty", _empty, "server errors quoted in public", _READ, fix=_drop_empty),
-    Check("content-missing", _silent, _CHAT, _READ, fix=_drop_message),
-    Check("result-duplicate", _twice, _CHAT, _READ, fix=_drop_message),
-    Check("result-orphan", _orphans, _CHAT, _READ, fix=_say_result),
-    Check("call-unanswered", _unanswered, _CHAT, _READ, fix=_answer),
+    Check("content-missing", _silent, _CHAT, _READ, fix=drop_message),
+    Check("result-duplicate", _twice, _CHAT, _READ, fix=drop_message),
+    Check("result-orphan", _orphans, _CHAT, _READ, fix=say_result),
+    Check("call-unanswered", _unanswered, _CHAT, _READ, fix=answer),
     Check("id-duplicate", _ids, "server errors quoted in public", _READ),
     Check(
         "id-length",
