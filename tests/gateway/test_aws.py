@@ -21,6 +21,7 @@ from botocore.credentials import Credentials
 
 from .running import Running
 from .test_clients import OLD_FOLDER, UPSTREAMS, expected, jobs_of
+from .upstream import Upstream
 
 NODE = OLD_FOLDER / "node"
 PROFILE = "arn:aws:bedrock:us-east-1:123456789012:inference-profile/us.x-1:0"
@@ -103,6 +104,28 @@ def test_a_signed_call_that_is_no_conversation_is_read_once(locked: Running) -> 
     told = httpx.post(url, content=body, headers=dict(request.headers.items()), timeout=10)
     assert told.status_code == 200, told.text
     assert told.json()["input_tokens"] > 0
+
+
+@pytest.mark.parametrize("model, counted", [("echo", None), ("chat-m", None), ("bedrock-m", 42)])
+def test_tokens_are_counted(
+    gateway: Running, upstream: Upstream, model: str, counted: int | None
+) -> None:
+    asked = {"converse": {"messages": HI, "system": [{"text": "Be brief."}]}}
+    told = client(gateway.url, "any", "key").count_tokens(modelId=model, input=asked)
+    assert told["inputTokens"] == counted if counted else told["inputTokens"] > 0
+    if counted:
+        assert json.loads(upstream.seen[-1].body) == {"input": asked}
+
+
+def test_what_cannot_be_counted_or_invoked_is_refused_in_the_words_of_aws(gateway: Running) -> None:
+    made = client(gateway.url, "any", "key")
+    with pytest.raises(botocore.exceptions.ClientError, match=r"input\.converse: is required"):
+        made.count_tokens(modelId="echo", input={"invokeModel": {"body": b"{}"}})
+    with pytest.raises(
+        botocore.exceptions.ClientError, match="there is nothing at POST"
+    ) as refused:
+        made.invoke_model(modelId="echo", body=b"{}")
+    assert refused.value.response["ResponseMetadata"]["HTTPStatusCode"] == 404
 
 
 def _refused(made: Any) -> None:

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import cohere
+import httpx
 import pytest
 
 from .clients import CLIENTS, SCENARIOS, Chat, run
@@ -131,3 +133,10 @@ def test_an_old_generation_of_each_sdk(gateway: Running, generation: str, client
     assert done.returncode == 0, done.stderr[-2000:]
     for (scenario, model), said in zip(jobs, json.loads(done.stdout), strict=True):
         expected(scenario, model, said, client)
+
+
+def test_the_old_api_of_cohere_is_refused_with_the_way_out(gateway: Running) -> None:
+    with httpx.Client() as http:
+        old = cohere.Client("k", base_url=gateway.url, httpx_client=http)
+        with pytest.raises(cohere.BadRequestError, match="to /v2/chat"):
+            old.chat(message="hi", model="echo")

@@ -38,12 +38,22 @@ def test_models_are_listed_and_shown(served: Running) -> None:
     try:
         names = [model.model for model in client.list().models]
         assert {"claude-x", "echo"} <= set(names)
+        assert {model.model for model in client.ps().models} == set(names)
         shown = client.show("claude-x")
         assert "tools" in shown.capabilities
         with pytest.raises(ollama.ResponseError) as refused:
             client.show("nobody")
         assert refused.value.status_code == 404
         assert "nobody" in str(refused.value)
+    finally:
+        client.close()
+
+
+def test_what_is_not_offered_is_refused_in_the_words_of_ollama(served: Running) -> None:
+    client = ollama.Client(served.url)
+    try:
+        with pytest.raises(ollama.ResponseError, match="there is nothing at POST /api/pull"):
+            client.pull("claude-x")
     finally:
         client.close()
 

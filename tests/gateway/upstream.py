@@ -115,6 +115,9 @@ class _Handler(BaseHTTPRequestHandler):
         upstream = self.server.upstream
         headers = {name.lower(): value for name, value in self.headers.items()}
         upstream.seen.append(Seen(dialect, self.path, headers, body))
+        if path.endswith("/count-tokens"):
+            self.answer(200, json.dumps({"inputTokens": 42}).encode())
+            return
         if path.endswith(("count_tokens", ":countTokens")):
             model = path if dialect == "gemini_generate" else json.loads(body)["model"]
             if "429" in model:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+from orjson import Fragment
 
 from cannery.errors import DialectError
 from cannery.gateway import echo
@@ -211,7 +213,8 @@ class Operations:
 
     async def _count(self, call: Call) -> None:
         gateway = self._gateway
-        call.body = await read_body(call, gateway.limits)
+        asked = await read_body(call, gateway.limits)
+        call.body = _counted(call.dialect, asked)
         call.body = gateway.roles.normalize(call, call.dialect, call.body)
         request, choice = gateway.exchanges.asking.read(call)
         target = choice.upstream.dialect_for(call.dialect)
@@ -224,11 +227,26 @@ class Operations:
         body = call.body
         if request.model != choice.model and isinstance(request.model, str):
             body = self._renamed(request, choice.model, target.name)
+        for key in reversed(call.dialect.service.counted):
+            body = encode({key: Fragment(body)})
         counted = await gateway.exchanges.count(call, choice, body)
         call.reply(200, call.headers(), counted)
 
     def _renamed(self, request: Request, model: str | None, dialect: str) -> bytes:
         return nativize_request(request.replace(model=model), dialect).body
+
+
+def _counted(dialect: Dialect, body: bytes) -> bytes:
+    """The request whose tokens a body asks for."""
+    path = dialect.service.counted
+    if not path:
+        return body
+    held: Any = read_object(dialect.name, body)
+    for step in path:
+        held = held.get(step) if type(held) is dict else None
+    if type(held) is not dict:
+        raise DialectError(dialect.name, ".".join(path), "is required: an object")
+    return encode(held)
 
 
 def _named_model(dialect: str, body: bytes) -> str:

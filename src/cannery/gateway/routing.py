@@ -114,7 +114,10 @@ class Router:
         if matches:
             return self._choose(matches, version, headers)
         passed = self._passed(method, endpoint, vendor, version, headers)
-        return passed or NoMatch(self.guess(vendor, headers), self._allowed(endpoint, vendor))
+        if passed is not None:
+            return passed
+        vendor = vendor or self._vendor_of_folder(endpoint)
+        return NoMatch(self.guess(vendor, headers), self._allowed(endpoint, vendor))
 
     def _passed(
         self, method: str, endpoint: str, vendor: str | None, version: str, headers: Headers
@@ -191,6 +194,17 @@ class Router:
                 return dialect
         return find_dialect(DEFAULT_DIALECT)
 
+    def _vendor_of_folder(self, endpoint: str) -> str | None:
+        """The one vendor that has endpoints in the folder where a path is, if there is one."""
+        folder = _folder(endpoint)
+        vendors = {
+            vendor_of(each)
+            for each in self.dialects
+            for route in each.routes
+            if folder and _folder(self._split(route.path)[2]) == folder
+        }
+        return vendors.pop() if len(vendors) == 1 else None
+
     def _vendor_of_version(self, version: str) -> str:
         """The vendor whose paths begin with a version; the default one where it is one of them, or none does."""
         vendors = [
@@ -209,6 +223,12 @@ class Router:
             if agent.startswith(start):
                 return vendor
         return None
+
+
+def _folder(path: str) -> str:
+    """The first step of a path with several."""
+    first, _, rest = path.strip("/").partition("/")
+    return first if rest else ""
 
 
 def vendor_of(dialect: Dialect) -> str:

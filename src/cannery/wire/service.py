@@ -146,6 +146,8 @@ class Service(Struct, frozen=True, gc=False):
     streams: Streams = Streams()
     models: Models = Models()
     count: Callable[[int], dict[str, Any]] = count_reply
+    # Where the request stands in a body that asks for its tokens, if it is not that body itself.
+    counted: tuple[str, ...] = ()
     # The version that clients ask the service for, which say by it what they may send; None where there is none.
     version: Mapping[str, str] | None = None
     # What is answered to a request that asks nothing, such as one that only loads a model; None where there is none.

@@ -230,3 +230,9 @@ def test_a_document_outside_of_a_result_comes_back():
     body = ask({"role": "system", "content": [{"type": "text", "text": "S"}, document]}, ASKED)
     request = cannery.normalize_request(body, COHERE)
     assert json.loads(cannery.nativize_request(request, COHERE).body) == body
+
+
+def test_a_body_of_the_old_api_is_refused_with_the_way_out():
+    body = {"model": "command-r", "message": "hi", "chat_history": []}
+    with pytest.raises(cannery.DialectError, match="send them as 'messages' to /v2/chat"):
+        cannery.normalize_request(body, COHERE)

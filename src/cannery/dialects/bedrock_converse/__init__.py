@@ -74,6 +74,7 @@ DIALECT = Dialect(
     routes=(
         Route("POST", "/model/{model}/converse", "generate", safe=""),
         Route("POST", "/model/{model}/converse-stream", "stream", safe=""),
+        Route("POST", "/model/{model}/count-tokens", "count", safe=""),
     ),
     control_paths=CONTROL_PATHS,
     tool_paths={"strict": ".toolSpec.strict"},
@@ -101,6 +102,8 @@ DIALECT = Dialect(
                 cache_write=("cacheWriteInputTokens",),
             ),
         ),
+        count=lambda tokens: {"inputTokens": tokens},
+        counted=("input", "converse"),
         streams=Streams(AWS_EVENT_STREAM, endings=(b"messageStop", b"xception")),
         provider="aws.bedrock",
     ),

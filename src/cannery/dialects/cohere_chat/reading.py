@@ -42,6 +42,7 @@ from cannery.wire.residues import nested, set_again
 PLAN = "tool_plan"
 # The form of a result with documents: this and a word for each part.
 LISTED = "as"
+_OLD = "is required; 'message' and 'chat_history' are fields of /v1/chat, send them as 'messages' to /v2/chat"
 DOCUMENT, PART = "document", "part"
 # Forms of a document that is only a string, and of one whose data are.
 STRING, BARE = "string", "bare"
@@ -249,6 +250,8 @@ def read_request(body: bytes, places: Places) -> Request:
 
 def _read_request(body: Object, places: Places) -> Request:
     if "messages" not in body:
+        if "message" in body or "chat_history" in body:
+            raise DialectError(NAME, "messages", _OLD)
         raise DialectError(NAME, "messages", "is required")
     messages = body.pop("messages")
     documents = body.pop("documents") if body.get("documents") else []

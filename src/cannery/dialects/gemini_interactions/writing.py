@@ -165,6 +165,8 @@ class StepWriter:
                 self.report.lose("RANK_LOWERED", piece.place)
         held = canister.held
         if isinstance(held, (str, TextualContentClass)):
+            if not isinstance(held, str) and held.citations and not self.is_same:
+                self.report.lose("CITATION_DROPPED", piece.place, "a system instruction is text")
             return text_of(held)
         if isinstance(held, _SAID):
             return "".join(part["text"] for part in self.contents(held, piece.place))

@@ -38,6 +38,8 @@ DIALECT = Dialect(
     routes=(
         Route("POST", "/api/chat", "generate"),
         Route("GET", "/api/tags", "models"),
+        # Models that are loaded: all are.
+        Route("GET", "/api/ps", "models"),
         Route("POST", "/api/show", "model"),
         Route("GET", "/api/version", "version"),
     ),

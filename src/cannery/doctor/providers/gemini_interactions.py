@@ -150,6 +150,8 @@ def _events(judged: Judged) -> Iterator[Event]:
                 yield Event(RESULT, path, step.get("call_id"))
             case "user_input":
                 yield Event(TURN)
+            case _:
+                pass
 
 
 def _answer(judged: Judged, path: Path) -> str | None:
