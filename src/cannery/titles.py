@@ -144,6 +144,9 @@ def title_from(text: str) -> str:
 def typed_text(text: str) -> str:
     """A user's text without the blocks that a program put into it."""
     text = text[:SEARCHED].lstrip()
+    if "<" not in text and "#" not in text:
+        # It can hold neither a block nor a heading.
+        return "" if text[:_LONGEST].lower().startswith(_BEGINNINGS) else text
     command = _COMMAND.search(text)
     if command is not None:
         given = _ARGUMENTS.search(text)

@@ -286,13 +286,16 @@ class Operations:
         self.disk.change([folder], lambda names: names.__setitem__(path, None))
         return True
 
-    def make_files(self, folder, contents):
+    def make_filled(self, path, contents):
+        if not self.make_directory(path):
+            return False
         for name, data in contents.items():
-            fd = self.open(f"{folder}/{name}", create=True)
+            fd = self.open(f"{path}/{name}", create=True)
             try:
                 self.write(fd, data, 0)
             finally:
                 self.close(fd)
+        return True
 
     def remove_directory(self, path):
         if path in self.disk.names:

@@ -23,6 +23,7 @@ WRITING = (
     "rename",
     "remove",
     "make_directory",
+    "make_filled",
     "sync_directory",
 )
 

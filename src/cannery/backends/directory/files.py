@@ -22,6 +22,7 @@ _ROOT = os.O_RDONLY | os.O_CLOEXEC | os.O_DIRECTORY
 _FOLDER = _ROOT | os.O_NOFOLLOW
 # A pipe in the place of a file must not make us wait for somebody at its other end.
 _FILE = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+_NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | _FILE
 # The directory in which most is done stays open.
 _KEPT = "conversations"
 
@@ -87,8 +88,8 @@ class Files(Protocol):
     def make_directory(self, path: str) -> bool:
         """Whether it was made now."""
 
-    def make_files(self, folder: str, contents: Mapping[str, bytes]) -> None:
-        """Make files in a new directory, in order."""
+    def make_filled(self, path: str, contents: Mapping[str, bytes]) -> bool:
+        """Make a directory with files in it, in order; whether it was made now, else nothing is written."""
 
     def remove_directory(self, path: str) -> None: ...
 
@@ -284,15 +285,24 @@ class OperatingSystem:
                 return False
         return True
 
-    def make_files(self, folder: str, contents: Mapping[str, bytes]) -> None:
-        """Make files in a new directory, in order."""
-        with self._entered(folder) as above:
+    def make_filled(self, path: str, contents: Mapping[str, bytes]) -> bool:
+        """Make a directory with files in it, in order; whether it was made now, else nothing is written."""
+        folder, _, own = path.rpartition("/")
+        above = self._enter(folder)
+        try:
+            os.mkdir(own, _DIRECTORY_MODE, dir_fd=above)
             for name, data in contents.items():
-                fd = os.open(name, os.O_RDWR | os.O_CREAT | _FILE, _FILE_MODE, dir_fd=above)
+                # What was just made is no link, so that it need not be opened for itself.
+                fd = os.open(f"{own}/{name}", _NEW_FILE, _FILE_MODE, dir_fd=above)
                 try:
                     self.write(fd, data, 0)
                 finally:
                     os.close(fd)
+        except FileExistsError:
+            return False
+        finally:
+            self._leave(above)
+        return True
 
     def remove_directory(self, path: str) -> None:
         """Take an empty directory away; fine if it is gone."""

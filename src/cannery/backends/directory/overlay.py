@@ -128,10 +128,13 @@ class Overlay(OperatingSystem):
         """Names alone make directories here."""
         return super().facts(path) is None
 
-    def make_files(self, folder: str, contents: Mapping[str, bytes]) -> None:
+    def make_filled(self, path: str, contents: Mapping[str, bytes]) -> bool:
         """Make files in memory."""
+        if not self.make_directory(path):
+            return False
         for name, data in contents.items():
-            self._kept[f"{folder}/{name}"] = bytearray(data)
+            self._kept[f"{path}/{name}"] = bytearray(data)
+        return True
 
     def remove_directory(self, path: str) -> None:
         """An empty one is not seen."""

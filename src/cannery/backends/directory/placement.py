@@ -68,13 +68,15 @@ class Placement:
             writes = logs.get(log)
             if writes is not None and writes[0][0]:
                 continue
-            if self._files.make_directory(folder):
-                self._made.append(name)
-                contents = {}
-                if writes is not None:
-                    contents[LOG] = b"".join(data for _, data in logs.pop(log))
-                contents[name.rpartition("/")[2]] = replaced.pop(name)
-                self._files.make_files(folder, contents)
+            contents = {name.rpartition("/")[2]: replaced[name]}
+            if writes is not None:
+                contents = {LOG: b"".join(data for _, data in writes), **contents}
+            self._made.append(name)
+            if self._files.make_filled(folder, contents):
+                logs.pop(log, None)
+                del replaced[name]
+            else:
+                self._made.pop()
 
     def _drop_if_gone(self, name: str) -> None:
         """Close a file that was removed meanwhile, as what is derived may be: what is written must be found."""
