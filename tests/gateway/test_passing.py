@@ -22,7 +22,7 @@ variable = "KEY"
 name = "open"
 url = "{url}/v1"
 key_variable = "TEST_KEY"
-models = ["text-embedding-*", "whisper-*", "dall-e-*", "tts-*"]
+models = ["gpt-4o-mini", "text-embedding-*", "whisper-*", "dall-e-*", "tts-*"]
 aliases = {{ small = "text-embedding-3-small" }}
 [[upstreams]]
 name = "anthropic"
@@ -111,6 +111,18 @@ def test_embeddings_are_metered(passing: Running, other: Any) -> None:
     counts = passing.metrics()
     assert counts['cannery_key_tokens_total{key="team",direction="input"}'] == 1000
     assert counts['cannery_key_requests_total{key="team",kind="pass",status="200"}'] == 1
+
+
+def test_what_passes_is_paid_for_after_a_restart_too(passing: Running) -> None:
+    body = {"model": "gpt-4o-mini", "input": "a"}
+    headers = {**SHOWN, "content-type": "application/json"}
+    assert ask(passing, "/v1/embeddings", body, headers)[0] == 200
+    passing.settle()
+    # Budgets look in the store for what was spent before.
+    lines = (passing.store / "gateway" / "exchanges.jsonl").read_text().splitlines()
+    kept = json.loads(lines[-1])
+    assert (kept["outcome"], kept["conversation"], kept["key"]) == ("passed", "", "team")
+    assert (kept["input_tokens"], kept["cost"] > 0) == (1000, True)
 
 
 def test_an_alias_is_renamed_in_json(passing: Running, other: Any) -> None:

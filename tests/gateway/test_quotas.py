@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from cannery.gateway.prices import Prices
 from cannery.messages import Usage
 
 from .running import Running, wait_for
+from .scripted import Scripted
 from .test_contract import ask, chat
 from .upstream import Upstream
 
@@ -162,6 +164,45 @@ def test_a_stream_that_tells_no_tokens_spends_too(upstream: Upstream, tmp_path: 
     body = chat("gpt-4o", ("user", "Hi"), stream=True)
     assert ask(running, CHAT, body, shown("ALICE"))[0] == 200
     assert ask(running, CHAT, body, shown("ALICE"))[0] == 429
+    running.stop()
+
+
+SAID = {"role": "assistant", "content": "Hello"}
+UNTOLD = {"id": "1", "object": "chat.completion", "created": 1, "model": "gpt-4o", "choices": []}
+
+
+@pytest.mark.parametrize("record", [True, False])
+@pytest.mark.parametrize("choices", [[{"index": 0, "message": SAID, "finish_reason": "stop"}], []])
+def test_a_whole_reply_that_tells_no_tokens_spends_too(
+    tmp_path: Path, record: bool, choices: list[Any]
+) -> None:
+    with Scripted() as upstream:
+        upstream.reply = {"status": 200, "json": {**UNTOLD, "choices": choices}}
+        config = CONFIG + _rows(upstream.url)
+        running = Running(tmp_path, config, environment=KEYS, record=record)
+        body = chat("gpt-4o", ("user", "Hi"))
+        assert ask(running, CHAT, body, shown("ALICE"))[0] == 200
+        assert ask(running, CHAT, body, shown("ALICE"))[0] == 429
+        running.stop()
+
+
+@pytest.mark.parametrize("path", [CHAT, "/v1/messages"])
+@pytest.mark.parametrize("how", ["endless", "silent"])
+def test_who_hangs_up_spends_too(upstream: Upstream, tmp_path: Path, path: str, how: str) -> None:
+    running = Running(tmp_path, CONFIG + _rows(upstream.url), environment=KEYS)
+    said = chat(f"claude-sonnet-4-5-{how}", ("user", "Hi"), stream=how == "endless", max_tokens=5)
+    body = json.dumps(said).encode()
+    head = f"POST {path} HTTP/1.1\r\nhost: 127.0.0.1\r\ntransfer-encoding: chunked\r\n"
+    head += f"authorization: Bearer {KEYS['ALICE']}\r\ncontent-type: application/json\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", running.port), timeout=30) as client:
+        client.sendall(head.encode() + b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
+        if how == "endless":
+            assert b" 200 " in client.recv(100)
+        else:
+            wait_for(lambda: upstream.seen, "nothing is asked")
+    name = 'cannery_key_requests_total{key="alice",kind="generate",status="499"}'
+    wait_for(lambda: running.metrics().get(name), "it is not noticed")
+    assert ask(running, CHAT, chat("gpt-4o", ("user", "Hi")), shown("ALICE"))[0] == 429
     running.stop()
 
 

@@ -34,6 +34,7 @@ class Call:
         "answered",
         "attempt",
         "body",
+        "body_bytes",
         "candidates",
         "conversation",
         "cost",
@@ -78,6 +79,7 @@ class Call:
         self.started = perf_counter()
         self.request_id = _request_id(self.header("x-request-id"))
         self.body = b""
+        self.body_bytes = 0
         self.model: str | None = None
         self.stream = kind == "stream"
         self.conversation: str | None = None

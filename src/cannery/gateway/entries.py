@@ -64,7 +64,6 @@ class Entry:
         "identity",
         "is_aborted",
         "is_guess",
-        "is_stream",
         "losses",
         "named",
         "plan",
@@ -73,7 +72,6 @@ class Entry:
         "request",
         "request_id",
         "response",
-        "said",
         "scope",
         "seconds",
         "size",
@@ -105,7 +103,6 @@ class Entry:
         self._ledger = recorder.ledger_of(self.scope)
         self.request: Request | None = None
         self.response: Response | None = None
-        self.said: bytes | None = None
         self.plan: Plan | None = None
         self.filed: str | None = None
         self.recorded: asyncio.Future[bool] | None = None
@@ -117,7 +114,6 @@ class Entry:
         self.seconds: float | None = None
         self.losses: tuple[Loss, ...] = ()
         self.failed_upstreams: tuple[str, ...] = ()
-        self.is_stream = call.stream
         self.is_aborted = False
 
     # --- while the upstream thinks -------------------------------------------------------------
@@ -201,11 +197,9 @@ class Entry:
 
     # --- before the first byte -----------------------------------------------------------------
 
-    def settle(
-        self, call: Call, *, response: Response | None = None, said: bytes | None = None
-    ) -> None:
+    def settle(self, call: Call, response: Response | None = None) -> None:
         """Decide where the exchange is filed, and name that conversation in the reply."""
-        self.response, self.said = response, said
+        self.response = response
         if self.request is None or not self._recorder.is_on:
             return
         plan = self._ledger.plan(self._asked, self._said_before)
@@ -225,8 +219,7 @@ class Entry:
 
     def _said_before(self) -> Plan | None:
         """A plan that files nothing, if the same was asked before and the answer is the same."""
-        response = self._read_response()
-        return None if response is None else self._known_reply(response)
+        return None if self.response is None else self._known_reply(self.response)
 
     def _known_reply(self, response: Response) -> Plan | None:
         """A plan for an answer that is known behind what was asked; None if it is not."""
@@ -245,14 +238,6 @@ class Entry:
             self._replied = self._asked._replace(digests=digests)
         return self._replied
 
-    def _read_response(self) -> Response | None:
-        if self.response is None and self.said is not None and not self.is_stream:
-            try:
-                self.response = self.dialect.read_response(self.said, Places())
-            except CanneryError:
-                return None
-        return self.response
-
     # --- afterwards ----------------------------------------------------------------------------
 
     def complete(self) -> None:
@@ -262,7 +247,7 @@ class Entry:
         self._take(call)
         if self.request is None:
             return
-        response = self._read_response()
+        response = self.response
         if response is None:
             self.abort()
             return
@@ -332,6 +317,11 @@ class Entry:
         """Take back what the ledger was told: nothing of it was filed."""
         if self.plan is not None and self.plan.kind != "known":
             self._ledger.retract(self.plan, self._replied or self._asked)
+
+    def account(self) -> None:
+        """Keep what a call took that is no conversation."""
+        self._take(self._call)
+        self._recorder.put(self)
 
     def abort(self) -> None:
         """File what was asked, and that the answer was broken off."""

@@ -126,6 +126,11 @@ class Exchanges:
                     raise
                 self._fall_back(call, body, failure)
                 continue
+            except asyncio.CancelledError:
+                if call.usage is None and _has_budget(call):
+                    # What was asked is paid for, whether or not the caller waits for the answer.
+                    self._charge(call, _estimate(call, 0))
+                raise
             finally:
                 if entry is not None:
                     self._running.end(entry)
@@ -175,17 +180,26 @@ class Exchanges:
         await self._reply_whole(call, unaliased(response, asked.aliases), asked.entry)
 
     async def _hand_on(self, call: Call, asked: Asked, body: bytes) -> None:
-        """Give the caller a reply as it came."""
-        told = gist(call.dialect, body)
-        if told is None:
-            raise not_a_reply(asked.upstream.name, call.dialect, body)
-        self._charge(call, told.usage)
-        call.answered = body
+        """Give the caller a reply as it came, read once: whole where it is recorded or paid from a budget."""
         entry = asked.entry
+        has_budget = _has_budget(call)
+        response = _heard(call.dialect, body) if entry is not None or has_budget else None
+        identifier: str | None = None
+        if response is not None:
+            self._take_usage(call, response)
+            identifier = response.identifier if isinstance(response.identifier, str) else None
+        else:
+            told = gist(call.dialect, body)
+            if told is None:
+                raise not_a_reply(asked.upstream.name, call.dialect, body)
+            is_known = not has_budget or _is_told(told.usage)
+            self._charge(call, told.usage if is_known else _estimate(call, len(body)))
+            call.answered = body
+            identifier = told.identifier
         if entry is not None:
             await entry.ready()
-            entry.reply_id = told.identifier if call.is_stateful else None
-            entry.settle(call, said=body)
+            entry.reply_id = identifier if call.is_stateful else None
+            entry.settle(call, response)
         await self._end_whole(call, body, entry)
 
     async def _reply_whole(self, call: Call, response: Response, entry: Entry | None) -> None:
@@ -196,7 +210,7 @@ class Exchanges:
         if entry is not None:
             await entry.ready()
             entry.reply_id = str(response.identifier) if call.is_stateful else None
-            entry.settle(call, response=response)
+            entry.settle(call, response)
         await self._end_whole(call, written.body, entry)
 
     async def _end_whole(self, call: Call, body: bytes, entry: Entry | None) -> None:
@@ -232,7 +246,7 @@ class Exchanges:
     async def _finish_stream(self, call: Call, folder: Folder, entry: Entry | None) -> None:
         """Take down what was said; a stream that was not heard to its end is an answer broken off."""
         response = folder.response()
-        self._take_usage(call, response)
+        self._take_usage(call, response, is_whole=folder.is_complete)
         if entry is None:
             return
         if not folder.is_complete:
@@ -257,7 +271,7 @@ class Exchanges:
             return
         if entry is not None:
             await entry.ready()
-            entry.settle(call, response=response)
+            entry.settle(call, response)
         await self._say_whole_as_stream(call, response, asked)
 
     async def _say_whole_as_stream(self, call: Call, response: Response, asked: Asked) -> None:
@@ -311,6 +325,7 @@ class Exchanges:
             if call.is_cut:
                 await transport.send_bytes(voice.fail("the gateway is shutting down", "overloaded"))
             call.status = 499
+            self._take_usage(call, voice.folder.response(), is_whole=False)
             if entry is not None:
                 entry.abort()
             raise
@@ -358,12 +373,14 @@ class Exchanges:
         call.upstream_id = headers.get("x-request-id") or headers.get("request-id")
         call.returned_headers = to_caller(headers, answer.attempts)
 
-    def _take_usage(self, call: Call, response: Response) -> None:
+    def _take_usage(self, call: Call, response: Response, *, is_whole: bool = True) -> None:
         call.answered = response
-        if isinstance(response.usage, Usage):
-            self._charge(call, response.usage)
-        elif call.key is not None and call.key.limits.has_budget:
-            self._charge(call, _estimate(call, response))
+        usage = response.usage if isinstance(response.usage, Usage) else None
+        if _has_budget(call) and not (is_whole and _is_told(usage)):
+            said = sum(len(encode(canister)) for canister in response.canisters)
+            usage = _estimate(call, said, usage)
+        if usage is not None:
+            self._charge(call, usage)
 
     def _charge(self, call: Call, usage: Usage) -> None:
         """Note the tokens of an answer, and what they cost."""
@@ -412,11 +429,30 @@ def _voice(call: Call, asked: Asked) -> Relay | Translation:
     return Translation(asked.dialect, call.dialect, asked.options, identifier)
 
 
-def _estimate(call: Call, response: Response) -> Usage:
-    """About how many tokens an exchange took, of which its upstream tells none: a budget has to count something."""
-    asked = int(call.header("content-length") or 0)
-    said = sum(len(encode(canister)) for canister in response.canisters)
-    return Usage(asked // _BYTES_PER_TOKEN, said // _BYTES_PER_TOKEN)
+def _heard(dialect: Dialect, body: bytes) -> Response | None:
+    """A reply that is handed on as it came; None if it cannot be read."""
+    try:
+        return dialect.read_response(body, Places())
+    except CanneryError:
+        return None
+
+
+def _has_budget(call: Call) -> bool:
+    return call.key is not None and call.key.limits.has_budget
+
+
+def _is_told(usage: Usage | None) -> bool:
+    return usage is not None and bool(usage.input or usage.output)
+
+
+def _estimate(call: Call, said: int, told: Usage | None = None) -> Usage:
+    """About how many tokens an exchange took of which not all is told: a budget has to count something.
+
+    An answer that breaks off has often told what was asked, and not what was said.
+    """
+    told = told or Usage()
+    asked, said = call.body_bytes // _BYTES_PER_TOKEN, said // _BYTES_PER_TOKEN
+    return msgspec.structs.replace(told, input=told.input or asked, output=max(told.output, said))
 
 
 def _named(response: Response, call: Call) -> Response:

@@ -59,12 +59,13 @@ async def read_body(call: Call, limits: Limits) -> bytes:
     call.has_body = True
     if length is not None and len(body) < length:
         raise refuse(400, "the body is shorter than its content-length")
-    if unpack is None:
-        return body
-    try:
-        return unpack(body, limits.body_bytes)
-    except OverflowError:
-        raise _too_large(limits) from None
+    if unpack is not None:
+        try:
+            body = unpack(body, limits.body_bytes)
+        except OverflowError:
+            raise _too_large(limits) from None
+    call.body_bytes = len(body)
+    return body
 
 
 async def hear_out(call: Call, limits: Limits) -> None:

@@ -70,6 +70,9 @@ class Passage:
                 prices = self._gateway.lasting.prices
                 call.cost = prices.cost(choice.model, choice.upstream.row.url, call.usage)
             call.reply(opened.status, call.headers(kind), body)
+            entry = None if call.cost is None else self._gateway.recorder.open(call)
+            if entry is not None:
+                entry.account()
             return
         left = self._gateway.limits.reply_bytes
         transport = call.begin(opened.status, call.headers(kind))
