@@ -145,13 +145,14 @@ def test_the_documented_configuration_is_valid() -> None:
 
 
 def chain(*words: str) -> Asked:
-    """A history of a question and what followed."""
+    """A history of a question and what followed; what stands in brackets adds nothing."""
     digests: list[bytes | None] = []
     last = b""
     for word in words:
-        last = hashlib.sha256(last + word.encode()).digest()
-        digests.append(last)
-    return Asked(space_of(""), digests, 1)
+        if not word.startswith("("):
+            last = hashlib.sha256(last + word.encode()).digest()
+        digests.append(None if word.startswith("(") else last)
+    return Asked(space_of(""), [user(word) for word in words], digests, 1)
 
 
 def test_a_second_call_for_the_same_place_gets_a_fork() -> None:
@@ -180,6 +181,21 @@ def test_an_answer_that_does_not_come_frees_its_place() -> None:
     free = ledger.plan(chain("one"))
     assert free is not None
     assert (free.kind, free.identifier) == ("append", "a")
+
+
+@pytest.mark.parametrize(
+    "again,known,position", [("(reminder)", 2, 2), ("(other)", 1, 2), (None, 1, 2)]
+)
+def test_a_reminder_behind_a_question_does_not_make_a_fork_of_a_retry(
+    again: str | None, known: int, position: int
+) -> None:
+    ledger = Ledger()
+    plan = Plan("new", "a")
+    asked = chain("one", "(reminder)")
+    ledger.give_up(plan, ledger.claim(plan, asked, 0, is_held=True))
+    found = ledger.plan(chain("one", *([again] if again else ())))
+    assert found is not None
+    assert (found.kind, found.known, found.position) == ("append", known, position)
 
 
 def test_the_ledger_forgets_the_oldest() -> None:

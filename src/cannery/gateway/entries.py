@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from concurrent.futures import Future
 from time import perf_counter
 from typing import TYPE_CHECKING
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 
 _LOOKUP_SECONDS = 1.0
 _NOBODY = Identity()
-_NOTHING = Asked(b"", (), 0)
+_NOTHING = Asked(b"", (), (), 0)
 _ACKNOWLEDGE_SECONDS = 30.0
 
 
@@ -143,7 +142,7 @@ class Entry:
         if self.named is not None:
             # A caller who names a conversation means that one, whatever else begins so.
             digests = self._chain.extend(history)
-            self._asked = Asked(named_space(self.named), digests, 0)
+            self._asked = Asked(named_space(self.named), history, digests, 0)
             if self._ledger.find(self._asked.space, digests) is None:
                 self._lookup = self._recorder.look_in(self.named, digests, self.scope)
             return
@@ -152,6 +151,7 @@ class Entry:
         unanswered = asked_before(history, digests)
         self._asked = Asked(
             space_of(identity.session),
+            history,
             digests,
             unanswered,
             is_apart=identity.is_side,
@@ -207,8 +207,10 @@ class Entry:
             plan = Plan("new", self.named or new_identifier())
         if self.named is not None:
             plan = plan._replace(why="named")
-        if self.identity.is_compacted and plan.known <= self._asked.unanswered:
+        is_begun = plan.known >= self._asked.spoken
+        if self.identity.is_compacted and plan.known <= self._asked.unanswered and not is_begun:
             # A summary takes the place of what was said: the questions that it keeps are no beginning to share.
+            # One that is known to its last question was asked before, and is asked again.
             self.identity = replace(self.identity, kind=COMPACTION, parent=self.identity.session)
             plan = Plan("new", new_identifier(), why="compaction")
         self.plan = plan
@@ -225,7 +227,7 @@ class Entry:
         """A plan for an answer that is known behind what was asked; None if it is not."""
         replied = self._continued(response)
         found = self._ledger.find(replied.space, replied.digests)
-        if found is None or found[0] < _last_spoken(replied.digests):
+        if found is None or found[0] < replied.spoken:
             return None
         why = "question" if self._asked.unanswered == len(self._history) else "history"
         spot = found[1]
@@ -235,7 +237,8 @@ class Entry:
         """The history with its answer."""
         if self._replied is None:
             digests = [*self._asked.digests, *self._chain.extend(response.canisters)]
-            self._replied = self._asked._replace(digests=digests)
+            history = [*self._history, *response.canisters]
+            self._replied = self._asked._replace(history=history, digests=digests)
         return self._replied
 
     # --- afterwards ----------------------------------------------------------------------------
@@ -272,7 +275,7 @@ class Entry:
     def _take_place(self, plan: Plan, response: Response) -> int:
         """Note where the answer goes; an answer that is there already, behind the same question, is not kept twice."""
         known = None
-        if plan.kind == "fork" and plan.known == len(self._asked.digests):
+        if plan.kind == "fork" and plan.known >= self._asked.spoken:
             known = self._known_reply(response)
         if known is not None and known.identifier == plan.parent:
             position = known.position
@@ -330,6 +333,9 @@ class Entry:
         self.is_aborted = True
         self._take(self._call)
         self._ledger.give_up(self.plan, self._claimed)
+        if self.plan.kind == "fork" and self.plan.known >= self._asked.spoken:
+            # It was asked before, and now nothing was said.
+            self.plan = self.plan._replace(kind="repeat", known=len(self._asked.digests))
         self._recorder.put(self)
 
 
@@ -342,11 +348,3 @@ def _named(call: Call) -> str | None:
         message = "X-Cannery-Conversation must be 1 to 64 of 0-9, a-z, '_' and '-', and begin with a letter or digit"
         raise refuse(400, message, code="invalid_conversation")
     return str(named)
-
-
-def _last_spoken(digests: Sequence[bytes | None]) -> int:
-    """How long a history is without what adds nothing at its end."""
-    end = len(digests)
-    while end and digests[end - 1] is None:
-        end -= 1
-    return end

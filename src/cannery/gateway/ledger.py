@@ -14,6 +14,7 @@ from collections.abc import Callable, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 from cannery.gateway.identifiers import new_identifier
+from cannery.messages import AnyCanister, conversation_digest
 
 Kind: TypeAlias = Literal["new", "append", "fork", "known", "repeat"]
 Digest: TypeAlias = bytes
@@ -21,10 +22,16 @@ _MOST = 100_000
 
 
 class Spot(NamedTuple):
-    """A place in a conversation: after its first ``position`` messages."""
+    """A place in a conversation: after its first ``position`` messages.
+
+    What adds nothing to a history, such as reminders and thoughts, belongs to what was said before it where nothing is
+    said behind it: so many such messages (``silent``) stand before the place, and ``tail`` is their digest.
+    """
 
     identifier: str
     position: int
+    silent: int = 0
+    tail: bytes = b""
 
 
 class Plan(NamedTuple):
@@ -43,13 +50,29 @@ class Plan(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A history by its digests: the space of its session, and how much stands before what the model said."""
+    """A history with its digests: the space of its session, and how much stands before what the model said."""
 
     space: bytes
+    history: Sequence[AnyCanister]
     digests: Sequence[Digest | None]
     unanswered: int
     is_apart: bool = False
     has_session: bool = False
+
+    @property
+    def spoken(self) -> int:
+        """How long it is without what adds nothing at its end."""
+        end = len(self.digests)
+        while end and self.digests[end - 1] is None:
+            end -= 1
+        return end
+
+    def has_tail(self, known: int, spot: Spot) -> bool:
+        """Whether what adds nothing before a place follows what is known of the history too."""
+        end = known + spot.silent
+        if any(self.digests[known:end]) or not spot.silent:
+            return False
+        return conversation_digest(self.history[known:end]) == spot.tail
 
 
 class Ledger:
@@ -97,13 +120,14 @@ class Ledger:
         known, spot = found
         why = "session" if asked.has_session else "history"
         why = why if known > asked.unanswered else "question"
+        behind = known + spot.silent if asked.has_tail(known, spot) else known
         if self.is_at_end(spot) and not asked.is_apart:
-            return Plan("append", spot.identifier, known, spot.position, None, why)
-        if said_before is not None and known == len(asked.digests):
+            return Plan("append", spot.identifier, behind, spot.position, None, why)
+        if said_before is not None and known == asked.spoken:
             plan = said_before()
             if plan is not None:
                 return plan
-        return self.fork(known, spot, why)
+        return self.fork(behind, spot, why)
 
     def _elsewhere(self, asked: Asked) -> tuple[int, Spot] | None:
         """What another session holds of a history, if the model said something in it and it goes on."""
@@ -132,10 +156,23 @@ class Ledger:
                 spots[space + digest] = spot = Spot(identifier, position)
                 if index >= asked.unanswered:
                     spots[ANYWHERE + digest] = spot
+        self._move_behind(asked, identifier, position)
         self._ends[identifier] = position + is_held
         if len(spots) > self._most or len(self._ends) > self._most:
             self._forget()
         return position
+
+    def _move_behind(self, asked: Asked, identifier: str, end: int) -> None:
+        """Let what was said last in a conversation hold what adds nothing behind it, up to its end."""
+        last = asked.spoken
+        if not 0 < last < len(asked.digests):
+            return
+        for space in (asked.space, ANYWHERE):
+            key = space + (asked.digests[last - 1] or b"")
+            spot = self._spots.get(key)
+            if spot is not None and spot.identifier == identifier:
+                tail = asked.history[last:]
+                self._spots[key] = Spot(identifier, end, len(tail), conversation_digest(tail))
 
     def learn(self, space: bytes, digest: Digest, spot: Spot, end: int) -> None:
         """Note what the store knows."""
