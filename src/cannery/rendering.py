@@ -23,8 +23,7 @@ from cannery.messages.conversation import Conversation
 from cannery.messages.requests import Request, Response
 from cannery.repairs import REPAIRABLE, repair
 from cannery.repairs.aliases import renamed_tools
-from cannery.repairs.pairing import is_paired
-from cannery.repairs.survey import DEVELOPER, OPAQUE, SAID, survey
+from cannery.repairs.survey import DEVELOPER, OPAQUE, SAID, UNPAIRED, survey
 from cannery.wire.bodies import encode, escaped_paths, with_escapes
 from cannery.wire.contract import UNKNOWN_MODEL, Dialect, Piece, Rules
 from cannery.wire.foreign import report_settings
@@ -163,7 +162,9 @@ class Writing(Struct):
         # The first piece behind what is kept: repairs may change only what follows it.
         first = len(whole) - len(conversation) + end
         is_settled = len(arranged) > first and all(map(is_, arranged, whole[: first + 1]))
-        if not is_settled or not is_paired(whole[:first]) or _has_late(whole[len(lead) : first]):
+        if not is_settled or _has_late(whole[len(lead) : first]):
+            return None
+        if survey(whole[:first], self.rules) & UNPAIRED:
             return None
         if not growth.fits(kept, fresh, self.rules.cache_marks):
             return None

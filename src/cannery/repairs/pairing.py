@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from typing import Any
 
 from cannery.messages.canisters import (
-    AssistantCanisterClass,
     InvocationCanisterClass,
     ResultCanisterClass,
     new_result,
@@ -24,37 +23,6 @@ from cannery.wire.foreign import lost_residue
 from cannery.wire.losses import Report
 from cannery.wire.markers import NO_RESULT, flag_error, orphan_text
 from cannery.wire.turns import turns
-
-
-def is_paired(pieces: list[Piece]) -> bool:
-    """Whether every call is answered right behind its turn, in call order, and nothing else is."""
-    waiting: list[str] = []
-    known: set[str] = set()
-    answered = 0
-    for piece in pieces:
-        canister: Any = piece.canister
-        kind = type(canister)
-        if kind is InvocationCanisterClass:
-            if answered:
-                if answered < len(waiting):
-                    return False
-                waiting, known, answered = [], set(), 0
-            identifier = canister.identifier
-            if identifier in known:
-                return False
-            waiting.append(identifier)
-            known.add(identifier)
-        elif kind is ResultCanisterClass:
-            if answered >= len(waiting) or waiting[answered] != canister.invocation_id:
-                return False
-            answered += 1
-        elif (
-            waiting
-            and answered < len(waiting)
-            and (answered or kind is not AssistantCanisterClass or not canister.joined)
-        ):
-            return False
-    return answered == len(waiting)
 
 
 def orphaned_results(pieces: list[Piece], rules: Rules, report: Report) -> list[Piece]:

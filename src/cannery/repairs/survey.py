@@ -6,6 +6,7 @@ what it changes. The facts of a conversation are the bits of one number.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any
 
 from cannery.messages.absence import absent
@@ -26,7 +27,6 @@ from cannery.messages.content import (
     VideoContentClass,
 )
 from cannery.repairs.aliases import matcher
-from cannery.repairs.pairing import is_paired
 from cannery.wire.contract import Piece, Rules
 from cannery.wire.turns import MODEL, SIDES, SUPERVISOR, USER
 
@@ -56,7 +56,6 @@ DEVELOPER = 2048
 SAID = 4096
 
 _SPOKEN = frozenset({UserCanisterClass, AssistantCanisterClass, SupervisorCanisterClass})
-_CALLING = frozenset({InvocationCanisterClass, ResultCanisterClass})
 # What a content is that is not bare text; of most kinds there is nothing to say.
 _KINDS: dict[type, int] = {
     type(absent): 0,
@@ -70,44 +69,66 @@ _KINDS: dict[type, int] = {
 }
 
 
-def survey(pieces: list[Piece], rules: Rules) -> int:  # noqa: C901, PLR0912 - one walk instead of one for each fact
+def survey(pieces: list[Piece], rules: Rules) -> int:  # noqa: C901, PLR0912, PLR0915 - one walk instead of one for each fact
     """What there is in a conversation that some provider may not take as it is; of ids and names, this provider."""
     facts = leading = 0
-    has_calls = False
     before = first = ""
     # Whether the piece before says nothing, unless it calls for something.
     is_silent = False
+    calls: list[Any] = []
+    answers: list[str] = []
+    # How many calls wait for a result; whether one of the same turn has come.
+    waiting = 0
+    is_answered = False
     for piece in pieces:
         canister: Any = piece.canister
         kind = type(canister)
-        whose = SIDES[kind]
-        if whose is SUPERVISOR:
-            if canister.rank == "developer":
-                facts |= DEVELOPER
-            if first:
-                facts |= LATE
-            else:
-                leading += 1
-        elif whose is not before:
-            first = first or whose
-        elif not canister.joined:
-            facts |= NEIGHBOURS
-        before = whose
         held = canister.held
         if is_silent and kind is not InvocationCanisterClass:
             facts |= BLANK
-        is_silent = held is absent
+        is_silent = False
         if type(held) is not str:
+            is_silent = held is absent
             facts |= _KINDS.get(type(held), SAID)
-        elif kind not in _SPOKEN:
-            facts |= SAID
+        elif (not held or held.isspace()) and kind in _SPOKEN:
+            facts |= BLANK | SAID
         else:
-            facts |= BLANK | SAID if not held or held.isspace() else SAID
-        if kind in _CALLING:
-            has_calls = True
+            facts |= SAID
         residue = canister.residue
         if residue is not None and residue.cache:
             facts |= MARKS
+        whose = SIDES[kind]
+        if kind is InvocationCanisterClass:
+            if is_answered:
+                if waiting:
+                    facts |= UNPAIRED
+                is_answered = False
+            waiting += 1
+            calls.append(canister)
+        elif kind is ResultCanisterClass:
+            if waiting:
+                waiting -= 1
+            else:
+                facts |= UNPAIRED
+            is_answered = True
+            answers.append(canister.invocation_id)
+        else:
+            if waiting and (is_answered or whose is not MODEL or not canister.joined):
+                facts |= UNPAIRED
+            if whose is SUPERVISOR:
+                if canister.rank == "developer":
+                    facts |= DEVELOPER
+                if first:
+                    facts |= LATE
+                else:
+                    leading += 1
+                before = whose
+                continue
+        if whose is not before:
+            first = first or whose
+            before = whose
+        elif not canister.joined:
+            facts |= NEIGHBOURS
     if first is not USER:
         facts |= OPENER
     if before is MODEL:
@@ -116,26 +137,23 @@ def survey(pieces: list[Piece], rules: Rules) -> int:  # noqa: C901, PLR0912 - o
         facts |= LEADING
     if is_silent:
         facts |= BLANK
-    if has_calls:
-        facts |= _call_facts(pieces, rules)
+    if calls or answers:
+        facts |= _call_facts(calls, answers, rules)
     return facts
 
 
-def _call_facts(pieces: list[Piece], rules: Rules) -> int:
-    facts = 0 if is_paired(pieces) else UNPAIRED
-    is_id, is_name = matcher(rules.call_id_pattern), matcher(rules.name_pattern)
-    known: set[str] = set()
-    for piece in pieces:
-        canister = piece.canister
-        if type(canister) is InvocationCanisterClass:
-            identifier, name = canister.identifier, canister.name
-            if (
-                identifier in known
-                or len(identifier) > rules.call_id_length
-                or not is_id(identifier)
-            ):
-                facts |= ODD_IDS
-            if len(name) > rules.name_length or not is_name(name):
-                facts |= ODD_NAMES
-            known.add(identifier)
+def _call_facts(calls: list[Any], answers: list[str], rules: Rules) -> int:
+    """What ids and names say: whether results come in the order of their calls, which are told apart by their ids."""
+    called = [canister.identifier for canister in calls]
+    facts = 0 if called == answers else UNPAIRED
+    if len({*called}) < len(called):
+        facts |= UNPAIRED | ODD_IDS
+    if not _are_legal(called, rules.call_id_pattern, rules.call_id_length):
+        facts |= ODD_IDS
+    if not _are_legal({canister.name for canister in calls}, rules.name_pattern, rules.name_length):
+        facts |= ODD_NAMES
     return facts
+
+
+def _are_legal(words: Collection[str], pattern: str, length: int) -> bool:
+    return not words or (max(map(len, words)) <= length and all(map(matcher(pattern), words)))
